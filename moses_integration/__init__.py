@@ -1,0 +1,1 @@
+"""What Moses reads and writes: phrase tables, n-best lists, configuration."""

@@ -1,0 +1,3 @@
+"""Neural features for phrase-based statistical machine translation."""
+
+__version__ = "0.1.0"

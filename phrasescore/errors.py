@@ -1,0 +1,51 @@
+"""The errors that phrasescore raises on purpose.
+
+::
+
+    PhrasescoreError                       base of all; the command line prints it and exits 1
+    |-- DataError(path, line, problem)     an input file is not what it should be
+    |-- ConfigError(path, key, problem)    a setting is unknown, of a wrong type or out of range
+    `-- ModelError(problem)                a checkpoint is unusable, or a score is not a log-probability
+
+``str()`` of each is the whole message for the user. Anything else that escapes is a bug.
+"""
+
+
+class PhrasescoreError(Exception):
+    """Base of every error that is raised on purpose."""
+
+
+class DataError(PhrasescoreError):
+    """An input file is not what it should be.
+
+    :param path: as the user gave it; ``-`` is printed as ``<stdin>``.
+    :param line: 1-based, counted after decompression; None where no line is to blame.
+    :param problem: what was expected and what was found.
+    """
+
+    def __init__(self, path: str, line: int | None, problem: str) -> None:
+        self.path = path
+        self.line = line
+        self.problem = problem
+        name = "<stdin>" if path == "-" else path
+        where = name if line is None else f"{name}:{line}"
+        super().__init__(f"{where}: {problem}")
+
+
+class ConfigError(PhrasescoreError):
+    """A setting is unknown, of a wrong type or out of range.
+
+    :param path: the file, or where the setting came from (``--set``).
+    :param key: as ``[table] key``; None where the whole file is to blame.
+    """
+
+    def __init__(self, path: str, key: str | None, problem: str) -> None:
+        self.path = path
+        self.key = key
+        self.problem = problem
+        where = path if key is None else f"{path}: {key}"
+        super().__init__(f"{where}: {problem}")
+
+
+class ModelError(PhrasescoreError):
+    """A checkpoint is unusable, or a score is not a finite log-probability."""

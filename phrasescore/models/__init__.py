@@ -1,0 +1,1 @@
+"""Networks, one file a paper."""

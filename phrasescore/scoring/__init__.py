@@ -1,0 +1,1 @@
+"""From a network and many pairs to log-probabilities, fast."""

@@ -1,0 +1,1 @@
+"""From phrase pairs to a trained network."""

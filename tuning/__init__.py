@@ -1,0 +1,1 @@
+"""Tuning of log-linear weights: statistics and feature matrices in, weights out."""
