@@ -1,0 +1,136 @@
+"""Words and their ids: a shortlist of the most frequent words of one side.
+
+The file format is text, in UTF-8: a header line, then one word a line by falling frequency. The
+number of a line, counted from 1, is the id of its word: ids 0 and 1 are ``</s>`` and ``<unk>``.
+"""
+
+import heapq
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from phrasescore.errors import DataError
+from phrasescore.text import decode, open_output, read_lines
+
+HEADER = "# phrasescore vocabulary 1; id 0 is </s>, id 1 is <unk>, other ids are line numbers"
+
+
+class Vocabulary:
+    """Word <-> id over a shortlist; every other word is ``<unk>``.
+
+    A literal ``</s>`` or ``<unk>`` in the data is an unknown word: data cannot end a phrase early.
+
+    >>> vocabulary = Vocabulary.from_counts({"la": 5.0, "maison": 2.0, "rue": 1.0}, size=2)
+    >>> vocabulary.ids(("la", "rue", "</s>")), vocabulary.word(3), len(vocabulary)
+    ([2, 1, 1], 'maison', 4)
+    """
+
+    END = 0
+    UNKNOWN = 1
+    SYMBOLS = ("</s>", "<unk>")
+
+    def __init__(self, words: Iterable[str]) -> None:
+        """Number ``words`` from 2 on, in their order.
+
+        :raises ValueError: if a word comes twice, is empty, holds a line end, or is a symbol.
+        """
+        self._words = [*self.SYMBOLS, *words]
+        self._ids = {word: number for number, word in enumerate(self._words)}
+        if len(self._ids) != len(self._words):
+            raise ValueError("a word comes twice, or is one of the symbols </s> and <unk>")
+        for symbol in self.SYMBOLS:
+            del self._ids[symbol]
+        if any(not word or "\n" in word for word in self._ids):
+            raise ValueError("a word is empty or holds a line end")
+
+    @classmethod
+    def from_counts(cls, counts: Mapping[str, float], size: int) -> "Vocabulary":
+        """Return the shortlist of the ``size`` words with the highest counts.
+
+        :param counts: of any scale; words of equal count are taken in the order of their bytes.
+        :param size: words at most, the two symbols not among them.
+        """
+        if size < 1:
+            raise ValueError(f"size must be at least 1, got {size}")
+        # The order of code points is the order of UTF-8's bytes.
+        ranked = ((-count, word) for word, count in counts.items() if word not in cls.SYMBOLS)
+        return cls(word for _, word in heapq.nsmallest(size, ranked))
+
+    def ids(self, words: Sequence[str]) -> list[int]:
+        """Return the id of each word, in order; 1 (``<unk>``) outside the shortlist."""
+        get = self._ids.get
+        return [get(word, 1) for word in words]
+
+    def word(self, number: int) -> str:
+        """Return the word of an id from 0 to ``len(self) - 1``."""
+        if not 0 <= number < len(self._words):
+            raise IndexError(f"expected an id from 0 to {len(self._words) - 1}, got {number}")
+        return self._words[number]
+
+    def __len__(self) -> int:
+        """Return the number of ids: the words and the two symbols."""
+        return len(self._words)
+
+    def __contains__(self, word: object) -> bool:
+        """Say whether a word is in the shortlist; the two symbols are not."""
+        return word in self._ids
+
+    def __eq__(self, other: object) -> bool:
+        """Two vocabularies are equal when each word has the same id in both."""
+        return isinstance(other, Vocabulary) and self._words == other._words
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def coverage(self, counts: Mapping[str, float]) -> float:
+        """Return the share of running words inside the shortlist, from 0 to 1.
+
+        :param counts: how often each word runs; where nothing runs, everything is covered (1).
+        """
+        total = sum(counts.values())
+        inside = sum(count for word, count in counts.items() if word in self._ids)
+        return inside / total if total > 0 else 1.0
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file whole or not at all; see the head of this module for its format."""
+        lines = [HEADER, *self._words[len(self.SYMBOLS) :]]
+        with open_output(os.fspath(path)) as output:
+            output.write("".join(f"{line}\n" for line in lines).encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Vocabulary":
+        """Read a file that ``save`` wrote.
+
+        :raises DataError: at the first line that is not what it should be.
+        """
+        path = os.fspath(path)
+        words: dict[str, int] = {}
+        number = 0
+        for number, raw in enumerate(read_lines(path), start=1):
+            word = decode(path, number, raw)
+            if number == 1:
+                if word != HEADER:
+                    raise DataError(path, 1, f"expected the header {HEADER!r}, got {word[:60]!r}")
+                continue
+            if not word or word in cls.SYMBOLS:
+                raise DataError(path, number, f"expected a word, got {word!r}")
+            if word in words:
+                raise DataError(path, number, f"{word[:60]!r} is on line {words[word]} already")
+            words[word] = number
+        if number == 0:
+            raise DataError(path, None, "expected a vocabulary, got an empty file")
+        return cls(words)
+
+
+def count_words(path: str) -> Counter[str]:
+    """Return how often each word of a tokenised corpus comes, ``-`` and ``.gz`` included.
+
+    Words are separated by U+0020 only and lines by U+000A only, as in Moses.
+
+    :raises DataError: if a line is not UTF-8, or the file holds no word.
+    """
+    counts: Counter[str] = Counter()
+    for number, raw in enumerate(read_lines(path), start=1):
+        counts.update(word for word in decode(path, number, raw).split(" ") if word)
+    if not counts:
+        raise DataError(path, None, "expected a tokenised corpus, found no word")
+    return counts
