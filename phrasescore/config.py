@@ -199,7 +199,7 @@ class Config:
             if not isinstance(values.get(table), dict):
                 names = [known for known, value in values.items() if isinstance(value, dict)]
                 raise ConfigError(path, None, _unknown(f"table [{table}]", table, names))
-            values[table][name] = _read_value(self, table, name, text.strip(), path)
+            values[table][name] = _read_value(values[table].get(name), text.strip())
         return Config.from_dict(values, path)
 
 
@@ -287,9 +287,8 @@ def _checked(setting: "dataclasses.Field[Any]", value: Any, key: str, path: str)
     return value
 
 
-def _read_value(config: Config, table: str, name: str, text: str, path: str) -> Any:
-    """Return the value that ``text`` is for this setting; a wrong type is left to the check."""
-    current = getattr(getattr(config, table), name, None)
+def _read_value(current: Any, text: str) -> Any:
+    """Return what ``text`` says, for a setting that is now ``current``; its type is checked later."""
     if current is None or isinstance(current, str):
         return text.strip("\"'")
     for kind in (int, float):

@@ -136,10 +136,10 @@ def test_a_bad_assignment_is_refused(assignment: str, message: str) -> None:
 
 
 def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="none.toml: cannot be read"):
+    with pytest.raises(ConfigError, match=r"none\.toml: cannot be read"):
         Config.from_toml(tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_text("[model\n")
-    with pytest.raises(ConfigError, match="bad.toml: expected TOML"):
+    with pytest.raises(ConfigError, match=r"bad\.toml: expected TOML"):
         Config.from_toml(tmp_path / "bad.toml")
 
 

@@ -21,8 +21,8 @@ def test_words_are_numbered_from_two_by_falling_count() -> None:
 
 
 def test_equal_counts_are_ordered_by_bytes() -> None:
-    # UTF-8: "z" 7A, "é" C3 A9, "\uffee" EF BF AE, "\U0001f600" F0 9F 98 80 (UTF-16 puts the last two
-    # the other way round).
+    # UTF-8: "z" 7A, "é" C3 A9, "\uffee" EF BF AE, "\U0001f600" F0 9F 98 80 (in UTF-16 the last two
+    # are the other way round).
     words = ["\U0001f600", "é", "\uffee", "z"]
     vocabulary = Vocabulary.from_counts(dict.fromkeys(words, 1.0), size=4)
     assert vocabulary.ids(("z", "é", "\uffee", "\U0001f600")) == [2, 3, 4, 5]
@@ -31,7 +31,8 @@ def test_equal_counts_are_ordered_by_bytes() -> None:
 def test_the_shortlist_keeps_size_words_beside_the_two_symbols() -> None:
     vocabulary = Vocabulary.from_counts({"a": 3, "b": 2, "c": 1}, size=2)
     assert len(vocabulary) == 4
-    assert "b" in vocabulary and "c" not in vocabulary
+    assert "b" in vocabulary
+    assert "c" not in vocabulary
     assert vocabulary.ids(("c", "unseen")) == [Vocabulary.UNKNOWN] * 2
 
 
@@ -84,7 +85,7 @@ def test_a_bad_file_is_refused_with_its_line(
 
 @pytest.mark.parametrize("words", [["a", "a"], [""], ["a\nb"], ["</s>"]])
 def test_words_that_cannot_be_numbered_or_saved_are_a_programming_error(words: list[str]) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="a word"):
         Vocabulary(words)
 
 
