@@ -1,0 +1,60 @@
+# Each target is enough on a fresh clone: .venv is made when it is missing or when what it is made
+# from has changed. PYTHON=... chooses the interpreter (3.11 or newer).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+SOURCES := phrasescore moses_integration tuning tests examples
+
+.PHONY: help demo test test-slow check format bench clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo        train a small model on the shipped example and score its phrase table"
+	@echo "make test        run the tests"
+	@echo "make test-slow   run the slow tests, too"
+	@echo "make check       ruff, mypy, import-linter"
+	@echo "make format      lay out the code"
+	@echo "make bench       measure speed and memory"
+	@echo "make clean       remove .venv and everything else that git ignores"
+
+demo: $(INSTALLED)
+	@$(BIN)/python examples/english-french/demo.py
+
+test: $(INSTALLED)
+	@$(BIN)/python -m pytest
+
+test-slow: $(INSTALLED)
+	@$(BIN)/python -m pytest -m "not gpu and not moses"
+
+check: $(INSTALLED)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix-only $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+bench: $(INSTALLED)
+	@$(BIN)/python tests/benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) build *.egg-info demo-output .*_cache .hypothesis
+	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): setup.cfg pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "phrasescore needs Python 3.11 or newer, and '$(PYTHON)' is not: $$($(PYTHON) --version 2>&1)." >&2; \
+	    echo "Name another one: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo "'$(PYTHON)' has no venv module (on Debian and Ubuntu: apt install python3-venv)." >&2; exit 1; }
+	@$(PYTHON) -c 'import os, sys, sysconfig as s; sys.exit(not os.path.exists(s.get_path("include") + "/Python.h"))' || { \
+	    echo "'$(PYTHON)' has no C headers, which kenlm needs (on Debian and Ubuntu: apt install python3-dev)." >&2; exit 1; }
+	@command -v "$${CXX:-c++}" >/dev/null || command -v g++ >/dev/null || { \
+	    echo "no C++ compiler found, which kenlm needs (on Debian and Ubuntu: apt install g++)." >&2; exit 1; }
+	@echo "Installing phrasescore and what it needs into $(VENV); the first time takes some minutes ..." >&2
+	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,test,examples]'
+	@touch $@

@@ -1,0 +1,128 @@
+"""The command line: one verb a file, and the one place where errors become exit codes.
+
+===== ==============================================================================
+exit  meaning
+===== ==============================================================================
+0     done
+1     the data, the model, a setting or the machine (a full disk) is at fault: one line
+      on stderr says where and what
+2     the command line itself is wrong
+130   Ctrl-C (128 + SIGINT)
+141   the reader of stdout went away (128 + SIGPIPE), said by the exit code alone, as
+      ``cat`` and ``sort`` do
+===== ==============================================================================
+
+Anything else is a bug and shows its traceback. Importing this module, or any verb, imports
+neither torch nor numpy: a verb imports what is heavy inside its function.
+"""
+
+import errno
+import importlib
+import logging
+import os
+import sys
+
+import click
+
+from phrasescore import __version__
+from phrasescore.cli import options
+from phrasescore.errors import PhrasescoreError
+
+INTERRUPTED = 130
+READER_GONE = 141
+
+VERBS = {
+    "annotate": "phrasescore.cli.annotate:annotate",
+    "show": "phrasescore.cli.show:show",
+    "train": "phrasescore.cli.train:train",
+}
+
+# What a machine, and not a program, does wrong; other errors without a file name are bugs.
+_MACHINE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EMFILE}
+
+
+class VerbGroup(click.Group):
+    """A group that imports a verb when it is asked for, and maps errors to exit codes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all verbs, in the order of the alphabet."""
+        return sorted({*VERBS, *super().list_commands(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a verb, or None where there is none of the name."""
+        if cmd_name not in VERBS:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = VERBS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a verb; turn what it raises into one line on stderr and an exit code."""
+        try:
+            return super().invoke(ctx)
+        except PhrasescoreError as error:
+            raise click.ClickException(_one_line(str(error))) from error
+        except KeyboardInterrupt:
+            click.echo("phrasescore: interrupted", err=True)
+            ctx.exit(INTERRUPTED)
+        except BrokenPipeError:
+            _discard_stdout()
+            ctx.exit(READER_GONE)
+        except OSError as error:
+            if error.filename is None and error.errno not in _MACHINE_ERRORS:
+                raise
+            _discard_stdout()
+            raise click.ClickException(_os_message(error)) from error
+
+
+def _os_message(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    if error.filename is None:
+        return _one_line(reason)
+    return _one_line(f"{os.fsdecode(error.filename)}: {reason}")
+
+
+def _one_line(message: str) -> str:
+    # A file name may hold a line break, and a message is one line.
+    return message.replace("\r", "\\r").replace("\n", "\\n")
+
+
+def _discard_stdout() -> None:
+    """Drop what is buffered for stdout, so that Python does not complain of it when it ends."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return  # a test's stdout is no file
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+class _StderrHandler(logging.Handler):
+    """Write ``phrasescore: message`` to what stderr is at that moment."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
+        click.echo(f"phrasescore: {level}{self.format(record)}", err=True)
+
+
+def _set_up_logging() -> None:
+    for name in options.LOGGERS:
+        logger = logging.getLogger(name)
+        logger.setLevel(logging.INFO)
+        if not any(isinstance(handler, _StderrHandler) for handler in logger.handlers):
+            logger.addHandler(_StderrHandler())
+
+
+@click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "--version", message="phrasescore %(version)s")
+@options.verbosity
+def main() -> None:
+    """Score phrase pairs with neural networks, for Moses.
+
+    Files named '-' are stdin or stdout, files named .gz are compressed. stdout carries data only;
+    progress and messages go to stderr.
+    """
+
+
+_set_up_logging()

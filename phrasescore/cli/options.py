@@ -1,0 +1,101 @@
+"""Options that several verbs share, each defined once. Imports nothing heavy."""
+
+import logging
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+LOGGERS = ("phrasescore", "moses_integration", "tuning")
+
+_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
+
+
+def device(command: _Decorated) -> _Decorated:
+    """Add ``--device``; the command gets ``device: str``: what torch takes, or ``auto``."""
+    return click.option(
+        "--device",
+        metavar="auto|cpu|cuda[:N]",
+        callback=_check_device,
+        default="auto",
+        show_default=True,
+        help="Where the network runs; auto takes a CUDA device where there is one.",
+    )(command)
+
+
+def _check_device(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    # Whether the device is there is for the command to see: that needs torch.
+    if re.fullmatch(r"auto|cpu|cuda(:[0-9]+)?", value) is None:
+        raise click.BadParameter(f"expected auto, cpu, cuda or cuda:N, got {value!r}", ctx, param)
+    return value
+
+
+def threads(command: _Decorated) -> _Decorated:
+    """Add ``--threads``; the command gets ``threads: int | None``, None for all cores."""
+    return click.option(
+        "--threads",
+        type=click.IntRange(min=1),
+        show_default="all cores",
+        help="CPU threads that the network may use.",
+    )(command)
+
+
+def seed(command: _Decorated) -> _Decorated:
+    """Add ``--seed``; the command gets ``seed: int``."""
+    return click.option(
+        "--seed",
+        type=click.IntRange(min=0),
+        default=1,
+        show_default=True,
+        help="Start of every random choice: the same seed gives the same result on a machine.",
+    )(command)
+
+
+def output(command: _Decorated) -> _Decorated:
+    """Add ``-o/--output``; the command gets ``output: str``, ``-`` for stdout."""
+    return click.option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        default="-",
+        show_default="stdout",
+        help="Where the result goes, whole or not at all; compressed where the name ends in .gz.",
+    )(command)
+
+
+def report_format(command: _Decorated) -> _Decorated:
+    """Add ``--format text|json``; the command gets ``report_format: str``."""
+    return click.option(
+        "--format",
+        "report_format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="How the report is written.",
+    )(command)
+
+
+def verbosity(command: _Decorated) -> _Decorated:
+    """Add ``-v/--verbose`` and ``-q/--quiet``, which set how much goes to stderr.
+
+    They change the logging level and are not passed to the command. Both the group and a verb
+    may have them: ``phrasescore -q annotate`` and ``phrasescore annotate -q`` are the same.
+    """
+    for flags, level, text in (
+        (("-q", "--quiet"), logging.WARNING, "Say nothing but warnings and errors."),
+        (("-v", "--verbose"), logging.DEBUG, "Say more on stderr."),
+    ):
+        command = click.option(
+            *flags, is_flag=True, expose_value=False, callback=_set_level(level), help=text
+        )(command)
+    return command
+
+
+def _set_level(level: int) -> Callable[[click.Context, click.Parameter, bool], None]:
+    def callback(_ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+        if value:
+            for name in LOGGERS:
+                logging.getLogger(name).setLevel(level)
+
+    return callback
