@@ -288,7 +288,7 @@ def _checked(setting: "dataclasses.Field[Any]", value: Any, key: str, path: str)
 
 
 def _read_value(current: Any, text: str) -> Any:
-    """Return what ``text`` says, for a setting that is now ``current``; its type is checked later."""
+    """Return what ``text`` says, for a setting that is now ``current``, unchecked."""
     if current is None or isinstance(current, str):
         return text.strip("\"'")
     for kind in (int, float):
