@@ -1,0 +1,386 @@
+"""Promises of phrasescore.text: bytes come and go untouched, whole or not at all."""
+
+import errno
+import gzip
+import io
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from phrasescore import text
+from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.text import (
+    decode,
+    open_input,
+    open_output,
+    read_blocks,
+    read_lines,
+    same_file,
+    shorten,
+    split_block,
+)
+
+# Far more than one block, and not compressible to nothing.
+MANY_LINES = b"".join(b"%d %d\n" % (n, n * n) for n in range(200_000))
+PACKED = gzip.compress(MANY_LINES)
+
+
+def written(path: Path, content: bytes) -> str:
+    path.write_bytes(content)
+    return str(path)
+
+
+class Stream:
+    """Stands in for sys.stdin or sys.stdout."""
+
+    def __init__(self, buffer: io.BufferedIOBase | io.RawIOBase) -> None:
+        self.buffer = buffer
+
+
+class FullDisk(io.RawIOBase):
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:  # noqa: ARG002
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class GonePipe(FullDisk):
+    def write(self, data: object) -> int:  # noqa: ARG002
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+# Reading
+
+
+@pytest.mark.parametrize("name", ["table", "table.gz", "gzip-by-content"])
+def test_plain_and_gzip_files_read_as_the_same_bytes(tmp_path: Path, name: str) -> None:
+    content = MANY_LINES if name == "table" else PACKED
+    path = written(tmp_path / name, content)
+    assert b"".join(read_blocks(path)) == MANY_LINES
+    with open_input(path) as stream:
+        assert stream.read() == MANY_LINES
+
+
+def test_only_newline_ends_a_line_and_none_is_dropped(tmp_path: Path) -> None:
+    content = "a\r\n\n\u0085b\u2028c\x0b\x0c\x1c\u00a0\r\n\nlast".encode()
+    expected = [b"a\r", b"", "\u0085b\u2028c\x0b\x0c\x1c\u00a0\r".encode(), b"", b"last"]
+    assert list(read_lines(written(tmp_path / "lines", content))) == expected
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"a", b"a\n", b"a\nb", b"\n\n", b"a\n\nb\n"])
+def test_blocks_keep_the_last_newline_or_its_absence(tmp_path: Path, content: bytes) -> None:
+    path = written(tmp_path / "lines", content)
+    blocks = list(read_blocks(path))
+    assert b"".join(blocks) == content
+    lines = [line for block in blocks for line in split_block(block)]
+    assert b"\n".join(lines) + (b"\n" if content.endswith(b"\n") else b"") == content
+    assert list(read_lines(path)) == lines
+
+
+def test_a_line_longer_than_a_block_is_one_line(tmp_path: Path) -> None:
+    long = b"x" * (3 * text.BLOCK_SIZE + 17)
+    path = written(tmp_path / "lines", b"first\n" + long + b"\nlast\n")
+    assert list(read_lines(path)) == [b"first", long, b"last"]
+
+
+def test_a_file_without_newlines_does_not_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text, "MAX_LINE", 1000)
+    path = written(tmp_path / "binary", b"ok\n" + bytes(2 * text.BLOCK_SIZE))
+    with pytest.raises(DataError, match=r"binary:2: .*more than 1000 bytes; is this a binary"):
+        list(read_lines(path))
+
+
+def test_all_members_of_a_gzip_file_are_read(tmp_path: Path) -> None:
+    half = MANY_LINES[: len(MANY_LINES) // 2]
+    content = gzip.compress(half) + gzip.compress(b"") + gzip.compress(MANY_LINES[len(half) :])
+    assert b"".join(read_blocks(written(tmp_path / "x.gz", content))) == MANY_LINES
+
+
+@pytest.mark.parametrize("cut", [3, 12, 5_000, -4, -8, -9])
+def test_truncated_gzip_is_a_data_error_naming_the_file(tmp_path: Path, cut: int) -> None:
+    path = written(tmp_path / "cut.gz", PACKED[:cut])
+    with pytest.raises(DataError, match=r"cut\.gz.*end too early") as caught:
+        list(read_lines(path))
+    assert caught.value.path == path
+
+
+def test_damage_late_in_gzip_names_the_last_line_before_it(tmp_path: Path) -> None:
+    path = written(tmp_path / "cut.gz", PACKED[:-9])
+    blocks: list[bytes] = []
+    with pytest.raises(DataError) as caught:
+        blocks.extend(read_blocks(path))
+    seen = b"".join(blocks).count(b"\n")
+    assert caught.value.line == seen > 100_000
+    assert str(caught.value).startswith(f"{path}:{seen}: the gzip data end too early")
+
+
+def test_a_wrong_checksum_is_a_data_error(tmp_path: Path) -> None:
+    content = bytearray(PACKED)
+    content[-8] ^= 1  # RFC 1952: the last eight bytes are CRC-32 and length
+    with pytest.raises(DataError, match=r"x\.gz.*corrupt gzip"):
+        list(read_lines(written(tmp_path / "x.gz", bytes(content))))
+
+
+def test_damaged_compressed_data_are_a_data_error(tmp_path: Path) -> None:
+    content = bytearray(PACKED)
+    middle = len(content) // 2
+    content[middle : middle + 50] = b"\xff" * 50
+    with pytest.raises(DataError, match=r"x\.gz.*gzip"):
+        list(read_lines(written(tmp_path / "x.gz", bytes(content))))
+
+
+@pytest.mark.parametrize(
+    ("garbage", "problem"),
+    [
+        (b"maison ||| house ||| 0.5", "corrupt gzip"),
+        (b"short", "the gzip data end too early"),  # could be the head of one more member
+    ],
+)
+def test_garbage_after_a_gzip_member_is_a_data_error(
+    tmp_path: Path, garbage: bytes, problem: str
+) -> None:
+    path = written(tmp_path / "x.gz", PACKED + garbage)
+    with pytest.raises(DataError, match=rf"x\.gz:\d+: {problem}"):
+        list(read_lines(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "found"), [(b"maison ||| house", "b'maison |'"), (b"", "an empty file")]
+)
+def test_a_gz_name_on_other_data_is_a_data_error(
+    tmp_path: Path, content: bytes, found: str
+) -> None:
+    path = written(tmp_path / "x.gz", content)
+    with pytest.raises(DataError) as caught:
+        open_input(path)
+    assert str(caught.value) == f"{path}: expected gzip data, as the name says, found {found}"
+
+
+def test_a_missing_file_and_a_folder_are_data_errors(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot open: No such file"):
+        open_input(str(tmp_path / "none"))
+    with pytest.raises(DataError, match="cannot open: Is a directory"):
+        open_input(str(tmp_path))
+
+
+@pytest.mark.parametrize("content", [MANY_LINES, PACKED], ids=["plain", "gzip"])
+@pytest.mark.parametrize("buffered", [True, False])
+def test_a_dash_reads_stdin_plain_or_gzip(
+    content: bytes, buffered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = io.BytesIO(content)
+    monkeypatch.setattr(sys, "stdin", Stream(io.BufferedReader(raw) if buffered else raw))
+    assert b"".join(read_blocks("-")) == MANY_LINES
+
+
+def test_an_error_in_stdin_is_called_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", Stream(io.BytesIO(gzip.compress(b"a\n")[:-5])))
+    with pytest.raises(DataError, match=r"^<stdin>: the gzip data end too early"):
+        list(read_lines("-"))
+
+
+def test_files_are_closed_when_reading_stops_early(tmp_path: Path) -> None:
+    # A file left open is a ResourceWarning, and pytest makes warnings errors.
+    lines = read_lines(written(tmp_path / "x.gz", PACKED))
+    assert next(lines) == b"0 0"
+    assert isinstance(lines, Iterator)
+    del lines
+
+
+@pytest.mark.parametrize(
+    ("raw", "place"),
+    [
+        (b"caf\xe9", "byte 0xe9 at byte 4"),
+        (b"a\xed\xa0\x80", "byte 0xed at byte 2"),  # a surrogate is not UTF-8
+        (b"\xc0\xaf", "byte 0xc0 at byte 1"),  # nor is an overlong slash
+    ],
+)
+def test_bytes_that_are_not_utf8_are_a_data_error(raw: bytes, place: str) -> None:
+    with pytest.raises(DataError) as caught:
+        decode("table", 7, raw)
+    assert str(caught.value) == f"table:7: expected UTF-8, found {place} of the line"
+
+
+def test_utf8_is_decoded_as_it_is() -> None:
+    assert decode("table", 1, "na\u00efve \u2028\u0085".encode()) == "na\u00efve \u2028\u0085"
+
+
+@pytest.mark.parametrize("content", ["x" * 1000, "\x00" * 1000, "\u2028" * 59])
+def test_shown_text_is_at_most_60_characters(content: str) -> None:
+    assert len(shorten(content)) == 60
+    assert shorten(content).endswith("...")
+
+
+# Writing
+
+
+@pytest.mark.parametrize("name", ["out", "out.gz"])
+def test_what_is_written_is_what_is_read(tmp_path: Path, name: str) -> None:
+    path = str(tmp_path / name)
+    with open_output(path) as output:
+        for line in MANY_LINES.splitlines(keepends=True):
+            output.write(line)
+    assert b"".join(read_blocks(path)) == MANY_LINES
+    assert (Path(path).read_bytes()[:2] == b"\x1f\x8b") == name.endswith(".gz")
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_the_same_data_make_the_same_gzip_bytes(tmp_path: Path) -> None:
+    for name in ("a.gz", "b.gz"):
+        with open_output(str(tmp_path / name)) as output:
+            output.write(MANY_LINES)
+    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["out", "out.gz"])
+@pytest.mark.parametrize("raised", [ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize("old", [b"old", None], ids=["old", "none"])
+def test_an_exception_leaves_the_folder_as_it_was(
+    tmp_path: Path, name: str, raised: type[BaseException], old: bytes | None
+) -> None:
+    path = tmp_path / name
+    if old is not None:
+        path.write_bytes(old)
+    with pytest.raises(raised), open_output(str(path)) as output:  # noqa: PT012
+        output.write(MANY_LINES)
+        raise raised
+    assert os.listdir(tmp_path) == ([name] if old is not None else [])
+    assert old is None or path.read_bytes() == old
+
+
+def test_the_target_is_untouched_until_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"old")
+    with open_output(str(path)) as output:
+        output.write(MANY_LINES)
+        output.flush()
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == MANY_LINES
+
+
+def test_a_new_file_has_the_permissions_of_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        with open_output(str(tmp_path / "out")) as output:
+            output.write(b"x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o640
+
+
+def test_a_replaced_file_keeps_its_permissions_and_its_link(tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "real").chmod(0o604)
+    (tmp_path / "link").symlink_to("real")
+    with open_output(str(tmp_path / "link")) as output:
+        output.write(b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"new"
+    assert stat.S_IMODE((tmp_path / "real").stat().st_mode) == 0o604
+
+
+def test_a_device_is_written_and_not_replaced() -> None:
+    with open_output("/dev/null") as output:
+        output.write(MANY_LINES)
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_a_missing_folder_or_a_folder_as_target_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(PhrasescoreError, match=r"out: cannot write: there is no folder .*none"):
+        open_output(str(tmp_path / "none" / "out")).__enter__()
+    with pytest.raises(PhrasescoreError, match="expected a file, found a folder"):
+        open_output(str(tmp_path)).__enter__()
+
+
+@pytest.mark.parametrize("name", ["out", "out.gz"])
+def test_a_full_device_is_an_error_that_names_the_file(tmp_path: Path, name: str) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full")
+    link = tmp_path / name
+    link.symlink_to("/dev/full")
+    message = rf"{name}: cannot write: No space left on device; free some space"
+    with pytest.raises(PhrasescoreError, match=message), open_output(str(link)) as output:
+        output.write(os.urandom(4_000_000))
+
+
+@pytest.mark.parametrize("name", ["out", "out.gz"])
+def test_a_full_disk_leaves_the_old_file_and_no_part(tmp_path: Path, name: str) -> None:
+    # A limit on the size of files stands in for the disk: the write fails half-way in the same way.
+    (tmp_path / name).write_bytes(b"old")
+    program = (
+        "import os, sys\n"
+        "from phrasescore.text import open_output\n"
+        "from phrasescore.errors import PhrasescoreError\n"
+        "try:\n"
+        "    with open_output(sys.argv[1]) as output:\n"
+        "        for _ in range(100):\n"
+        "            output.write(os.urandom(100_000))\n"
+        "except PhrasescoreError as error:\n"
+        "    sys.stdout.write(str(error))\n"
+    )
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+
+    path = str(tmp_path / name)
+    ran = subprocess.run(
+        [sys.executable, "-c", program, path],
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert ran.stdout == f"{path}: cannot write: File too large"
+    assert ran.stderr == ""
+    assert os.listdir(tmp_path) == [name]
+    assert (tmp_path / name).read_bytes() == b"old"
+
+
+def test_an_error_while_reading_is_not_blamed_on_the_output(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), open_output(str(tmp_path / "out")):
+        os.stat(tmp_path / "something else")
+
+
+def test_a_dash_writes_stdout_and_leaves_it_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", Stream(raw))
+    with open_output("-") as output:
+        output.write(MANY_LINES)
+    assert raw.getvalue() == MANY_LINES
+
+
+def test_stdout_on_a_full_disk_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", Stream(FullDisk()))
+    message = r"^<stdout>: cannot write: No space left"
+    with pytest.raises(PhrasescoreError, match=message), open_output("-") as output:
+        output.write(MANY_LINES)
+
+
+def test_a_closed_pipe_is_left_to_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", Stream(GonePipe()))
+    with pytest.raises(BrokenPipeError), open_output("-") as output:
+        output.write(MANY_LINES)
+
+
+def test_same_file_sees_through_links_and_dots(tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    path.write_bytes(b"")
+    (tmp_path / "symbolic").symlink_to(path)
+    os.link(path, tmp_path / "hard")
+    for other in ("symbolic", "hard", f"../{tmp_path.name}/table"):
+        assert same_file(str(path), str(tmp_path / other))
+    assert same_file(str(tmp_path / "new"), f"{tmp_path}/./new")
+    assert not same_file(str(path), str(tmp_path / "new"))
+    assert not same_file("-", "-")
