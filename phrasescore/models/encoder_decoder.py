@@ -39,9 +39,15 @@ class GatedUnit(nn.Module):
 
     def input_bias(self) -> Tensor:
         """Return the biases that go with :meth:`input_weight`, ``(3 * hidden,)``."""
-        return torch.cat(
-            [self.input_update.bias, self.input_reset.bias, self.input_candidate.bias]
-        )
+        return torch.cat([self.input_update.bias, self.input_reset.bias, self.input_candidate.bias])
+
+    def gates_weight(self) -> Tensor:
+        """Return U_z and U_r above one another, ``(2 * hidden, hidden)``."""
+        return _stack(self.recurrent_update, self.recurrent_reset)
+
+    def recurrent_weight(self) -> Tensor:
+        """Return U_z, U_r and U above one another, ``(3 * hidden, hidden)``."""
+        return _stack(self.recurrent_update, self.recurrent_reset, self.recurrent_candidate)
 
     def context_weight(self) -> Tensor:
         """Return C_z, C_r and C above one another, ``(3 * hidden, hidden)``."""
@@ -82,9 +88,7 @@ class EncoderDecoder(nn.Module):
     :param target_size: likewise for the target.
     """
 
-    def __init__(
-        self, config: EncoderDecoderConfig, source_size: int, target_size: int
-    ) -> None:
+    def __init__(self, config: EncoderDecoderConfig, source_size: int, target_size: int) -> None:
         super().__init__()
         self.config = config
         hidden, embedding = config.hidden_size, config.embedding_size
@@ -136,7 +140,7 @@ class EncoderDecoder(nn.Module):
         words = self.source_embedding[ids[steps.order[steps.pairs], steps.times]]
         state = ResetBeforeRecurrence.apply(
             torch.addmm(unit.input_bias(), words, unit.input_weight().t()),
-            _stack(unit.recurrent_update, unit.recurrent_reset),
+            unit.gates_weight(),
             unit.recurrent_candidate.weight,
             steps.sizes,
         )
@@ -170,7 +174,7 @@ class EncoderDecoder(nn.Module):
             torch.addmm(unit.input_bias(), previous, unit.input_weight().t()),
             context @ unit.context_weight().t(),
             torch.tanh(self.initial(context)),
-            _stack(unit.recurrent_update, unit.recurrent_reset, unit.recurrent_candidate),
+            unit.recurrent_weight(),
             steps.sizes,
         )
         pooled = self.readout_hidden(states) + self.readout_word(previous)

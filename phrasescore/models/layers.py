@@ -62,7 +62,9 @@ class ResetBeforeRecurrence(Function):
                 inputs[rows, 2 * size :], masked, candidate_weight.t(), out=candidates[rows]
             ).tanh_()
             old.lerp_(candidate, 1 - gate[:, :size])
-        ctx.save_for_backward(gates_weight, candidate_weight, before, reset_state, gates, candidates)
+        ctx.save_for_backward(
+            gates_weight, candidate_weight, before, reset_state, gates, candidates
+        )
         ctx.sizes = sizes
         return state
 

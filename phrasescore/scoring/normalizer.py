@@ -1,0 +1,82 @@
+"""The normaliser of a softmax over a shortlist, without ever holding all of its logits."""
+
+import torch
+from torch import Tensor
+
+from phrasescore.scoring.precision import Precision
+
+# Words and rows whose logits are held at once: 1 MB, so that they stay in a core's cache between
+# the matrix product that writes them and the sum that reads them.
+WORDS = 1024
+ROWS = 256
+# On a GPU the caches are larger and each call costs more.
+CUDA_ROWS = 8192
+# Sums of exp() outside of this range say that a logit was too large or all were too small.
+SMALLEST, LARGEST = 1e-30, 1e37
+# Matrix units for bfloat16 take 32 columns at a time.
+ALIGNMENT = 32
+
+
+class Normalizer:
+    """log of the sum of exp(G_l f + b) over all words.
+
+    The bias is one more column of the weights, met by a column of ones: no pass over the logits
+    is needed to add it.
+
+    :param weight: G_l, ``(words, rank)``.
+    :param bias: ``(words,)``.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor, precision: Precision) -> None:
+        self.rank = weight.shape[1]
+        width = self.rank + 1
+        if precision.name == "bfloat16":
+            width += -width % ALIGNMENT
+        self.words = weight.new_zeros(len(weight), width)  # (words, width)
+        self.words[:, : self.rank] = weight
+        self.words[:, self.rank] = bias
+        self.precision = precision
+        self.blocks = [
+            precision.prepare(block.t().contiguous()) for block in self.words.split(WORDS)
+        ]
+        self.rows = ROWS if weight.device.type == "cpu" else CUDA_ROWS
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns of factors: the rank, the ones, and zeros."""
+        return self.words.shape[1]
+
+    def extend(self, factors: Tensor, out: Tensor) -> Tensor:
+        """Write ``(rows, rank)`` factors and the column that meets the bias into ``out``."""
+        out[:, : self.rank] = factors
+        out[:, self.rank] = 1
+        out[:, self.rank + 1 :] = 0
+        return out
+
+    def logits(self, factors: Tensor, words: Tensor) -> Tensor:
+        """Return the logit of one word a row, ``(rows,)``.
+
+        :param factors: ``(rows, width)``, as :meth:`extend` makes them.
+        """
+        return (factors * self.words.index_select(0, words)).sum(1)
+
+    def log_normalizers(self, factors: Tensor) -> Tensor:
+        """Return the log-sum-exp of all logits of each row, ``(rows,)``."""
+        buffer = factors.new_empty(min(self.rows, len(factors)) * WORDS)
+        return torch.cat([self._of_rows(rows, buffer) for rows in factors.split(self.rows)])
+
+    def _of_rows(self, factors: Tensor, buffer: Tensor) -> Tensor:
+        # exp() needs no maximum subtracted as long as the sum stays far from overflow and
+        # underflow: its largest terms, which make it, then have their full precision.
+        sums = factors.new_empty(len(self.blocks), len(factors))
+        for block, total in zip(self.blocks, sums, strict=True):
+            columns = block.shape[1]
+            logits = buffer[: len(factors) * columns].view(len(factors), columns)
+            self.precision.multiply(factors, block, logits)
+            torch.sum(logits.exp_(), dim=1, out=total)
+        total = sums.sum(0)
+        result = total.log()
+        unsafe = ~((total > SMALLEST) & (total < LARGEST))
+        if bool(unsafe.any()):
+            result[unsafe] = torch.logsumexp(factors[unsafe] @ self.words.t(), 1)
+        return result

@@ -1,0 +1,148 @@
+"""The plan of a scoring run: which prefixes there are, so that each is computed once.
+
+Word sequences that begin alike share the states of a recurrent network over what they share. A
+:class:`PrefixTree` names each distinct prefix (a node) once, level by level: level t holds the
+prefixes of t + 1 words. Sequences may hang under different roots (the targets of different source
+phrases share nothing).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+
+
+class Level(NamedTuple):
+    """The nodes of one depth, in the order of their parents."""
+
+    parents: Ids  # (nodes,) position of the parent in the level above, or the root's number
+    words: Ids  # (nodes,) the last word of each prefix
+    ends: Ids  # (ending,) sequences that are no longer than this
+    end_nodes: Ids  # (ending,) the node of this level at which each of them ends
+
+
+class PrefixTree(NamedTuple):
+    """All distinct prefixes of some sequences."""
+
+    num_roots: int
+    empty: Ids  # sequences without words
+    empty_roots: Ids  # the root of each of them
+    levels: list[Level]
+
+    @property
+    def num_nodes(self) -> int:
+        """Return the number of distinct non-empty prefixes."""
+        return sum(len(level.words) for level in self.levels)
+
+
+class Sequences(NamedTuple):
+    """Many word sequences as one array of ids, one after another."""
+
+    ids: Ids  # (all words,)
+    lengths: Ids  # (sequences,)
+
+    @property
+    def starts(self) -> Ids:
+        """Return the position of each sequence's first word."""
+        return np.cumsum(self.lengths) - self.lengths
+
+    def select(self, chosen: Ids) -> "Sequences":
+        """Return the chosen sequences, in that order."""
+        lengths = self.lengths[chosen]
+        shifts = self.starts[chosen] - (np.cumsum(lengths) - lengths)
+        return Sequences(self.ids[np.arange(lengths.sum()) + np.repeat(shifts, lengths)], lengths)
+
+
+def build_prefix_tree(sequences: Sequences, roots: Ids, num_roots: int) -> PrefixTree:
+    """Return the tree of the sequences' prefixes.
+
+    Time grows with the number of words and its logarithm; a sequence may be of any length.
+
+    :param roots: ``(sequences,)``: the root that each sequence hangs under, below ``num_roots``.
+    """
+    lengths, starts = sequences.lengths, sequences.starts
+    is_empty = lengths == 0
+    empty = np.flatnonzero(is_empty)
+    active = np.flatnonzero(~is_empty)
+    nodes = roots[active]
+    num_words = int(sequences.ids.max()) + 1 if len(sequences.ids) else 1
+    levels = []
+    depth = 0
+    while len(active):
+        keys = nodes * num_words + sequences.ids[starts[active] + depth]
+        distinct, nodes = np.unique(keys, return_inverse=True)
+        depth += 1
+        goes_on = lengths[active] > depth
+        levels.append(
+            Level(
+                parents=distinct // num_words,
+                words=distinct % num_words,
+                ends=active[~goes_on],
+                end_nodes=nodes[~goes_on],
+            )
+        )
+        active, nodes = active[goes_on], nodes[goes_on]
+    return PrefixTree(num_roots, empty, roots[empty], levels)
+
+
+class PairPlan(NamedTuple):
+    """The work that scoring phrase pairs needs: one source tree, target trees in bounded pieces."""
+
+    sources: PrefixTree  # one sequence a distinct source
+    pieces: list["TargetPiece"]
+
+
+class TargetPiece(NamedTuple):
+    """Target prefixes of some pairs, under each of their distinct sources."""
+
+    pairs: Ids  # (pairs,) positions in the input
+    sources: Ids  # (roots,) numbers of the distinct sources that are this piece's roots
+    targets: PrefixTree  # sequence i is pair pairs[i]; root j is source sources[j]
+
+
+def plan_pairs(sources: Sequences, targets: Sequences, piece_size: int) -> PairPlan:
+    """Return what has to be computed to score pairs of a source and a target.
+
+    :param piece_size: pairs a piece; it bounds the rows, and so the memory, of every step.
+    """
+    source_tree = build_prefix_tree(
+        sources, np.zeros(len(sources.lengths), dtype=np.int64), num_roots=1
+    )
+    source_of_pair = _number_sequences(source_tree, len(sources.lengths))
+    # Pairs of a source side by side, and the sources in the order of their tree: then a piece's
+    # states lie together in memory. Within a source, pairs with a common first word are neighbours.
+    first_words = np.full(len(targets.lengths), -1, dtype=np.int64)
+    spoken = targets.lengths > 0
+    first_words[spoken] = targets.ids[targets.starts[spoken]]
+    order = np.lexsort((first_words, source_of_pair))
+    pieces = []
+    for start in range(0, len(order), piece_size):
+        pairs = order[start : start + piece_size]
+        used, roots = np.unique(source_of_pair[pairs], return_inverse=True)
+        tree = build_prefix_tree(targets.select(pairs), roots, len(used))
+        pieces.append(TargetPiece(pairs, used, tree))
+    return PairPlan(_keep_one_sequence_a_node(source_tree, source_of_pair), pieces)
+
+
+def _number_sequences(tree: PrefixTree, num_sequences: int) -> Ids:
+    """Return a number for each sequence, from 0, the same for equal ones."""
+    numbers = np.empty(num_sequences, dtype=np.int64)
+    numbers[tree.empty] = 0
+    count = 1 if len(tree.empty) else 0
+    for level in tree.levels:
+        distinct, inverse = np.unique(level.end_nodes, return_inverse=True)
+        numbers[level.ends] = inverse + count
+        count += len(distinct)
+    return numbers
+
+
+def _keep_one_sequence_a_node(tree: PrefixTree, numbers: Ids) -> PrefixTree:
+    """Return the tree with the distinct sequences, by their numbers, in place of all."""
+    empty = np.unique(numbers[tree.empty])
+    levels = []
+    for level in tree.levels:
+        ends, first = np.unique(numbers[level.ends], return_index=True)
+        levels.append(level._replace(ends=ends, end_nodes=level.end_nodes[first]))
+    return PrefixTree(1, empty, np.zeros(len(empty), dtype=np.int64), levels)

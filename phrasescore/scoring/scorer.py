@@ -1,0 +1,195 @@
+"""Log-probabilities of phrase pairs under an RNN Encoder-Decoder, over trees of shared prefixes.
+
+The equations are those of :mod:`phrasescore.models.encoder_decoder`; what differs is what is done
+once: a source prefix, a distinct source, a target prefix under its source, the product of a state
+for all of its continuations, the input of each word. Rows have no padding.
+"""
+
+from dataclasses import astuple, dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from phrasescore.errors import ModelError
+from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.scoring import gates
+from phrasescore.scoring.precision import Precision
+from phrasescore.scoring.prefix_tree import (
+    Ids,
+    Level,
+    PrefixTree,
+    Sequences,
+    TargetPiece,
+    plan_pairs,
+)
+from phrasescore.scoring.weights import ScoringWeights, Workspace
+
+# Rounding may lift the log-probability of a certain event above 0 by this much.
+ROUNDING = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a scorer did, to be set against the time that it took."""
+
+    pairs: int = 0
+    source_nodes: int = 0  # encoder steps
+    sources: int = 0  # distinct sources: their summaries and what the decoder takes from them
+    target_nodes: int = 0  # distributions over the shortlist
+    products: int = 0  # decoder states that go on: recurrent products
+
+    def __add__(self, other: "Work") -> "Work":
+        return Work(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+
+class PairScorer:
+    """Scores phrase pairs, many at a time. Several threads may use one instance at once.
+
+    :param model: copied to ``device`` in the layout that scoring wants.
+    :param piece_size: pairs whose target prefixes are computed together: bounds rows and memory.
+    """
+
+    def __init__(
+        self,
+        model: EncoderDecoder,
+        device: torch.device,
+        precision: Precision,
+        *,
+        piece_size: int = 2048,
+    ) -> None:
+        self.device = device
+        self.precision = precision
+        self.piece_size = piece_size
+        with torch.inference_mode():
+            self.weights = ScoringWeights(model, device, precision)
+        self.workspace = Workspace(device)
+
+    def score(self, sources: Sequences, targets: Sequences) -> tuple[NDArray[np.float64], Work]:
+        """Return log p(target ``</s>`` | source) of each pair, ``(pairs,)``, and the work done.
+
+        Natural logarithms, summed over the target's words and its ``</s>``, not divided by length.
+
+        :param sources: the model's source word ids of each pair, without ``</s>``.
+        :param targets: the model's target word ids of each pair, without ``</s>``.
+        :raises ModelError: if a value is not a finite log-probability.
+        """
+        plan = plan_pairs(sources, targets, self.piece_size)
+        values = np.zeros(len(sources.lengths))
+        work = Work(pairs=len(values), source_nodes=plan.sources.num_nodes)
+        with torch.inference_mode():
+            states = self._encode(plan.sources)
+            for piece in plan.pieces:
+                values[piece.pairs], done = self._decode(piece, states)
+                work += done
+        wrong = np.flatnonzero(~(np.isfinite(values) & (values <= ROUNDING)))
+        if len(wrong):
+            raise ModelError(
+                f"pair {wrong[0]} of a block scores {values[wrong[0]]}, which is no log-probability"
+            )
+        return np.minimum(values, 0.0), work
+
+    def _index(self, positions: Ids) -> Tensor:
+        return torch.from_numpy(positions).to(self.device, non_blocking=True)
+
+    def _multiply(self, name: str, rows: Tensor, matrix: Tensor) -> Tensor:
+        out = self.workspace.take(name, len(rows), matrix.shape[1])
+        return self.precision.multiply(rows, matrix, out)
+
+    def _encode(self, tree: PrefixTree) -> Tensor:
+        """Return h_N of each distinct source, ``(sources, hidden)``; 0 for the empty one."""
+        weights, take = self.weights, self.workspace.take
+        hidden = weights.hidden_size
+        count = len(tree.empty) + sum(len(level.ends) for level in tree.levels)
+        summaries = take("encoder summaries", count, hidden)
+        summaries[self._index(tree.empty)] = 0
+        above = take("encoder states 1", 1, hidden).zero_()
+        for depth, level in enumerate(tree.levels):
+            states = take(f"encoder states {depth % 2}", len(level.words), hidden)
+            for start in range(0, len(level.words), self.piece_size):
+                rows = slice(start, start + self.piece_size)
+                self._encoder_step(above, level.parents[rows], level.words[rows], states[rows])
+            summaries[self._index(level.ends)] = states.index_select(
+                0, self._index(level.end_nodes)
+            )
+            above = states
+        return summaries
+
+    def _encoder_step(self, above: Tensor, parents: Ids, words: Ids, out: Tensor) -> None:
+        weights, take = self.weights, self.workspace.take
+        # Nodes are in the order of their parents: those of these rows lie side by side.
+        old = above[parents[0] : parents[-1] + 1]
+        from_parents, by_words = self._index(parents - parents[0]), self._index(words)
+        table = weights.source_words
+        products = self._multiply("encoder gates", old, weights.encoder_gates)
+        update, masked = take("update", *out.shape), take("masked", *out.shape)
+        gates.encoder_gates(products, table, by_words, old, from_parents, update, masked)
+        products = self._multiply("encoder candidate", masked, weights.encoder_candidate)
+        gates.encoder_blend(products, table, by_words, old, from_parents, update, out)
+
+    def _decode(self, piece: TargetPiece, states: Tensor) -> tuple[NDArray[np.float64], Work]:
+        """Return the log-probabilities of the piece's pairs, and the work done."""
+        weights, tree, normalizer = self.weights, piece.targets, self.weights.normalizer
+        summary = self._multiply(
+            "summary", states.index_select(0, self._index(piece.sources)), weights.summary
+        )
+        summary.add_(weights.summary_bias).tanh_()
+        context = self._multiply("context", summary, weights.context)
+        readout = self._multiply("readout context", summary, weights.readout_context)
+        readout += weights.readout_bias
+        old = self._multiply("decoder states 1", summary, weights.initial)
+        old.add_(weights.initial_bias).tanh_()
+        # The empty prefix of each root is a level of its own, reached by the zero vector e(y_0).
+        roots = np.arange(tree.num_roots)
+        start = np.full(tree.num_roots, weights.start_word)
+        levels = [Level(roots, start, tree.empty, tree.empty_roots), *tree.levels]
+        values = torch.zeros(len(piece.pairs), dtype=torch.float64, device=self.device)
+        sums = torch.zeros(tree.num_roots, dtype=torch.float64, device=self.device)
+        work = Work(sources=len(piece.sources))
+        for depth, level in enumerate(levels):
+            words, parents = self._index(level.words), self._index(level.parents)
+            if depth:
+                logits = normalizer.logits(factors.index_select(0, parents), words)
+                sums = sums[parents] + (logits - log_normalizers[parents])
+                roots = roots[level.parents]
+            from_roots = self._index(roots)
+            goes_on, positions = np.unique(level.parents, return_inverse=True)
+            products = self._multiply(
+                "recurrent",
+                old if len(goes_on) == len(old) else old.index_select(0, self._index(goes_on)),
+                weights.decoder_recurrent,
+            )
+            new = self.workspace.take(
+                f"decoder states {depth % 2}", len(words), weights.hidden_size
+            )
+            gates.decoder_step(
+                products,
+                self._index(positions),
+                context,
+                from_roots,
+                weights.target_words,
+                words,
+                old,
+                parents,
+                new,
+            )
+            old = new
+            factors = self._factors(old, words, readout, from_roots)
+            log_normalizers = normalizer.log_normalizers(factors)
+            nodes = self._index(level.end_nodes)
+            end = torch.zeros_like(nodes)  # </s> has the id 0
+            logits = normalizer.logits(factors.index_select(0, nodes), end)
+            values[self._index(level.ends)] = sums[nodes] + (logits - log_normalizers[nodes])
+            work += Work(target_nodes=len(words), products=len(goes_on))
+        return values.cpu().numpy(), work
+
+    def _factors(self, states: Tensor, words: Tensor, readout: Tensor, roots: Tensor) -> Tensor:
+        """Return G_r s with the columns that the normaliser wants, ``(nodes, width)``."""
+        weights, take = self.weights, self.workspace.take
+        products = self._multiply("readout", states, weights.readout_hidden)
+        units = take("maxout", len(states), weights.num_units)
+        gates.maxout(products, readout, roots, weights.readout_words, words, units)
+        factors = self._multiply("factors", units, weights.output_factor)
+        normalizer = weights.normalizer
+        return normalizer.extend(factors, take("extended", len(states), normalizer.width))

@@ -1,0 +1,82 @@
+"""A network's weights in the layout that scoring wants, and the buffers that it works in."""
+
+import threading
+
+import torch
+from torch import Tensor
+
+from phrasescore.errors import ModelError
+from phrasescore.models.encoder_decoder import MAXOUT_POOL, EncoderDecoder
+from phrasescore.scoring.normalizer import Normalizer
+from phrasescore.scoring.precision import Precision
+
+
+class ScoringWeights:
+    """The weights of an RNN Encoder-Decoder, merged, transposed and tabulated.
+
+    Every product between a word and a matrix is a row of a table. Matrices are stored as
+    ``(in, out)`` and multiplied from the right.
+
+    :raises ModelError: if a weight is not finite: the fast element-wise code does not carry NaN.
+    """
+
+    def __init__(self, model: EncoderDecoder, device: torch.device, precision: Precision) -> None:
+        for name, parameter in model.named_parameters():
+            if not bool(torch.isfinite(parameter).all()):
+                raise ModelError(f"weights {name!r} are not all finite")
+
+        def place(weight: Tensor) -> Tensor:
+            return weight.detach().to(device, torch.float32).contiguous()
+
+        def matrix(weight: Tensor) -> Tensor:
+            return precision.prepare(place(weight.t()))
+
+        encoder, decoder = model.encoder, model.decoder
+        self.device = device
+        self.hidden_size = model.config.hidden_size
+        self.num_units = model.config.maxout_size
+        self.source_words = place(
+            model.source_embedding @ encoder.input_weight().t() + encoder.input_bias()
+        )
+        self.encoder_gates = matrix(encoder.gates_weight())
+        self.encoder_candidate = matrix(encoder.recurrent_candidate.weight)
+        self.summary, self.summary_bias = matrix(model.summary.weight), place(model.summary.bias)
+        self.initial, self.initial_bias = matrix(model.initial.weight), place(model.initial.bias)
+        self.context = matrix(decoder.context_weight())
+        # One more row than words: e(y_0) is the zero vector, which leaves nothing but the biases.
+        embedding = model.target_embedding
+        self.start_word = len(embedding)
+        embedding = torch.cat([embedding, embedding.new_zeros(1, embedding.shape[1])])
+        self.target_words = place(embedding @ decoder.input_weight().t() + decoder.input_bias())
+        self.decoder_recurrent = matrix(decoder.recurrent_weight())
+        # The two units of a maxout pair go to columns half the width apart.
+        units = torch.arange(MAXOUT_POOL * self.num_units, device=embedding.device)
+        apart = units.view(-1, MAXOUT_POOL).t().reshape(-1)
+        self.readout_hidden = matrix(model.readout_hidden.weight[apart])
+        self.readout_words = place(embedding @ model.readout_word.weight[apart].t())
+        self.readout_context = matrix(model.readout_context.weight[apart])
+        self.readout_bias = place(model.readout.bias[apart])
+        self.output_factor = matrix(model.output_factor.weight)
+        self.normalizer = Normalizer(
+            place(model.output.weight), place(model.output.bias), precision
+        )
+
+
+class Workspace(threading.local):
+    """Buffers by name, reused from step to step; each thread has its own.
+
+    Fresh memory has to be mapped page by page, which costs as much as filling it.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._buffers: dict[str, Tensor] = {}
+
+    def take(self, name: str, rows: int, columns: int) -> Tensor:
+        """Return a ``(rows, columns)`` buffer with anything in it, valid until ``name`` is taken."""
+        size = rows * columns
+        buffer = self._buffers.get(name)
+        if buffer is None or buffer.numel() < size:
+            buffer = torch.empty(size, device=self._device)
+            self._buffers[name] = buffer
+        return buffer[:size].view(rows, columns)
