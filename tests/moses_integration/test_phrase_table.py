@@ -1,0 +1,411 @@
+"""Promises of moses_integration.phrase_table, on real, odd and broken lines.
+
+What Moses loads and refuses was read in its source (moses/TranslationModel/RuleTable/
+LoaderStandard.cpp, util/double-conversion) and, for scores, tried on its binary.
+"""
+
+import gzip
+import math
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moses_integration import phrase_table
+from moses_integration.phrase_table import (
+    PhraseTableLine,
+    add_scores,
+    format_probability,
+    joint_count,
+    read_phrase_table,
+    remove_scores,
+)
+from phrasescore.errors import DataError, ModelError
+from phrasescore.records import PhrasePair
+
+ROOT = Path(__file__).parents[2]
+ODD = ROOT / "tests" / "data" / "odd.fr-en.phrase-table"
+REAL = ROOT.parent / "shared" / "data" / "phrase-table.gz"
+
+GOOD = b"la maison ||| the house ||| 0.5 0.25 ||| 0-0 1-1 ||| 4 3 2 ||| |||\n"
+
+
+def table(folder: Path, content: bytes) -> str:
+    path = folder / "table"
+    path.write_bytes(content)
+    return str(path)
+
+
+def read(folder: Path, content: bytes) -> list[PhraseTableLine]:
+    return list(read_phrase_table(table(folder, content)))
+
+
+def problem(folder: Path, content: bytes) -> str:
+    """Return the message without the folder."""
+    with pytest.raises(DataError) as caught:
+        read(folder, content)
+    return str(caught.value).replace(f"{folder}/", "")
+
+
+# Reading
+
+
+def test_a_line_has_its_words_its_number_and_its_bytes(tmp_path: Path) -> None:
+    first, second = read(tmp_path, GOOD + b"maison ||| house ||| 1 1")
+    assert first == PhraseTableLine(
+        1, GOOD[:-1], PhrasePair(("la", "maison"), ("the", "house")), 2, b"\n"
+    )
+    assert second == PhraseTableLine(
+        2, b"maison ||| house ||| 1 1", PhrasePair(("maison",), ("house",)), 2, b""
+    )
+    assert isinstance(first.pair, PhrasePair)
+    assert isinstance(first, PhraseTableLine)
+
+
+def test_odd_lines_that_moses_loads_are_read() -> None:
+    pairs = [line.pair for line in read_phrase_table(str(ODD))]
+    assert pairs[:3] == [
+        PhrasePair(("!",), ("!",)),
+        PhrasePair(("#", "1"), ("no.", "1")),
+        PhrasePair(("&#124;", "x"), ("a", "&#124;", "x")),
+    ]
+    assert pairs[6:] == [
+        PhrasePair(("la", "maison", "bleue"), ("the", "blue", "house")),
+        PhrasePair(("maison",), ("house",)),
+        PhrasePair(("maison",), ("home",)),
+        PhrasePair(("maisons",), ("houses",)),
+        PhrasePair(("mille\u00a0pas",), ("a\u0085thousand\u2028steps\u3000",)),
+        PhrasePair(("note",), ("note",)),
+        PhrasePair(("\tnote",), ("music",)),
+        PhrasePair(("z",), ("z", "||", "z", "|", "z")),
+    ]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_lines_and_ends_joined_are_the_file(tmp_path: Path, packed: bool) -> None:
+    for content in (ODD.read_bytes(), ODD.read_bytes() + b"\n"):
+        path = table(tmp_path, gzip.compress(content) if packed else content)
+        lines = list(read_phrase_table(path))
+        assert b"".join(line.raw + line.end for line in lines) == content
+        assert [line.number for line in lines] == list(range(1, 15))
+        assert {line.num_scores for line in lines} == {4}
+
+
+def test_the_quick_path_and_the_slow_path_agree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without the lines with tabs, for whose sake a whole block takes the slow path.
+    lines = [line for line in ODD.read_bytes().split(b"\n") if b"\t" not in line]
+    path = table(tmp_path, b"\n".join(lines))
+    quick = list(read_phrase_table(path))
+    monkeypatch.setattr(phrase_table, "_quick_texts", lambda _, num_lines: [""] * num_lines)
+    assert list(read_phrase_table(path)) == quick
+
+
+FIELD_PIECES = st.sampled_from(
+    [
+        "a",
+        "\u00e9",
+        " ",
+        "  ",
+        "|",
+        "||",
+        "|||",
+        " ||| ",
+        "\r",
+        "\u2028",
+        "0.5",
+        "0.5 1",
+        "-1",
+        "1e",
+    ]
+)
+
+
+def outcome(read_line: Callable[[], object]) -> object:
+    """Return what a function returns, or the message of its DataError."""
+    try:
+        return read_line()
+    except DataError as error:
+        return str(error)
+
+
+@given(st.lists(FIELD_PIECES, max_size=12).map("".join), st.sampled_from([1, 2]))
+def test_both_paths_accept_the_same_lines(odd: str, num_scores: int) -> None:
+    raw = f"a ||| b{odd}".encode()
+    lines = phrase_table._read_block("t", 0, num_scores, raw + b"\n", [raw])
+    assert outcome(lambda: next(lines).pair) == outcome(
+        lambda: phrase_table._parse("t", 1, raw, num_scores)[0]
+    )
+
+
+def test_reading_is_lazy(tmp_path: Path) -> None:
+    path = table(tmp_path, GOOD * 3 + b"broken\n")
+    assert len(list(islice(read_phrase_table(path), 3))) == 3
+
+
+@pytest.mark.parametrize("separator", [b" ", b"  "], ids=["quick", "slow"])
+def test_long_phrases_and_long_lines_are_read(tmp_path: Path, separator: bytes) -> None:
+    phrase = separator.join([b"mot"] * 500)
+    huge = b"x" * 1_000_000
+    lines = read(tmp_path, phrase + b" ||| " + huge + b" ||| 1 ||| " + huge + b"\n")
+    assert lines[0].pair == PhrasePair(("mot",) * 500, ("x" * 1_000_000,))
+
+
+def test_a_block_border_inside_a_line_does_not_show(tmp_path: Path) -> None:
+    content = b"".join(b"a%d ||| b ||| 0.5\n" % n for n in range(60_000))
+    lines = read(tmp_path, content)
+    assert [line.pair.source for line in lines] == [(f"a{n}",) for n in range(60_000)]
+    assert lines[-1].number == 60_000
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"", "expected at least 3 fields separated by '|||', found an empty line"),
+        (b"\r", "expected at least 3 fields separated by '|||', found an empty line"),
+        (
+            b"maison ||| house",
+            "expected at least 3 fields separated by '|||', found 2: 'maison ||| house'",
+        ),
+        (
+            b"maison || house || 0.5",
+            "expected at least 3 fields separated by '|||', found 1: 'maison || house || 0.5'",
+        ),
+        (b" ||| house ||| 0.5 1", "expected a source phrase, found ' '"),
+        (b"||| house ||| 0.5 1", "expected a source phrase, found ''"),
+        (b" \t ||| house ||| 0.5 1", "expected a source phrase, found ' \\t '"),
+        (b"maison |||  ||| 0.5 1", "expected a target phrase, found '  '"),
+        (b"maison ||| ||| 0.5 1", "expected a target phrase, found ' '"),
+        (b"maison ||| house ||| 0.5", "expected 2 scores as in the first line, found 1"),
+        (b"maison ||| house ||| 1 1 1", "expected 2 scores as in the first line, found 3"),
+        (b"maison ||| house |||", "expected scores in field 3, found ''"),
+        (b"maison ||| house ||| \r", "expected scores in field 3, found ' '"),
+        (b"maison \xff ||| house ||| 1 1", "expected UTF-8, found byte 0xff at byte 8 of the line"),
+        (
+            b"x ||| y ||| 1 1 ||| caf\xe9",
+            "expected UTF-8, found byte 0xe9 at byte 24 of the line",
+        ),
+    ],
+)
+def test_a_bad_line_is_an_error_with_its_number(tmp_path: Path, line: bytes, message: str) -> None:
+    assert problem(tmp_path, GOOD + line + b"\n" + GOOD) == f"table:2: {message}"
+
+
+@pytest.mark.parametrize("score", ["1", "100", "1e30", ".5", "5.", "+0.5", "1E-5", "1e-99", "0"])
+@pytest.mark.parametrize("place", ["{} 1", "1 {}"])
+def test_numbers_that_moses_reads_are_scores(tmp_path: Path, score: str, place: str) -> None:
+    scores = place.format(score).encode()
+    assert len(read(tmp_path, GOOD + b"maison ||| house ||| " + scores + b" |||\n")) == 2
+
+
+@pytest.mark.parametrize(
+    "score",
+    [
+        *("nan", "abc", "0,5", "0x10", "1e", "1e+", "Infinity", "inf", "-inf", ".", "+", "1_0"),
+        *("--1", "0.5;", "\u0663", "1\u00a0", "0.5\x00", "e5", "1.2.3"),
+    ],
+)
+@pytest.mark.parametrize("place", ["{} 1", "1 {}"])
+def test_what_moses_does_not_read_as_a_number_is_refused(
+    tmp_path: Path, score: str, place: str
+) -> None:
+    scores = place.format(score).encode()
+    message = problem(tmp_path, GOOD + b"maison ||| house ||| " + scores + b" |||\n")
+    assert message == f"table:2: expected a number as score, found {score!r}"
+
+
+@pytest.mark.parametrize("score", ["-1", "-0.5", "-1e-30"])
+def test_a_negative_score_is_refused(tmp_path: Path, score: str) -> None:
+    message = problem(tmp_path, f"maison ||| house ||| {score}".encode())
+    expected = "a score of at least 0 (scores are probabilities, not logarithms)"
+    assert message == f"table:1: expected {expected}, found {score!r}"
+
+
+@pytest.mark.parametrize("score", ["1e39", "3.4028236e38", "1e999", "9" * 40])
+def test_a_score_that_moses_would_take_for_infinity_is_refused(tmp_path: Path, score: str) -> None:
+    with np.errstate(over="ignore"):
+        assert np.isinf(np.float32(score))
+    message = problem(tmp_path, f"maison ||| house ||| {score}".encode())
+    assert message == (
+        f"table:1: expected a score that float32 can hold, as Moses reads it, found {score!r}"
+    )
+
+
+def test_the_largest_float32_is_a_score(tmp_path: Path) -> None:
+    assert np.isfinite(np.float32("3.4028235e38"))
+    assert len(read(tmp_path, b"maison ||| house ||| 3.4028235e38")) == 1
+
+
+def test_an_empty_table_is_an_error(tmp_path: Path) -> None:
+    expected = "table: expected a phrase table, found no lines"
+    assert problem(tmp_path, b"") == expected
+    assert problem(tmp_path, gzip.compress(b"")) == expected
+
+
+def test_a_broken_line_of_a_megabyte_is_shown_cut(tmp_path: Path) -> None:
+    message = problem(tmp_path, GOOD + b"x" * 1_000_000)
+    assert message.startswith("table:2: expected at least 3 fields")
+    assert len(message) < 140
+
+
+def test_lines_before_a_bad_one_are_yielded(tmp_path: Path) -> None:
+    lines = read_phrase_table(table(tmp_path, GOOD + b"caf\xe9 ||| x ||| 1 1\n"))
+    assert next(lines).number == 1
+    with pytest.raises(DataError, match="table:2: expected UTF-8"):
+        next(lines)
+
+
+# Adding and removing scores
+
+
+def test_scores_are_added_after_the_last_one() -> None:
+    log_values = [math.log(0.25), 1.0]
+    assert add_scores(GOOD[:-1], log_values) == (
+        b"la maison ||| the house ||| 0.5 0.25 0.25 2.718282 ||| 0-0 1-1 ||| 4 3 2 ||| |||"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"a ||| b ||| 0.5", b"a ||| b ||| 0.5 1"),
+        (b"a ||| b ||| 0.5\r", b"a ||| b ||| 0.5 1\r"),
+        (b"a ||| b ||| 0.5 \t", b"a ||| b ||| 0.5 1 \t"),
+        (b"a ||| b ||| 0.5  \r", b"a ||| b ||| 0.5 1  \r"),
+        (b"a ||| b ||| 0.5\t||| 0-0", b"a ||| b ||| 0.5 1\t||| 0-0"),
+        (b"a|||b|||0.5|||0-0", b"a|||b|||0.5 1|||0-0"),
+        (b"a ||| b ||| 0.5 |||", b"a ||| b ||| 0.5 1 |||"),
+    ],
+)
+def test_every_other_byte_stays(before: bytes, after: bytes) -> None:
+    assert add_scores(before, [0.0]) == after
+    assert remove_scores(after, 1) == before
+
+
+PHRASES = st.text(st.sampled_from("a\u00e9\u2028\u00a0 |\t"), min_size=1, max_size=6).map(
+    lambda text: "x" + text.replace("||", "|")
+)
+BLANKS = st.text(st.sampled_from(" \t"), max_size=3)
+SEPARATED_SCORES = st.lists(
+    st.sampled_from(["0.5", ".5", "1E-5", "+1", "5."]), min_size=1, max_size=5
+).flatmap(
+    lambda scores: st.lists(
+        st.text(st.sampled_from(" \t"), min_size=1, max_size=3),
+        min_size=len(scores),
+        max_size=len(scores),
+    ).map(lambda blanks: "".join(b + s for b, s in zip(blanks, scores, strict=True)))
+)
+RESTS = st.sampled_from(["", "\r", "|||", "||| 0-0 ||| 1 2 1 ||| |||\r", "|||||||||", "||||"])
+LINES = st.builds(
+    lambda source, target, scores, blank, rest: (
+        f"{source} |||{target} |||{scores}{blank}{rest}".encode()
+    ),
+    PHRASES,
+    PHRASES,
+    SEPARATED_SCORES,
+    BLANKS,
+    RESTS,
+)
+
+
+@given(LINES, st.lists(st.floats(-200, 88), min_size=1, max_size=4))
+def test_removing_what_was_added_gives_the_same_bytes(raw: bytes, values: list[float]) -> None:
+    added = add_scores(raw, values)
+    pair, num_scores = phrase_table._parse("t", 1, raw, None)
+    assert phrase_table._parse("t", 1, added, None) == (pair, num_scores + len(values))
+    assert remove_scores(added, len(values)) == raw
+
+
+def test_removing_columns_of_any_table_leaves_the_others() -> None:
+    assert remove_scores(b"a ||| b ||| 0.1  0.2\t0.3 |||", 2) == b"a ||| b ||| 0.1  |||"
+
+
+@pytest.mark.parametrize("raw", [b"a ||| b ||| 0.1 0.2 |||", b"a ||| b ||| 0.1"])
+def test_removing_every_score_is_refused(raw: bytes) -> None:
+    with pytest.raises(ValueError, match="cannot remove 2 scores and leave one"):
+        remove_scores(raw, 2)
+
+
+@pytest.mark.parametrize("raw", [b"", b"a ||| b", b"a ||| b |||", b"a ||| b ||| ||| 0-0"])
+def test_a_line_without_scores_is_a_programming_error(raw: bytes) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        add_scores(raw, [0.0])
+
+
+# Numbers
+
+
+@pytest.mark.parametrize(
+    ("log_value", "text"),
+    [
+        (0.0, b"1"),
+        (-0.0, b"1"),
+        (math.log(0.125), b"0.125"),
+        (-10.0, b"4.539993e-05"),
+        (-100.0, b"3.720076e-44"),
+        (-1e300, b"3.720076e-44"),
+        (10.0, b"22026.47"),
+        (88.0, b"1.651636e+38"),
+    ],
+)
+def test_a_logarithm_is_written_as_a_probability(log_value: float, text: bytes) -> None:
+    assert format_probability(log_value) == text
+
+
+@given(st.floats(-87, 88))
+def test_moses_reads_back_what_was_written(log_value: float) -> None:
+    # As Moses does: float32, then its logarithm, floored at -100 (TransformScore, FloorScore).
+    read_back = float(np.log(np.float32(format_probability(log_value).decode())))
+    assert read_back == pytest.approx(log_value, rel=1e-6, abs=1e-6)
+
+
+@given(st.floats(-1000, -87))
+def test_moses_reads_back_tiny_probabilities_coarsely(log_value: float) -> None:
+    # The smallest step of float32 is 2^-149, which is 4% of exp(-100).
+    value = np.log(np.float32(format_probability(log_value).decode()))
+    assert max(float(value), -100.0) == pytest.approx(max(log_value, -100.0), abs=0.04)
+
+
+@pytest.mark.parametrize("log_value", [math.nan, math.inf, -math.inf, 88.1, 1e300])
+def test_what_a_table_cannot_hold_is_never_written(log_value: float) -> None:
+    with pytest.raises(ModelError, match="expected a finite logarithm of at most 88, found"):
+        format_probability(log_value)
+
+
+@pytest.mark.parametrize(
+    ("rest", "count"),
+    [
+        (b" ||| 0-0 ||| 4 3 2 ||| |||", 2.0),
+        (b"|||0-0|||4 3 2.5", 2.5),
+        (b" ||| 0-0 ||| 4 3 2\r", 2.0),
+        (b"", 1.0),
+        (b" ||| 0-0", 1.0),
+        (b" ||| 0-0 |||  ||| 5 5 5", 1.0),
+        (b" ||| 0-0 ||| 4 3", 1.0),
+        (b" ||| 0-0 ||| 4 3 many", 1.0),
+        (b" ||| 0-0 ||| 4 3 nan", 1.0),
+        (b" ||| 0-0 ||| 4 3 inf", 1.0),
+        (b" ||| 0-0 ||| 4 3 -2", 1.0),
+    ],
+)
+def test_the_joint_count_is_the_third_count_or_one(rest: bytes, count: float) -> None:
+    assert joint_count(b"a ||| b ||| 0.5" + rest) == count
+
+
+@pytest.mark.skipif(not REAL.exists(), reason="needs the real table")
+def test_a_real_table_goes_through_byte_for_byte() -> None:
+    lines = list(islice(read_phrase_table(str(REAL)), 100_000))
+    with gzip.open(REAL) as stream:
+        expected = b"".join(islice(stream, 100_000))
+    assert b"".join(line.raw + line.end for line in lines) == expected
+    assert {line.num_scores for line in lines} == {4}
+    for line in lines[::50]:
+        assert remove_scores(add_scores(line.raw, [-3.5, 2.0]), 2) == line.raw
+        fields = line.raw.decode().split(" ||| ")
+        assert line.pair == (tuple(fields[0].split(" ")), tuple(fields[1].split(" ")))
+        assert joint_count(line.raw) == float(fields[4].split()[2]) >= 1
