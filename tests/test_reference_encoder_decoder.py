@@ -17,14 +17,14 @@ LN2, LN3 = math.log(2.0), math.log(3.0)
 
 
 def zero_parameters(
-    *, hidden_size: int = 1, source_size: int = 4, target_size: int = 4
+    *, hidden_size: int = 1, maxout_units: int = 1, target_size: int = 4
 ) -> dict[str, Array]:
     shapes = parameter_shapes(
         hidden_size=hidden_size,
         embedding_size=1,
-        maxout_units=1,
+        maxout_units=maxout_units,
         output_rank=1,
-        source_size=source_size,
+        source_size=4,
         target_size=target_size,
     )
     return {name: np.zeros(shape) for name, shape in shapes.items()}
@@ -145,6 +145,27 @@ def test_decoder_resets_after_the_recurrent_product() -> None:
     parameters["output_factor.weight"][:] = 1
     parameters["output.weight"][0] = 1
     assert log_prob(parameters, [], []) == pytest.approx(math.log(2 / 5), abs=1e-12)
+
+
+def test_a_maxout_unit_pools_two_neighbours() -> None:
+    # s' = (1, 3, 2, 0) ln 2, s = (3, 2) ln 2, G_r s = 3 ln 2, scores (3 ln 2, 0, 0, 0):
+    # p(</s>) = 8/11. Pooling the first half with the second would give s_1 = 2 ln 2.
+    parameters = zero_parameters(maxout_units=2)
+    parameters["readout.bias"][:] = np.array([1, 3, 2, 0]) * LN2
+    parameters["output_factor.weight"][0, 0] = 1
+    parameters["output.weight"][0] = 1
+    assert log_prob(parameters, [], []) == pytest.approx(math.log(8 / 11), abs=1e-12)
+
+
+def test_a_word_is_predicted_from_the_word_before_it() -> None:
+    # Only O_y is not zero: s = max(2 ln 2 e(y_{t-1}), 0), the score of </s>; e(2) = 1, e(3) = -1.
+    # So p(y_1 = 2) = 1/4, p(y_2 = 3 | 2) = 1 / (4 + 3), p(</s> | 3) = 1/4.
+    parameters = zero_parameters()
+    parameters["target_embedding"][2:, 0] = [1, -1]
+    parameters["readout_word.weight"][0] = 2 * LN2
+    parameters["output_factor.weight"][:] = 1
+    parameters["output.weight"][0] = 1
+    assert log_prob(parameters, [2], [2, 3]) == pytest.approx(-math.log(4 * 7 * 4), abs=1e-12)
 
 
 @pytest.mark.parametrize("target", [[], [1], [2, 3, 2, 1]])
