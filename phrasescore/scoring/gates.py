@@ -12,6 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+# Devices whose memory numba can reach.
+FUSED_DEVICES: tuple[str, ...] = ("cpu",)
+
 _ONE, _HALF = np.float32(1), np.float32(0.5)
 _LOG2_E = np.float32(1.4426950408889634)
 # ln 2 in two parts, the first exact in few bits: x - k ln 2 then loses nothing (Cody and Waite).
@@ -128,7 +131,7 @@ def decoder_step(
     :param old: states of the level above, ``(rows, hidden)``.
     :param parents: ``(nodes,)``: the row of ``old`` of each node's parent.
     """
-    if out.device.type == "cpu":
+    if out.device.type in FUSED_DEVICES:
         _decoder_step(
             *_arrays(products, positions, context, roots, table, words, old, parents, out)
         )
@@ -152,7 +155,7 @@ def maxout(
     :param context: O_c c with the bias of each root, ``(roots, 2 * units)``.
     :param table: O_y y of each word, ``(words, 2 * units)``.
     """
-    if out.device.type == "cpu":
+    if out.device.type in FUSED_DEVICES:
         _maxout(*_arrays(products, context, roots, table, words, out))
         return
     total = products + context.index_select(0, roots)
@@ -174,7 +177,7 @@ def encoder_gates(
     :param products: U_z h and U_r h of all states of the level above, ``(rows, 2 * hidden)``.
     :param table: W_z e, W_r e and W e of each word with the biases, ``(words, 3 * hidden)``.
     """
-    if update.device.type == "cpu":
+    if update.device.type in FUSED_DEVICES:
         _encoder_gates(*_arrays(products, table, words, old, parents, update, masked))
         return
     size = update.shape[1]
@@ -194,7 +197,7 @@ def encoder_blend(
     out: Tensor,
 ) -> None:
     """Write the nodes' states into ``out``, ``(nodes, hidden)``; ``products`` is U (r * h)."""
-    if out.device.type == "cpu":
+    if out.device.type in FUSED_DEVICES:
         _encoder_blend(*_arrays(products, table, words, old, parents, update, out))
         return
     size = update.shape[1]

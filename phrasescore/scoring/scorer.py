@@ -148,31 +148,11 @@ class PairScorer:
         sums = torch.zeros(tree.num_roots, dtype=torch.float64, device=self.device)
         work = Work(sources=len(piece.sources))
         for depth, level in enumerate(levels):
-            words, parents = self._index(level.words), self._index(level.parents)
-            if depth:
-                logits = normalizer.logits(factors.index_select(0, parents), words)
-                sums = sums[parents] + (logits - log_normalizers[parents])
-                roots = roots[level.parents]
-            from_roots = self._index(roots)
-            goes_on, positions = np.unique(level.parents, return_inverse=True)
-            products = self._multiply(
-                "recurrent",
-                old if len(goes_on) == len(old) else old.index_select(0, self._index(goes_on)),
-                weights.decoder_recurrent,
-            )
-            new = self.workspace.take(
-                f"decoder states {depth % 2}", len(words), weights.hidden_size
-            )
-            gates.decoder_step(
-                products,
-                self._index(positions),
-                context,
-                from_roots,
-                weights.target_words,
-                words,
-                old,
-                parents,
-                new,
+            words, from_roots = self._index(level.words), self._index(roots)
+            new = self.workspace.take(f"decoder states {depth % 2}", *_shape(level, old))
+            work += Work(
+                target_nodes=len(level.words),
+                products=self._decoder_step(old, level, words, context, from_roots, new),
             )
             old = new
             factors = self._factors(old, words, readout, from_roots)
@@ -181,8 +161,35 @@ class PairScorer:
             end = torch.zeros_like(nodes)  # </s> has the id 0
             logits = normalizer.logits(factors.index_select(0, nodes), end)
             values[self._index(level.ends)] = sums[nodes] + (logits - log_normalizers[nodes])
-            work += Work(target_nodes=len(words), products=len(goes_on))
+            if depth + 1 < len(levels):
+                following = levels[depth + 1]
+                parents = self._index(following.parents)
+                logits = normalizer.logits(
+                    factors.index_select(0, parents), self._index(following.words)
+                )
+                sums = sums[parents] + (logits - log_normalizers[parents])
+                roots = roots[following.parents]
         return values.cpu().numpy(), work
+
+    def _decoder_step(
+        self, old: Tensor, level: Level, words: Tensor, context: Tensor, roots: Tensor, out: Tensor
+    ) -> int:
+        """Write the level's states into ``out``; return how many states went on."""
+        goes_on, positions = np.unique(level.parents, return_inverse=True)
+        going = old if len(goes_on) == len(old) else old.index_select(0, self._index(goes_on))
+        products = self._multiply("recurrent", going, self.weights.decoder_recurrent)
+        gates.decoder_step(
+            products,
+            self._index(positions),
+            context,
+            roots,
+            self.weights.target_words,
+            words,
+            old,
+            self._index(level.parents),
+            out,
+        )
+        return len(goes_on)
 
     def _factors(self, states: Tensor, words: Tensor, readout: Tensor, roots: Tensor) -> Tensor:
         """Return G_r s with the columns that the normaliser wants, ``(nodes, width)``."""
@@ -193,3 +200,7 @@ class PairScorer:
         factors = self._multiply("factors", units, weights.output_factor)
         normalizer = weights.normalizer
         return normalizer.extend(factors, take("extended", len(states), normalizer.width))
+
+
+def _shape(level: Level, states: Tensor) -> tuple[int, int]:
+    return len(level.words), states.shape[1]

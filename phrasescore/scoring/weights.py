@@ -44,9 +44,9 @@ class ScoringWeights:
         self.initial, self.initial_bias = matrix(model.initial.weight), place(model.initial.bias)
         self.context = matrix(decoder.context_weight())
         # One more row than words: e(y_0) is the zero vector, which leaves nothing but the biases.
-        embedding = model.target_embedding
-        self.start_word = len(embedding)
-        embedding = torch.cat([embedding, embedding.new_zeros(1, embedding.shape[1])])
+        self.start_word = len(model.target_embedding)
+        nothing = model.target_embedding.new_zeros(1, model.config.embedding_size)
+        embedding = torch.cat([model.target_embedding, nothing])
         self.target_words = place(embedding @ decoder.input_weight().t() + decoder.input_bias())
         self.decoder_recurrent = matrix(decoder.recurrent_weight())
         # The two units of a maxout pair go to columns half the width apart.
@@ -73,7 +73,7 @@ class Workspace(threading.local):
         self._buffers: dict[str, Tensor] = {}
 
     def take(self, name: str, rows: int, columns: int) -> Tensor:
-        """Return a ``(rows, columns)`` buffer with anything in it, valid until ``name`` is taken."""
+        """Return a ``(rows, columns)`` buffer, not cleared, valid until ``name`` is taken again."""
         size = rows * columns
         buffer = self._buffers.get(name)
         if buffer is None or buffer.numel() < size:

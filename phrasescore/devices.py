@@ -1,0 +1,31 @@
+"""Which device and how many threads a network runs on."""
+
+import os
+
+import torch
+
+from phrasescore.errors import PhrasescoreError
+
+
+def choose_device(name: str) -> torch.device:
+    """Return the device of a ``--device`` option: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
+
+    :raises PhrasescoreError: if a CUDA device is asked for that is not there.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(name)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        count = torch.cuda.device_count()
+        raise PhrasescoreError(f"--device {name}: torch sees {count} CUDA devices")
+    return device
+
+
+def usable_threads(wanted: int | None) -> int:
+    """Return how many threads to use: as many as wanted, else one for each core we may use."""
+    if wanted is not None:
+        return wanted
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1

@@ -1,0 +1,129 @@
+"""The score of a phrase pair under a trained network."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import chain, islice
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from phrasescore.checkpoint import Checkpoint
+from phrasescore.errors import ModelError
+from phrasescore.records import PhrasePair
+from phrasescore.scoring.precision import Precision, PrecisionName
+from phrasescore.scoring.prefix_tree import Sequences
+from phrasescore.scoring.scorer import PairScorer, Work
+from phrasescore.vocabulary import Vocabulary
+
+# Pairs of a block: what is planned together, and what a thread takes at a time. Fixed, because
+# the last digits of a value may depend on it, and a resumed run has to give the same ones.
+BLOCK_SIZE = {"cpu": 16384, "cuda": 65536}
+# Pairs of a piece of a block: rows of its matrix products.
+PIECE_SIZE = {"cpu": 2048, "cuda": 32768}
+
+
+class NeuralScore:
+    """log p(target ``</s>`` | source) of phrase pairs, or log p(source ``</s>`` | target).
+
+    Natural logarithms, summed over the words of the predicted side and its ``</s>``, not divided
+    by length. Which side is predicted is the model's own: one trained with ``--reverse`` predicts
+    the source. A word outside the shortlist is scored as ``<unk>``.
+
+    :param checkpoint: a trained model.
+    :param device: where it runs.
+    :param precision: of the matrix products.
+    :param threads: CPU threads, each with a block of its own. A GPU has one.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        device: torch.device,
+        *,
+        precision: PrecisionName = "float32",
+        threads: int = 1,
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._reverse = checkpoint.reverse
+        self._threads = threads if device.type == "cpu" else 1
+        self._precision = Precision(precision, device)
+        self._scorer = PairScorer(
+            checkpoint.model, device, self._precision, piece_size=PIECE_SIZE[device.type]
+        )
+        self._block_size = BLOCK_SIZE[device.type]
+        self.work = Work()
+        self.unknown_words = 0
+
+    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
+        """Yield each pair's log-probability, in order.
+
+        Blocks of pairs are read ahead while others are scored: one more than there are threads.
+
+        :raises ModelError: on reaching a pair whose score is not a finite log-probability.
+        """
+        waiting: deque[Future[tuple[NDArray[np.float64], Work]]] = deque()
+        position = 0
+        with ExitStack() as stack:
+            stack.enter_context(self._precision.active())
+            # Each thread computes a block of its own with one thread of torch's: blocks never wait
+            # for one another, and what torch does alone (planning, small rows) overlaps.
+            pool = ThreadPoolExecutor(self._threads, initializer=self._start_thread)
+            stack.callback(pool.shutdown, cancel_futures=True)
+            for block in _blocks(pairs, self._block_size):
+                waiting.append(pool.submit(self._scorer.score, *self._ids(block)))
+                if len(waiting) > self._threads + 1:
+                    values = self._finish(waiting.popleft(), position)
+                    position += len(values)
+                    yield from values
+            while waiting:
+                values = self._finish(waiting.popleft(), position)
+                position += len(values)
+                yield from values
+
+    def _start_thread(self) -> None:
+        if self._scorer.device.type == "cpu":
+            torch.set_num_threads(1)
+
+    def _ids(self, block: list[PhrasePair]) -> tuple[Sequences, Sequences]:
+        """Return the words that the network reads and those that it predicts."""
+        vocabularies = (self._checkpoint.source_vocabulary, self._checkpoint.target_vocabulary)
+        sides = [[pair.source for pair in block], [pair.target for pair in block]]
+        if self._reverse:
+            sides.reverse()
+        sequences = [_number(side, words) for side, words in zip(sides, vocabularies, strict=True)]
+        for side in sequences:
+            self.unknown_words += int(np.count_nonzero(side.ids == Vocabulary.UNKNOWN))
+        return sequences[0], sequences[1]
+
+    def _finish(
+        self, future: "Future[tuple[NDArray[np.float64], Work]]", start: int
+    ) -> list[float]:
+        try:
+            values, work = future.result()
+        except ModelError as error:
+            raise ModelError(f"in the block that begins with pair {start}: {error}") from error
+        self.work += work
+        return values.tolist()  # type: ignore[no-any-return]
+
+    def summary(self) -> str:
+        """Return how much was computed, and how many words the network did not know."""
+        work = self.work
+        return (
+            f"{work.pairs:,} pairs scored in {work.source_nodes:,} encoder and "
+            f"{work.target_nodes:,} decoder steps; {self.unknown_words:,} unknown words"
+        )
+
+
+def _blocks(pairs: Iterable[PhrasePair], size: int) -> Iterator[list[PhrasePair]]:
+    iterator = iter(pairs)
+    while block := list(islice(iterator, size)):
+        yield block
+
+
+def _number(phrases: list[tuple[str, ...]], vocabulary: Vocabulary) -> Sequences:
+    ids = vocabulary.ids(list(chain.from_iterable(phrases)))
+    lengths = np.fromiter(map(len, phrases), dtype=np.int64, count=len(phrases))
+    return Sequences(np.array(ids, dtype=np.int64), lengths)

@@ -1,0 +1,40 @@
+"""The paper's word penalty (WP): how many words the networks do not know."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from phrasescore.records import PhrasePair
+from phrasescore.vocabulary import Vocabulary
+
+
+class UnknownWords:
+    """The number of target words outside the networks' shortlists.
+
+    Cho et al. (2014), section 4.2: "the number of unknown words (i.e. words which are not in the
+    shortlist)". It is neither Moses' ``WordPenalty``, which is the target's length, nor its
+    ``UnknownWordPenalty``, which is for words that the phrase table lacks.
+
+    The values are counts, 0 or more, and a phrase table holds e to the count: Moses then has the
+    count itself as the feature's value.
+
+    :param vocabularies: the networks' vocabularies of the table's target side. A word counts once
+        if at least one of them lacks it.
+    """
+
+    def __init__(self, vocabularies: Sequence[Vocabulary]) -> None:
+        if not vocabularies:
+            raise ValueError("unknown words are those of at least one vocabulary")
+        self._vocabularies = vocabularies
+        self._total = 0
+
+    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
+        """Yield the number of unknown target words of each pair."""
+        unknown = Vocabulary.UNKNOWN
+        for pair in pairs:
+            ids = [vocabulary.ids(pair.target) for vocabulary in self._vocabularies]
+            count = sum(unknown in word_ids for word_ids in zip(*ids, strict=True))
+            self._total += count
+            yield float(count)
+
+    def summary(self) -> str:
+        """Return how many unknown words there were."""
+        return f"{self._total:,} unknown target words"

@@ -1,0 +1,99 @@
+"""The plan of a scoring run against what a dictionary of tuples says."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phrasescore.scoring.prefix_tree import Sequences, build_prefix_tree, plan_pairs
+
+Words = tuple[int, ...]
+phrases = st.lists(st.integers(0, 3), max_size=5).map(tuple)
+
+
+def as_sequences(words: list[Words]) -> Sequences:
+    flat = np.array([word for phrase in words for word in phrase], dtype=np.int64)
+    return Sequences(flat, np.array([len(phrase) for phrase in words], dtype=np.int64))
+
+
+def spell(levels: list, roots: list[object]) -> list[list[tuple[object, Words]]]:
+    """Return the (root, words) of each node, by following parents."""
+    spelled: list[list[tuple[object, Words]]] = []
+    above: list[tuple[object, Words]] = [(root, ()) for root in roots]
+    for level in levels:
+        above = [
+            (above[parent][0], (*above[parent][1], word))
+            for parent, word in zip(level.parents.tolist(), level.words.tolist(), strict=True)
+        ]
+        spelled.append(above)
+    return spelled
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), phrases), max_size=30))
+def test_a_tree_has_each_prefix_once_and_each_sequence_at_its_own_node(
+    sequences: list[tuple[int, Words]],
+) -> None:
+    roots = np.array([root for root, _ in sequences], dtype=np.int64)
+    tree = build_prefix_tree(as_sequences([words for _, words in sequences]), roots, 3)
+    spelled = spell(tree.levels, [0, 1, 2])
+    nodes = [node for level in spelled for node in level]
+    expected = {
+        (root, words[:end]) for root, words in sequences for end in range(1, len(words) + 1)
+    }
+    assert len(nodes) == tree.num_nodes == len(expected)
+    assert set(nodes) == expected
+    found = dict(
+        zip(tree.empty.tolist(), [(r, ()) for r in tree.empty_roots.tolist()], strict=True)
+    )
+    for level, names in zip(tree.levels, spelled, strict=True):
+        for sequence, node in zip(level.ends.tolist(), level.end_nodes.tolist(), strict=True):
+            found[sequence] = names[node]
+    assert found == dict(enumerate(sequences))
+
+
+@pytest.mark.parametrize("piece_size", [1, 2, 7, 1000])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_plan_has_every_pair_once_with_its_own_source(seed: int, piece_size: int) -> None:
+    generator = random.Random(seed)
+
+    def phrase() -> Words:
+        return tuple(generator.randrange(3) for _ in range(generator.randrange(4)))
+
+    pairs = [(phrase(), phrase()) for _ in range(60)]
+    plan = plan_pairs(
+        as_sequences([source for source, _ in pairs]),
+        as_sequences([target for _, target in pairs]),
+        piece_size,
+    )
+    spelled = spell(plan.sources.levels, [None])
+    sources = {number: () for number in plan.sources.empty.tolist()}
+    for level, names in zip(plan.sources.levels, spelled, strict=True):
+        for number, node in zip(level.ends.tolist(), level.end_nodes.tolist(), strict=True):
+            sources[number] = names[node][1]
+    assert sorted(sources) == list(range(len({source for source, _ in pairs})))
+    found = {}
+    for piece in plan.pieces:
+        assert len(piece.pairs) <= piece_size
+        roots = [sources[number] for number in piece.sources.tolist()]
+        tree = piece.targets
+        here = dict(
+            zip(tree.empty.tolist(), [(roots[r], ()) for r in tree.empty_roots], strict=True)
+        )
+        for level, names in zip(tree.levels, spell(tree.levels, roots), strict=True):
+            for sequence, node in zip(level.ends.tolist(), level.end_nodes.tolist(), strict=True):
+                here[sequence] = names[node]
+        for sequence, pair in here.items():
+            assert int(piece.pairs[sequence]) not in found
+            found[int(piece.pairs[sequence])] = pair
+    assert found == dict(enumerate(pairs))
+
+
+def test_equal_sources_are_one_wherever_they_stand() -> None:
+    sources = [(1, 2), (1,), (1, 2), (), (1, 2, 3), ()]
+    plan = plan_pairs(as_sequences(sources), as_sequences([(5,)] * 6), 100)
+    # Prefixes: 1, 1 2, 1 2 3; distinct sources: 4; under each, the one target prefix 5.
+    assert plan.sources.num_nodes == 3
+    assert [len(piece.sources) for piece in plan.pieces] == [4]
+    assert plan.pieces[0].targets.num_nodes == 4
