@@ -1,0 +1,330 @@
+"""Read and edit moses.ini, and leave alone what is not understood.
+
+The grammar is the one of moses/Parameter.cpp (ReadConfigFile, CreateWeightsMap) and
+moses/FF/FeatureFunction.cpp (ParseLine): ``#`` begins a comment anywhere in a line, blanks around
+the rest are dropped, ``[section]`` heads the lines that follow. A feature is a class and
+``key=value`` words, separated by spaces and tabs; without ``name=`` it is called after its class
+and the number of nameless features of this class before it, ``PhraseDictionaryMemory0``. A
+weight line is ``Name= w1 w2``; the last line for a name is the one that counts.
+"""
+
+import os
+import re
+from typing import NamedTuple, Self
+
+from phrasescore.errors import ConfigError
+from phrasescore.text import open_input, open_output, same_file, shorten
+
+# Classes that load a text table from path=.
+TEXT_TABLES = ("PhraseDictionaryMemory", "PhraseDictionaryScope3")
+
+# Classes that load something else, and the tool of Moses that makes it from a text table.
+_CONVERTERS = {
+    "PhraseDictionaryBinary": "processPhraseTable",
+    "PhraseDictionaryCompact": "processPhraseTableMin",
+    "PhraseDictionaryOnDisk": "CreateOnDiskPt",
+    "ProbingPT": "CreateProbingPT",
+}
+
+# Phrase tables that are not called PhraseDictionary... (moses/FF/Factory.cpp).
+_MORE_TABLES = ("ProbingPT", "Mmsapt")
+
+_WORD = re.compile(r"[^ \t\r]+")
+
+
+class PhraseTableFeature(NamedTuple):
+    """A phrase table as a ``[feature]`` line declares it."""
+
+    # As in n-best lists and the [weight] section, without "=".
+    name: str
+    # The class, such as PhraseDictionaryMemory.
+    kind: str
+    # As written, relative to the folder Moses is started in; None where there is no path=.
+    path: str | None
+    # How many scores a phrase pair has; 1 where num-features= is missing, as in Moses.
+    num_features: int
+    # 1-based.
+    line: int
+
+
+class _Line(NamedTuple):
+    """A line with content."""
+
+    section: str
+    # 0-based, in the file.
+    place: int
+    # Each with its first and last position in the line.
+    words: list[re.Match[str]]
+
+
+class _Feature(NamedTuple):
+    """A feature line."""
+
+    name: str
+    kind: str
+    # key=value, in order, without the class; a word without "=" has the value None.
+    arguments: list[tuple[str, str | None]]
+    line: _Line
+
+
+class MosesIni:
+    """The text of a moses.ini, with edits that touch only what they are about.
+
+    :ivar path: for messages.
+    """
+
+    def __init__(self, path: str, content: bytes) -> None:
+        """
+        :raises ConfigError: if a feature line is one that Moses refuses.
+        """
+        self.path = path
+        # Bytes that are not UTF-8 come back as they were.
+        self._lines = content.decode(errors="surrogateescape").split("\n")
+        self._features = self._read_features()
+
+    @classmethod
+    def read(cls, path: str) -> Self:
+        """Read a file; ``-`` is stdin.
+
+        :raises DataError: if it cannot be read.
+        :raises ConfigError: as the constructor.
+        """
+        with open_input(path) as stream:
+            return cls(path, stream.read())
+
+    def to_bytes(self) -> bytes:
+        """Return the text: the bytes that were read, except for what was edited."""
+        return "\n".join(self._lines).encode(errors="surrogateescape")
+
+    def write(self, path: str) -> None:
+        """Write the text to a file, whole or not at all; ``-`` is stdout."""
+        with open_output(path) as output:
+            output.write(self.to_bytes())
+
+    def phrase_tables(self) -> list[PhraseTableFeature]:
+        """Return the phrase tables in the order of the file, whatever their class."""
+        return [self._describe(feature) for feature in self._features if _is_table(feature.kind)]
+
+    def find_phrase_table(
+        self, name: str | None = None, table_path: str | None = None
+    ) -> PhraseTableFeature:
+        """Return the phrase table of this name, or else the one that reads this file.
+
+        Without a name: the only phrase table there is; or the one whose path= leads to the file,
+        from the working folder, as Moses takes it; or the one whose path= has the same last part,
+        ``.gz`` aside.
+
+        :raises ConfigError: if there is none, or more than one; the message names the choices.
+        """
+        tables = self.phrase_tables()
+        if not tables:
+            old = any(line.section == "ttable-file" for line in self._content_lines())
+            cure = "; the old format with [ttable-file] is not supported" if old else ""
+            problem = f"expected a phrase table such as PhraseDictionaryMemory, found none{cure}"
+            raise ConfigError(self.path, "[feature]", problem)
+        if name is not None:
+            found = [table for table in tables if table.name == name]
+        else:
+            found = tables if len(tables) == 1 else _tables_at(tables, table_path)
+        if len(found) == 1:
+            return found[0]
+        choices = ", ".join(f"{table.name} (path={table.path})" for table in tables)
+        wanted = f"called {name}" if name is not None else f"for {table_path or 'the new scores'}"
+        problem = f"expected one phrase table {wanted}, found {len(found)}; there are {choices}"
+        raise ConfigError(self.path, "[feature]", problem)
+
+    def add_scores(
+        self,
+        name: str | None,
+        how_many: int,
+        table_path: str | None = None,
+        initial_weight: float = 0.0,
+        *,
+        old_table_path: str | None = None,
+        num_scores: int | None = None,
+    ) -> PhraseTableFeature:
+        """Declare more scores for a phrase table: num-features=, path=, weights; nothing else.
+
+        tuneable-components= is extended where it is there, so that tuners see the new scores.
+
+        The initial weight is 0 by default. Then Moses translates exactly as it did before, and
+        mert-moses.pl's first round starts from the old n-best lists with the new scores in them.
+        MERT does not mind a zero: it searches along each weight's own axis from the start point,
+        and its random restarts draw every weight from 0..1 whatever it was (mert/Optimizer.cpp,
+        SimpleOptimizer; mert/Point.cpp, Randomize; mert-moses.pl, insert_ranges_to_featlist).
+        Another weight, such as the 0.2 of train-model.perl, adds a logarithm that no other weight
+        is balanced against yet: the first n-best lists are then worse ones.
+
+        :param name: of the feature; None to find it by ``old_table_path``.
+        :param how_many: number of new scores, at least 1.
+        :param table_path: the new path=; None keeps the old one, as for a table that
+            will be made binary under its old name.
+        :param old_table_path: the table that was annotated.
+        :param num_scores: how many scores that table has; checked against num-features=.
+        :return: the table as it is declared now.
+        :raises ConfigError: if the table is missing or ambiguous, is of a class that reads no text
+            and gets a new path; if num-features=, the weights and the table disagree; with
+            file and line. The text is then unchanged.
+        """
+        # mert-moses.pl does not understand the 1e+06 of larger weights.
+        if how_many < 1 or not abs(initial_weight) < 1e6:
+            raise ValueError(f"expected 1 or more, and a weight, got {how_many}, {initial_weight}")
+        table = self.find_phrase_table(name, old_table_path)
+        feature = next(found for found in self._features if found.name == table.name)
+        if num_scores is not None and num_scores != table.num_features:
+            problem = f"expected num-features={num_scores}, as many as the phrase table has scores"
+            raise self._error(feature.line, table.name, f"{problem}, found {table.num_features}")
+        if table_path is not None:
+            self._check_new_path(table, feature.line, table_path)
+        weights = self._weight_line(table)
+
+        new_values = {"num-features": str(table.num_features + how_many)}
+        if table_path is not None:
+            new_values["path"] = table_path
+        tuneable = self._tuneable_components(feature, table.num_features)
+        if tuneable is not None:
+            new_values["tuneable-components"] = tuneable + ",true" * how_many
+        self._set_arguments(feature.line, new_values)
+        text = self._lines[weights.place]
+        end = weights.words[-1].end()
+        self._lines[weights.place] = text[:end] + f" {initial_weight:.7g}" * how_many + text[end:]
+        self._features = self._read_features()
+        return next(found for found in self.phrase_tables() if found.name == table.name)
+
+    def _content_lines(self) -> list[_Line]:
+        """Return the lines that are not blank, a comment or the head of a section."""
+        found = []
+        section = ""
+        for index, text in enumerate(self._lines):
+            words = list(_WORD.finditer(text.partition("#")[0]))
+            if words and words[0].group().startswith("["):
+                head = text[words[0].start() + 1 :].partition("]")
+                section = head[0] if head[1] else section
+            elif words:
+                found.append(_Line(section, index, words))
+        return found
+
+    def _read_features(self) -> list[_Feature]:
+        """Return the features, each with the name that Moses gives it."""
+        features = []
+        nameless: dict[str, int] = {}
+        for line in self._content_lines():
+            if line.section != "feature":
+                continue
+            kind = line.words[0].group()
+            arguments = [_split_argument(word.group()) for word in line.words[1:]]
+            name = dict(arguments).get("name")
+            if not name:
+                name = f"{kind}{nameless.get(kind, 0)}"
+                nameless[kind] = nameless.get(kind, 0) + 1
+            features.append(_Feature(name, kind, arguments, line))
+        return features
+
+    def _describe(self, feature: _Feature) -> PhraseTableFeature:
+        """Return what a phrase table's line declares.
+
+        :raises ConfigError: if Moses would refuse the line.
+        """
+        arguments = dict(feature.arguments)
+        for key, value in feature.arguments:
+            if value is None:
+                problem = f"expected key=value, found {shorten(key)}"
+                raise self._error(feature.line, feature.name, problem)
+        if len(arguments) != len(feature.arguments):
+            raise self._error(feature.line, feature.name, "expected each key once")
+        num_features = arguments.get("num-features") or "1"
+        if re.fullmatch("[1-9][0-9]{0,5}", num_features) is None:
+            problem = f"expected a number in num-features=, found {shorten(num_features)}"
+            raise self._error(feature.line, feature.name, problem)
+        path = arguments.get("path")
+        line = feature.line.place + 1
+        return PhraseTableFeature(feature.name, feature.kind, path, int(num_features), line)
+
+    def _check_new_path(self, table: PhraseTableFeature, line: _Line, table_path: str) -> None:
+        """Refuse a path that Moses would not read a text table from."""
+        if table.kind not in TEXT_TABLES:
+            problem = f"expected class {TEXT_TABLES[0]} for a text table, found {table.kind}"
+            tool = _CONVERTERS.get(table.kind)
+            cure = f", or convert the new table with {tool} and keep path= as it is" if tool else ""
+            raise self._error(line, table.name, f"{problem}; change the class{cure}")
+        if not table_path or re.search(r"[ \t\r\n#]", table_path):
+            problem = f"expected a path without blanks and '#', found {shorten(table_path)}"
+            raise self._error(line, table.name, f"{problem}; moses.ini cannot hold it")
+
+    def _weight_line(self, table: PhraseTableFeature) -> _Line:
+        """Return the line with a table's weights.
+
+        :raises ConfigError: if there is none, or not one weight a score.
+        """
+        key = f"{table.name}="
+        found = None
+        for line in self._content_lines():
+            if line.section == "weight" and line.words[0].group() == key:
+                found = line  # the last one counts
+            if line.section == "weight-overwrite" and key in (word.group() for word in line.words):
+                problem = "expected no weights of this table here; move them to [weight]"
+                raise self._error(line, table.name, problem)
+        if found is None:
+            problem = f"expected a line '{key} w1 w2 ...' with {table.num_features} weights"
+            raise ConfigError(_shown(self.path), f"[weight] {table.name}", f"{problem}, found none")
+        num_weights = len(found.words) - 1
+        if num_weights != table.num_features:
+            problem = f"expected {table.num_features} weights, as num-features= says"
+            raise self._error(found, table.name, f"{problem}, found {num_weights}")
+        return found
+
+    def _tuneable_components(self, feature: _Feature, num_features: int) -> str | None:
+        """Return tuneable-components=, one truth value a score; None if it is not there."""
+        value = dict(feature.arguments).get("tuneable-components")
+        if value is None or len(value.split(",")) == num_features:
+            return value
+        problem = f"expected {num_features} values in tuneable-components=, found {shorten(value)}"
+        raise self._error(feature.line, feature.name, problem)
+
+    def _set_arguments(self, line: _Line, values: dict[str, str]) -> None:
+        """Change arguments of a feature line in their places; new ones go to the end."""
+        text = self._lines[line.place]
+        missing = dict(values)
+        edits = []
+        for word in line.words[1:]:
+            key, _ = _split_argument(word.group())
+            if key in values:
+                edits.append((word.start() + len(key) + 1, word.end(), missing.pop(key)))
+        end = line.words[-1].end()
+        edits.extend((end, end, f" {key}={value}") for key, value in missing.items())
+        for start, stop, value in sorted(edits, key=lambda edit: edit[0], reverse=True):
+            text = text[:start] + value + text[stop:]
+        self._lines[line.place] = text
+
+    def _error(self, line: _Line, name: str, problem: str) -> ConfigError:
+        """Return an error about one line."""
+        where = f"{_shown(self.path)}:{line.place + 1}"
+        return ConfigError(where, f"[{line.section}] {name}", problem)
+
+
+def _shown(path: str) -> str:
+    return "<stdin>" if path == "-" else path
+
+
+def _is_table(kind: str) -> bool:
+    return kind.startswith("PhraseDictionary") or kind in _MORE_TABLES
+
+
+def _split_argument(word: str) -> tuple[str, str | None]:
+    """Split key=value at the first "=" (moses/Util.h, TokenizeFirstOnly)."""
+    key, separator, value = word.partition("=")
+    return key, value if separator else None
+
+
+def _tables_at(
+    tables: list[PhraseTableFeature], table_path: str | None
+) -> list[PhraseTableFeature]:
+    """Return the tables that read a file, or else a file of that name; all for an unknown file."""
+    if table_path is None or table_path == "-":
+        return tables
+    with_path = [(table, table.path) for table in tables if table.path]
+    same = [table for table, path in with_path if same_file(path, table_path)]
+    wanted = os.path.basename(table_path).removesuffix(".gz")
+    return same or [
+        table for table, path in with_path if os.path.basename(path).removesuffix(".gz") == wanted
+    ]

@@ -1,0 +1,338 @@
+"""Promises of moses_integration.moses_ini: an edit changes what it is about and nothing else."""
+
+import io
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from moses_integration.moses_ini import MosesIni, PhraseTableFeature
+from phrasescore.errors import ConfigError, DataError
+
+DATA = Path(__file__).parents[1] / "data"
+SIMPLE = (DATA / "train-model.moses.ini").read_bytes()
+SEVERAL = (DATA / "several.moses.ini").read_bytes()
+REAL = DATA.parents[1].parent / "shared" / "data" / "moses.tuned.ini"
+
+MEMORY = "PhraseDictionaryMemory"
+
+
+def edited(content: bytes, *changes: tuple[bytes, bytes]) -> bytes:
+    """Return a text with changes, each at the one place where its first part stands."""
+    for old, new in changes:
+        assert content.count(old) == 1, old
+        content = content.replace(old, new)
+    return content
+
+
+def refusal(call: Callable[[], object]) -> str:
+    with pytest.raises(ConfigError) as caught:
+        call()
+    return str(caught.value)
+
+
+# Reading
+
+
+def test_a_phrase_table_is_described() -> None:
+    ini = MosesIni("moses.ini", SIMPLE)
+    path = "model/phrase-table.gz"
+    assert ini.phrase_tables() == [PhraseTableFeature("TranslationModel0", MEMORY, path, 4, 21)]
+
+
+def test_tables_without_a_name_are_counted_by_class_as_moses_does() -> None:
+    # moses/FF/FeatureFunction.cpp, ParseLine: features with name= are not counted.
+    assert MosesIni("moses.ini", SEVERAL).phrase_tables() == [
+        PhraseTableFeature("First", MEMORY, "a/table.gz", 2, 9),
+        PhraseTableFeature("Second", MEMORY, "b/table.gz", 1, 10),
+        PhraseTableFeature("PhraseDictionaryMemory0", MEMORY, "c/plain", 1, 12),
+        PhraseTableFeature(
+            "PhraseDictionaryCompact0", "PhraseDictionaryCompact", "c/binary.minphr", 4, 13
+        ),
+        PhraseTableFeature("PhraseDictionaryMemory1", MEMORY, "d/other.gz", 3, 14),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["ProbingPT", "PhraseDictionaryOnDisk", "Mmsapt"])
+def test_every_class_of_phrase_table_is_listed(kind: str) -> None:
+    (table,) = MosesIni("x", f"[feature]\n{kind} path=x".encode()).phrase_tables()
+    assert (table.name, table.kind) == (f"{kind}0", kind)
+
+
+@pytest.mark.parametrize("content", [SIMPLE, SEVERAL, b"", b"\n", b"\xff\xfe \r x", b"[feature"])
+def test_what_is_read_is_written_byte_for_byte(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "in.ini").write_bytes(content)
+    MosesIni.read(str(tmp_path / "in.ini")).write(str(tmp_path / "out.ini"))
+    assert (tmp_path / "out.ini").read_bytes() == content
+
+
+def test_a_file_that_cannot_be_read_is_a_data_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot open"):
+        MosesIni.read(str(tmp_path / "none.ini"))
+
+
+def test_stdin_is_called_stdin_in_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin = type("Stream", (), {"buffer": io.BytesIO(SIMPLE)})()
+    monkeypatch.setattr(sys, "stdin", stdin)
+    ini = MosesIni.read("-")
+    message = refusal(lambda: ini.add_scores(None, 1, num_scores=5))
+    assert message.startswith("<stdin>:21: [feature] TranslationModel0: ")
+
+
+# Finding
+
+
+def test_the_only_table_is_found_whatever_the_path() -> None:
+    ini = MosesIni("moses.ini", SIMPLE)
+    for path in (None, "-", "elsewhere/filtered.gz"):
+        assert ini.find_phrase_table(None, path).name == "TranslationModel0"
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("a/table.gz", "First"),
+        ("./b/../b/table.gz", "Second"),
+        ("elsewhere/plain.gz", "PhraseDictionaryMemory0"),
+        ("other", "PhraseDictionaryMemory1"),
+    ],
+)
+def test_a_table_is_found_by_its_path_and_else_by_its_last_part(path: str, name: str) -> None:
+    assert MosesIni("moses.ini", SEVERAL).find_phrase_table(None, path).name == name
+
+
+def test_paths_are_relative_to_the_working_folder_as_in_moses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "table.gz").write_bytes(b"")
+    os.symlink("b/table.gz", tmp_path / "link")
+    monkeypatch.chdir(tmp_path)
+    ini = MosesIni("elsewhere/moses.ini", SEVERAL)
+    assert ini.find_phrase_table(None, str(tmp_path / "link")).name == "Second"
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "wanted", "found"),
+    [
+        (None, "elsewhere/table.gz", "for elsewhere/table.gz", 2),
+        (None, "unknown.gz", "for unknown.gz", 0),
+        (None, None, "for the new scores", 5),
+        ("LM0", None, "called LM0", 0),
+    ],
+)
+def test_no_or_several_choices_are_an_error_that_names_them(
+    name: str | None, path: str | None, wanted: str, found: int
+) -> None:
+    message = refusal(lambda: MosesIni("moses.ini", SEVERAL).find_phrase_table(name, path))
+    assert message == (
+        f"moses.ini: [feature]: expected one phrase table {wanted}, found {found}; there are "
+        "First (path=a/table.gz), Second (path=b/table.gz), "
+        "PhraseDictionaryMemory0 (path=c/plain), "
+        "PhraseDictionaryCompact0 (path=c/binary.minphr), "
+        "PhraseDictionaryMemory1 (path=d/other.gz)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "cure"),
+    [
+        (b"[feature]\nWordPenalty\n", ""),
+        (b"", ""),
+        (
+            b"[ttable-file]\n0 0 0 5 table\n",
+            "; the old format with [ttable-file] is not supported",
+        ),
+    ],
+)
+def test_a_file_without_a_phrase_table_is_refused(content: bytes, cure: str) -> None:
+    message = refusal(lambda: MosesIni("moses.ini", content).add_scores(None, 1))
+    expected = "expected a phrase table such as PhraseDictionaryMemory, found none"
+    assert message == f"moses.ini: [feature]: {expected}{cure}"
+
+
+# Editing
+
+
+def test_an_edit_changes_count_path_and_weights_only() -> None:
+    ini = MosesIni("moses.ini", SIMPLE)
+    after = ini.add_scores(None, 2, "out/new.gz", num_scores=4)
+    assert after == PhraseTableFeature("TranslationModel0", MEMORY, "out/new.gz", 6, 21)
+    assert ini.to_bytes() == edited(
+        SIMPLE,
+        (b"num-features=4 path=model/phrase-table.gz", b"num-features=6 path=out/new.gz"),
+        (b"TranslationModel0= 0.2 0.2 0.2 0.2\n", b"TranslationModel0= 0.2 0.2 0.2 0.2 0 0\n"),
+    )
+
+
+def test_comments_blanks_and_crlf_stay() -> None:
+    ini = MosesIni("moses.ini", SEVERAL)
+    ini.add_scores(None, 2, "new", 0.25, old_table_path="a/table.gz")
+    assert ini.to_bytes() == edited(
+        SEVERAL,
+        (
+            b"num-features=2 \tpath=a/table.gz table-limit=20 tuneable-components=true,false #",
+            b"num-features=4 \tpath=new table-limit=20 tuneable-components=true,false,true,true #",
+        ),
+        (b"First=  0.1\t0.2 \t# after\r\n", b"First=  0.1\t0.2 0.25 0.25 \t# after\r\n"),
+    )
+
+
+def test_a_missing_count_is_one_and_is_added() -> None:
+    ini = MosesIni("moses.ini", SEVERAL)
+    ini.add_scores("PhraseDictionaryMemory0", 1, "new")
+    assert ini.to_bytes() == edited(
+        SEVERAL,
+        (b"path=c/plain\r\n", b"path=new num-features=2\r\n"),
+        (b"PhraseDictionaryMemory0= 0.4\r\n", b"PhraseDictionaryMemory0= 0.4 0\r\n"),
+    )
+
+
+def test_the_last_of_two_weight_lines_is_the_one_that_counts() -> None:
+    # moses/Parameter.cpp, CreateWeightsMap: a later line replaces an earlier one.
+    ini = MosesIni("moses.ini", SEVERAL)
+    ini.add_scores("PhraseDictionaryMemory1", 1)
+    assert ini.to_bytes() == edited(
+        SEVERAL,
+        (b"num-features=3 path=d/other.gz", b"num-features=4 path=d/other.gz"),
+        (b"PhraseDictionaryMemory1= 0.1 0.1 0.1", b"PhraseDictionaryMemory1= 0.1 0.1 0.1 0"),
+    )
+
+
+def test_an_untuneable_table_stays_untuneable() -> None:
+    ini = MosesIni("moses.ini", SEVERAL)
+    ini.add_scores("Second", 1, "b/new.gz")
+    assert b"num-features=2 path=b/new.gz tuneable=false\r\n" in ini.to_bytes()
+
+
+def test_two_edits_add_up() -> None:
+    twice, once = MosesIni("x", SEVERAL), MosesIni("x", SEVERAL)
+    twice.add_scores("First", 1, "new")
+    twice.add_scores("First", 2, "newer")
+    once.add_scores("First", 3, "newer")
+    assert twice.to_bytes() == once.to_bytes()
+
+
+def test_bytes_that_are_not_utf8_stay() -> None:
+    content = SIMPLE.replace(b"# input factors", b"# caf\xe9").replace(b"model/", b"mod\xe8le/")
+    ini = MosesIni("moses.ini", content)
+    ini.add_scores(None, 1)
+    assert b"# caf\xe9\n" in ini.to_bytes()
+    assert b"num-features=5 path=mod\xe8le/phrase-table.gz" in ini.to_bytes()
+
+
+def test_a_binary_table_keeps_its_path_when_none_is_given() -> None:
+    ini = MosesIni("moses.ini", SEVERAL)
+    after = ini.add_scores("PhraseDictionaryCompact0", 1)
+    assert (after.path, after.num_features) == ("c/binary.minphr", 5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "tool"),
+    [
+        ("PhraseDictionaryBinary", "processPhraseTable"),
+        ("PhraseDictionaryCompact", "processPhraseTableMin"),
+        ("PhraseDictionaryOnDisk", "CreateOnDiskPt"),
+        ("ProbingPT", "CreateProbingPT"),
+    ],
+)
+def test_a_binary_table_is_not_given_a_text_table(kind: str, tool: str) -> None:
+    content = SIMPLE.replace(MEMORY.encode(), kind.encode())
+    ini = MosesIni("moses.ini", content)
+    assert refusal(lambda: ini.add_scores(None, 1, "new.gz")) == (
+        "moses.ini:21: [feature] TranslationModel0: expected class PhraseDictionaryMemory for a "
+        f"text table, found {kind}; change the class, or convert the new table with {tool} and "
+        "keep path= as it is"
+    )
+    assert ini.to_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            b"num-features=4",
+            b"num-features=5",
+            (
+                "21: [feature] TranslationModel0: expected num-features=4, as many as the phrase "
+                "table has scores, found 5"
+            ),
+        ),
+        (
+            b"= 0.2 0.2 0.2 0.2\n",
+            b"= 0.2 0.2 0.2\n",
+            "32: [weight] TranslationModel0: expected 4 weights, as num-features= says, found 3",
+        ),
+        (
+            b"TranslationModel0= 0.2",
+            b"TranslationModel1= 0.2",
+            (
+                " [weight] TranslationModel0: expected a line 'TranslationModel0= w1 w2 ...' with "
+                "4 weights, found none"
+            ),
+        ),
+        (
+            b"[weight]\n",
+            b"[weight-overwrite]\nTranslationModel0= 1 1 1 1\n[weight]\n",
+            (
+                "27: [weight-overwrite] TranslationModel0: expected no weights of this table here; "
+                "move them to [weight]"
+            ),
+        ),
+        (
+            b"input-factor=0",
+            b"tuneable-components=1,1",
+            (
+                "21: [feature] TranslationModel0: expected 4 values in tuneable-components=, found "
+                "'1,1'"
+            ),
+        ),
+        (
+            b"input-factor=0",
+            b"path=x",
+            "21: [feature] TranslationModel0: expected each key once",
+        ),
+        (
+            b"input-factor=0",
+            b"input-factor",
+            "21: [feature] TranslationModel0: expected key=value, found 'input-factor'",
+        ),
+        (
+            b"num-features=4",
+            b"num-features=four",
+            "21: [feature] TranslationModel0: expected a number in num-features=, found 'four'",
+        ),
+    ],
+)
+def test_what_disagrees_is_an_error_with_its_line(old: bytes, new: bytes, message: str) -> None:
+    content = edited(SIMPLE, (old, new))
+    ini = MosesIni("moses.ini", content)
+    assert refusal(lambda: ini.add_scores(None, 1, "new", num_scores=4)) == f"moses.ini:{message}"
+    assert ini.to_bytes() == content
+
+
+@pytest.mark.parametrize("path", ["a b", "a#b", "a\tb", ""])
+def test_a_path_that_the_file_cannot_hold_is_refused(path: str) -> None:
+    message = refusal(lambda: MosesIni("moses.ini", SIMPLE).add_scores(None, 1, path))
+    assert f"expected a path without blanks and '#', found {path!r}; moses.ini" in message
+
+
+@pytest.mark.parametrize(
+    ("how_many", "weight"), [(0, 0.0), (1, float("nan")), (1, float("inf")), (1, 1e6)]
+)
+def test_nonsense_from_the_caller_is_a_value_error(how_many: int, weight: float) -> None:
+    with pytest.raises(ValueError, match="expected 1 or more, and a weight"):
+        MosesIni("moses.ini", SIMPLE).add_scores(None, how_many, "new", weight)
+
+
+@pytest.mark.skipif(not REAL.exists(), reason="needs the real moses.ini")
+def test_a_file_written_by_mert_is_edited() -> None:
+    ini = MosesIni.read(str(REAL))
+    ini.add_scores(None, 1, "new.gz", old_table_path="phrase-table.gz", num_scores=4)
+    assert ini.to_bytes() == edited(
+        REAL.read_bytes(),
+        (b"num-features=4 path=phrase-table.gz", b"num-features=5 path=new.gz"),
+        (b"0.0758568 -0.00360877", b"0.0758568 -0.00360877 0"),
+    )
