@@ -20,7 +20,6 @@ TEXT_TABLES = ("PhraseDictionaryMemory", "PhraseDictionaryScope3")
 
 # Classes that load something else, and the tool of Moses that makes it from a text table.
 _CONVERTERS = {
-    "PhraseDictionaryBinary": "processPhraseTable",
     "PhraseDictionaryCompact": "processPhraseTableMin",
     "PhraseDictionaryOnDisk": "CreateOnDiskPt",
     "ProbingPT": "CreateProbingPT",

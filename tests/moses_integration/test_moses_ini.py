@@ -232,7 +232,6 @@ def test_a_binary_table_keeps_its_path_when_none_is_given() -> None:
 @pytest.mark.parametrize(
     ("kind", "tool"),
     [
-        ("PhraseDictionaryBinary", "processPhraseTable"),
         ("PhraseDictionaryCompact", "processPhraseTableMin"),
         ("PhraseDictionaryOnDisk", "CreateOnDiskPt"),
         ("ProbingPT", "CreateProbingPT"),
@@ -247,6 +246,12 @@ def test_a_binary_table_is_not_given_a_text_table(kind: str, tool: str) -> None:
         "keep path= as it is"
     )
     assert ini.to_bytes() == content
+
+
+def test_a_class_without_a_converter_is_to_be_changed() -> None:
+    ini = MosesIni("moses.ini", SIMPLE.replace(MEMORY.encode(), b"PhraseDictionaryBinary"))
+    message = refusal(lambda: ini.add_scores(None, 1, "new.gz"))
+    assert message.endswith("for a text table, found PhraseDictionaryBinary; change the class")
 
 
 @pytest.mark.parametrize(
