@@ -14,6 +14,9 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+# Sums of exp() outside of this range say that a logit was too large or all were too small.
+SMALLEST_SUM, LARGEST_SUM = 1e-30, 1e37
+
 
 def _starts(sizes: Sequence[int]) -> list[int]:
     """Return the first row of each step."""
@@ -69,7 +72,7 @@ class ResetBeforeRecurrence(Function):
         return state
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         gates_weight, candidate_weight, before, reset_state, gates, candidates = ctx.saved_tensors
         sizes, starts = ctx.sizes, _starts(ctx.sizes)
@@ -143,7 +146,7 @@ class ResetAfterRecurrence(Function):
         return states
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
         weight, before, gates, recurrent, candidates = ctx.saved_tensors
         sizes, starts = ctx.sizes, _starts(ctx.sizes)
@@ -177,7 +180,11 @@ class ResetAfterRecurrence(Function):
 
 
 class WordLogProb(Function):
-    """log softmax(G s + b) of one word a row, without keeping logits and log-probabilities both."""
+    """log softmax(G s + b) of one word a row, in blocks that fit into a cache.
+
+    The logits of all words are never held: the backward pass computes them again, which at a low
+    rank costs less than writing and reading them.
+    """
 
     @staticmethod
     def forward(ctx: Any, factors: Tensor, weight: Tensor, bias: Tensor, words: Tensor) -> Tensor:
@@ -188,27 +195,57 @@ class WordLogProb(Function):
         :param bias: ``(words,)``.
         :param words: ``(rows,)`` ids of the words wanted.
         """
-        logits = torch.addmm(bias, factors, weight.t())
-        wanted = words.unsqueeze(1)
-        picked = logits.gather(1, wanted).squeeze(1)
-        highest = logits.amax(1, keepdim=True)
-        probabilities = logits.sub_(highest).exp_()
-        total = probabilities.sum(1, keepdim=True)
-        probabilities.div_(total)
-        ctx.save_for_backward(factors, weight, probabilities, wanted)
-        return picked - highest.squeeze(1) - total.squeeze(1).log()
+        log_normalizers = torch.cat(
+            [
+                _log_sum_exp(rows, weight, bias)
+                for rows in factors.split(_block_sizes(factors.device)[0])
+            ]
+        )
+        ctx.save_for_backward(factors, weight, bias, words, log_normalizers)
+        return (factors * weight[words]).sum(1) + bias[words] - log_normalizers
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        factors, weight, probabilities, wanted = ctx.saved_tensors
+        factors, weight, bias, words, log_normalizers = ctx.saved_tensors
+        # d log p(w) / d logits = onehot(w) - p. First the part of p, block by block; the products
+        # with one and with log Z are columns of the matrix product, and so is the bias' gradient.
+        ones = torch.ones_like(log_normalizers).unsqueeze(1)
+        left = torch.cat([factors, ones, -log_normalizers.unsqueeze(1)], dim=1)
+        right = torch.cat([weight, bias.unsqueeze(1), torch.ones_like(bias).unsqueeze(1)], dim=1)
+        left_gradient, right_gradient = torch.zeros_like(left), torch.zeros_like(right)
+        row_step, word_step = _block_sizes(factors.device)
+        for row in range(0, len(left), row_step):
+            rows = slice(row, row + row_step)
+            weights = -gradient[rows].unsqueeze(1)
+            for word in range(0, len(right), word_step):
+                block = slice(word, word + word_step)
+                logits_gradient = torch.mm(left[rows], right[block].t()).exp_().mul_(weights)
+                left_gradient[rows].addmm_(logits_gradient, right[block])
+                right_gradient[block].addmm_(logits_gradient.t(), left[rows])
+        rank = factors.shape[1]
         column = gradient.unsqueeze(1)
-        # d log p(w) / d logits = onehot(w) - p
-        logits_gradient = probabilities.mul(-column)
-        logits_gradient.scatter_add_(1, wanted, column)
-        return (
-            logits_gradient @ weight,
-            logits_gradient.t() @ factors,
-            logits_gradient.sum(0),
-            None,
-        )
+        factors_gradient = left_gradient[:, :rank].addcmul_(weight[words], column)
+        right_gradient[:, : rank + 1].index_add_(0, words, left[:, : rank + 1] * column)
+        return factors_gradient, right_gradient[:, :rank], right_gradient[:, rank], None
+
+
+def _block_sizes(device: torch.device) -> tuple[int, int]:
+    """Return rows and words of a block: 2 MB on a CPU; on a GPU each call costs more."""
+    return (1024, 512) if device.type == "cpu" else (4096, 16384)
+
+
+def _log_sum_exp(factors: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Return the logarithms of the softmaxes' denominators, ``(rows,)``."""
+    total = factors.new_zeros(len(factors))
+    word_step = _block_sizes(factors.device)[1]
+    for word in range(0, len(weight), word_step):
+        block = slice(word, word + word_step)
+        total += torch.addmm(bias[block], factors, weight[block].t()).exp_().sum(1)
+    # No maximum is subtracted: as long as the sum is far from overflow and underflow, its largest
+    # terms have their full precision.
+    unsafe = ~((total > SMALLEST_SUM) & (total < LARGEST_SUM))
+    result = total.log()
+    if bool(unsafe.any()):
+        result[unsafe] = torch.logsumexp(torch.addmm(bias, factors[unsafe], weight.t()), 1)
+    return result

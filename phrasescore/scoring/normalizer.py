@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from phrasescore.models.layers import LARGEST_SUM, SMALLEST_SUM
 from phrasescore.scoring.precision import Precision
 
 # Words and rows whose logits are held at once: 1 MB, so that they stay in a core's cache between
@@ -11,8 +12,6 @@ WORDS = 1024
 ROWS = 256
 # On a GPU the caches are larger and each call costs more.
 CUDA_ROWS = 8192
-# Sums of exp() outside of this range say that a logit was too large or all were too small.
-SMALLEST, LARGEST = 1e-30, 1e37
 # Matrix units for bfloat16 take 32 columns at a time.
 ALIGNMENT = 32
 
@@ -76,7 +75,7 @@ class Normalizer:
             torch.sum(logits.exp_(), dim=1, out=total)
         total = sums.sum(0)
         result = total.log()
-        unsafe = ~((total > SMALLEST) & (total < LARGEST))
+        unsafe = ~((total > SMALLEST_SUM) & (total < LARGEST_SUM))
         if bool(unsafe.any()):
             result[unsafe] = torch.logsumexp(factors[unsafe] @ self.words.t(), 1)
         return result
