@@ -1,0 +1,124 @@
+"""The plain torch implementation computes the right thing, or beating it would mean nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tests.benchmarks.plain_torch import PlainEncoderDecoder, pad, score, train_steps
+from tests.reference_encoder_decoder import Array, log_prob, parameter_shapes, random_parameters
+
+SIZES = {
+    "hidden_size": 6,
+    "embedding_size": 3,
+    "maxout_units": 4,
+    "output_rank": 5,
+    "source_size": 9,
+    "target_size": 8,
+}
+
+# Mixed lengths in no order, an empty source, an empty target, both empty, unknown words (1).
+PAIRS: list[tuple[list[int], list[int]]] = [
+    ([2, 3, 4], [5]),
+    ([], [2, 3]),
+    ([8], []),
+    ([1, 5, 1, 2, 7, 7], [1, 2, 6, 4, 3]),
+    ([], []),
+    ([2], [7, 7, 7, 7, 7, 7, 7]),
+    ([2, 3, 4], [5, 2]),
+]
+
+
+def model_with(parameters: dict[str, Array]) -> PlainEncoderDecoder:
+    model = PlainEncoderDecoder(**SIZES).double()
+    model.load_state_dict({name: torch.from_numpy(each) for name, each in parameters.items()})
+    return model
+
+
+@pytest.fixture
+def parameters() -> dict[str, Array]:
+    return random_parameters(np.random.default_rng(3), **SIZES)
+
+
+def test_names_and_shapes_are_the_contract() -> None:
+    model = PlainEncoderDecoder(**SIZES)
+    shapes = {name: tuple(each.shape) for name, each in model.state_dict().items()}
+    assert shapes == parameter_shapes(**SIZES)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 256])
+def test_scores_are_those_of_the_reference(parameters: dict[str, Array], batch_size: int) -> None:
+    expected = [log_prob(parameters, *pair) for pair in PAIRS]
+    assert score(model_with(parameters), PAIRS, batch_size) == pytest.approx(expected, abs=1e-10)
+
+
+def test_scores_in_float32_are_those_of_the_reference(parameters: dict[str, Array]) -> None:
+    expected = [log_prob(parameters, *pair) for pair in PAIRS]
+    assert score(model_with(parameters).float(), PAIRS) == pytest.approx(expected, abs=1e-5)
+
+
+def test_reduced_precision_is_near_and_not_the_same(parameters: dict[str, Array]) -> None:
+    # bfloat16 has 8 bits: 0.4% of each product of size about 1, over at most 8 words a target.
+    model = model_with(parameters).float()
+    exact = np.array(score(model, PAIRS))
+    reduced = np.array(score(model, PAIRS, reduced_precision=True))
+    assert 0 < np.abs(exact - reduced).max() < 0.3
+
+
+def test_no_pairs_have_no_scores(parameters: dict[str, Array]) -> None:
+    assert score(model_with(parameters), []) == []
+
+
+def test_padding_does_not_change_the_gradient(parameters: dict[str, Array]) -> None:
+    # The gradient of the sum over a padded batch is the sum of the gradients of each pair alone.
+    together, alone = model_with(parameters), model_with(parameters)
+    together(pad(PAIRS)).sum().backward()
+    for pair in PAIRS:
+        alone(pad([pair])).sum().backward()
+    for (name, one), other in zip(together.named_parameters(), alone.parameters(), strict=True):
+        assert one.grad is not None, name
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-9, atol=1e-9)
+
+
+def test_gradient_is_the_slope_of_the_reference(parameters: dict[str, Array]) -> None:
+    # A central difference along a random direction; its error is of the order of step² = 1e-10.
+    model = model_with(parameters)
+    model(pad(PAIRS)).sum().backward()
+    rng, step = np.random.default_rng(4), 1e-5
+    direction = {name: rng.normal(size=each.shape) for name, each in parameters.items()}
+    ends = [
+        sum(
+            log_prob({name: parameters[name] + sign * direction[name] for name in direction}, *pair)
+            for pair in PAIRS
+        )
+        for sign in (step, -step)
+    ]
+    slope = sum(
+        float((each.grad * torch.from_numpy(direction[name])).sum())
+        for name, each in model.named_parameters()
+        if each.grad is not None
+    )
+    assert slope == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6)
+
+
+def test_training_raises_the_scores_of_what_it_sees() -> None:
+    torch.manual_seed(5)
+    model = PlainEncoderDecoder(**SIZES)
+    before = sum(score(model, PAIRS))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    words_per_second = train_steps(model, PAIRS, [range(len(PAIRS))] * 60, optimizer)
+    assert sum(score(model, PAIRS)) > before / 2
+    assert words_per_second > 0
+
+
+def test_training_steps_with_the_papers_adadelta_by_default(parameters: dict[str, Array]) -> None:
+    # The first step of Adadelta is sqrt(eps) / sqrt((1 - rho) g² + eps) * g, at most
+    # sqrt(1e-6 / 0.05) = 0.0045 in size, whatever the gradient.
+    model = model_with(parameters)
+    train_steps(model, PAIRS, [[0, 1, 2]])
+    change = max(
+        float((each - torch.from_numpy(parameters[name])).abs().max())
+        for name, each in model.state_dict().items()
+    )
+    assert 0.001 < change < 0.0045
