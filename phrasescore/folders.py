@@ -1,0 +1,60 @@
+"""Folders that appear whole or not at all."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from phrasescore.errors import PhrasescoreError
+
+
+@contextlib.contextmanager
+def writing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a new empty folder to fill, which takes the place of ``path`` when the block ends.
+
+    It is filled beside ``path``, under its name with ``.new`` at the end (what a killed run left
+    there is removed), synced to the disk and renamed. An older folder at ``path`` is moved out of
+    the way first and removed last, so that at any moment one of them is there whole, though in the
+    instant between two renames under the name ``.old``. On any exception the new folder is
+    removed and the older one stays.
+
+    :raises PhrasescoreError: if the folder cannot be written, as on a full disk.
+    """
+    path = Path(path)
+    new, old = path.with_name(f"{path.name}.new"), path.with_name(f"{path.name}.old")
+    try:
+        remove_folder(new)
+        new.mkdir()
+        yield new
+        for entry in new.iterdir():
+            _sync(entry)
+        _sync(new)
+        if path.exists():
+            remove_folder(old)
+            path.rename(old)
+        new.rename(path)
+        _sync(path.parent)
+        remove_folder(old)
+    except OSError as error:
+        remove_folder(new)
+        reason = error.strerror or str(error)
+        raise PhrasescoreError(f"{path}: cannot write: {reason}") from error
+    except BaseException:
+        remove_folder(new)
+        raise
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder and what is in it, if it is there."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(path)
+
+
+def _sync(path: Path) -> None:
+    """Bring a file, or the list of names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,132 @@
+"""Distinct phrase pairs as compact arrays on disk, memory-mapped for drawing at random.
+
+A folder of flat arrays, about 12 bytes a pair and 2 a word, so that a table of 100 million pairs
+takes some 3 GB of disk and next to no memory: ``words.bin`` holds the ids of each pair's source
+and then of its target, ``starts.bin`` where each pair begins and ``source_lengths.bin`` where its
+target does. :mod:`phrasescore.training.pair_store_writer` makes it.
+"""
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from phrasescore.errors import ModelError
+from phrasescore.training.batches import PairBatch
+from phrasescore.vocabulary import Vocabulary
+
+FORMAT = 1
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class PairStoreRecord:
+    """What a pair store was made from, and what became of it."""
+
+    # Lines of the table; each is one of the three below.
+    lines: int
+    # Distinct pairs that are stored.
+    pairs: int
+    # Lines whose text was there before.
+    duplicates: int
+    # Lines with more than ``max_length`` words on a side.
+    too_long: int
+    max_length: int
+    # Running words of both sides of the stored pairs, without ``</s>``.
+    words: int
+    # blake2b of the lines of the table, uncompressed.
+    fingerprint: str
+    # Whether the table's target side is read and its source side predicted.
+    reverse: bool
+    # What the shortlists were made from, and the share of its running words inside them.
+    source_shortlist_from: str
+    target_shortlist_from: str
+    source_coverage: float
+    target_coverage: float
+    format: int = FORMAT
+
+
+class PairStore:
+    """Pairs by their index, from 0 to ``len(self) - 1`` in the order of the table.
+
+    Source is what the network reads and target what it predicts, whichever sides of the table
+    they were.
+
+    :raises ModelError: if ``folder`` holds no whole pair store of this format.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self.record = _read_record(self.folder)
+        self.source_vocabulary = Vocabulary.load(self.folder / "source.vocab")
+        self.target_vocabulary = Vocabulary.load(self.folder / "target.vocab")
+        sizes = (len(self.source_vocabulary), len(self.target_vocabulary))
+        self._words = self._map("words.bin", word_type(*sizes))
+        self._starts = self._map("starts.bin", np.int64)
+        self._source_lengths = self._map("source_lengths.bin", np.uint16)
+        if len(self._starts) != len(self) + 1 or len(self._source_lengths) != len(self):
+            raise ModelError(f"{self.folder}: expected {len(self)} pairs, got other sizes of files")
+
+    def _map(self, name: str, kind: Any) -> npt.NDArray[Any]:
+        # A plain array over the map: indexing a numpy.memmap makes Python objects at every step.
+        return np.asarray(np.memmap(self.folder / name, dtype=kind, mode="r"))
+
+    def __len__(self) -> int:
+        """Return the number of pairs."""
+        return self.record.pairs
+
+    def lengths(self, indices: Indices) -> tuple[Indices, Indices]:
+        """Return the words of the sources and of the targets, without ``</s>``."""
+        starts = self._starts[indices]
+        source_lengths = self._source_lengths[indices].astype(np.int64)
+        return source_lengths, self._starts[indices + 1] - starts - source_lengths
+
+    def batch(self, indices: Indices) -> PairBatch:
+        """Return the pairs of these indices, in their order."""
+        starts = self._starts[indices]
+        source_lengths, target_lengths = self.lengths(indices)
+        return PairBatch(
+            self._padded(starts, source_lengths),
+            torch.from_numpy(source_lengths),
+            self._padded(starts + source_lengths, target_lengths),
+            torch.from_numpy(target_lengths),
+        )
+
+    def _padded(self, starts: Indices, lengths: Indices) -> torch.Tensor:
+        """Return the words from ``starts`` on as ``(batch, longest)``, padded with 0."""
+        columns = np.arange(lengths.max(initial=0), dtype=np.int64)
+        real = columns < lengths[:, None]  # (batch, longest)
+        places = np.where(real, starts[:, None] + columns, 0)
+        words = self._words[places].astype(np.int64) if real.any() else np.zeros_like(places)
+        return torch.from_numpy(words * real)
+
+
+def word_type(source_size: int, target_size: int) -> type[np.uint16] | type[np.int32]:
+    """Return the smallest type for ids below both sizes."""
+    return np.uint16 if max(source_size, target_size) <= 1 << 16 else np.int32
+
+
+def write_record(folder: Path, record: PairStoreRecord) -> None:
+    """Write what :class:`PairStore` reads as its ``record``."""
+    text = json.dumps(dataclasses.asdict(record), indent=1)
+    (folder / "pairs.json").write_text(text + "\n", encoding="utf-8")
+
+
+def _read_record(folder: Path) -> PairStoreRecord:
+    path = folder / "pairs.json"
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        found = values.get("format")
+        if found != FORMAT:
+            raise ModelError(f"{path}: expected format {FORMAT}, got {found!r}")
+        return PairStoreRecord(**values)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ModelError(f"{path}: expected the record of a pair store: {error}") from error

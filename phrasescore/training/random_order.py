@@ -1,0 +1,123 @@
+"""Pairs in a random order that needs no memory and can be entered anywhere.
+
+An epoch is a pseudo-random permutation of the pairs, computed place by place: so a run is resumed
+in the middle of an epoch by its number and the number of the batch, and 100 million pairs need no
+list of 100 million numbers.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from phrasescore.training.pair_store import Indices, PairStore
+
+_ROUNDS = 6
+
+
+def mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return 64-bit numbers that look random, one to one (splitmix64; Steele et al., 2014)."""
+    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+class Permutation:
+    """A pseudo-random permutation of the numbers below ``size``, chosen by a key.
+
+    A Feistel network (Luby and Rackoff, 1988) over the next power of 4, walked until it comes
+    back into the range (Black and Rogaway, 2002): on average fewer than 4 walks.
+
+    >>> sorted(Permutation(10, seed=3, stream=0)(np.arange(10)).tolist()) == list(range(10))
+    True
+    """
+
+    def __init__(self, size: int, *, seed: int, stream: int) -> None:
+        """
+        :param seed: from 0; with ``stream`` it is the key.
+        :param stream: from 0, as the number of an epoch.
+        """
+        self.size = size
+        self._half_bits = np.uint64(max(1, (max(size - 1, 1).bit_length() + 1) // 2))
+        self._mask = np.uint64((1 << int(self._half_bits)) - 1)
+        numbers: npt.NDArray[np.uint64] = np.array([seed, stream], np.uint64)
+        key = mix(numbers[:1])
+        key ^= numbers[1:]
+        rounds: npt.NDArray[np.uint64] = np.arange(_ROUNDS).astype(np.uint64)
+        self._keys = mix(key + rounds)
+
+    def __call__(self, places: Indices) -> Indices:
+        """Return what stands at these places, each from 0 to ``size - 1``."""
+        values = self._network(places.astype(np.uint64))
+        outside = values >= self.size
+        while outside.any():
+            values[outside] = self._network(values[outside])
+            outside = values >= self.size
+        return values.astype(np.int64)
+
+    def _network(self, values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        left, right = values >> self._half_bits, values & self._mask
+        for key in self._keys:
+            left, right = right, left ^ (mix(right ^ key) & self._mask)
+        return (left << self._half_bits) | right
+
+
+@dataclass(frozen=True)
+class DrawSettings:
+    """How pairs are drawn; see the settings of the same names in :mod:`phrasescore.config`."""
+
+    seed: int
+    batch_size: int
+    window_batches: int
+    held_out: int
+
+
+class PairDraw:
+    """Which pairs are held out, and which make up each batch of each epoch.
+
+    Every epoch takes each pair that is not held out once, uniformly. With ``window_batches`` above
+    1, so many batches are drawn together, sorted by length, cut, and taken in random order: what
+    the authors' released code does, too.
+    """
+
+    def __init__(self, store: PairStore, settings: DrawSettings) -> None:
+        if not 0 <= settings.held_out < len(store):
+            raise ValueError(f"cannot hold out {settings.held_out} of {len(store)} pairs")
+        self._store = store
+        self._settings = settings
+        # Stream 0 splits the pairs; the epochs, counted from 0, have the streams from 1 on.
+        self._split = Permutation(len(store), seed=settings.seed, stream=0)
+        self.pairs = len(store) - settings.held_out
+        self.batches_per_epoch = -(-self.pairs // settings.batch_size)
+        # Small draws are dear: unsorted batches, too, are drawn many at a time.
+        self._drawn_batches = settings.window_batches if settings.window_batches > 1 else 64
+        self._window: tuple[tuple[int, int], list[Indices]] | None = None
+
+    def held_out(self) -> Indices:
+        """Return the held-out pairs, sorted by length."""
+        return self._by_length(self._split(np.arange(self._settings.held_out)))
+
+    def batch(self, epoch: int, number: int) -> Indices:
+        """Return the pairs of a batch; ``number`` is below ``batches_per_epoch``."""
+        window, place = divmod(number, self._drawn_batches)
+        if self._window is None or self._window[0] != (epoch, window):
+            self._window = (epoch, window), self._draw(epoch, window)
+        return self._window[1][place]
+
+    def _draw(self, epoch: int, window: int) -> list[Indices]:
+        settings = self._settings
+        size = settings.batch_size * self._drawn_batches
+        places = np.arange(window * size, min((window + 1) * size, self.pairs))
+        order = Permutation(self.pairs, seed=settings.seed, stream=epoch + 1)
+        pairs = self._split(order(places) + settings.held_out)
+        cuts = range(settings.batch_size, len(pairs), settings.batch_size)
+        if settings.window_batches == 1:
+            return np.split(pairs, cuts)
+        batches = np.split(self._by_length(pairs), cuts)
+        key = (settings.seed, epoch, window)
+        return [batches[place] for place in np.random.default_rng(key).permutation(len(batches))]
+
+    def _by_length(self, pairs: Indices) -> Indices:
+        source_lengths, target_lengths = self._store.lengths(pairs)
+        return pairs[np.lexsort((source_lengths, target_lengths))]
