@@ -1,0 +1,299 @@
+"""Count what a phrase table holds, in one pass and without keeping its phrases.
+
+Memory is 12 bytes for each group of lines with the same source and 8 to 16 for each distinct
+target: phrases are told apart by a 64-bit hash. Two distinct ones among n share a hash with
+probability n² / 2^65, which is 3e-8 for a million and 3e-4 for a hundred million.
+"""
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from moses_integration.phrase_table import LOWEST_LOG, PhraseTableLine, joint_count
+
+# Values are handed to numpy this many lines at a time.
+_BLOCK = 20_000
+
+
+@dataclass(frozen=True)
+class TargetsPerSource:
+    """How many lines (target phrases) a source phrase has."""
+
+    mean: float
+    median: float
+    max: int
+    # A source that has max targets, the first of them; None where the lines of a source stand
+    # apart and the table could not be read again.
+    max_source: str | None
+
+
+@dataclass(frozen=True)
+class ScoreColumn:
+    """What the scores of one column are like, as probabilities and as logarithms."""
+
+    min: float
+    max: float
+    # Mean of max(ln p, -100), which is what Moses loads.
+    mean_log: float
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Totals over field 5, which says how often phrases were extracted."""
+
+    # Lines that have the field.
+    lines: int
+    # Sum of the joint counts; a line without one counts 1.
+    joint: float
+    # Lines whose joint count is 1 or less.
+    once: int
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Shares from 0 to 1 of what lies inside a model's two shortlists."""
+
+    # Of the running words of all lines, each line taken once.
+    source_words: float
+    target_words: float
+    # The same with each line taken as often as it was extracted (joint count).
+    source_words_by_count: float
+    target_words_by_count: float
+    # Of the lines that have no unknown word on either side.
+    pairs: float
+
+
+@dataclass(frozen=True)
+class TableReport:
+    """What `report_table` counts."""
+
+    lines: int
+    distinct_sources: int
+    distinct_targets: int
+    targets_per_source: TargetsPerSource
+    # Number of words -> number of lines, by rising number of words.
+    source_lengths: dict[int, int]
+    target_lengths: dict[int, int]
+    scores: list[ScoreColumn]
+    counts: Counts
+    # None where no shortlist was given.
+    coverage: Coverage | None
+
+
+def report_table(
+    lines: Iterable[PhraseTableLine],
+    *,
+    shortlists: tuple[Container[str], Container[str]] | None = None,
+    read_again: Callable[[], Iterable[PhraseTableLine]] | None = None,
+) -> TableReport:
+    """Return what a phrase table holds. Reads the lines once, in any order.
+
+    :param lines: at least one.
+    :param shortlists: the source words and the target words that a model knows.
+    :param read_again: gives the same lines once more. Called only for a table in which the lines
+        of a source stand apart, to find the source that has the most targets.
+    :raises ValueError: if there are no lines.
+    """
+    sources = _Sources()
+    targets = _DistinctHashes()
+    source_lengths: Counter[int] = Counter()
+    target_lengths: Counter[int] = Counter()
+    scores = _Scores()
+    counts = _CountsTally()
+    coverage = None if shortlists is None else _CoverageTally(*shortlists)
+    for line in lines:
+        pair = line.pair
+        sources.add(pair.source)
+        targets.add(hash(pair.target))
+        source_lengths[len(pair.source)] += 1
+        target_lengths[len(pair.target)] += 1
+        fields = line.raw.split(b"|||", 5)
+        scores.add(fields[2])
+        joint = joint_count(line.raw)
+        counts.add(len(fields) > 4 and bool(fields[4].strip()), joint)
+        if coverage is not None:
+            coverage.add(pair.source, pair.target, joint)
+    num_lines = source_lengths.total()
+    if not num_lines:
+        raise ValueError("expected at least one line")
+    distinct_sources, targets_per_source = sources.result(read_again)
+    return TableReport(
+        lines=num_lines,
+        distinct_sources=distinct_sources,
+        distinct_targets=targets.count(),
+        targets_per_source=targets_per_source,
+        source_lengths=dict(sorted(source_lengths.items())),
+        target_lengths=dict(sorted(target_lengths.items())),
+        scores=scores.result(),
+        counts=counts.result(),
+        coverage=None if coverage is None else coverage.result(),
+    )
+
+
+class _Sources:
+    """Groups of neighbouring lines with the same source: a hash and a size each."""
+
+    def __init__(self) -> None:
+        self._hashes = array("q")
+        self._sizes = array("I")
+        self._last: tuple[str, ...] = ()
+        self._size = 0
+        self._largest: tuple[str, ...] = ()
+        self._largest_size = 0
+
+    def add(self, source: tuple[str, ...]) -> None:
+        if source != self._last:
+            self._close_group()
+            self._last = source
+        self._size += 1
+
+    def _close_group(self) -> None:
+        if self._size > self._largest_size:
+            self._largest, self._largest_size = self._last, self._size
+        if self._size:
+            self._hashes.append(hash(self._last))
+            self._sizes.append(self._size)
+        self._size = 0
+
+    def result(
+        self, read_again: Callable[[], Iterable[PhraseTableLine]] | None
+    ) -> tuple[int, TargetsPerSource]:
+        self._close_group()
+        sizes = np.frombuffer(self._sizes, dtype=np.uint32)
+        hashes, group_of = np.unique(
+            np.frombuffer(self._hashes, dtype=np.int64), return_inverse=True
+        )
+        largest: str | None = " ".join(self._largest)
+        if len(hashes) < len(sizes):
+            sizes = np.bincount(group_of, weights=sizes).astype(np.int64)
+            wanted = {int(number) for number in hashes[sizes == sizes.max()]}
+            largest = None if read_again is None else _find_source(read_again(), wanted)
+        return len(sizes), TargetsPerSource(
+            mean=float(sizes.mean()),
+            median=float(np.median(sizes)),
+            max=int(sizes.max()),
+            max_source=largest,
+        )
+
+
+def _find_source(lines: Iterable[PhraseTableLine], wanted: set[int]) -> str | None:
+    for line in lines:
+        if hash(line.pair.source) in wanted:
+            return " ".join(line.pair.source)
+    return None
+
+
+class _DistinctHashes:
+    """How many distinct 64-bit numbers were added, in 8 to 16 bytes each."""
+
+    def __init__(self) -> None:
+        self._known = np.empty(0, dtype=np.int64)
+        self._new = array("q")
+
+    def add(self, number: int) -> None:
+        self._new.append(number)
+        # Merging at half the size makes the work per number constant.
+        if len(self._new) > 1_000_000 + len(self._known) // 2:
+            self._merge()
+
+    def count(self) -> int:
+        self._merge()
+        return len(self._known)
+
+    def _merge(self) -> None:
+        self._known = np.union1d(self._known, np.frombuffer(self._new, dtype=np.int64))
+        self._new = array("q")
+
+
+class _Scores:
+    """Minimum, maximum and sum of logarithms of each score column."""
+
+    def __init__(self) -> None:
+        self._fields: list[bytes] = []
+        # (minimum, maximum, sum of logarithms) of each block, each of shape (columns,)
+        self._blocks: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._lines = 0
+
+    def add(self, field: bytes) -> None:
+        self._fields.append(field)
+        if len(self._fields) == _BLOCK:
+            self._close_block()
+
+    def _close_block(self) -> None:
+        if not self._fields:
+            return
+        numbers = [float(number) for number in b" ".join(self._fields).split()]
+        values = np.array(numbers).reshape(len(self._fields), -1)  # (lines, columns)
+        logs = np.log(np.maximum(values, math.exp(LOWEST_LOG)))
+        self._blocks.append((values.min(axis=0), values.max(axis=0), logs.sum(axis=0)))
+        self._lines += len(self._fields)
+        self._fields = []
+
+    def result(self) -> list[ScoreColumn]:
+        self._close_block()
+        minima, maxima, sums = (np.array(block) for block in zip(*self._blocks, strict=True))
+        columns = zip(minima.min(axis=0), maxima.max(axis=0), sums.sum(axis=0), strict=True)
+        return [
+            ScoreColumn(min=float(low), max=float(high), mean_log=float(total) / self._lines)
+            for low, high, total in columns
+        ]
+
+
+class _CountsTally:
+    def __init__(self) -> None:
+        self._lines = self._once = 0
+        self._joint = 0.0
+
+    def add(self, has_field: bool, joint: float) -> None:
+        self._lines += has_field
+        self._joint += joint
+        self._once += joint <= 1
+
+    def result(self) -> Counts:
+        return Counts(lines=self._lines, joint=self._joint, once=self._once)
+
+
+class _CoverageTally:
+    def __init__(self, source_words: Container[str], target_words: Container[str]) -> None:
+        self._shortlists = (source_words, target_words)
+        self._pairs = self._pairs_inside = 0
+        # Running words of the source and of the target side.
+        self._words = [0, 0]
+        self._inside = [0, 0]
+        self._words_by_count = [0.0, 0.0]
+        self._inside_by_count = [0.0, 0.0]
+
+    def add(self, source: tuple[str, ...], target: tuple[str, ...], joint: float) -> None:
+        all_inside = True
+        for side, words in enumerate((source, target)):
+            shortlist = self._shortlists[side]
+            inside = sum(word in shortlist for word in words)
+            self._words[side] += len(words)
+            self._inside[side] += inside
+            self._words_by_count[side] += len(words) * joint
+            self._inside_by_count[side] += inside * joint
+            all_inside = all_inside and inside == len(words)
+        self._pairs += 1
+        self._pairs_inside += all_inside
+
+    def result(self) -> Coverage:
+        share = [_share(*both) for both in zip(self._inside, self._words, strict=True)]
+        by_count = [
+            _share(*both) for both in zip(self._inside_by_count, self._words_by_count, strict=True)
+        ]
+        return Coverage(
+            source_words=share[0],
+            target_words=share[1],
+            source_words_by_count=by_count[0],
+            target_words_by_count=by_count[1],
+            pairs=_share(self._pairs_inside, self._pairs),
+        )
+
+
+def _share(part: float, whole: float) -> float:
+    # Where nothing runs (all counts are 0) nothing is missing.
+    return part / whole if whole else 1.0

@@ -1,0 +1,52 @@
+"""Fixtures that several test files share; few on purpose."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+# Sorted as Moses sorts; two sources of three targets and of one. Scores and counts by hand.
+TINY_TABLE = """\
+la maison ||| the building ||| 0.25 0.5 ||| 0-0 1-1 ||| 2 4 1 ||| |||
+la maison ||| the home ||| 0.25 0.5 ||| 0-0 1-1 ||| 1 4 1 ||| |||
+la maison ||| the house ||| 0.5 0.5 ||| 0-0 1-1 ||| 4 4 2 ||| |||
+rue ||| street ||| 1 0.125 ||| 0-0 ||| 3 3 3 ||| |||
+"""
+
+
+@pytest.fixture
+def repository() -> Path:
+    """The root of the checkout."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real Moses output beside the checkout; a test that needs it skips without."""
+    folder = REPOSITORY.parent / "shared" / "data"
+    if not (folder / "phrase-table.gz").is_file():
+        pytest.skip(f"needs the real task in {folder}")
+    return folder
+
+
+@pytest.fixture
+def tiny_table(tmp_path: Path) -> Path:
+    """A phrase table of four lines, two sources, two scores."""
+    path = tmp_path / "tiny.fr-en.phrase-table"
+    path.write_text(TINY_TABLE, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _usual_verbosity() -> Iterator[None]:
+    """Put back the log levels that ``--quiet`` and ``--verbose`` set for a whole process."""
+    import logging
+
+    from phrasescore.cli.options import LOGGERS
+
+    levels = {name: logging.getLogger(name).level for name in LOGGERS}
+    yield
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)

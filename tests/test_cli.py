@@ -1,0 +1,214 @@
+"""The command line as a user meets it: exit codes, stdout, stderr."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from phrasescore import __version__
+from phrasescore.cli import VerbGroup, main
+from phrasescore.errors import DataError
+
+COMMAND = [sys.executable, "-m", "phrasescore.cli"]
+
+
+def _group_whose_verb_raises(error: BaseException) -> click.Group:
+    @click.group(cls=VerbGroup)
+    def group() -> None:
+        pass
+
+    @group.command()
+    def verb() -> None:
+        raise error
+
+    return group
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code", "stderr"),
+    [
+        pytest.param(
+            DataError("t.gz", 3, "expected a number"),
+            1,
+            "Error: t.gz:3: expected a number\n",
+            id="data",
+        ),
+        pytest.param(
+            DataError("a\nb", 3, "is bad"), 1, "Error: a\\nb:3: is bad\n", id="line-break-in-a-name"
+        ),
+        pytest.param(KeyboardInterrupt(), 130, "phrasescore: interrupted\n", id="ctrl-c"),
+        pytest.param(BrokenPipeError(), 141, "", id="closed-pipe"),
+        pytest.param(
+            PermissionError(errno.EACCES, "Permission denied", "out.gz"),
+            1,
+            "Error: out.gz: Permission denied\n",
+            id="permission",
+        ),
+        pytest.param(
+            OSError(errno.ENOSPC, "No space left on device"),
+            1,
+            "Error: No space left on device\n",
+            id="full-disk",
+        ),
+    ],
+)
+def test_an_error_is_one_line_on_stderr_and_an_exit_code(
+    error: BaseException, exit_code: int, stderr: str
+) -> None:
+    result = CliRunner().invoke(_group_whose_verb_raises(error), ["verb"])
+    assert (result.exit_code, result.stdout, result.stderr) == (exit_code, "", stderr)
+
+
+@pytest.mark.parametrize("bug", [ValueError("a bug"), OSError(errno.EBADF, "Bad descriptor")])
+def test_a_bug_keeps_its_traceback(bug: Exception) -> None:
+    result = CliRunner().invoke(_group_whose_verb_raises(bug), ["verb"])
+    assert result.exception is bug
+
+
+def test_usage_errors_exit_2() -> None:
+    result = CliRunner().invoke(main, ["show"])
+    assert result.exit_code == 2
+    assert "Missing argument" in result.stderr
+    assert result.stdout == ""
+
+
+def test_an_unknown_verb_is_a_usage_error() -> None:
+    result = CliRunner().invoke(main, ["shwo"])
+    assert result.exit_code == 2
+    assert "shwo" in result.stderr
+
+
+def test_version_goes_to_stdout() -> None:
+    result = CliRunner().invoke(main, ["--version"])
+    assert (result.exit_code, result.stdout) == (0, f"phrasescore {__version__}\n")
+
+
+def test_a_reader_that_goes_away_is_no_error_on_stderr(tiny_table: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "wb") as stdout:
+        done = subprocess.run(
+            [*COMMAND, "-q", "show", str(tiny_table)],
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_stdout_is_one_line_and_exit_1(tiny_table: Path) -> None:
+    with open("/dev/full", "wb") as stdout:
+        done = subprocess.run(
+            [*COMMAND, "-q", "show", str(tiny_table)],
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, b"Error: No space left on device\n")
+
+
+def test_ctrl_c_ends_a_run_with_one_line(tmp_path: Path) -> None:
+    # A named pipe lets the test know that the command is in the middle of reading.
+    pipe = tmp_path / "table"
+    os.mkfifo(pipe)
+    with subprocess.Popen(
+        [*COMMAND, "-q", "show", str(pipe)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        with open(pipe, "wb") as table:  # returns when the command has opened it, too
+            table.write(b"la ||| the ||| 1\n")
+            table.flush()
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=30)
+        stdout, stderr = process.communicate()
+    assert (process.returncode, stdout, stderr) == (130, b"", b"phrasescore: interrupted\n")
+
+
+def test_show_reports_a_table_as_aligned_text(tiny_table: Path) -> None:
+    result = CliRunner().invoke(main, ["-q", "show", str(tiny_table)])
+    assert (result.exit_code, result.stderr) == (0, "")
+    # Logarithms: mean of ln 0.25, ln 0.25, ln 0.5, ln 1 = -5 ln 2 / 4 = -0.8664; of three times
+    # ln 0.5 and ln 0.125 = -6 ln 2 / 4 = -1.0397.
+    assert result.stdout == (
+        "lines                 4\n"
+        "distinct sources      2\n"
+        "distinct targets      4\n"
+        "targets per source    mean 2.00, median 2, max 3 (of 'la maison')\n"
+        "times extracted       7 in all (joint counts)\n"
+        "lines extracted once  2 (50.0%)\n"
+        "lines without counts  0\n"
+        "\n"
+        "  words          source phrases          target phrases\n"
+        "      1               1   25.0%               1   25.0%\n"
+        "      2               3   75.0%               3   75.0%\n"
+        "\n"
+        " column        lowest       highest    mean of ln\n"
+        "      1          0.25             1       -0.8664\n"
+        "      2         0.125           0.5       -1.0397\n"
+    )
+
+
+def test_show_reports_a_table_as_json(tiny_table: Path) -> None:
+    result = CliRunner().invoke(main, ["show", str(tiny_table), "--format", "json", "-q"])
+    report = json.loads(result.stdout)
+    assert report["path"] == str(tiny_table)
+    assert report["source_lengths"] == {"1": 1, "2": 3}
+    assert report["targets_per_source"]["max_source"] == "la maison"
+    assert report["coverage"] is None
+
+
+def test_show_reads_stdin(tiny_table: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "-q", "show", "-", "--format", "json"],
+        input=tiny_table.read_bytes(),
+        capture_output=True,
+        check=True,
+    )
+    assert json.loads(done.stdout)["lines"] == 4
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", ": expected a phrase table, found no lines"),
+        (b"la ||| the ||| 1\nla ||| the\n", ":2: expected at least 3 fields"),
+    ],
+)
+def test_show_names_file_and_line_of_a_bad_table(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "bad"
+    path.write_bytes(content)
+    result = CliRunner().invoke(main, ["-q", "show", str(path)])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"Error: {path}{message}")
+    assert result.stderr.count("\n") == 1
+
+
+def test_show_refuses_a_folder_that_is_no_model(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["show", str(tmp_path)])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"Error: {tmp_path}: expected a model or a phrase table, found a folder\n"
+    )
+
+
+def test_quiet_and_verbose_may_stand_before_or_after_the_verb(tiny_table: Path) -> None:
+    loud = CliRunner().invoke(main, ["show", str(tiny_table)])
+    assert loud.stderr.startswith("phrasescore: show: 4 lines in ")
+    for arguments in (["-q", "show", str(tiny_table)], ["show", "-q", str(tiny_table)]):
+        assert CliRunner().invoke(main, arguments).stderr == ""
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:x", "cpu:0", ""])
+def test_a_device_that_torch_has_no_name_for_is_a_usage_error(device: str) -> None:
+    result = CliRunner().invoke(main, ["annotate", "t", "--model", "m", "--device", device])
+    assert result.exit_code == 2
+    assert f"expected auto, cpu, cuda or cuda:N, got {device!r}" in result.stderr
