@@ -29,15 +29,20 @@ def test_a_new_folder_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
     assert names(tmp_path / "model") == ["b"]
 
 
+def write_and_fail(path: Path, error: type[BaseException]) -> None:
+    with writing_folder(path) as new:
+        (new / "b").write_text("1")
+        raise error
+
+
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_an_error_leaves_the_older_folder_as_it_was(
     tmp_path: Path, error: type[BaseException]
 ) -> None:
     with writing_folder(tmp_path / "model") as new:
         (new / "a").write_text("1")
-    with pytest.raises(error), writing_folder(tmp_path / "model") as new:
-        (new / "b").write_text("1")
-        raise error
+    with pytest.raises(error):
+        write_and_fail(tmp_path / "model", error)
     assert names(tmp_path) == ["model"]
     assert names(tmp_path / "model") == ["a"]
 
