@@ -2,8 +2,8 @@
 
 import logging
 from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from itertools import chain, islice
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,7 +11,6 @@ from phrasescore.cli import options
 from phrasescore.errors import PhrasescoreError
 
 if TYPE_CHECKING:
-    from moses_integration.moses_ini import MosesIni
     from moses_integration.phrase_table import PhraseTableLine
     from phrasescore.features import Feature
 
@@ -84,6 +83,8 @@ def annotate(
     The columns come after the table's own, in the order of the options; every other byte stays.
     A column holds probabilities, exp of a natural logarithm, as Moses wants them.
     """
+    from moses_integration.moses_ini import MosesIni
+    from moses_integration.phrase_table import read_phrase_table
     from phrasescore.resumable import is_resumable
     from phrasescore.text import same_file
 
@@ -99,11 +100,20 @@ def annotate(
         for out in (output, moses_ini_out):
             if name is not None and out is not None and same_file(name, out):
                 raise PhrasescoreError(f"{out}: would overwrite its own input; name another file")
+    lines = read_phrase_table(table)
+    first = next(lines)
+    ini = None
+    if moses_ini is not None:
+        # Before the long work: what is wrong with it is said at once.
+        ini = MosesIni.read(moses_ini)
+        path = None if output == "-" else output
+        ini.add_scores(
+            None, len(ctx.meta[_ORDER]), path, old_table_path=table, num_scores=first.num_scores
+        )
     columns, settings = _build_columns(
         ctx.meta[_ORDER], models, features, precision=precision, device=device, threads=threads
     )
-    ini = _edit_ini(moses_ini, table, output, len(columns)) if moses_ini else None
-    _write(table, output, columns, settings, resume)
+    _write(chain([first], lines), table, output, columns, settings, resume)
     if ini is not None and moses_ini_out is not None:
         ini.write(moses_ini_out)
     for column in columns:
@@ -153,14 +163,8 @@ def _build_columns(
     return columns, settings
 
 
-def _edit_ini(moses_ini: str, table: str, output: str, num_columns: int) -> "MosesIni":
-    """Return moses.ini with the new columns, checked against the table before the long work."""
-    from moses_integration.moses_ini import MosesIni
-
-    raise NotImplementedError
-
-
 def _write(
+    lines: "Iterator[PhraseTableLine]",
     table: str,
     output: str,
     columns: "list[Feature]",
@@ -169,12 +173,10 @@ def _write(
 ) -> None:
     """Annotate the table into ``output``, with progress."""
     from moses_integration.annotate import annotate as annotate_lines
-    from moses_integration.phrase_table import read_phrase_table
     from phrasescore.cli.progress import Progress
     from phrasescore.resumable import ResumableOutput, is_resumable
     from phrasescore.text import open_output
 
-    lines = read_phrase_table(table)
     if not is_resumable(output):
         with open_output(output) as stream, Progress("annotate") as progress:
             for count, _, data in _chunks(annotate_lines(lines, columns)):

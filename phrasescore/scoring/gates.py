@@ -6,9 +6,11 @@ the products themselves; here each node's rows are read once, where they lie. On
 functions are plain torch.
 """
 
+import math
 import numba
 import numpy as np
 import torch
+from numba.extending import overload
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -22,6 +24,7 @@ _LN2_HIGH = np.float32(0.693359375)
 _LN2_LOW = np.float32(0.6931471805599453 - 0.693359375)
 # exp() overflows and underflows float32 outside of this range.
 _LOWEST, _HIGHEST = np.float32(-87), np.float32(88)
+_D1, _D2, _D3, _D4 = (np.float32(math.log(2) ** n / math.factorial(n)) for n in range(1, 5))
 _C2, _C3, _C4, _C5, _C6, _C7 = (np.float32(1 / n) for n in (2, 6, 24, 120, 720, 5040))
 
 
@@ -46,6 +49,18 @@ def _exp(x):  # type: ignore[no-untyped-def]
     return series * power.view(np.float32)
 
 
+def _widen(x):  # type: ignore[no-untyped-def]
+    """Return a float32 for a float32 or for the bits of a bfloat16, which are its upper half."""
+    raise NotImplementedError("for compiled code only")
+
+
+@overload(_widen, inline="always")
+def _compile_widen(x):  # type: ignore[no-untyped-def]
+    if isinstance(x, numba.types.Integer):
+        return lambda x: np.uint32(np.uint32(x) << np.uint32(16)).view(np.float32)
+    return lambda x: x
+
+
 @numba.njit(fastmath=True, inline="always")
 def _sigmoid(x):  # type: ignore[no-untyped-def]
     return _ONE / (_ONE + _exp(-x))
@@ -64,9 +79,9 @@ def _decoder_step(products, positions, context, roots, table, words, old, parent
         word, before, after = table[words[node]], old[parents[node]], out[node]
         for j in range(size):
             z, r, h = j, j + size, j + 2 * size
-            update = _sigmoid(product[z] + outer[z] + word[z])
-            reset = _sigmoid(product[r] + outer[r] + word[r])
-            candidate = _tanh(word[h] + reset * (product[h] + outer[h]))
+            update = _sigmoid(_widen(product[z]) + _widen(outer[z]) + word[z])
+            reset = _sigmoid(_widen(product[r]) + _widen(outer[r]) + word[r])
+            candidate = _tanh(word[h] + reset * (_widen(product[h]) + _widen(outer[h])))
             after[j] = candidate + update * (before[j] - candidate)
 
 
@@ -77,8 +92,8 @@ def _maxout(products, context, roots, table, words, out):  # type: ignore[no-unt
         product, outer = products[node], context[roots[node]]
         word, after = table[words[node]], out[node]
         for j in range(size):
-            first = product[j] + outer[j] + word[j]
-            second = product[j + size] + outer[j + size] + word[j + size]
+            first = _widen(product[j]) + _widen(outer[j]) + word[j]
+            second = _widen(product[j + size]) + _widen(outer[j + size]) + word[j + size]
             after[j] = max(first, second)
 
 
@@ -89,8 +104,8 @@ def _encoder_gates(products, table, words, old, parents, update, masked):  # typ
         product, word = products[parents[node]], table[words[node]]
         before = old[parents[node]]
         for j in range(size):
-            update[node, j] = _sigmoid(product[j] + word[j])
-            masked[node, j] = before[j] * _sigmoid(product[j + size] + word[j + size])
+            update[node, j] = _sigmoid(_widen(product[j]) + word[j])
+            masked[node, j] = before[j] * _sigmoid(_widen(product[j + size]) + word[j + size])
 
 
 @numba.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
@@ -99,12 +114,43 @@ def _encoder_blend(products, table, words, old, parents, update, out):  # type: 
     for node in range(len(update)):
         word, before = table[words[node]], old[parents[node]]
         for j in range(size):
-            candidate = _tanh(word[j + 2 * size] + products[node, j])
+            candidate = _tanh(word[j + 2 * size] + _widen(products[node, j]))
             out[node, j] = candidate + update[node, j] * (before[j] - candidate)
 
 
+@numba.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
+def _add_sums_of_powers(exponents, out):  # type: ignore[no-untyped-def]
+    """Add the sum of 2^x over each row to ``out``; each power is exact to 5e-5 of its value.
+
+    2^x = 2^k 2^f with |f| <= 1/2; the series of 2^f ends at (f ln 2)^4 / 4!, and k is added to the
+    exponent bits. Beside the 8 bits of the x this is for, that error is nothing.
+    """
+    for row in range(len(exponents)):
+        total = np.float32(0)
+        bits = exponents[row]
+        for column in range(len(bits)):
+            x = min(max(_widen(bits[column]), np.float32(-126)), np.float32(126))
+            k = np.floor(x + _HALF)
+            f = x - k
+            series = _D4 * f + _D3
+            series = series * f + _D2
+            series = series * f + _D1
+            series = series * f + _ONE
+            power = np.float32(series).view(np.int32) + (np.int32(k) << np.int32(23))
+            total += np.int32(power).view(np.float32)
+        out[row] += total
+
+
 def _arrays(*tensors: Tensor) -> list[NDArray[np.generic]]:
-    return [tensor.numpy() for tensor in tensors]
+    return [
+        (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
+        for tensor in tensors
+    ]
+
+
+def add_sums_of_powers(exponents: Tensor, out: Tensor) -> None:
+    """Add the sum of 2^x over each row of bfloat16 ``exponents`` to ``out``, ``(rows,)``."""
+    _add_sums_of_powers(*_arrays(exponents, out))
 
 
 def decoder_step(

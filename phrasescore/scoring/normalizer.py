@@ -1,15 +1,18 @@
 """The normaliser of a softmax over a shortlist, without ever holding all of its logits."""
 
+import math
+
 import torch
 from torch import Tensor
 
 from phrasescore.models.layers import LARGEST_SUM, SMALLEST_SUM
+from phrasescore.scoring.gates import add_sums_of_powers
 from phrasescore.scoring.precision import Precision
 
 # Words and rows whose logits are held at once: 1 MB, so that they stay in a core's cache between
 # the matrix product that writes them and the sum that reads them.
-WORDS = 1024
-ROWS = 256
+WORDS = 512
+ROWS = 512
 # On a GPU the caches are larger and each call costs more.
 CUDA_ROWS = 8192
 # Matrix units for bfloat16 take 32 columns at a time.
@@ -35,8 +38,12 @@ class Normalizer:
         self.words[:, : self.rank] = weight
         self.words[:, self.rank] = bias
         self.precision = precision
+        # bfloat16 products are summed as powers of 2: what makes them so is in the weights.
+        self.sums_powers = precision.product_type == torch.bfloat16
+        scale = math.log2(math.e) if self.sums_powers else 1.0
         self.blocks = [
-            precision.prepare(block.t().contiguous()) for block in self.words.split(WORDS)
+            precision.prepare((block * scale).t().contiguous())
+            for block in torch.split(self.words, WORDS)
         ]
         self.rows = ROWS if weight.device.type == "cpu" else CUDA_ROWS
 
@@ -61,19 +68,23 @@ class Normalizer:
 
     def log_normalizers(self, factors: Tensor) -> Tensor:
         """Return the log-sum-exp of all logits of each row, ``(rows,)``."""
-        buffer = factors.new_empty(min(self.rows, len(factors)) * WORDS)
-        return torch.cat([self._of_rows(rows, buffer) for rows in factors.split(self.rows)])
+        size = min(self.rows, len(factors)) * WORDS
+        buffer = torch.empty(size, dtype=self.precision.product_type, device=factors.device)
+        rows = torch.split(factors, self.rows)
+        return torch.cat([self._of_rows(part, buffer) for part in rows])
 
     def _of_rows(self, factors: Tensor, buffer: Tensor) -> Tensor:
         # exp() needs no maximum subtracted as long as the sum stays far from overflow and
         # underflow: its largest terms, which make it, then have their full precision.
-        sums = factors.new_empty(len(self.blocks), len(factors))
-        for block, total in zip(self.blocks, sums, strict=True):
+        total = factors.new_zeros(len(factors))
+        for block in self.blocks:
             columns = block.shape[1]
             logits = buffer[: len(factors) * columns].view(len(factors), columns)
             self.precision.multiply(factors, block, logits)
-            torch.sum(logits.exp_(), dim=1, out=total)
-        total = sums.sum(0)
+            if self.sums_powers:
+                add_sums_of_powers(logits, total)
+            else:
+                total += logits.exp_().sum(1)
         result = total.log()
         unsafe = ~((total > SMALLEST_SUM) & (total < LARGEST_SUM))
         if bool(unsafe.any()):

@@ -7,6 +7,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from phrasescore.errors import PhrasescoreError
+
 PrecisionName = Literal["float32", "tf32", "bfloat16"]
 PRECISIONS: tuple[PrecisionName, ...] = get_args(PrecisionName)
 
@@ -14,38 +16,48 @@ PRECISIONS: tuple[PrecisionName, ...] = get_args(PrecisionName)
 class Precision:
     """Matrix products of a chosen precision. States, gates and sums are float32 always.
 
-    ``float32``: as the type says. ``bfloat16``: the factors are rounded to 8 bits of mantissa, the
-    sums are float32. ``tf32``: to 11 bits, on CUDA devices that have it.
+    ``float32``: as the type says. ``bfloat16``: factors have 8 bits of mantissa, and on a CPU the
+    products too, though not the sums that make them. ``tf32``: factors of 11 bits, on CUDA devices.
 
-    :param name: one of :data:`PRECISIONS`.
+    :raises PhrasescoreError: if the device does not have the precision.
     """
 
     def __init__(self, name: PrecisionName, device: torch.device) -> None:
+        if name == "tf32" and device.type != "cuda":
+            raise PhrasescoreError("precision tf32 needs a CUDA device")
         self.name = name
         self.device = device
-        self.rounds_on_cuda = name == "bfloat16" and device.type == "cuda"
+        rounded = name == "bfloat16"
+        self._factor_type = torch.bfloat16 if rounded else torch.float32
+        # Half the memory to write and read, which on a CPU counts. A GPU adds up in float32 anyway.
+        self.product_type = torch.bfloat16 if rounded and device.type == "cpu" else torch.float32
 
     def prepare(self, matrix: Tensor) -> Tensor:
         """Return a matrix as :meth:`multiply` wants its second factor."""
-        return matrix.bfloat16() if self.rounds_on_cuda else matrix
+        if self._factor_type == torch.float32:
+            return matrix
+        # Stored as (out, in): what the CPU's bfloat16 units read without rearranging it.
+        return matrix.t().contiguous().to(self._factor_type).t()
 
     def multiply(self, rows: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
-        """Write ``rows @ matrix`` into ``out`` and return it; all but ``matrix`` are float32."""
-        if self.rounds_on_cuda:
-            return out.copy_(torch.mm(rows.bfloat16(), matrix, out_dtype=torch.float32))
-        return torch.mm(rows, matrix, out=out)
+        """Write ``rows @ matrix`` into ``out`` and return it.
+
+        :param rows: float32.
+        :param matrix: from :meth:`prepare`.
+        :param out: of :attr:`product_type`.
+        """
+        rows = rows.to(self._factor_type)
+        if out.dtype == self._factor_type:
+            return torch.mm(rows, matrix, out=out)
+        return out.copy_(torch.mm(rows, matrix, out_dtype=out.dtype))
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """Let torch use this precision for float32 products meanwhile, in the whole process."""
-        chosen = {"float32": "ieee", "tf32": "tf32", "bfloat16": "bf16"}[self.name]
-        cpu, cuda = torch.backends.mkldnn.matmul, torch.backends.cuda.matmul
-        before = cpu.fp32_precision, cuda.fp32_precision
-        if self.device.type == "cuda":
-            cuda.fp32_precision = "tf32" if self.name == "tf32" else "ieee"
-        else:
-            cpu.fp32_precision = chosen
+        """Let torch use TF32 meanwhile if that is the precision, in the whole process."""
+        backend = torch.backends.cuda.matmul
+        before = backend.fp32_precision
+        backend.fp32_precision = "tf32" if self.name == "tf32" else "ieee"
         try:
             yield
         finally:
-            cpu.fp32_precision, cuda.fp32_precision = before
+            backend.fp32_precision = before

@@ -94,7 +94,8 @@ class PairScorer:
         return torch.from_numpy(positions).to(self.device, non_blocking=True)
 
     def _multiply(self, name: str, rows: Tensor, matrix: Tensor) -> Tensor:
-        out = self.workspace.take(name, len(rows), matrix.shape[1])
+        kind = self.precision.product_type
+        out = self.workspace.take(name, len(rows), matrix.shape[1], kind)
         return self.precision.multiply(rows, matrix, out)
 
     def _encode(self, tree: PrefixTree) -> Tensor:
@@ -134,12 +135,12 @@ class PairScorer:
         summary = self._multiply(
             "summary", states.index_select(0, self._index(piece.sources)), weights.summary
         )
-        summary.add_(weights.summary_bias).tanh_()
+        summary = (summary + weights.summary_bias).tanh_()
         context = self._multiply("context", summary, weights.context)
         readout = self._multiply("readout context", summary, weights.readout_context)
-        readout += weights.readout_bias
-        old = self._multiply("decoder states 1", summary, weights.initial)
-        old.add_(weights.initial_bias).tanh_()
+        readout = readout + weights.readout_bias
+        old = self._multiply("initial", summary, weights.initial)
+        old = (old + weights.initial_bias).tanh_()
         # The empty prefix of each root is a level of its own, reached by the zero vector e(y_0).
         roots = np.arange(tree.num_roots)
         start = np.full(tree.num_roots, weights.start_word)

@@ -72,11 +72,13 @@ class Workspace(threading.local):
         self._device = device
         self._buffers: dict[str, Tensor] = {}
 
-    def take(self, name: str, rows: int, columns: int) -> Tensor:
+    def take(
+        self, name: str, rows: int, columns: int, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
         """Return a ``(rows, columns)`` buffer, not cleared, valid until ``name`` is taken again."""
         size = rows * columns
         buffer = self._buffers.get(name)
-        if buffer is None or buffer.numel() < size:
-            buffer = torch.empty(size, device=self._device)
+        if buffer is None or buffer.numel() < size or buffer.dtype != dtype:
+            buffer = torch.empty(size, dtype=dtype, device=self._device)
             self._buffers[name] = buffer
         return buffer[:size].view(rows, columns)
