@@ -1,0 +1,86 @@
+"""The rules of the house that no linter knows."""
+
+import configparser
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+from phrasescore.cli import VERBS
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+MAX_LINES = 400
+HEAVY = ("torch", "numpy", "numba", "kenlm", "nltk", "sacremoses", "sqlitedict", "xopen")
+
+
+def _setup() -> configparser.ConfigParser:
+    parser = configparser.ConfigParser()
+    parser.read(REPOSITORY / "setup.cfg", encoding="utf-8")
+    return parser
+
+
+def _requirements() -> list[Requirement]:
+    setup = _setup()
+    texts = [setup["options"]["install_requires"], *setup["options.extras_require"].values()]
+    return [Requirement(line) for text in texts for line in text.splitlines() if line.strip()]
+
+
+def _pins() -> dict[str, str]:
+    lines = (REPOSITORY / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line.split("==") for line in lines if line and not line.startswith("#")]
+    return {canonicalize_name(name): version for name, version in pins}
+
+
+def test_no_python_file_is_too_long_to_read() -> None:
+    lengths = {
+        str(path.relative_to(REPOSITORY)): len(path.read_text(encoding="utf-8").splitlines())
+        for folder in ("phrasescore", "moses_integration", "tuning", "tests", "examples")
+        for path in (REPOSITORY / folder).rglob("*.py")
+    }
+    assert {name: length for name, length in lengths.items() if length >= MAX_LINES} == {}
+
+
+def test_constraints_pin_every_requirement_to_a_version_that_it_allows() -> None:
+    pins = _pins()
+    names = {canonicalize_name(wanted.name) for wanted in _requirements()}
+    assert names - pins.keys() == set()
+    for wanted in _requirements():
+        assert pins[canonicalize_name(wanted.name)] in SpecifierSet(str(wanted.specifier)), wanted
+
+
+def test_constraints_pin_exactly() -> None:
+    assert [version for version in _pins().values() if not re.fullmatch(r"[0-9.]+", version)] == []
+
+
+@pytest.mark.parametrize("arguments", [["--help"], *([verb, "--help"] for verb in sorted(VERBS))])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    code = (
+        "import sys\n"
+        "from phrasescore.cli import main\n"
+        f"main({arguments!r}, standalone_mode=False)\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+
+
+def test_the_version_has_its_entry_in_the_changelog() -> None:
+    from phrasescore import __version__
+
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## \[(Unreleased|{re.escape(__version__)})\]", changelog, re.MULTILINE)
+
+
+def test_no_module_is_named_after_nothing() -> None:
+    vague = {"utils", "util", "helpers", "common", "misc", "base", "manager", "handler"}
+    files = [path for path in REPOSITORY.glob("[a-z]*/**/*.py") if path.stem in vague]
+    assert files == []
+
+
+def test_no_test_folder_is_a_package() -> None:
+    assert list((REPOSITORY / "tests").rglob("__init__.py")) == []
