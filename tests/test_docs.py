@@ -84,12 +84,16 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 def _public(parent: ast.Module | ast.ClassDef, prefix: str) -> Iterator[tuple[str, _Definition]]:
     """Yield public definitions of a module and, one level down, of its public classes."""
     for node in parent.body:
-        if isinstance(node, _Definition) and not node.name.startswith("_"):
-            # A property's setter, an overload and an override of a documented base explain nothing.
-            if not any("overrid" in ast.unparse(mark) for mark in node.decorator_list):
-                yield f"{prefix}{node.name}", node
-            if isinstance(node, ast.ClassDef):
-                yield from _public(node, f"{node.name}.")
+        if not isinstance(node, _Definition) or node.name.startswith("_"):
+            continue
+        yield f"{prefix}{node.name}", node
+        # The methods of a torch.autograd.Function are torch's; its class explains it.
+        if isinstance(node, ast.ClassDef) and not _is_autograd_function(node):
+            yield from _public(node, f"{node.name}.")
+
+
+def _is_autograd_function(node: ast.ClassDef) -> bool:
+    return any(ast.unparse(base) in ("Function", "torch.autograd.Function") for base in node.bases)
 
 
 # What could run code that a file holds.

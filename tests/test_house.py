@@ -14,7 +14,9 @@ from packaging.utils import canonicalize_name
 from phrasescore.cli import VERBS
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-MAX_LINES = 400
+# Tests may be longer: tables of cases are read one row at a time.
+MAX_LINES = {"tests": 500}
+USUAL_MAX_LINES = 400
 HEAVY = ("torch", "numpy", "numba", "kenlm", "nltk", "sacremoses", "sqlitedict", "xopen")
 
 
@@ -37,12 +39,13 @@ def _pins() -> dict[str, str]:
 
 
 def test_no_python_file_is_too_long_to_read() -> None:
-    lengths = {
-        str(path.relative_to(REPOSITORY)): len(path.read_text(encoding="utf-8").splitlines())
-        for folder in ("phrasescore", "moses_integration", "tuning", "tests", "examples")
-        for path in (REPOSITORY / folder).rglob("*.py")
-    }
-    assert {name: length for name, length in lengths.items() if length >= MAX_LINES} == {}
+    too_long = {}
+    for folder in ("phrasescore", "moses_integration", "tuning", "tests", "examples"):
+        for path in (REPOSITORY / folder).rglob("*.py"):
+            length = len(path.read_text(encoding="utf-8").splitlines())
+            if length >= MAX_LINES.get(folder, USUAL_MAX_LINES):
+                too_long[str(path.relative_to(REPOSITORY))] = length
+    assert too_long == {}
 
 
 def test_constraints_pin_every_requirement_to_a_version_that_it_allows() -> None:
