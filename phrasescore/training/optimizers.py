@@ -1,0 +1,227 @@
+"""Steps from gradients to weights: Adadelta in one pass over memory, and torch's optimizers.
+
+Adadelta (Zeiler, 2012) keeps two running averages a weight. Torch's computes a step as about ten
+operations on whole tensors, each of which reads and writes memory; for a network whose gradients
+are cheap, that costs as much as the gradients. Here a step reads weight, gradient and averages once
+and writes weight and averages once, with the clipping of the gradient done on the way.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from phrasescore.config import TrainingConfig
+from phrasescore.errors import ModelError
+
+# Weights that are worked on in one go: the norm is summed up by such pieces, whatever the threads.
+_PIECE = 1 << 17
+
+_Floats = npt.NDArray[np.float32]
+_NamedParameters = Iterable[tuple[str, nn.Parameter]]
+
+
+class Optimizer(Protocol):
+    """Takes the parameters' gradients and changes the parameters."""
+
+    def step(self, learning_rate: float, clip_norm: float) -> float | Tensor:
+        """Make one step, forget the gradients and return their norm before clipping.
+
+        :param clip_norm: gradients of a larger Euclidean norm are scaled down to it; 0: none are.
+        :return: on a CPU a number, and where that is not finite no step was made; elsewhere a
+            tensor on the device, so that nothing waits for it.
+        """
+
+    def state(self) -> dict[str, Tensor]:
+        """Return all that a step depends on beside weights and gradients, for a file."""
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what :meth:`state` returned.
+
+        :raises ModelError: if it is of another optimizer or of other parameters.
+        """
+
+
+def build_optimizer(network: nn.Module, config: TrainingConfig) -> Optimizer:
+    """Return the configured optimizer for the parameters of a network, on their device."""
+    parameters = dict(network.named_parameters())
+    on_cpu = all(parameter.device.type == "cpu" for parameter in parameters.values())
+    if config.optimizer == "adam":
+        betas = (config.beta1, config.beta2)
+        # Fused: one pass over memory, too.
+        adam = torch.optim.Adam(parameters.values(), betas=betas, eps=config.epsilon, fused=True)
+        return TorchOptimizer(parameters, adam)
+    if on_cpu:
+        return FusedAdadelta(parameters, rho=config.rho, epsilon=config.epsilon)
+    return TorchOptimizer(
+        parameters,
+        torch.optim.Adadelta(parameters.values(), rho=config.rho, eps=config.epsilon, foreach=True),
+    )
+
+
+class TorchOptimizer:
+    """An optimizer of torch's."""
+
+    def __init__(
+        self, parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer
+    ) -> None:
+        self._parameters = dict(parameters)
+        self._optimizer = optimizer
+
+    def step(self, learning_rate: float, clip_norm: float) -> float | Tensor:
+        """See :class:`Optimizer`."""
+        # Without a limit only the norm is computed.
+        norm = nn.utils.clip_grad_norm_(self._parameters.values(), clip_norm or math.inf)
+        on_cpu = norm.device.type == "cpu"
+        if not on_cpu or math.isfinite(norm.item()):
+            for group in self._optimizer.param_groups:
+                group["lr"] = learning_rate
+            self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        return norm.item() if on_cpu else norm
+
+    def state(self) -> dict[str, Tensor]:
+        """See :class:`Optimizer`."""
+        saved = self._optimizer.state_dict()["state"]
+        return {
+            f"{name}/{key}": value
+            for place, name in enumerate(self._parameters)
+            for key, value in saved.get(place, {}).items()
+        }
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """See :class:`Optimizer`."""
+        places = {name: place for place, name in enumerate(self._parameters)}
+        saved: dict[int, dict[str, Tensor]] = {}
+        for full_name, value in state.items():
+            name, _, key = full_name.rpartition("/")
+            if name not in places:
+                raise ModelError(
+                    f"the state of the optimizer is not of this network: {full_name!r}"
+                )
+            saved.setdefault(places[name], {})[key] = value.clone()
+        groups = self._optimizer.state_dict()["param_groups"]
+        self._optimizer.load_state_dict({"state": saved, "param_groups": groups})
+
+
+class FusedAdadelta:
+    """Adadelta on a CPU, with the same steps as ``torch.optim.Adadelta``.
+
+    Parameters are changed in place by as many threads as torch has when this is made; the result
+    does not depend on their number. A parameter without a gradient is left alone.
+
+    :param parameters: float32, contiguous, on the CPU.
+    """
+
+    _AVERAGES = ("square_avg", "acc_delta")  # as torch calls them
+
+    def __init__(
+        self, parameters: Mapping[str, nn.Parameter], *, rho: float, epsilon: float
+    ) -> None:
+        for name, parameter in parameters.items():
+            if parameter.dtype != torch.float32 or not parameter.is_contiguous():
+                raise ValueError(f"{name}: expected contiguous float32 weights on the CPU")
+        self._rho, self._epsilon = rho, epsilon
+        self._parameters = dict(parameters)
+        self._averages = {
+            name: [torch.zeros_like(parameter, requires_grad=False) for _ in self._AVERAGES]
+            for name, parameter in parameters.items()
+        }
+        self._steps = 0
+        self._threads = torch.get_num_threads()
+        self._pool = ThreadPoolExecutor(self._threads)
+
+    def step(self, learning_rate: float, clip_norm: float) -> float:
+        """See :class:`Optimizer`."""
+        pieces = self._pieces()
+        norm = math.sqrt(sum(self._each(lambda piece: float(_square_sum(piece[1])), pieces)))
+        if math.isfinite(norm):
+            # The same factor as torch.nn.utils.clip_grad_norm_ has.
+            scale = min(1.0, clip_norm / (norm + 1e-6)) if clip_norm else 1.0
+            numbers = [
+                np.float32(number)
+                for number in (scale, self._rho, 1 - self._rho, self._epsilon, learning_rate)
+            ]
+            self._each(lambda piece: _adadelta(*piece, *numbers), pieces)
+            self._steps += 1
+        for parameter in self._parameters.values():
+            parameter.grad = None
+        return norm
+
+    def _pieces(self) -> list[tuple[_Floats, ...]]:
+        """Return weights, gradients and both averages, cut alike."""
+        pieces = []
+        for name, parameter in self._parameters.items():
+            if parameter.grad is None:
+                continue
+            tensors = (parameter.detach(), parameter.grad, *self._averages[name])
+            flat = [tensor.contiguous().view(-1).numpy() for tensor in tensors]
+            pieces += [
+                tuple(array[start : start + _PIECE] for array in flat)
+                for start in range(0, parameter.numel(), _PIECE)
+            ]
+        return pieces
+
+    def _each(
+        self, work: Callable[[tuple[_Floats, ...]], Any], pieces: list[tuple[_Floats, ...]]
+    ) -> list[Any]:
+        """Return what ``work`` says of each piece, in order, done by all threads."""
+        size = -(-len(pieces) // self._threads) or 1
+        shares = [pieces[start : start + size] for start in range(0, len(pieces), size)]
+        done = self._pool.map(lambda share: [work(piece) for piece in share], shares)
+        return [result for results in done for result in results]
+
+    def state(self) -> dict[str, Tensor]:
+        """See :class:`Optimizer`; names are those of torch's Adadelta."""
+        state = {f"{name}/step": torch.tensor(float(self._steps)) for name in self._parameters}
+        for name, averages in self._averages.items():
+            for key, average in zip(self._AVERAGES, averages, strict=True):
+                state[f"{name}/{key}"] = average
+        return state
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """See :class:`Optimizer`."""
+        if state.keys() != self.state().keys():
+            strange = sorted(state.keys() ^ self.state().keys())[0]
+            raise ModelError(f"the state of the optimizer is not of this network: {strange!r}")
+        for name, averages in self._averages.items():
+            self._steps = int(state[f"{name}/step"].item())
+            for key, average in zip(self._AVERAGES, averages, strict=True):
+                average.copy_(state[f"{name}/{key}"])
+
+
+# May sum in any order, but must not assume that nothing is NaN or infinite.
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _square_sum(gradient):  # type: ignore[no-untyped-def]
+    """Return the sum of squares, in double precision."""
+    total = 0.0
+    for i in range(gradient.size):
+        value = np.float64(gradient[i])
+        total += value * value
+    return total
+
+
+# Likewise.
+@numba.njit(nogil=True, cache=True, fastmath={"contract", "arcp", "nsz"}, error_model="numpy")
+def _adadelta(  # type: ignore[no-untyped-def]
+    weight, gradient, square, change, scale, rho, one_minus_rho, epsilon, learning_rate
+):
+    """Change weights and averages; Zeiler (2012), algorithm 1."""
+    # Averages of words that never come fall below what float32 holds in full, where a CPU may
+    # take a hundred times as long; next to epsilon they are 0 long before.
+    tiny = np.float32(1e-36)
+    zero = np.float32(0)
+    for i in range(weight.size):
+        g = gradient[i] * scale
+        s = rho * square[i] + one_minus_rho * (g * g)
+        square[i] = s if s > tiny else zero
+        delta = np.sqrt(change[i] + epsilon) / np.sqrt(s + epsilon) * g
+        c = rho * change[i] + one_minus_rho * (delta * delta)
+        change[i] = c if c > tiny else zero
+        weight[i] -= learning_rate * delta
