@@ -1,0 +1,316 @@
+"""The shipped English-French example: its corpus, its grammar and its Moses tables."""
+
+import gzip
+import importlib
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "examples" / "english-french"
+MODULES = ("clauses", "lexicon", "make_corpus", "make_model", "moods", "phrase_pairs", "phrases",
+           "tokens")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def example() -> Iterator[Any]:
+    """Return the example's modules, imported from its folder as its scripts import them."""
+    before = set(sys.modules)
+    sys.path.insert(0, str(FOLDER))
+    try:
+        yield SimpleNamespace(**{name: importlib.import_module(name) for name in MODULES})
+    finally:
+        sys.path.remove(str(FOLDER))
+        for name in set(sys.modules) - before:
+            if str(FOLDER) in str(getattr(sys.modules[name], "__file__", "")):
+                del sys.modules[name]
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a plain or gzip file."""
+    raw = path.read_bytes()
+    return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
+
+
+def read_lines(name: str) -> list[str]:
+    """Return the lines of a file of the example."""
+    text = read_text(FOLDER / name)
+    assert text.endswith("\n")
+    return text.split("\n")[:-1]
+
+
+def part(name: str, side: str) -> list[str]:
+    """Return one side of train, dev or test."""
+    return read_lines(f"{name}.{side}" + (".gz" if name == "train" else ""))
+
+
+def test_the_script_remakes_the_committed_corpus(example: Any, tmp_path: Path) -> None:
+    maker = example.make_corpus
+    maker.write_corpus(tmp_path, maker.SEED, maker.NUM_TRAIN)
+    made = sorted(path.name for path in tmp_path.iterdir())
+    assert len(made) == 7
+    for name in made:
+        # Compressed bytes may differ between versions of zlib; the text may not.
+        assert read_text(tmp_path / name) == read_text(FOLDER / name), name
+
+
+def test_another_seed_makes_another_corpus(example: Any) -> None:
+    first, second = (next(example.make_corpus.examples(seed)) for seed in (1, 2))
+    assert first != second
+
+
+def test_parts_have_their_sizes_and_share_no_sentence() -> None:
+    sizes = {"train": 8000, "dev": 500, "test": 500}
+    for side in ("en", "fr"):
+        parts = {name: part(name, side) for name in sizes}
+        for name, lines in parts.items():
+            assert len(lines) == len(set(lines)) >= sizes[name]
+        together = [line for lines in parts.values() for line in lines]
+        assert len(together) == len(set(together))
+
+
+@pytest.mark.parametrize("side", ["en", "fr"])
+def test_vocabulary_is_large_with_a_tail(side: str) -> None:
+    counts = Counter(word for line in part("train", side) for word in line.split(" "))
+    assert len(counts) >= 900
+    rare = sum(count <= 3 for count in counts.values())
+    assert rare >= 0.2 * len(counts)
+    unseen = {word for name in ("dev", "test") for line in part(name, side)
+              for word in line.split(" ")} - set(counts)  # fmt: skip
+    assert unseen
+
+
+def test_text_has_the_form_of_the_moses_tokeniser() -> None:
+    for name in ("train", "dev", "test"):
+        for side in ("en", "fr"):
+            for line in part(name, side):
+                assert line == line.lower()
+                assert line == " ".join(line.split())
+                assert not set(line) & set("'\"|_+~"), line
+
+
+def test_every_link_is_inside_its_sentences_and_every_sentence_is_linked() -> None:
+    files = (part("train", "en"), part("train", "fr"), part("train", "align"))
+    for english, french, links in zip(*files, strict=True):
+        sizes = len(english.split(" ")), len(french.split(" "))
+        points = [tuple(map(int, point.split("-"))) for point in links.split(" ")]
+        assert points == sorted(set(points))
+        for side in (0, 1):
+            assert max(point[side] for point in points) < sizes[side]
+            # The grammar links every word but those that the other language lacks.
+            assert len({point[side] for point in points}) >= sizes[side] - 2, english
+
+
+def test_phrase_table_is_well_formed_and_sorted() -> None:
+    lines = read_lines("phrase-table.gz")
+    assert lines == sorted(lines, key=str.encode)
+    assert len(lines) > 50_000
+    for line in lines:
+        source, target, scores, links, counts, *rest = line.split(" ||| ")
+        assert rest == ["|||"]
+        values = [float(score) for score in scores.split(" ")]
+        assert len(values) == 4
+        assert all(0 < value <= 1 for value in values), line
+        n_target, n_source, joint = map(int, counts.split(" "))
+        # Moses' order: p(source | target), lexical, p(target | source), lexical; 6 digits.
+        assert values[0] == pytest.approx(joint / n_target, rel=1e-5)
+        assert values[2] == pytest.approx(joint / n_source, rel=1e-5)
+        sizes = len(source.split(" ")), len(target.split(" "))
+        assert max(sizes) <= 7
+        for link in links.split(" "):
+            left, right = map(int, link.split("-"))
+            assert left < sizes[0]
+            assert right < sizes[1]
+
+
+def test_reordering_table_has_the_same_pairs_and_its_thirds_sum_to_one() -> None:
+    pairs = [line.split(" ||| ")[:2] for line in read_lines("phrase-table.gz")]
+    lines = read_lines("reordering-table.wbe-msd-bidirectional-fe.gz")
+    assert sorted(pairs) == sorted(line.split(" ||| ")[:2] for line in lines)
+    for line in lines:
+        values = [float(value) for value in line.split(" ||| ")[2].split(" ")]
+        assert len(values) == 6
+        assert sum(values[:3]) == pytest.approx(1, abs=1e-4)
+        assert sum(values[3:]) == pytest.approx(1, abs=1e-4)
+
+
+def test_language_model_is_a_4_gram_arpa_that_knows_every_french_word() -> None:
+    text = read_text(FOLDER / "lm.fr.arpa.gz")
+    assert text.startswith("\\data\\\nngram 1=")
+    assert "\\4-grams:\n" in text
+    assert "\\5-grams:\n" not in text
+    section = text.split("\\1-grams:\n")[1].split("\n\n")[0]
+    known = {line.split("\t")[1] for line in section.split("\n")}
+    assert known >= {word for line in part("train", "fr") for word in line.split(" ")}
+
+
+def test_folder_is_at_most_four_megabytes() -> None:
+    sizes = [path.stat().st_size for path in FOLDER.iterdir() if path.is_file()]
+    assert sum(sizes) <= 4_000_000
+
+
+@pytest.mark.slow
+def test_the_script_remakes_the_committed_tables(example: Any) -> None:
+    corpus = example.make_model.read_corpus(FOLDER)
+    table = example.phrase_pairs.extract(corpus)
+    assert example.phrase_pairs.table_lines(corpus, table) == read_lines("phrase-table.gz")
+    lines = list(example.phrase_pairs.reordering_lines(table))
+    assert lines == read_lines("reordering-table.wbe-msd-bidirectional-fe.gz")
+
+
+def test_a_pair_whose_links_lead_out_of_it_is_not_extracted(example: Any) -> None:
+    # red house / maison rouge: the links cross, and an unlinked "the" may join either side.
+    pair = example.phrase_pairs.SentencePair(
+        ["the", "red", "house"], ["maison", "rouge"], frozenset({(1, 1), (2, 0)})
+    )
+    assert {(s, t) for s, t in example.phrase_pairs.extract([pair])} == {
+        ("red", "rouge"),
+        ("the red", "rouge"),
+        ("house", "maison"),
+        ("red house", "maison rouge"),
+        ("the red house", "maison rouge"),
+    }
+
+
+def test_orientations_of_a_swap_are_smoothed_by_a_half(example: Any) -> None:
+    pair = example.phrase_pairs.SentencePair(
+        ["red", "house"], ["maison", "rouge"], frozenset({(0, 1), (1, 0)})
+    )
+    lines = list(example.phrase_pairs.reordering_lines(example.phrase_pairs.extract([pair])))
+    # By hand: one observation and 0.5 each: 1.5 / 2.5 = 0.6, 0.5 / 2.5 = 0.2. "maison" begins the
+    # target but not the source: other, then swap; "rouge" follows in a swap and ends: other.
+    assert lines == [
+        "house ||| maison ||| 0.2 0.2 0.6 0.2 0.6 0.2",
+        "red house ||| maison rouge ||| 0.6 0.2 0.2 0.6 0.2 0.2",
+        "red ||| rouge ||| 0.2 0.6 0.2 0.2 0.2 0.6",
+    ]
+
+
+class Speaker:
+    """Short names for building sentences by hand in the tests."""
+
+    def __init__(self, example: Any) -> None:
+        self.m = example
+        self.words = example.lexicon.read_lexicon()
+
+    def he(self, key: str) -> Any:
+        """Return a pronoun."""
+        return self.m.phrases.pronoun(key)
+
+    def the(self, noun: str, determiner: str = "definite", *adjectives: Any, **options: Any) -> Any:
+        """Return a noun phrase; an adjective is (english, french)."""
+        chosen = tuple(self.words.adjective(*pair) for pair in adjectives)
+        found = self.words.noun(noun)
+        return self.m.phrases.noun_phrase(found, determiner, adjectives=chosen, **options)
+
+    def clause(self, subject: Any, verb: Any, tense: str = "present", **options: Any) -> Any:
+        """Return a clause; the verb is given as (english, infinitive, kind)."""
+        return self.m.clauses.Clause(subject, self.words.verb(*verb), tense, **options)
+
+    def text(self, pair: Any) -> tuple[str, str]:
+        """Return both sides in their final form."""
+        done = self.m.tokens.finish(pair)
+        english, french = (" ".join(token.text for token in side) for side in done)
+        return english, french
+
+
+def hand_written(s: Speaker) -> Iterator[tuple[Any, str, str]]:
+    """Yield sentences of the grammar with their English and French, written by hand."""
+    old = ("old", "vieux")
+    new = ("new", "nouveau")
+    tree = s.the("tree", "indefinite", old)
+    yield tree.pair, "an old tree", "un vieil arbre"
+    yield (s.the("friend", "possessive", owner="i_m").pair, "my friend", "mon ami")
+    cards = s.the("church", "this", new)
+    yield cards.pair, "this new church", "cette nouvelle église"
+    yield (
+        s.the("street", "possessive", owner="she").pair,
+        "her street",
+        "sa rue",
+    )
+    yield (
+        s.the("school", "possessive", owner="he").pair,
+        "his school",
+        "son école",
+    )
+    apples = s.the("apple", "indefinite", ("good", "bon"), plural=True)
+    yield apples.pair, "good apples", "de bonnes pommes"
+    yield (
+        s.m.phrases.of(s.the("house"), s.the("neighbour")).pair,
+        "the neighbour 's house",
+        "la maison du voisin",
+    )
+    keys = s.he("they_f")
+    lost = s.clause(s.he("i_m"), ("lose",), "past", object=keys)
+    yield lost.build(), "i lost them", "je les ai perdues"
+    up = s.clause(s.he("she"), ("get up",), "past", negation="pas")
+    yield up.build(), "she did not get up", "elle ne s' est pas levée"
+    give = s.clause(s.he("we"), ("give",), "future", object=s.he("it_f"), recipient=s.he("they_m"))
+    yield give.build(), "we will give it to them", "nous la leur donnerons"
+    milk = s.the("milk", "some", negated=True)
+    drink = s.clause(s.he("i_m"), ("drink",), "present", negation="jamais", object=milk)
+    yield drink.build(), "i never drink any milk", "je ne bois jamais de lait"
+    need = s.clause(s.he("tu_m"), ("need",), "present", object=s.he("it_m"))
+    yield need.build(), "you need it", "tu en as besoin"
+    think = s.clause(s.he("he"), ("think about",), "present", object=s.he("it_m"))
+    yield think.build(), "he thinks about it", "il y pense"
+    about_her = s.clause(s.he("he"), ("think about",), "present", object=s.he("she"))
+    yield about_her.build(), "he thinks about her", "il pense à elle"
+    football = s.the("football", "general")
+    piano = s.the("piano")
+    play = s.clause(s.he("she"), ("play", "jouer"), "progressive", object=football)
+    yield play.build(), "she is playing football", "elle joue au football"
+    instrument = next(
+        verb for verb in s.words.verbs if verb.english == "play" and verb.preposition == "de"
+    )
+    music = s.m.clauses.Clause(s.he("she"), instrument, "present", object=piano)
+    yield music.build(), "she plays the piano", "elle joue du piano"
+    wanted = s.words.verb("want", "vouloir", "modal")
+    see = s.clause(s.he("they_f"), ("see",), "present", object=s.he("he"), modal=wanted)
+    yield see.build(), "they want to see him", "elles veulent le voir"
+    command = s.clause(s.he("vous"), ("give",), object=s.he("it_m"), recipient=s.he("i_f"))
+    yield s.m.moods.imperative(command), "give it to me", "donnez-le-moi"
+    ask = s.clause(s.he("she"), ("arrive",), "past")
+    yield s.m.moods.question(ask), "did she arrive", "est-ce qu' elle est arrivée"
+    knew = s.clause(s.he("i_m"), ("know", "connaître"), "past", object=s.he("it_f"))
+    yield knew.build(), "i knew it", "je la connaissais"
+    nothing = s.clause(s.he("i_m"), ("eat", "manger", "transitive"), "past", negation="rien")
+    yield nothing.build(), "i did not eat anything", "je n' ai rien mangé"
+    hero = s.the("hero")
+    yield hero.pair, "the hero", "le héros"
+
+
+def test_hand_written_sentences_come_out_as_written(example: Any) -> None:
+    speaker = Speaker(example)
+    sentences = list(hand_written(speaker))
+    assert len(sentences) >= 12
+    for pair, english, french in sentences:
+        assert speaker.text(pair) == (english, french)
+
+
+@pytest.mark.parametrize(
+    ("infinitive", "tense", "forms"),
+    [
+        # Conjugations written by hand, in the order je tu il nous vous ils.
+        ("appeler", "present", "appelle appelles appelle appelons appelez appellent"),
+        ("préférer", "present", "préfère préfères préfère préférons préférez préfèrent"),
+        ("commencer", "imperfect",
+         "commençais commençais commençait commencions commenciez commençaient"),
+        ("nettoyer", "future",
+         "nettoierai nettoieras nettoiera nettoierons nettoierez nettoieront"),
+        ("revenir", "present", "reviens reviens revient revenons revenez reviennent"),
+        ("finir", "imperfect", "finissais finissais finissait finissions finissiez finissaient"),
+        ("prendre", "subjunctive", "prenne prennes prenne prenions preniez prennent"),
+        ("voir", "conditional", "verrais verrais verrait verrions verriez verraient"),
+    ],
+)  # fmt: skip
+def test_conjugations_agree_with_a_grammar_book(
+    example: Any, infinitive: str, tense: str, forms: str
+) -> None:
+    french = sys.modules[example.clauses.french_forms.__name__]
+    made = [french.conjugate(infinitive, tense, index) for index in range(6)]
+    assert made == forms.split()
