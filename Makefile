@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-SOURCES := phrasescore moses_integration tuning tests examples
+SOURCES := $(wildcard phrasescore moses_integration tuning tests examples)
 
 .PHONY: help demo test test-slow check format bench clean
 .DELETE_ON_ERROR:

@@ -164,6 +164,43 @@ def test_show_reports_a_table_as_json(tiny_table: Path) -> None:
     assert report["coverage"] is None
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_show_measures_what_a_models_shortlists_cover(
+    tiny_table: Path, tmp_path: Path, reverse: bool
+) -> None:
+    import torch
+
+    from phrasescore.checkpoint import FORWARD, REVERSE, Checkpoint, TrainingRecord, save_checkpoint
+    from phrasescore.config import Config, EncoderDecoderConfig
+    from phrasescore.models.encoder_decoder import EncoderDecoder
+    from phrasescore.vocabulary import Vocabulary
+
+    sizes = EncoderDecoderConfig(hidden_size=4, embedding_size=3, maxout_size=2, output_rank=2)
+    read, predicted = Vocabulary(["la", "maison"]), Vocabulary(["the", "house"])
+    if reverse:
+        read, predicted = predicted, read
+    network = EncoderDecoder(sizes, len(read), len(predicted))
+    network.initialize(torch.Generator().manual_seed(1))
+    record = TrainingRecord(direction=REVERSE if reverse else FORWARD)
+    model = Checkpoint(network, Config(model=sizes), read, predicted, record)
+    save_checkpoint(tmp_path / "model", model)
+    arguments = ["-q", "show", str(tiny_table), "--model", str(tmp_path / "model")]
+    result = CliRunner().invoke(main, arguments)
+    # 6 of 7 source words (all but "rue"), 8 of 11 by count; 4 of 7 target words, 6 of 11 by count.
+    assert [line.split("  ", 1) for line in result.stdout.splitlines()[7:10]] == [
+        ["source words in shortlist", "85.71% of the running words; 72.73% weighted by the counts"],
+        ["target words in shortlist", "57.14% of the running words; 54.55% weighted by the counts"],
+        ["pairs without <unk>", "      25.00% of the lines"],
+    ]
+
+
+def test_show_names_the_file_that_a_model_lacks(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").touch()
+    result = CliRunner().invoke(main, ["show", str(tmp_path)])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"Error: {tmp_path}")
+
+
 def test_show_reads_stdin(tiny_table: Path) -> None:
     done = subprocess.run(
         [*COMMAND, "-q", "show", "-", "--format", "json"],

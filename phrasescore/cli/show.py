@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # Phrases of more words than this share a row of the text report.
 LONGEST = 10
+# A folder with one of these is a model, though perhaps a damaged one.
+MODEL_FILES = {"config.toml", "model.safetensors", "training.json"}
 
 
 @click.command()
@@ -40,7 +42,7 @@ def show(path: str, model: str | None, report_format: str) -> None:
 
 
 def _show_model(path: str, report_format: str) -> str:
-    if not os.path.exists(os.path.join(path, "training.json")):
+    if not MODEL_FILES.intersection(os.listdir(path)):
         raise PhrasescoreError(f"{path}: expected a model or a phrase table, found a folder")
     from phrasescore.model_report import model_report
 
