@@ -1,0 +1,219 @@
+"""``phrasescore train``: train a network on a phrase table."""
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from phrasescore.cli import options
+from phrasescore.config import MODEL_CONFIGS, Config, preset_names
+from phrasescore.errors import ConfigError
+
+if TYPE_CHECKING:
+    from phrasescore.checkpoint import CurvePoint
+    from phrasescore.cli.progress import Progress
+    from phrasescore.training.loop import TrainingProgress
+    from phrasescore.training.pair_store_writer import Shortlist
+    from phrasescore.training.table_spool import CountedPair
+
+_logger = logging.getLogger(__name__)
+
+DEFAULT_PRESET = "small"
+
+
+@click.command()
+@click.argument("kind", metavar="KIND", type=click.Choice(sorted(MODEL_CONFIGS)))
+@click.argument("table", metavar="TABLE")
+@click.option("-o", "--output", metavar="MODEL", required=True, help="The folder to make.")
+@click.option(
+    "--preset",
+    type=click.Choice(preset_names()),
+    show_default=DEFAULT_PRESET,
+    help="Settings to start from.",
+)
+@click.option("--config", "config_file", metavar="FILE", help="A TOML file of settings, instead.")
+@click.option(
+    "--set",
+    "assignments",
+    metavar="TABLE.KEY=VALUE",
+    multiple=True,
+    help="Change a setting, as training.batch_size=32. May be repeated.",
+)
+@click.option("--reverse", is_flag=True, help="Learn p(source | target).")
+@click.option("--updates", type=click.IntRange(min=1), help="Stop after so many batches.")
+@click.option("--epochs", type=float, help="Stop after so many passes over the table.")
+@click.option("--minutes", type=float, help="Stop after so many minutes, all resumptions counted.")
+@click.option("--source-corpus", metavar="FILE", help="Take the source shortlist from this text.")
+@click.option("--target-corpus", metavar="FILE", help="Take the target shortlist from this text.")
+@click.option("--source-vocabulary", metavar="FILE", help="A source.vocab of another model.")
+@click.option("--target-vocabulary", metavar="FILE", help="A target.vocab of another model.")
+@click.option("--resume", is_flag=True, help="Go on with a run that was stopped or killed.")
+@click.option("--work-dir", metavar="DIR", show_default="MODEL.work", help="For the run's state.")
+@click.option("--keep-work", is_flag=True, help="Keep that folder, to train further by --resume.")
+@options.seed
+@options.device
+@options.threads
+@options.verbosity
+@click.pass_context
+def train(
+    ctx: click.Context,
+    kind: str,
+    table: str,
+    output: str,
+    preset: str | None,
+    config_file: str | None,
+    assignments: tuple[str, ...],
+    reverse: bool,
+    updates: int | None,
+    epochs: float | None,
+    minutes: float | None,
+    source_corpus: str | None,
+    target_corpus: str | None,
+    source_vocabulary: str | None,
+    target_vocabulary: str | None,
+    resume: bool,
+    work_dir: str | None,
+    keep_work: bool,
+    seed: int,
+    device: str,
+    threads: int | None,
+) -> None:
+    """Train a network of KIND on the phrase table TABLE and write the folder MODEL.
+
+    Training stops at the first limit that is reached, or when the perplexity of held-out pairs
+    stops falling. A run that was stopped by Ctrl-C or killed goes on with --resume.
+    """
+    import torch
+
+    from phrasescore.checkpoint import CurvePoint
+    from phrasescore.cli.progress import Progress
+    from phrasescore.devices import choose_device, usable_threads
+    from phrasescore.training.run import TrainingRun, default_work, stored_config, train_model
+
+    model = Path(os.path.normpath(output))
+    work = Path(work_dir) if work_dir else default_work(model)
+    given = {"updates": updates, "epochs": epochs, "minutes": minutes}
+    if ctx.get_parameter_source("seed") != ParameterSource.DEFAULT:
+        given["seed"] = seed
+    config = _read_config(preset, config_file, stored_config(work) if resume else None)
+    config = _override(config, kind, assignments, given)
+    torch.set_num_threads(usable_threads(threads))
+    run = TrainingRun(
+        table=table,
+        read=lambda: _read_pairs(table),
+        model=model,
+        work=work,
+        config=config,
+        device=choose_device(device),
+        reverse=reverse,
+        shortlists=_shortlists(
+            (source_corpus, source_vocabulary), (target_corpus, target_vocabulary), reverse
+        ),
+        keep_work=keep_work,
+    )
+    seen: list[CurvePoint] = []
+    with Progress("train", unit="updates") as progress:
+        record = train_model(run, resume=resume, report=lambda now: _report(progress, now, seen))
+    if record is None:
+        raise click.exceptions.Exit(130)
+    best = [
+        f"validation perplexity {point.validation_perplexity:.3f} after update {point.update:,}"
+        for point in record.curve
+        if point.update == record.best_update and point.validation_perplexity is not None
+    ]
+    _logger.info("%s: %s", output, "; ".join([f"stopped by {record.stopped_by}", *best]))
+
+
+def _read_config(preset: str | None, config_file: str | None, stored: Config | None) -> Config:
+    """Return the settings to start from; of a run to resume its own, where none are named."""
+    if preset is not None and config_file is not None:
+        raise click.UsageError("--preset and --config exclude one another")
+    if config_file is not None:
+        return Config.from_toml(config_file)
+    if preset is None and stored is not None:
+        return stored
+    return Config.preset(preset or DEFAULT_PRESET)
+
+
+def _override(
+    config: Config,
+    kind: str,
+    assignments: tuple[str, ...],
+    given: dict[str, int | float | None],
+) -> Config:
+    if config.kind != kind:
+        raise ConfigError("--config", "kind", f"the settings are for {config.kind!r}, not {kind!r}")
+    config = config.override(assignments)
+    for name, value in given.items():
+        if value is not None:
+            config = config.override([f"training.{name}={value}"], path=f"--{name}")
+    return config
+
+
+def _read_pairs(table: str) -> "Iterator[CountedPair]":
+    from moses_integration.phrase_table import joint_count, read_phrase_table
+    from phrasescore.cli.progress import Progress
+    from phrasescore.training.table_spool import CountedPair
+
+    with Progress("read") as progress:
+        for line in progress.track(read_phrase_table(table)):
+            yield CountedPair(line.raw, line.pair, joint_count(line.raw))
+
+
+def _shortlists(
+    source: tuple[str | None, str | None], target: tuple[str | None, str | None], reverse: bool
+) -> "Callable[[], tuple[Shortlist, Shortlist]]":
+    """Return what reads the shortlists of the sides that the network reads and predicts."""
+    for name, (corpus, vocabulary) in (("source", source), ("target", target)):
+        if corpus is not None and vocabulary is not None:
+            raise click.UsageError(f"--{name}-corpus and --{name}-vocabulary exclude one another")
+
+    def read() -> "tuple[Shortlist, Shortlist]":
+        from phrasescore.training.pair_store_writer import Shortlist
+        from phrasescore.vocabulary import Vocabulary, count_words
+
+        made = []
+        for corpus, vocabulary in (target, source) if reverse else (source, target):
+            if corpus is not None:
+                made.append(Shortlist(f"corpus {corpus}", counts=count_words(corpus)))
+            elif vocabulary is not None:
+                loaded = Vocabulary.load(vocabulary)
+                made.append(Shortlist(f"vocabulary {vocabulary}", vocabulary=loaded))
+            else:
+                made.append(Shortlist())
+        return made[0], made[1]
+
+    return read
+
+
+def _report(progress: "Progress", now: "TrainingProgress", seen: "list[CurvePoint]") -> None:
+    """Move the bar, and log each point of the curve once."""
+    left = f", {_duration(now.seconds_left)} left" if now.seconds_left is not None else ""
+    note = (
+        f"update {now.update:,}, epoch {now.epochs:.2f}, loss {now.loss:.3f}, "
+        f"{now.words_per_second:,.0f} words/s{left}"
+    )
+    progress.update(1, note)
+    point = now.latest
+    if point is not None and seen[-1:] != [point]:
+        # What a resumed run has behind it is not news.
+        is_news = bool(seen) or point.update >= now.update - 1
+        seen.append(point)
+        if is_news and point.validation_perplexity is not None:
+            _logger.info(
+                "update %s, %.1f minutes: loss %.3f, validation perplexity %.3f",
+                f"{point.update:,}",
+                point.minutes,
+                point.training_loss,
+                point.validation_perplexity,
+            )
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

@@ -1,0 +1,305 @@
+"""The training loop: from pairs on disk to weights, with validation, limits and checkpoints.
+
+A run is deterministic: the order of the pairs comes from the seed and the number of the epoch, and
+nothing else is random. On a CPU, a run that was killed and resumed ends in the same bits as one
+that was not, if the number of threads is the same. (On a GPU, torch adds some gradients up in an
+order that changes.) Only where the learning rate falls with the clock (``schedule = "linear"``
+under a limit in minutes) no two runs are the same.
+"""
+
+import contextlib
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from phrasescore.checkpoint import CurvePoint
+from phrasescore.config import TrainingConfig
+from phrasescore.errors import ModelError
+from phrasescore.training.batches import PairBatch
+from phrasescore.training.optimizers import Optimizer, build_optimizer
+from phrasescore.training.pair_store import PairStore
+from phrasescore.training.random_order import DrawSettings, PairDraw
+from phrasescore.training.run_state import load_state, save_best, save_state
+from phrasescore.training.signals import catching_signals
+
+# Batches that are read ahead.
+_LOOKAHEAD = 4
+# Pairs of a batch in validation.
+_VALIDATION_BATCH = 256
+# Updates after which the losses of a GPU are looked at: each look waits for it.
+_GPU_UPDATES = 16
+
+INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingProgress:
+    """What is said after each update."""
+
+    update: int
+    # Epochs done, with their fraction.
+    epochs: float
+    # -log p a predicted word with </s>, since the last validation.
+    loss: float
+    # Source and target words a second, without </s>, since this process began to train.
+    words_per_second: float
+    seconds: float
+    # None where no limit tells.
+    seconds_left: float | None
+    # The latest point of the curve, once there is one.
+    latest: CurvePoint | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """An update whose loss is not looked at yet."""
+
+    update: int
+    loss_sum: Tensor
+    norm: float | Tensor
+    words: int
+
+
+class TrainingLoop:
+    """Train a network from where its work folder says it is.
+
+    :param network: on its device, with its start weights; ``forward`` returns log-probabilities.
+    :param work: the folder of the run's states.
+    :param report: called after each update.
+    :raises ModelError: if the state in ``work`` is not of this network.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        store: PairStore,
+        config: TrainingConfig,
+        work: Path,
+        *,
+        report: Callable[[TrainingProgress], None] = lambda _progress: None,
+    ) -> None:
+        self._network = network
+        self._store = store
+        self._config = config
+        self._work = work
+        self._report = report
+        self._device = next(network.parameters()).device
+        self.held_out = min(config.validation_pairs, int(config.validation_share * len(store)))
+        settings = DrawSettings(
+            config.seed, config.batch_size, config.window_batches, self.held_out
+        )
+        self._draw = PairDraw(store, settings)
+        self._optimizer: Optimizer = build_optimizer(network, config)
+        self.state = load_state(work, network, self._optimizer)
+        self._saved_update = self.state.update
+        self._pending: list[_Step] = []
+        self._words = 0
+        self._start = self._saved_at = time.monotonic()
+        self._seconds_before = self.state.seconds
+
+    @property
+    def epochs(self) -> float:
+        """Epochs done, with their fraction."""
+        return self.state.epoch + self.state.batch / self._draw.batches_per_epoch
+
+    def run(self) -> str:
+        """Train until a limit, or until the validation stops improving; return which it was.
+
+        The state is saved at the end, also after Ctrl-C, which ends the run between two updates
+        and gives ``interrupted``; a second Ctrl-C ends it at once.
+
+        :raises ModelError: if a loss or gradient is not finite; the last saved state is good.
+        """
+        self._start = self._saved_at = time.monotonic()
+        with (
+            catching_signals() as caught,
+            _precision(self._config, self._device) as autocast,
+            contextlib.closing(self._batches()) as batches,
+        ):
+            stopped_by = self._stop_reason()
+            while not stopped_by:
+                self._update(next(batches), autocast)
+                if self.state.update % self._config.validation_updates == 0:
+                    self._validate(autocast)
+                stopped_by = INTERRUPTED if caught else self._stop_reason()
+                if not stopped_by and self._checkpoint_is_due():
+                    self._save()
+            if stopped_by != INTERRUPTED and self._lacks_validation():
+                self._validate(autocast)
+            self._save()
+        return stopped_by
+
+    def _batches(self) -> Generator[tuple[PairBatch, int, int], None, None]:
+        """Yield batches on their device with their words and predicted words, without end."""
+        position = (self.state.epoch, self.state.batch)
+        waiting: deque[Future[tuple[PairBatch, int, int]]] = deque()
+        with ThreadPoolExecutor(1) as pool:
+            try:
+                while True:
+                    while len(waiting) < _LOOKAHEAD:
+                        waiting.append(pool.submit(self._read, *position))
+                        position = self._next(*position)
+                    batch, words, predicted = waiting.popleft().result()
+                    yield batch.to(self._device), words, predicted
+            finally:
+                for future in waiting:
+                    future.cancel()
+
+    def _read(self, epoch: int, number: int) -> tuple[PairBatch, int, int]:
+        batch = self._store.batch(self._draw.batch(epoch, number))
+        target_words = int(batch.target_lengths.sum())
+        words = int(batch.source_lengths.sum()) + target_words
+        if self._device.type == "cuda":
+            batch = PairBatch(*(part.pin_memory() for part in batch))
+        return batch, words, target_words + len(batch.target_lengths)
+
+    def _next(self, epoch: int, number: int) -> tuple[int, int]:
+        last = number + 1 == self._draw.batches_per_epoch
+        return (epoch + 1, 0) if last else (epoch, number + 1)
+
+    def _update(
+        self, item: tuple[PairBatch, int, int], autocast: contextlib.AbstractContextManager[None]
+    ) -> None:
+        batch, words, predicted = item
+        state, config = self.state, self._config
+        with autocast:
+            loss_sum = -self._network(batch).float().sum()
+        if self._device.type == "cpu":
+            self._check_finite(loss_sum.item(), state.update + 1, "loss")
+        pairs = len(batch.source_lengths)
+        (loss_sum / pairs if config.loss == "mean" else loss_sum).backward()
+        norm = self._optimizer.step(self._learning_rate(), config.clip_norm)
+        state.update += 1
+        state.epoch, state.batch = self._next(state.epoch, state.batch)
+        self._words += words
+        self._pending.append(_Step(state.update, loss_sum.detach(), norm, predicted))
+        if self._device.type == "cpu" or len(self._pending) >= _GPU_UPDATES:
+            self._look_at_losses()
+        state.seconds = self._seconds_before + time.monotonic() - self._start
+        self._report(self._progress())
+
+    def _look_at_losses(self) -> None:
+        for step in self._pending:
+            loss_sum = step.loss_sum.item()
+            self._check_finite(loss_sum, step.update, "loss")
+            self._check_finite(float(step.norm), step.update, "norm of the gradient")
+            self.state.loss_sum += loss_sum
+            self.state.loss_words += step.words
+        self._pending.clear()
+
+    def _check_finite(self, value: float, update: int, what: str) -> None:
+        if not math.isfinite(value):
+            raise ModelError(
+                f"update {update}: the {what} is {value}; try a smaller learning rate or "
+                f"clip_norm. The state after update {self._saved_update} is kept"
+            )
+
+    def _validate(self, autocast: contextlib.AbstractContextManager[None]) -> None:
+        """Add a point to the curve, and keep the weights if they are the best so far."""
+        self._look_at_losses()
+        state = self.state
+        perplexity = self._perplexity(autocast) if self.held_out else None
+        state.seconds = self._seconds_before + time.monotonic() - self._start
+        loss = state.loss_sum / max(state.loss_words, 1)
+        state.curve.append(CurvePoint(state.update, state.seconds / 60, loss, perplexity))
+        state.loss_sum, state.loss_words = 0.0, 0
+        if perplexity is None:
+            return
+        if state.best_perplexity is None or perplexity < state.best_perplexity:
+            save_best(self._work, state.update, self._network)
+            state.best_update, state.best_perplexity, state.stale = state.update, perplexity, 0
+        else:
+            state.stale += 1
+
+    def _perplexity(self, autocast: contextlib.AbstractContextManager[None]) -> float:
+        """Return exp(-log p a predicted word, ``</s>`` counted) of the held-out pairs."""
+        held_out = self._draw.held_out()
+        total, words = 0.0, 0
+        self._network.eval()
+        with torch.inference_mode(), autocast:
+            for indices in np.split(
+                held_out, range(_VALIDATION_BATCH, len(held_out), _VALIDATION_BATCH)
+            ):
+                batch = self._store.batch(indices)
+                words += int(batch.target_lengths.sum()) + len(indices)
+                total -= self._network(batch.to(self._device)).double().sum().item()
+        self._network.train()
+        self._check_finite(total, self.state.update, "validation loss")
+        return math.exp(min(total / words, 700.0))
+
+    def _lacks_validation(self) -> bool:
+        curve = self.state.curve
+        return not curve or curve[-1].update != self.state.update
+
+    def _done(self) -> dict[str, float]:
+        """Return how much of each limit is used up, from 0 to 1 and above."""
+        state, config = self.state, self._config
+        used = {
+            "updates": (state.update, config.updates),
+            "epochs": (self.epochs, config.epochs),
+            "minutes": (state.seconds / 60, config.minutes),
+        }
+        return {name: value / limit for name, (value, limit) in used.items() if limit}
+
+    def _stop_reason(self) -> str:
+        for name, done in self._done().items():
+            if done >= 1:
+                return name
+        return "patience" if 0 < self._config.patience <= self.state.stale else ""
+
+    def _learning_rate(self) -> float:
+        if self._config.schedule == "constant":
+            return self._config.learning_rate
+        done = max(self._done().values(), default=0.0)
+        return self._config.learning_rate * max(1.0 - done, 0.0)
+
+    def _checkpoint_is_due(self) -> bool:
+        config = self._config
+        updates = self.state.update - self._saved_update
+        minutes = (time.monotonic() - self._saved_at) / 60
+        return 0 < config.checkpoint_updates <= updates or 0 < config.checkpoint_minutes <= minutes
+
+    def _save(self) -> None:
+        self._look_at_losses()
+        save_state(self._work, self.state, self._network, self._optimizer)
+        self._saved_update, self._saved_at = self.state.update, time.monotonic()
+
+    def _progress(self) -> TrainingProgress:
+        state = self.state
+        here = max(state.seconds - self._seconds_before, 1e-9)
+        done = max(self._done().values(), default=0.0)
+        return TrainingProgress(
+            update=state.update,
+            epochs=self.epochs,
+            loss=state.loss_sum / max(state.loss_words, 1),
+            words_per_second=self._words / here,
+            seconds=state.seconds,
+            seconds_left=state.seconds * (1 - done) / done if done else None,
+            latest=state.curve[-1] if state.curve else None,
+        )
+
+
+@contextlib.contextmanager
+def _precision(
+    config: TrainingConfig, device: torch.device
+) -> Iterator[contextlib.AbstractContextManager[None]]:
+    """Set how products of float32 are computed, and give what a forward pass runs in."""
+    if device.type == "cuda":
+        backend = torch.backends.cuda.matmul
+        before = backend.fp32_precision
+        backend.fp32_precision = "tf32" if config.precision == "tf32" else "ieee"
+    try:
+        yield torch.autocast(
+            device.type, dtype=torch.bfloat16, enabled=config.precision == "bfloat16"
+        )
+    finally:
+        if device.type == "cuda":
+            backend.fp32_precision = before
