@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.benchmarks.plain_torch import PlainEncoderDecoder, pad, score, train_steps
+from tests.benchmarks.plain_torch import SLICE, PlainEncoderDecoder, pad, score, train_steps
 from tests.reference_encoder_decoder import Array, log_prob, parameter_shapes, random_parameters
 
 SIZES = {
@@ -51,6 +51,15 @@ def test_names_and_shapes_are_the_contract() -> None:
 def test_scores_are_those_of_the_reference(parameters: dict[str, Array], batch_size: int) -> None:
     expected = [log_prob(parameters, *pair) for pair in PAIRS]
     assert score(model_with(parameters), PAIRS, batch_size) == pytest.approx(expected, abs=1e-10)
+
+
+def test_scores_do_not_depend_on_the_slices_of_the_output_layer(
+    parameters: dict[str, Array],
+) -> None:
+    # The pairs have 24 words with </s>; 288 of them do not fit into one slice.
+    model, times = model_with(parameters), 12
+    assert 24 * times > SLICE
+    assert score(model, PAIRS * times) == pytest.approx(score(model, PAIRS) * times, abs=1e-10)
 
 
 def test_scores_in_float32_are_those_of_the_reference(parameters: dict[str, Array]) -> None:
