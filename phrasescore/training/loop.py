@@ -292,14 +292,15 @@ def _precision(
     config: TrainingConfig, device: torch.device
 ) -> Iterator[contextlib.AbstractContextManager[None]]:
     """Set how products of float32 are computed, and give what a forward pass runs in."""
-    if device.type == "cuda":
-        backend = torch.backends.cuda.matmul
-        before = backend.fp32_precision
-        backend.fp32_precision = "tf32" if config.precision == "tf32" else "ieee"
+    backend = torch.backends.cuda.matmul if device.type == "cuda" else torch.backends.mkldnn.matmul
+    reduced = "tf32" if device.type == "cuda" else "bf16"
+    before = backend.fp32_precision
+    backend.fp32_precision = "ieee" if config.precision == "float32" else reduced
     try:
+        # A CPU rounds the factors of float32 products by itself. On a GPU, the products of the
+        # recurrences (phrasescore.models.layers) stay in float32 under autocast, as TF32.
         yield torch.autocast(
-            device.type, dtype=torch.bfloat16, enabled=config.precision == "bfloat16"
+            "cuda", torch.bfloat16, device.type == "cuda" and config.precision == "bfloat16"
         )
     finally:
-        if device.type == "cuda":
-            backend.fp32_precision = before
+        backend.fp32_precision = before
