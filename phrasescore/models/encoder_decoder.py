@@ -105,7 +105,8 @@ class EncoderDecoder(nn.Module):
         self.readout = Readout(pooled)
         self.output_factor = nn.Linear(config.maxout_size, config.output_rank, bias=False)
         self.output = nn.Linear(config.output_rank, target_size)
-        self.initialize(torch.Generator().manual_seed(0))
+        if not self.source_embedding.is_meta:
+            self.initialize(torch.Generator().manual_seed(0))
 
     @torch.no_grad()
     def initialize(self, generator: torch.Generator) -> None:

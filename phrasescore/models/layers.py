@@ -37,6 +37,7 @@ class ResetBeforeRecurrence(Function):
     """
 
     @staticmethod
+    @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
     def forward(
         ctx: Any, inputs: Tensor, gates_weight: Tensor, candidate_weight: Tensor, sizes: list[int]
     ) -> Tensor:
@@ -73,6 +74,7 @@ class ResetBeforeRecurrence(Function):
 
     @staticmethod
     @once_differentiable
+    @torch.amp.custom_bwd(device_type="cuda")
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         gates_weight, candidate_weight, before, reset_state, gates, candidates = ctx.saved_tensors
         sizes, starts = ctx.sizes, _starts(ctx.sizes)
@@ -106,6 +108,7 @@ class ResetAfterRecurrence(Function):
     """
 
     @staticmethod
+    @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
     def forward(
         ctx: Any,
         inputs: Tensor,
@@ -147,6 +150,7 @@ class ResetAfterRecurrence(Function):
 
     @staticmethod
     @once_differentiable
+    @torch.amp.custom_bwd(device_type="cuda")
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
         weight, before, gates, recurrent, candidates = ctx.saved_tensors
         sizes, starts = ctx.sizes, _starts(ctx.sizes)
@@ -187,6 +191,7 @@ class WordLogProb(Function):
     """
 
     @staticmethod
+    @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
     def forward(ctx: Any, factors: Tensor, weight: Tensor, bias: Tensor, words: Tensor) -> Tensor:
         """Return ``(rows,)`` natural logarithms.
 
@@ -206,6 +211,7 @@ class WordLogProb(Function):
 
     @staticmethod
     @once_differentiable
+    @torch.amp.custom_bwd(device_type="cuda")
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         factors, weight, bias, words, log_normalizers = ctx.saved_tensors
         # d log p(w) / d logits = onehot(w) - p. First the part of p, block by block; the products

@@ -24,11 +24,19 @@ _LN2_HIGH = np.float32(0.693359375)
 _LN2_LOW = np.float32(0.6931471805599453 - 0.693359375)
 # exp() overflows and underflows float32 outside of this range.
 _LOWEST, _HIGHEST = np.float32(-87), np.float32(88)
+# A compiled loop exists as vector and as scalar instructions, and which of them runs depends on
+# where the arrays happen to lie. With these flags of fast-math, and no others, both give the same
+# bits. A sum has to be reordered to be vectorised; it is written to one place at its end, and has
+# no such choice.
+_EXACT = {"contract", "nnan", "nsz"}
+ELEMENTWISE = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=_EXACT)
+SUMMING = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=True)
+
 _D1, _D2, _D3, _D4 = (np.float32(math.log(2) ** n / math.factorial(n)) for n in range(1, 5))
 _C2, _C3, _C4, _C5, _C6, _C7 = (np.float32(1 / n) for n in (2, 6, 24, 120, 720, 5040))
 
 
-@numba.njit(fastmath=True, inline="always")
+@numba.njit(inline="always", fastmath=_EXACT)
 def _exp(x):  # type: ignore[no-untyped-def]
     """Return e^x to 2e-7 of its value, by a form that compiles to vector instructions.
 
@@ -61,17 +69,17 @@ def _compile_widen(x):  # type: ignore[no-untyped-def]
     return lambda x: x
 
 
-@numba.njit(fastmath=True, inline="always")
+@numba.njit(inline="always", fastmath=_EXACT)
 def _sigmoid(x):  # type: ignore[no-untyped-def]
     return _ONE / (_ONE + _exp(-x))
 
 
-@numba.njit(fastmath=True, inline="always")
+@numba.njit(inline="always", fastmath=_EXACT)
 def _tanh(x):  # type: ignore[no-untyped-def]
     return _ONE - np.float32(2) / (_exp(x + x) + _ONE)
 
 
-@numba.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
+@ELEMENTWISE
 def _decoder_step(products, positions, context, roots, table, words, old, parents, out):  # type: ignore[no-untyped-def]
     size = old.shape[1]
     for node in range(len(out)):
@@ -85,7 +93,7 @@ def _decoder_step(products, positions, context, roots, table, words, old, parent
             after[j] = candidate + update * (before[j] - candidate)
 
 
-@numba.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
+@ELEMENTWISE
 def _maxout(products, context, roots, table, words, out):  # type: ignore[no-untyped-def]
     size = out.shape[1]
     for node in range(len(out)):
@@ -97,7 +105,7 @@ def _maxout(products, context, roots, table, words, out):  # type: ignore[no-unt
             after[j] = max(first, second)
 
 
-@numba.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
+@ELEMENTWISE
 def _encoder_gates(products, table, words, old, parents, update, masked):  # type: ignore[no-untyped-def]
     size = update.shape[1]
     for node in range(len(update)):
@@ -108,7 +116,7 @@ def _encoder_gates(products, table, words, old, parents, update, masked):  # typ
             masked[node, j] = before[j] * _sigmoid(_widen(product[j + size]) + word[j + size])
 
 
-@numba.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
+@ELEMENTWISE
 def _encoder_blend(products, table, words, old, parents, update, out):  # type: ignore[no-untyped-def]
     size = update.shape[1]
     for node in range(len(update)):
@@ -118,7 +126,7 @@ def _encoder_blend(products, table, words, old, parents, update, out):  # type: 
             out[node, j] = candidate + update[node, j] * (before[j] - candidate)
 
 
-@numba.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
+@SUMMING
 def _add_sums_of_powers(exponents, out):  # type: ignore[no-untyped-def]
     """Add the sum of 2^x over each row to ``out``; each power is exact to 5e-5 of its value.
 

@@ -25,6 +25,7 @@ from phrasescore.scoring.prefix_tree import (
     plan_pairs,
 )
 from phrasescore.scoring.weights import ScoringWeights, Workspace
+from phrasescore.vocabulary import Vocabulary
 
 # Rounding may lift the log-probability of a certain event above 0 by this much.
 ROUNDING = 1e-3
@@ -65,6 +66,10 @@ class PairScorer:
         with torch.inference_mode():
             self.weights = ScoringWeights(model, device, precision)
         self.workspace = Workspace(device)
+        # Compiles the kernels, and lets the math libraries choose theirs, before several threads
+        # do so at once: one that comes too early computes with other kernels, and other last bits.
+        one_word = Sequences(np.array([Vocabulary.UNKNOWN]), np.array([1]))
+        self.score(one_word, one_word)
 
     def score(self, sources: Sequences, targets: Sequences) -> tuple[NDArray[np.float64], Work]:
         """Return log p(target ``</s>`` | source) of each pair, ``(pairs,)``, and the work done.

@@ -519,9 +519,6 @@ def test_the_learning_rate_falls_to_zero_where_it_is_linear(
     assert rates == pytest.approx([0.8, 0.6, 0.4, 0.2])
 
 
-@pytest.mark.xfail(
-    reason="the network's own backward passes do not take part in autocast yet", strict=False
-)
 def test_bfloat16_trains_to_about_the_same_and_keeps_float32_weights(tmp_path: Path) -> None:
     exact = train_model(make_run(tmp_path, name="exact"))
     run = make_run(tmp_path, TINY.override(["training.precision=bfloat16"]), "rounded")
