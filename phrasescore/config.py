@@ -84,7 +84,8 @@ class TrainingConfig:
     beta2: float = _setting(0.999, minimum=0.0, maximum=0.999999)
     # The gradient of the loss is scaled down to this Euclidean norm; 0: never.
     clip_norm: float = _setting(1.0, minimum=0.0)
-    # float32, tf32 (float32 with TF32 products on CUDA), bfloat16 (autocast, weights in float32).
+    # Of matrix products; weights are float32 always. tf32 is for CUDA devices. bfloat16 rounds the
+    # factors on a CPU and is autocast on CUDA.
     precision: str = _setting("float32", choices=("float32", "tf32", "bfloat16"))
     # Pairs held out for validation, but never more than this share of all; 0: no validation.
     validation_pairs: int = _setting(5000, minimum=0)

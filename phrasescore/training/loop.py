@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -292,7 +293,8 @@ def _precision(
     config: TrainingConfig, device: torch.device
 ) -> Iterator[contextlib.AbstractContextManager[None]]:
     """Set how products of float32 are computed, and give what a forward pass runs in."""
-    backend = torch.backends.cuda.matmul if device.type == "cuda" else torch.backends.mkldnn.matmul
+    backends: Any = torch.backends  # torch's types lack mkldnn.matmul
+    backend = backends.cuda.matmul if device.type == "cuda" else backends.mkldnn.matmul
     reduced = "tf32" if device.type == "cuda" else "bf16"
     before = backend.fp32_precision
     backend.fp32_precision = "ieee" if config.precision == "float32" else reduced

@@ -99,6 +99,8 @@ def train_model(
         settings or disk.
     """
     _check_limits(run.config)
+    if run.config.training.precision == "tf32" and run.device.type != "cuda":
+        raise ConfigError("--set", "[training] precision", "tf32 needs a CUDA device")
     _check_folders(run, resume)
     with _locked(run.work):
         store = _prepare(run)

@@ -542,3 +542,8 @@ def test_progress_tells_where_the_run_is(tmp_path: Path) -> None:
     assert seen[6].latest.update == 6
     assert all(now.loss > 0 and now.words_per_second > 0 for now in seen)
     assert seen[-1].seconds_left == 0
+
+
+def test_a_precision_that_the_device_lacks_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="tf32 needs a CUDA device"):
+        train_model(make_run(tmp_path, TINY.override(["training.precision=tf32"])))
