@@ -5,7 +5,7 @@
     PhrasescoreError                       base of all; the command line prints it and exits 1
     |-- DataError(path, line, problem)     an input file is not what it should be
     |-- ConfigError(path, key, problem)    a setting is unknown, of a wrong type or out of range
-    `-- ModelError(problem)                a checkpoint is unusable, or a score is not a log-probability
+    `-- ModelError(problem)                a checkpoint is unusable, or a score is no logarithm
 
 ``str()`` of each is the whole message for the user. Anything else that escapes is a bug.
 """

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.text import open_output
 
 _logger = logging.getLogger(__name__)
 
@@ -99,7 +98,7 @@ class ResumableOutput:
         return done
 
     def __enter__(self) -> "ResumableOutput":
-        self._file = open(self.part, "ab")  # noqa: SIM115: closed by __exit__
+        self._file = open(self.part, "ab")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -156,9 +155,20 @@ class ResumableOutput:
             "input": done.input_digest,
             "settings": self._settings,
         }
-        with open_output(self.journal) as output:
-            output.write(json.dumps(state, indent=1).encode())
+        self._promise(json.dumps(state, indent=1))
         self.done = done
+
+    def _promise(self, state: str) -> None:
+        """Replace the journal. Its new text has a fixed name, which the next run writes over."""
+        new = f"{self.journal}.new"
+        try:
+            with open(new, "w", encoding="utf-8") as file:
+                file.write(state)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(new, self.journal)
+        except OSError as error:
+            raise PhrasescoreError(f"{self.path}: cannot write: {error.strerror}") from error
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
         try:
@@ -173,7 +183,7 @@ class ResumableOutput:
                 self._file.close()
         if kind is None:
             os.replace(self.part, os.path.realpath(self.path))
-            os.unlink(self.journal)
+            self._remove(self.journal, f"{self.journal}.new")
         else:
             self._leave(kind)
 
@@ -182,12 +192,15 @@ class ResumableOutput:
         # A wrong line or model will be wrong again; what was stopped from outside may go on.
         wrong = issubclass(kind, PhrasescoreError) and kind is not PhrasescoreError
         if wrong or self.done.lines == 0:
-            for path in (self.part, self.journal):
-                if os.path.exists(path):
-                    os.unlink(path)
+            self._remove(self.part, self.journal, f"{self.journal}.new")
             return
         _logger.info(
             "%s holds the first %s lines; the same command with --resume goes on from there",
             self.part,
             f"{self.done.lines:,}",
         )
+
+    def _remove(self, *paths: str) -> None:
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)

@@ -1,7 +1,7 @@
 """Features: phrase pairs in, numbers out.
 
-A feature has ``values(pairs: Iterable[PhrasePair]) -> Iterator[float]``: as many values as pairs, in
-their order, lazily; the same values at every run, whatever the batches. Values are natural
+A feature has ``values(pairs: Iterable[PhrasePair]) -> Iterator[float]``: as many values as pairs,
+in their order, lazily; the same values at every run, whatever the batches. Values are natural
 logarithms, or counts where the feature says so; a phrase table holds exp() of either.
 
 Adding one: a file here, a line in :data:`FEATURES`, a row in ``tests/test_contract.py``.

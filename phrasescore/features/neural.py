@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from phrasescore.checkpoint import Checkpoint
 from phrasescore.errors import ModelError
+from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhrasePair
 from phrasescore.scoring.precision import Precision, PrecisionName
 from phrasescore.scoring.prefix_tree import Sequences
@@ -50,6 +51,8 @@ class NeuralScore:
         self._reverse = checkpoint.reverse
         self._threads = threads if device.type == "cpu" else 1
         self._precision = Precision(precision, device)
+        if not isinstance(checkpoint.model, EncoderDecoder):
+            raise ModelError(f"a {checkpoint.config.kind} model does not score phrase pairs")
         self._scorer = PairScorer(
             checkpoint.model, device, self._precision, piece_size=PIECE_SIZE[device.type]
         )

@@ -83,6 +83,8 @@ def pack_steps(lengths: Tensor) -> Steps:
 class EncoderDecoder(nn.Module):
     """p(target | source) of phrase pairs.
 
+    A new network has no weights yet: :meth:`initialize` draws them, or a checkpoint brings them.
+
     :param config: sizes.
     :param source_size: words of the source vocabulary with ``</s>`` and ``<unk>``.
     :param target_size: likewise for the target.
@@ -105,8 +107,6 @@ class EncoderDecoder(nn.Module):
         self.readout = Readout(pooled)
         self.output_factor = nn.Linear(config.maxout_size, config.output_rank, bias=False)
         self.output = nn.Linear(config.output_rank, target_size)
-        if not self.source_embedding.is_meta:
-            self.initialize(torch.Generator().manual_seed(0))
 
     @torch.no_grad()
     def initialize(self, generator: torch.Generator) -> None:
@@ -181,7 +181,7 @@ class EncoderDecoder(nn.Module):
         pooled = self.readout_hidden(states) + self.readout_word(previous)
         pooled = pooled + (self.readout_context(context) + self.readout.bias)[steps.pairs]
         maxout = torch.maximum(pooled[:, 0::2], pooled[:, 1::2])
-        log_probs = WordLogProb.apply(
+        log_probs: Tensor = WordLogProb.apply(
             self.output_factor(maxout), self.output.weight, self.output.bias, wanted
         )
         return log_probs.new_zeros(batch).index_add(0, pairs, log_probs)

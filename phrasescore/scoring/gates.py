@@ -7,6 +7,7 @@ functions are plain torch.
 """
 
 import math
+
 import numba
 import numpy as np
 import torch

@@ -1,13 +1,14 @@
 """The plan of a scoring run against what a dictionary of tuples says."""
 
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phrasescore.scoring.prefix_tree import Sequences, build_prefix_tree, plan_pairs
+from phrasescore.scoring.prefix_tree import Level, Sequences, build_prefix_tree, plan_pairs
 
 Words = tuple[int, ...]
 phrases = st.lists(st.integers(0, 3), max_size=5).map(tuple)
@@ -18,7 +19,7 @@ def as_sequences(words: list[Words]) -> Sequences:
     return Sequences(flat, np.array([len(phrase) for phrase in words], dtype=np.int64))
 
 
-def spell(levels: list, roots: list[object]) -> list[list[tuple[object, Words]]]:
+def spell(levels: list[Level], roots: Sequence[object]) -> list[list[tuple[object, Words]]]:
     """Return the (root, words) of each node, by following parents."""
     spelled: list[list[tuple[object, Words]]] = []
     above: list[tuple[object, Words]] = [(root, ()) for root in roots]
@@ -68,7 +69,7 @@ def test_a_plan_has_every_pair_once_with_its_own_source(seed: int, piece_size: i
         piece_size,
     )
     spelled = spell(plan.sources.levels, [None])
-    sources = {number: () for number in plan.sources.empty.tolist()}
+    sources = dict.fromkeys(plan.sources.empty.tolist(), ())
     for level, names in zip(plan.sources.levels, spelled, strict=True):
         for number, node in zip(level.ends.tolist(), level.end_nodes.tolist(), strict=True):
             sources[number] = names[node][1]

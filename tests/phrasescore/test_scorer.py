@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from phrasescore.config import EncoderDecoderConfig
-from phrasescore.errors import ModelError
+from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.scoring import gates, normalizer
 from phrasescore.scoring.precision import Precision, PrecisionName
@@ -100,17 +100,19 @@ def test_each_shared_step_is_done_once() -> None:
     assert (work.source_nodes, work.sources, work.target_nodes, work.products) == (2, 2, 6, 5)
 
 
-def test_bfloat16_is_close_and_leaves_torch_as_it_was() -> None:
+def test_bfloat16_is_close_and_not_the_same() -> None:
     model, parameters = make_model()
     pairs = make_pairs()
-    before = torch.backends.mkldnn.matmul.fp32_precision
-    scorer = make_scorer(model, "bfloat16")
-    with scorer.precision.active():
-        values = score(scorer, pairs)
-    assert torch.backends.mkldnn.matmul.fp32_precision == before
+    values = score(make_scorer(model, "bfloat16"), pairs)
     expected = [log_prob(parameters, *pair) for pair in pairs]
     # 8 bits of mantissa, sums of about 20 terms, up to 6 words: a few hundredths of the value.
     assert values == pytest.approx(expected, rel=0.03, abs=0.1)
+    assert values != pytest.approx(expected, rel=1e-5, abs=1e-4)
+
+
+def test_tf32_needs_a_gpu() -> None:
+    with pytest.raises(PhrasescoreError, match="tf32 needs a CUDA device"):
+        Precision("tf32", CPU)
 
 
 def test_logits_beyond_the_range_of_exp_are_normalised_all_the_same() -> None:
@@ -122,7 +124,7 @@ def test_logits_beyond_the_range_of_exp_are_normalised_all_the_same() -> None:
     expected = [log_prob(parameters, *pair) for pair in pairs]
     assert score(make_scorer(model), pairs) == pytest.approx(expected, rel=1e-5, abs=1e-4)
     with torch.no_grad():
-        model.output.bias -= 400.0
+        model.output.bias.sub_(400.0)
     assert score(make_scorer(model), pairs) == pytest.approx(expected, rel=1e-5, abs=1e-4)
 
 

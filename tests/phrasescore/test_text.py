@@ -251,7 +251,7 @@ def test_an_exception_leaves_the_folder_as_it_was(
     path = tmp_path / name
     if old is not None:
         path.write_bytes(old)
-    with pytest.raises(raised), open_output(str(path)) as output:  # noqa: PT012
+    with pytest.raises(raised), open_output(str(path)) as output:
         output.write(MANY_LINES)
         raise raised
     assert os.listdir(tmp_path) == ([name] if old is not None else [])

@@ -1,0 +1,61 @@
+"""Small models whose scores are known: random weights, and an independent implementation."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from phrasescore.checkpoint import FORWARD, REVERSE, Checkpoint, TrainingRecord, save_checkpoint
+from phrasescore.config import Config, EncoderDecoderConfig
+from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.vocabulary import Vocabulary
+from tests.reference_encoder_decoder import log_prob, random_parameters
+
+SIZES = {"hidden_size": 9, "embedding_size": 5, "maxout_units": 6, "output_rank": 4}
+
+
+class RandomModel:
+    """An RNN Encoder-Decoder with random weights, as a folder and as the reference's parameters.
+
+    :param source_words: shortlist of the table's source side.
+    :param target_words: shortlist of the table's target side.
+    :param reverse: whether it predicts the source side.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        source_words: Iterable[str],
+        target_words: Iterable[str],
+        *,
+        seed: int = 0,
+        reverse: bool = False,
+    ) -> None:
+        self.path = path
+        self.reverse = reverse
+        sides = [Vocabulary(source_words), Vocabulary(target_words)]
+        self.vocabularies = sides[::-1] if reverse else sides
+        sizes = [len(vocabulary) for vocabulary in self.vocabularies]
+        self.parameters = random_parameters(
+            np.random.default_rng(seed), **SIZES, source_size=sizes[0], target_size=sizes[1]
+        )
+        model = Config(
+            model=EncoderDecoderConfig(
+                hidden_size=SIZES["hidden_size"],
+                embedding_size=SIZES["embedding_size"],
+                maxout_size=SIZES["maxout_units"],
+                output_rank=SIZES["output_rank"],
+            )
+        )
+        network = EncoderDecoder(model.model, *sizes)
+        network.load_state_dict({k: torch.from_numpy(v) for k, v in self.parameters.items()})
+        record = TrainingRecord(direction=REVERSE if reverse else FORWARD)
+        source, target = self.vocabularies
+        save_checkpoint(path, Checkpoint(network, model, source, target, record))
+
+    def log_prob(self, source: Sequence[str], target: Sequence[str]) -> float:
+        """Return the score of a pair of the table, by the independent implementation."""
+        sides = (target, source) if self.reverse else (source, target)
+        ids = [voc.ids(words) for voc, words in zip(self.vocabularies, sides, strict=True)]
+        return log_prob(self.parameters, ids[0], ids[1])

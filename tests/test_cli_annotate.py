@@ -1,0 +1,418 @@
+"""``phrasescore annotate`` as a user runs it: what it writes, refuses, and leaves behind."""
+
+import gzip
+import json
+import math
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from moses_integration.phrase_table import remove_scores
+from phrasescore.cli import main
+from tests.doubles import RandomModel
+
+ODD_TABLE = Path(__file__).parent / "data" / "odd.fr-en.phrase-table"
+SOURCE_WORDS = ["la", "maison", "rue", "!", "l'", "hôpital", "x"]
+TARGET_WORDS = ["the", "house", "home", "street", "!", "hospital", "a"]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> RandomModel:
+    return RandomModel(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS)
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["annotate", *map(str, arguments)])
+
+
+def columns(path: Path, how_many: int) -> list[list[float]]:
+    """Return the natural logarithms of the last scores of each line."""
+    data = path.read_bytes()
+    if path.suffix == ".gz":
+        data = gzip.decompress(data)
+    rows = []
+    for line in data.rstrip(b"\n").split(b"\n"):
+        scores = line.split(b"|||")[2].split()
+        rows.append([math.log(float(score)) for score in scores[-how_many:]])
+    return rows
+
+
+def words(line: bytes) -> tuple[list[str], list[str]]:
+    fields = line.decode().split("|||")
+    return tuple([word for word in field.split(" ") if word] for field in fields[:2])  # type: ignore[return-value]
+
+
+def make_table(path: Path, num_lines: int) -> Path:
+    """Write an unsorted table of random phrases."""
+    generator = random.Random(5)
+
+    def phrase(shortlist: list[str]) -> str:
+        return " ".join(generator.choices([*shortlist, "rare"], k=generator.randint(1, 6)))
+
+    lines = [
+        f"{phrase(SOURCE_WORDS)} ||| {phrase(TARGET_WORDS)} ||| 0.5 1 ||| 0-0 ||| 1 1 1 ||| |||\n"
+        for _ in range(num_lines)
+    ]
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+# What it writes
+
+
+def test_every_column_holds_the_reference_s_values_in_the_order_of_the_options(
+    tmp_path: Path, model: RandomModel
+) -> None:
+    reverse = RandomModel(tmp_path / "back", ["la"], ["the", "house"], seed=1, reverse=True)
+    table, out = make_table(tmp_path / "table", 300), tmp_path / "out.gz"
+    options = ["--model", reverse.path, "--feature", "unknown_words", "--model", model.path]
+    result = run(table, *options, "-o", out)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == ""
+    raws = table.read_bytes().split(b"\n")[:-1]
+    for raw, (backward, count, forward) in zip(raws, columns(out, 3), strict=True):
+        source, target = words(raw)
+        assert backward == pytest.approx(max(reverse.log_prob(source, target), -100), abs=1e-5)
+        assert forward == pytest.approx(max(model.log_prob(source, target), -100), abs=1e-5)
+        unknown = [word for word in target if word not in {"the", "house"} & set(TARGET_WORDS)]
+        assert count == pytest.approx(len(unknown), abs=1e-6)
+
+
+def test_removing_the_new_columns_gives_back_odd_lines_byte_for_byte(
+    tmp_path: Path, model: RandomModel
+) -> None:
+    out = tmp_path / "out"
+    assert run(ODD_TABLE, "--model", model.path, "--model", model.path, "-o", out).exit_code == 0
+    lines = out.read_bytes().split(b"\n")
+    assert b"\n".join([line and remove_scores(line, 2) for line in lines]) == ODD_TABLE.read_bytes()
+
+
+def test_plain_gzip_stdin_and_stdout_give_the_same_lines(
+    tmp_path: Path, model: RandomModel, tiny_table: Path
+) -> None:
+    plain, packed = tmp_path / "out", tmp_path / "out.gz"
+    assert run(tiny_table, "--model", model.path, "-o", plain).exit_code == 0
+    assert run(tiny_table, "--model", model.path, "-o", packed).exit_code == 0
+    assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
+    data = tiny_table.read_bytes()
+    piped = CliRunner().invoke(main, ["annotate", "-", "--model", str(model.path)], input=data)
+    assert piped.stdout_bytes == plain.read_bytes()
+
+
+def test_moses_ini_gets_the_columns_and_the_table(
+    tmp_path: Path, model: RandomModel, tiny_table: Path
+) -> None:
+    ini, new_ini, out = tmp_path / "moses.ini", tmp_path / "new.ini", tmp_path / "out.gz"
+    ini.write_text(
+        "[feature]\n"
+        f"PhraseDictionaryMemory name=T0 num-features=2 path={tiny_table} input-factor=0\n"
+        "[weight]\nT0= 0.2 0.3\n"
+    )
+    options = ["--model", model.path, "--feature", "unknown_words", "-o", out]
+    result = run(tiny_table, *options, "--moses-ini", ini, "--moses-ini-out", new_ini)
+    assert result.exit_code == 0, result.output
+    assert new_ini.read_text() == (
+        "[feature]\n"
+        f"PhraseDictionaryMemory name=T0 num-features=4 path={out} input-factor=0\n"
+        "[weight]\nT0= 0.2 0.3 0 0\n"
+    )
+
+
+def test_a_phrase_of_500_words_and_a_line_of_1_mb_are_scored(
+    tmp_path: Path, model: RandomModel
+) -> None:
+    table, out = tmp_path / "table", tmp_path / "out"
+    source, target = ["maison", "la"] * 250, ["house", "x"] * 250
+    long_line = f"rue ||| street ||| 0.5 ||| {' '.join(['0-0'] * 250_000)}\n"
+    table.write_text(f"{' '.join(source)} ||| {' '.join(target)} ||| 0.5\n{long_line}")
+    assert run(table, "--model", model.path, "-o", out).exit_code == 0
+    (first,), (second,) = columns(out, 1)
+    assert first == pytest.approx(-100, abs=1e-4)
+    assert model.log_prob(source, target) < -100
+    assert second == pytest.approx(model.log_prob(["rue"], ["street"]), abs=1e-5)
+
+
+# What it refuses
+
+BAD_LINES = {
+    "too few fields": (b"a ||| b", "expected at least 3 fields"),
+    "empty source": (b" ||| b ||| 0.5 0.5", "expected a source phrase"),
+    "empty target": (b"a ||| ||| 0.5 0.5", "expected a target phrase"),
+    "not a number": (b"a ||| b ||| 0.5 x", "expected a number as score"),
+    "nan": (b"a ||| b ||| 0.5 nan", "expected a number as score"),
+    "negative": (b"a ||| b ||| 0.5 -1", "expected a score of at least 0"),
+    "infinite": (b"a ||| b ||| 0.5 1e39", "float32"),
+    "another number of scores": (b"a ||| b ||| 0.5", "expected 2 scores as in the first line"),
+    "not utf-8": (b"a ||| \xff ||| 0.5 0.5", "expected UTF-8"),
+    "a megabyte": (b"x" * 1_000_000, "expected at least 3 fields"),
+}
+
+
+@pytest.mark.parametrize(("line", "problem"), BAD_LINES.values(), ids=BAD_LINES)
+def test_a_bad_line_is_named_and_leaves_the_old_output_alone(
+    tmp_path: Path, model: RandomModel, tiny_table: Path, line: bytes, problem: str
+) -> None:
+    tiny_table.write_bytes(tiny_table.read_bytes() + line + b"\n")
+    out = tmp_path / "out.gz"
+    out.write_bytes(b"older")
+    before = sorted(os.listdir(tmp_path))
+    result = run(tiny_table, "--model", model.path, "-o", out)
+    assert result.exit_code == 1
+    assert result.stderr.count("\n") == 1
+    assert f"{tiny_table}:5: " in result.stderr
+    assert problem in result.stderr
+    assert len(result.stderr) < 400 + len(str(tiny_table))
+    assert out.read_bytes() == b"older"
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def _truncated(data: bytes) -> bytes:
+    return gzip.compress(data)[:-20]
+
+
+def _corrupt(data: bytes) -> bytes:
+    packed = bytearray(gzip.compress(data))
+    packed[-6] ^= 0xFF
+    return bytes(packed)
+
+
+@pytest.mark.parametrize("damage", [_truncated, _corrupt, lambda _: gzip.compress(b"")])
+def test_damaged_and_empty_files_are_refused(
+    tmp_path: Path, model: RandomModel, tiny_table: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    table, out = tmp_path / "table.gz", tmp_path / "out.gz"
+    table.write_bytes(damage(tiny_table.read_bytes()))
+    before = sorted(os.listdir(tmp_path))
+    result = run(table, "--model", model.path, "-o", out)
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert str(table) in result.stderr
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "config.toml", "source.vocab", "target.vocab", "training.json"]
+)
+def test_a_model_that_lacks_a_file_is_refused(
+    tmp_path: Path, model: RandomModel, tiny_table: Path, name: str
+) -> None:
+    (model.path / name).unlink()
+    result = run(tiny_table, "--model", model.path, "-o", tmp_path / "out")
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert f"{name} is missing" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_changed_weights_and_newer_formats_are_refused(
+    tmp_path: Path, model: RandomModel, tiny_table: Path
+) -> None:
+    weights = model.path / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    result = run(tiny_table, "--model", model.path, "-o", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "the weights changed" in result.stderr
+    record = model.path / "training.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "format": 99}))
+    result = run(tiny_table, "--model", model.path, "-o", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "format 99" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("features", "problem"),
+    [
+        ("Distortion", "PhraseDictionary"),
+        ("PhraseDictionaryMemory name=T0 num-features=4 path={table}", "num-features"),
+    ],
+)
+def test_a_moses_ini_that_does_not_fit_is_refused_before_the_work(
+    tmp_path: Path, model: RandomModel, tiny_table: Path, features: str, problem: str
+) -> None:
+    ini, out = tmp_path / "moses.ini", tmp_path / "out"
+    ini.write_text(f"[feature]\n{features.format(table=tiny_table)}\n[weight]\nT0= 1 1 1 1\n")
+    inis = ["--moses-ini", ini, "--moses-ini-out", tmp_path / "new.ini"]
+    result = run(tiny_table, "--model", model.path, "-o", out, *inis)
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert str(ini) in result.stderr
+    assert problem in result.stderr
+    assert not out.exists()
+    assert not (tmp_path / "new.ini").exists()
+
+
+def test_the_output_may_not_be_the_input(
+    tmp_path: Path, model: RandomModel, tiny_table: Path
+) -> None:
+    before = tiny_table.read_bytes()
+    link = tmp_path / "link"
+    link.symlink_to(tiny_table)
+    for out in (tiny_table, link):
+        result = run(tiny_table, "--model", model.path, "-o", out)
+        assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+        assert "would overwrite its own input" in result.stderr
+    assert tiny_table.read_bytes() == before
+
+
+def test_columns_without_any_model_are_a_usage_error(tiny_table: Path) -> None:
+    assert run(tiny_table, "--feature", "unknown_words").exit_code == 2
+
+
+# What it leaves behind when it is stopped
+
+CHUNK = 500
+SMALL_CHUNKS = f"""
+import sys
+import phrasescore.cli.annotate as annotate
+import phrasescore.features.neural as neural
+annotate.CHUNK_LINES = {CHUNK}
+neural.BLOCK_SIZE["cpu"] = {CHUNK}
+from phrasescore.cli import main
+main(sys.argv[1:])
+"""
+
+
+def start(
+    *arguments: object, preexec_fn: Callable[[], None] | None = None
+) -> "subprocess.Popen[bytes]":
+    """Start annotate with small chunks in a process of its own."""
+    command = [sys.executable, "-c", SMALL_CHUNKS, "annotate", *map(str, arguments)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=preexec_fn)
+
+
+def finish(process: "subprocess.Popen[bytes]", data: bytes = b"") -> tuple[int, bytes, str]:
+    stdout, stderr = process.communicate(data, timeout=120)
+    return process.returncode, stdout, stderr.decode()
+
+
+def stop_in_the_middle(
+    process: "subprocess.Popen[bytes]", out: Path, data: bytes, number: int
+) -> str:
+    """Feed some of the table, wait until some of it is written, and send a signal."""
+    assert process.stdin is not None
+    process.stdin.write(data)
+    process.stdin.flush()
+    journal = Path(f"{out}.part.json")
+    deadline = time.monotonic() + 100
+    while not journal.exists() or json.loads(journal.read_text())["lines"] < 3 * CHUNK:
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.stderr and process.stderr.read()
+        time.sleep(0.02)
+    process.send_signal(number)
+    return finish(process)[2]
+
+
+@pytest.fixture
+def long_table(tmp_path: Path) -> Path:
+    return make_table(tmp_path / "long", 20 * CHUNK + 7)
+
+
+def head(table: Path, num_lines: int) -> bytes:
+    return b"".join(line + b"\n" for line in table.read_bytes().split(b"\n")[:num_lines])
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("out", signal.SIGKILL), ("out.gz", signal.SIGKILL), ("out.gz", signal.SIGINT)],
+    ids=["kill -9", "kill -9, gzip", "Ctrl-C, gzip"],
+)
+def test_a_stopped_run_resumes_to_the_same_bytes(
+    tmp_path: Path, model: RandomModel, long_table: Path, name: str, number: int
+) -> None:
+    out, whole = tmp_path / name, tmp_path / f"whole.{name}"
+    out.write_bytes(b"older")
+    options = ["--model", model.path, "--threads", "2"]
+    process = start("-", *options, "-o", out)
+    stderr = stop_in_the_middle(process, out, head(long_table, 15 * CHUNK), number)
+    assert process.returncode == (-9 if number == signal.SIGKILL else 130)
+    if number == signal.SIGINT:
+        assert "--resume" in stderr
+        assert "Traceback" not in stderr
+    assert out.read_bytes() == b"older"
+    # Not by accident: without --resume, nothing that is done is thrown away.
+    result = run(long_table, *options, "-o", out)
+    assert result.exit_code == 1
+    assert "--resume" in result.stderr
+    code, _, stderr = finish(start(long_table, *options, "-o", out, "--resume"))
+    assert code == 0, stderr
+    assert "going on after line" in stderr
+    assert finish(start(long_table, *options, "-o", whole))[0] == 0
+    assert out.read_bytes() == whole.read_bytes()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"model", "long", name, f"whole.{name}"}
+
+
+def test_a_resumed_run_must_have_the_same_table_and_columns(
+    tmp_path: Path, model: RandomModel, long_table: Path
+) -> None:
+    out = tmp_path / "out"
+    other = RandomModel(tmp_path / "other", SOURCE_WORDS, TARGET_WORDS, seed=8)
+    process = start("-", "--model", model.path, "-o", out)
+    stop_in_the_middle(process, out, head(long_table, 15 * CHUNK), signal.SIGKILL)
+    code, _, stderr = finish(start(long_table, "--model", other.path, "-o", out, "--resume"))
+    assert (code, stderr.count("\n")) == (1, 1)
+    assert "another column 1" in stderr
+    changed = tmp_path / "changed"
+    changed.write_bytes(long_table.read_bytes().replace(b"0.5 1 ", b"0.5 2 ", 1))
+    code, _, stderr = finish(start(changed, "--model", model.path, "-o", out, "--resume"))
+    assert (code, stderr.count("\n")) == (1, 1)
+    assert f"{changed}: its first" in stderr
+
+
+def test_a_full_disk_keeps_the_old_output_and_says_how_to_go_on(
+    tmp_path: Path, model: RandomModel, long_table: Path
+) -> None:
+    out = tmp_path / "out"
+    out.write_bytes(b"older")
+
+    def limit_file_size() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    options = ["--model", model.path, "-o", out]
+    code, _, stderr = finish(start(long_table, *options, preexec_fn=limit_file_size))
+    assert code == 1
+    assert f"Error: {out}: cannot write: File too large" in stderr
+    assert "Traceback" not in stderr
+    assert out.read_bytes() == b"older"
+    assert finish(start(long_table, *options, "--resume"))[0] == 0
+    assert len(out.read_bytes().split(b"\n")) == 20 * CHUNK + 8
+
+
+def test_a_closed_pipe_ends_quietly(model: RandomModel, long_table: Path) -> None:
+    with start(long_table, "--model", model.path) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        stderr = process.stderr.read().decode()
+    assert process.returncode in (0, 141)
+    assert "Traceback" not in stderr
+    assert "Error" not in stderr
+
+
+def test_two_runs_cannot_write_one_file(
+    tmp_path: Path, model: RandomModel, long_table: Path
+) -> None:
+    out = tmp_path / "out"
+    first = start("-", "--model", model.path, "-o", out)
+    data = head(long_table, 15 * CHUNK)
+    assert first.stdin is not None
+    first.stdin.write(data)
+    first.stdin.flush()
+    while not Path(f"{out}.part").exists():
+        assert first.poll() is None
+        time.sleep(0.02)
+    code, _, stderr = finish(start(long_table, "--model", model.path, "-o", out, "--resume"))
+    assert code == 1
+    assert "another run is writing this file" in stderr
+    assert finish(first)[0] == 0
+    assert out.read_bytes().count(b"\n") == 15 * CHUNK

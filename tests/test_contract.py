@@ -1,0 +1,108 @@
+"""The promises that every feature keeps. A new feature is one more entry in MAKERS."""
+
+import importlib
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from phrasescore.checkpoint import load_checkpoint
+from phrasescore.features import FEATURES, Feature, neural
+from phrasescore.features.neural import NeuralScore
+from phrasescore.features.unknown_words import UnknownWords
+from phrasescore.records import PhrasePair
+from phrasescore.vocabulary import Vocabulary
+from tests.doubles import RandomModel
+
+SOURCE_WORDS, TARGET_WORDS = ["la", "maison", "bleue"], ["the", "house", "blue"]
+
+
+def make_neural(folder: Path) -> Feature:
+    RandomModel(folder / "model", SOURCE_WORDS, TARGET_WORDS)
+    return NeuralScore(load_checkpoint(folder / "model"), torch.device("cpu"), threads=2)
+
+
+MAKERS: dict[str, Callable[[Path], Feature]] = {
+    "neural": make_neural,
+    "unknown_words": lambda _: UnknownWords([Vocabulary(TARGET_WORDS)]),
+}
+
+# Unknown words, empty sides, repeated pairs and sources, a long phrase.
+PAIRS = [
+    PhrasePair(("la", "maison"), ("the", "house")),
+    PhrasePair(("rare",), ("rare", "house", "rare")),
+    PhrasePair((), ("the",)),
+    PhrasePair(("la",), ()),
+    PhrasePair(("la", "maison"), ("the", "blue", "house")),
+    PhrasePair(("la", "maison"), ("the", "house")),
+    PhrasePair(("maison",) * 60, ("house",) * 70),
+] * 3
+
+
+@pytest.fixture(params=sorted(FEATURES))
+def feature(request: pytest.FixtureRequest, tmp_path: Path) -> Feature:
+    return MAKERS[request.param](tmp_path)
+
+
+def test_there_is_one_value_a_pair_whatever_the_pairs(feature: Feature) -> None:
+    values = list(feature.values(PAIRS))
+    assert len(values) == len(PAIRS)
+    assert all(isinstance(value, float) for value in values)
+    assert list(feature.values([])) == []
+
+
+def test_a_second_run_gives_the_same_bits(feature: Feature) -> None:
+    assert list(feature.values(PAIRS)) == list(feature.values(PAIRS))
+
+
+def test_values_belong_to_their_pairs_in_any_order(feature: Feature) -> None:
+    values = list(feature.values(PAIRS))
+    assert list(feature.values(PAIRS[::-1])) == pytest.approx(values[::-1], rel=1e-6, abs=1e-5)
+    # Equal pairs have equal values, and there are different ones.
+    assert values[:7] == pytest.approx(values[7:14], rel=1e-6, abs=1e-5)
+    assert len({round(value, 3) for value in values}) > 1
+
+
+def test_the_size_of_blocks_changes_nothing(
+    feature: Feature, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    values = list(feature.values(PAIRS))
+    if isinstance(feature, NeuralScore):
+        monkeypatch.setitem(neural.BLOCK_SIZE, "cpu", 2)
+        monkeypatch.setitem(neural.PIECE_SIZE, "cpu", 1)
+        feature = make_neural(tmp_path)
+    assert list(feature.values(PAIRS)) == pytest.approx(values, rel=1e-6, abs=1e-5)
+
+
+def test_pairs_are_read_as_values_are_asked_for(
+    feature: Feature, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if isinstance(feature, NeuralScore):
+        monkeypatch.setitem(neural.BLOCK_SIZE, "cpu", 4)
+        feature = make_neural(tmp_path)
+    num_read = 0
+
+    def endless() -> Iterator[PhrasePair]:
+        nonlocal num_read
+        for pair in itertools.cycle(PAIRS):
+            num_read += 1
+            yield pair
+
+    values = list(itertools.islice(feature.values(endless()), 10))
+    assert len(values) == 10
+    # Two threads have a block each, one block waits, one is being read out.
+    assert num_read <= 10 + 4 * 4
+
+
+def test_there_is_a_summary(feature: Feature) -> None:
+    list(feature.values(PAIRS))
+    assert feature.summary()
+
+
+def test_every_feature_is_under_contract() -> None:
+    assert sorted(MAKERS) == sorted(FEATURES)
+    for place in FEATURES.values():
+        module, _, name = place.partition(":")
+        assert hasattr(importlib.import_module(module), name)
