@@ -1,0 +1,62 @@
+"""Annotating real Moses output: what the small tables of other tests may not hold."""
+
+import gzip
+import itertools
+import math
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from moses_integration.phrase_table import read_phrase_table, remove_scores
+from phrasescore.cli import main
+from phrasescore.vocabulary import Vocabulary
+from tests.doubles import RandomModel
+
+NUM_LINES = 20_000
+NUM_SAMPLES = 500
+
+
+@pytest.fixture(scope="module")
+def table(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Lines from the middle of the real table, where sources have several targets."""
+    path = tmp_path_factory.mktemp("real") / "table.gz"
+    with gzip.open(shared_data / "phrase-table.gz") as lines:
+        path.write_bytes(
+            gzip.compress(b"".join(itertools.islice(lines, 50_000, 50_000 + NUM_LINES)))
+        )
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(table: Path) -> RandomModel:
+    """Random weights over a shortlist that lacks the rarer words of both sides."""
+    counts = Counter[str](), Counter[str]()
+    for line in read_phrase_table(str(table)):
+        counts[0].update(line.pair.source)
+        counts[1].update(line.pair.target)
+    shortlists = [[word for word, _ in count.most_common(1500)] for count in counts]
+    return RandomModel(table.parent / "model", *shortlists)
+
+
+def test_the_values_of_a_sample_are_the_reference_s_and_the_rest_is_untouched(
+    table: Path, model: RandomModel, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.gz"
+    result = CliRunner().invoke(
+        main, ["annotate", str(table), "--model", str(model.path), "-o", str(out)]
+    )
+    assert result.exit_code == 0, result.output
+    annotated = gzip.decompress(out.read_bytes()).split(b"\n")[:-1]
+    stripped = b"".join(remove_scores(line, 1) + b"\n" for line in annotated)
+    assert stripped == gzip.decompress(table.read_bytes())
+    lines = list(read_phrase_table(str(out)))
+    unknown = 0
+    for line in random.Random(1).sample(lines, NUM_SAMPLES):
+        value = math.log(float(line.raw.split(b" ||| ")[2].split()[-1]))
+        expected = max(model.log_prob(*line.pair), -100.0)
+        assert value == pytest.approx(expected, abs=1e-4), line.raw
+        unknown += Vocabulary.UNKNOWN in model.vocabularies[1].ids(line.pair.target)
+    assert unknown > 10
