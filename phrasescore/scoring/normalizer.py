@@ -70,17 +70,18 @@ class Normalizer:
         """Return the log-sum-exp of all logits of each row, ``(rows,)``."""
         size = min(self.rows, len(factors)) * WORDS
         buffer = torch.empty(size, dtype=self.precision.product_type, device=factors.device)
-        rows = torch.split(factors, self.rows)
-        return torch.cat([self._of_rows(part, buffer) for part in rows])
+        parts = torch.split(factors, self.rows)
+        return torch.cat([self._of_rows(part, buffer) for part in parts])
 
     def _of_rows(self, factors: Tensor, buffer: Tensor) -> Tensor:
         # exp() needs no maximum subtracted as long as the sum stays far from overflow and
         # underflow: its largest terms, which make it, then have their full precision.
         total = factors.new_zeros(len(factors))
+        rounded = self.precision.round(factors)
         for block in self.blocks:
             columns = block.shape[1]
             logits = buffer[: len(factors) * columns].view(len(factors), columns)
-            self.precision.multiply(factors, block, logits)
+            self.precision.multiply(rounded, block, logits)
             if self.sums_powers:
                 add_sums_of_powers(logits, total)
             else:

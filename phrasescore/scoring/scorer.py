@@ -140,12 +140,13 @@ class PairScorer:
         summary = self._multiply(
             "summary", states.index_select(0, self._index(piece.sources)), weights.summary
         )
-        summary = (summary + weights.summary_bias).tanh_()
+        summary = self.precision.round((summary.float() + weights.summary_bias).tanh_())
         context = self._multiply("context", summary, weights.context)
         readout = self._multiply("readout context", summary, weights.readout_context)
-        readout = readout + weights.readout_bias
+        readout = readout.float() + weights.readout_bias
         old = self._multiply("initial", summary, weights.initial)
-        old = (old + weights.initial_bias).tanh_()
+        old = (old.float() + weights.initial_bias).tanh_()
+        rounded = self.precision.round(old)
         # The empty prefix of each root is a level of its own, reached by the zero vector e(y_0).
         roots = np.arange(tree.num_roots)
         start = np.full(tree.num_roots, weights.start_word)
@@ -158,10 +159,10 @@ class PairScorer:
             new = self.workspace.take(f"decoder states {depth % 2}", *_shape(level, old))
             work += Work(
                 target_nodes=len(level.words),
-                products=self._decoder_step(old, level, words, context, from_roots, new),
+                products=self._decoder_step(old, rounded, level, words, context, from_roots, new),
             )
-            old = new
-            factors = self._factors(old, words, readout, from_roots)
+            old, rounded = new, self.precision.round(new)
+            factors = self._factors(rounded, words, readout, from_roots)
             log_normalizers = normalizer.log_normalizers(factors)
             nodes = self._index(level.end_nodes)
             end = torch.zeros_like(nodes)  # </s> has the id 0
@@ -178,12 +179,20 @@ class PairScorer:
         return values.cpu().numpy(), work
 
     def _decoder_step(
-        self, old: Tensor, level: Level, words: Tensor, context: Tensor, roots: Tensor, out: Tensor
+        self,
+        old: Tensor,
+        rounded: Tensor,
+        level: Level,
+        words: Tensor,
+        context: Tensor,
+        roots: Tensor,
+        out: Tensor,
     ) -> int:
         """Write the level's states into ``out``; return how many states went on."""
         goes_on, positions = np.unique(level.parents, return_inverse=True)
-        going = old if len(goes_on) == len(old) else old.index_select(0, self._index(goes_on))
-        products = self._multiply("recurrent", going, self.weights.decoder_recurrent)
+        if len(goes_on) < len(old):
+            rounded = rounded.index_select(0, self._index(goes_on))
+        products = self._multiply("recurrent", rounded, self.weights.decoder_recurrent)
         gates.decoder_step(
             products,
             self._index(positions),
