@@ -1,0 +1,77 @@
+"""Memory: the peak of the real ``phrasescore annotate`` for few lines and for the whole table."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from phrasescore.checkpoint import save_checkpoint
+from phrasescore.config import Config
+from phrasescore.text import read_lines
+from tests.benchmarks import peak_memory
+from tests.benchmarks.material import (
+    padded_vocabularies,
+    random_checkpoint,
+    read_pairs,
+    write_slices,
+)
+from tests.benchmarks.results import Report, Row
+
+
+@dataclass(frozen=True)
+class MemoryOptions:
+    """What is measured."""
+
+    table: str
+    config: Config
+    # Of the smaller run; the other one takes the whole table.
+    lines: int
+    threads: int
+    precision: str = "float32"
+
+
+def measure_memory(options: MemoryOptions) -> Report:
+    """Annotate the first lines of the table, and all of it, each in a process of its own."""
+    whole = sum(1 for _ in read_lines(options.table))
+    # The two runs are to differ.
+    few = min(options.lines, max(whole // 2, 1))
+    rows = []
+    peaks = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        model = folder / "model"
+        vocabularies = padded_vocabularies(read_pairs([options.table]), options.config)
+        save_checkpoint(model, random_checkpoint(options.config, vocabularies))
+        (part,) = write_slices(options.table, folder, few, few)
+        for lines, table in ((few, str(part)), (whole, options.table)):
+            peak, seconds = _annotate(table, model, folder / "out.gz", options)
+            peaks.append(peak)
+            rows.append(Row(f"peak for {lines:,} lines (target < 2,000)", [peak / 1e6], "MB", 0))
+            rows.append(Row("  pairs/s, with loading the model", [lines / seconds], "pairs/s", 0))
+    rows.append(Row("whole table / first lines (target 1)", [peaks[1] / peaks[0]]))
+    what = (
+        f"phrasescore annotate on {options.table}, hidden {options.config.model.hidden_size}, "
+        f"{options.precision}, {options.threads} threads"
+    )
+    return Report("memory", what, rows)
+
+
+def _annotate(table: str, model: Path, output: Path, options: MemoryOptions) -> tuple[float, float]:
+    """Return the peak in bytes and the seconds of one run of the command."""
+    command = [
+        *(sys.executable, "-m", "phrasescore.cli", "annotate", table, "--model", str(model)),
+        *("--output", str(output), "--device", "cpu", "--threads", str(options.threads)),
+        *("--precision", options.precision, "--quiet"),
+    ]
+    done = subprocess.run(
+        [sys.executable, str(peak_memory.__file__), *command],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    found = json.loads(done.stdout.splitlines()[-1])
+    return float(found["bytes"]), float(found["seconds"])

@@ -1,0 +1,29 @@
+"""Run a command and print, as the last line of stdout, its peak memory in bytes and its seconds.
+
+A process of its own, and a small one: Linux counts the memory of the process that starts another
+one as the first peak of that other one.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+
+
+def main() -> None:
+    """Run ``sys.argv[1:]``; end as it ends."""
+    start = time.perf_counter()
+    status = subprocess.run(sys.argv[1:], check=False).returncode
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    # Kilobytes, but on macOS.
+    num_bytes = peak if sys.platform == "darwin" else peak * 1024
+    print(json.dumps({"bytes": num_bytes, "seconds": seconds}))
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Reading: the checked reader and the writer of phrase tables against bare Python loops."""
+
+from __future__ import annotations
+
+import gzip
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from moses_integration.annotate import annotate
+from moses_integration.phrase_table import read_phrase_table
+from phrasescore.records import PhrasePair
+from phrasescore.resumable import COMPRESSION_LEVEL, ResumableOutput
+from tests.benchmarks.material import write_slices
+from tests.benchmarks.results import Report, Row, quotients
+
+ROUNDS = 5
+CHUNK_LINES = 65536
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    """What is measured."""
+
+    table: str
+    lines: int
+
+
+class _Constant:
+    """A column that costs nothing, with values of seven digits."""
+
+    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
+        return (-23.456789 for _ in pairs)
+
+
+def _read(table: Path, _output: Path) -> int:
+    return sum(1 for _ in read_phrase_table(str(table)))
+
+
+def _split(table: Path, _output: Path) -> int:
+    count = 0
+    with gzip.open(table, "rb") as lines:
+        for line in lines:
+            line.split(b" ||| ")
+            count += 1
+    return count
+
+
+def _add(table: Path, output: Path) -> int:
+    annotated = annotate(read_phrase_table(str(table)), [_Constant()])
+    count = 0
+    with ResumableOutput(str(output), {}, resume=False) as target:
+        while chunk := list(islice(annotated, CHUNK_LINES)):
+            read = b"".join([part for line, _ in chunk for part in (line.raw, line.end)])
+            target.write(b"".join([data for _, data in chunk]), read, len(chunk))
+            count += len(chunk)
+    return count
+
+
+def _split_and_join(table: Path, output: Path) -> int:
+    count = 0
+    with (
+        gzip.open(table, "rb") as lines,
+        gzip.open(output, "wb", compresslevel=COMPRESSION_LEVEL) as out,
+    ):
+        for line in lines:
+            fields = line.split(b" ||| ")
+            fields[2] += b" 6.499348e-11"
+            out.write(b" ||| ".join(fields))
+            count += 1
+    return count
+
+
+def measure_reading(options: ReadingOptions) -> Report:
+    """Let each of the four go over the same .gz file in turn, several times."""
+    ways: dict[str, Callable[[Path, Path], int]] = {
+        "read_phrase_table": _read,
+        "gzip and split(b' ||| ')": _split,
+        "read, add a column, write .gz": _add,
+        "gzip, split, join, gzip": _split_and_join,
+    }
+    speeds: dict[str, list[float]] = {name: [] for name in ways}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (table,) = write_slices(options.table, folder, options.lines, options.lines)
+        for _ in range(ROUNDS):
+            for way, run in ways.items():
+                start = time.perf_counter()
+                lines = run(table, folder / "out.gz")
+                speeds[way].append(lines / (time.perf_counter() - start))
+    read, split, add, join = speeds.values()
+    rows = [Row(way, found, "lines/s", 0) for way, found in speeds.items()]
+    rows.append(Row("read_phrase_table / gzip and split", quotients(read, split)))
+    rows.append(Row("with a column and .gz written / the same by hand", quotients(add, join)))
+    return Report("reading", f"{lines:,} lines of {options.table}, {ROUNDS} rounds", rows)

@@ -1,0 +1,149 @@
+"""Measure speed and memory: ``make bench``, or this file with the parts to run.
+
+Every speed is a ratio of two sides that take turns in one process, because absolute figures of a
+shared machine are worth little. ``--table`` takes any phrase table; without it, the one of the real
+task beside the checkout is taken, or else the shipped example's.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from phrasescore.config import Config
+    from tests.benchmarks.results import Report
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TABLES = (
+    REPOSITORY.parent / "shared" / "data" / "phrase-table.gz",
+    REPOSITORY / "examples" / "english-french" / "phrase-table.gz",
+)
+PARTS = ("reading", "scoring", "training", "memory")
+
+
+def _default_table() -> str:
+    return str(next((path for path in TABLES if path.is_file()), TABLES[-1]))
+
+
+@click.command()
+@click.argument("parts", nargs=-1, type=click.Choice(PARTS), metavar="[PART]...")
+@click.option("--table", default=_default_table, show_default="the real one, or the example's")
+@click.option("--lines", type=click.IntRange(min=1), default=200_000, show_default=True)
+@click.option("--threads", type=click.IntRange(min=1), default=2, show_default=True)
+@click.option("--preset", default="cho2014", show_default=True, help="Sizes of the network.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change the preset.")
+@click.option(
+    "--slice-lines",
+    type=click.IntRange(min=1),
+    default=65536,
+    show_default=True,
+    help="scoring: lines of a turn; annotate takes 16384 a thread at a time.",
+)
+@click.option("--plain-bfloat16", is_flag=True, help="scoring: plain torch in bfloat16, too.")
+@click.option(
+    "--peak-seconds", default=1.0, show_default=True, help="scoring: a search for the peak."
+)
+@click.option(
+    "--training-lines",
+    type=click.IntRange(min=1),
+    show_default="all",
+    help="training: lines to draw pairs from.",
+)
+@click.option(
+    "--turns",
+    type=click.IntRange(min=1),
+    default=36,
+    show_default=True,
+    help="training: of five updates, of each side.",
+)
+@click.option(
+    "--memory-lines",
+    type=click.IntRange(min=1),
+    show_default="as --lines",
+    help="memory: of the smaller of the two runs.",
+)
+@click.option(
+    "--long",
+    "long_memory",
+    is_flag=True,
+    help="memory: with the preset's sizes (many minutes), not those of preset small.",
+)
+@click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Write it there, too.")
+def main(
+    parts: tuple[str, ...],
+    table: str,
+    lines: int,
+    threads: int,
+    preset: str,
+    overrides: tuple[str, ...],
+    slice_lines: int,
+    plain_bfloat16: bool,
+    peak_seconds: float,
+    training_lines: int | None,
+    turns: int,
+    memory_lines: int | None,
+    long_memory: bool,
+    json_file: str | None,
+) -> None:
+    """Run the benchmarks: all, or the PARTS reading, scoring, training and memory.
+
+    Figures are medians, with their range behind them.
+    """
+    from phrasescore.config import Config
+    from tests.benchmarks.machine import describe_machine
+
+    config = Config.preset(preset).override(overrides)
+    machine = describe_machine()
+    for name, value in {**machine, "table": table, "preset": preset}.items():
+        click.echo(f"{name}: {value}")
+    reports: list[Report] = []
+    for part in [part for part in PARTS if part in (parts or PARTS)]:
+        click.echo(f"measuring {part} ...", err=True)
+        match part:
+            case "reading":
+                report = _reading(table, lines)
+            case "scoring":
+                from tests.benchmarks.scoring import ScoringOptions, measure_scoring
+
+                report = measure_scoring(
+                    ScoringOptions(
+                        table, config, lines, slice_lines, threads, plain_bfloat16, peak_seconds
+                    )
+                )
+            case "training":
+                from tests.benchmarks.training import TrainingOptions, measure_training
+
+                report = measure_training(
+                    TrainingOptions(table, config, training_lines, threads, turns)
+                )
+            case _:
+                sizes = config if long_memory else Config.preset("small").override(overrides)
+                report = _memory(table, sizes, memory_lines or lines, threads)
+        click.echo(f"\n{report.text()}")
+        reports.append(report)
+    if json_file is not None:
+        found = {"machine": machine, "reports": [report.to_dict() for report in reports]}
+        Path(json_file).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def _reading(table: str, lines: int) -> Report:
+    from tests.benchmarks.reading import ReadingOptions, measure_reading
+
+    return measure_reading(ReadingOptions(table, lines))
+
+
+def _memory(table: str, config: Config, lines: int, threads: int) -> Report:
+    from tests.benchmarks.memory import MemoryOptions, measure_memory
+
+    return measure_memory(MemoryOptions(table, config, lines, threads))
+
+
+if __name__ == "__main__":
+    # Started as a file, Python looks for modules in its folder and not in the repository.
+    sys.path[0] = str(REPOSITORY)
+    main()

@@ -1,0 +1,278 @@
+"""Scoring: phrasescore's annotation of a table against plain torch, which scores each pair alone.
+
+The machine may be shared, so a figure means little by itself: the sides take turns, slice after
+slice of the table, and what counts is their ratio within a slice.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from moses_integration.annotate import annotate
+from moses_integration.phrase_table import read_phrase_table
+from phrasescore.checkpoint import Checkpoint
+from phrasescore.config import Config
+from phrasescore.features.neural import NeuralScore
+from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.records import PhrasePair
+from phrasescore.resumable import ResumableOutput
+from phrasescore.scoring.precision import PrecisionName
+from phrasescore.scoring.scorer import Work
+from tests.benchmarks import plain_torch
+from tests.benchmarks.arithmetic import plain_operations, plan_operations, unshared_work
+from tests.benchmarks.machine import measure_peak, torch_threads
+from tests.benchmarks.material import (
+    padded_vocabularies,
+    plain_copy,
+    random_checkpoint,
+    read_pairs,
+    write_slices,
+)
+from tests.benchmarks.plain_torch import IdPair, PlainEncoderDecoder
+from tests.benchmarks.results import Report, Row, quotients
+
+BATCH_SIZE = 256
+# As ``phrasescore annotate`` writes.
+CHUNK_LINES = 65536
+PRECISIONS: tuple[PrecisionName, ...] = ("float32", "bfloat16")
+TARGETS = {"float32": " (target 4)", "bfloat16": " (target 7)"}
+
+
+@dataclass(frozen=True)
+class ScoringOptions:
+    """What is measured."""
+
+    table: str
+    config: Config
+    lines: int
+    slice_lines: int
+    threads: int
+    plain_bfloat16: bool = False
+    # For how long the matrix-product peak is sought, each time.
+    peak_seconds: float = 1.0
+
+
+class KeptColumn:
+    """A column that keeps the values that it hands on."""
+
+    def __init__(self, feature: NeuralScore) -> None:
+        self.feature = feature
+        self.kept: list[float] = []
+
+    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
+        """Yield the feature's values."""
+        for value in self.feature.values(pairs):
+            self.kept.append(value)
+            yield value
+
+
+@dataclass
+class Side:
+    """The measurements of one implementation, one a slice."""
+
+    seconds: list[float] = field(default_factory=list)
+    # Floating-point operations of the products.
+    operations: list[float] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+
+    def speed(self, pairs: list[float]) -> list[float]:
+        """Return the pairs a second, slice by slice."""
+        return quotients(pairs, self.seconds)
+
+    def rate(self) -> list[float]:
+        """Return the operations a second, slice by slice."""
+        return quotients(self.operations, self.seconds)
+
+
+@dataclass
+class Measurements:
+    """All of a run."""
+
+    plain: Side = field(default_factory=Side)
+    plain_bfloat16: Side = field(default_factory=Side)
+    ours: dict[str, Side] = field(default_factory=lambda: {name: Side() for name in PRECISIONS})
+    peaks: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in PRECISIONS})
+    pairs: list[float] = field(default_factory=list)
+    # Operations of ours, were nothing shared.
+    unshared: list[float] = field(default_factory=list)
+
+
+def annotate_file(table: Path, output: Path, column: KeptColumn) -> None:
+    """Add the column to a .gz table and write a .gz table, as ``phrasescore annotate`` does."""
+    annotated = annotate(read_phrase_table(str(table)), [column])
+    with ResumableOutput(str(output), {}, resume=False) as target:
+        while chunk := list(islice(annotated, CHUNK_LINES)):
+            read = b"".join([part for line, _ in chunk for part in (line.raw, line.end)])
+            target.write(b"".join([data for _, data in chunk]), read, len(chunk))
+
+
+def measure_scoring(options: ScoringOptions) -> Report:
+    """Measure speed, share of the machine's peak, and error."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        slices = write_slices(options.table, folder, options.lines, options.slice_lines)
+        vocabularies = padded_vocabularies(read_pairs(slices), options.config)
+        checkpoint = random_checkpoint(options.config, vocabularies)
+        with torch_threads(1):
+            ours = {
+                precision: NeuralScore(
+                    checkpoint,
+                    torch.device("cpu"),
+                    precision=precision,
+                    threads=options.threads,
+                )
+                for precision in PRECISIONS
+            }
+        bench = _Bench(options, checkpoint, ours, folder)
+        bench.warm_up(slices[0])
+        for path in slices:
+            bench.measure(path)
+    return _report(options, bench.found)
+
+
+class _Bench:
+    """The implementations with the same weights, and what was found."""
+
+    def __init__(
+        self,
+        options: ScoringOptions,
+        checkpoint: Checkpoint,
+        ours: dict[PrecisionName, NeuralScore],
+        folder: Path,
+    ) -> None:
+        assert isinstance(checkpoint.model, EncoderDecoder)
+        self.options = options
+        self.checkpoint = checkpoint
+        self.model = checkpoint.model
+        self.plain: PlainEncoderDecoder = plain_copy(checkpoint.model).eval()
+        self.ours = ours
+        self.folder = folder
+        self.found = Measurements()
+
+    def warm_up(self, path: Path) -> None:
+        """Let kernels be compiled and memory be mapped before the clock runs."""
+        few = list(islice(read_pairs([path]), 2 * BATCH_SIZE))
+        with torch_threads(self.options.threads):
+            plain_torch.score(self.plain, self._ids(few), BATCH_SIZE)
+        with torch_threads(1):
+            for feature in self.ours.values():
+                list(feature.values(few))
+
+    def measure(self, path: Path) -> None:
+        """Let each implementation score a slice.
+
+        The plain one does half of it before ours and half after: what else runs on the machine
+        then weighs on both alike.
+        """
+        found = self.found
+        ids = self._ids(read_pairs([path]))
+        half = len(ids) // 2
+        peaks = [self._peaks()]
+        before, first = self._plain(ids[:half])
+        self._ours(path, "float32")
+        peaks.append(self._peaks())
+        after, second = self._plain(ids[half:])
+        self._ours(path, "bfloat16")
+        found.plain.seconds.append(before + after)
+        found.plain.operations.append(
+            sum(plain_operations(part, self.model, BATCH_SIZE) for part in (ids[:half], ids[half:]))
+        )
+        found.plain.values += first + second
+        if self.options.plain_bfloat16:
+            seconds, values = self._plain(ids, reduced_precision=True)
+            found.plain_bfloat16.seconds.append(seconds)
+            found.plain_bfloat16.values += values
+        peaks.append(self._peaks())
+        for precision in PRECISIONS:
+            found.peaks[precision].append(max(each[precision] for each in peaks))
+        found.pairs.append(len(ids))
+        found.unshared.append(plan_operations(unshared_work(ids), self.model))
+
+    def _ids(self, pairs: Iterable[PhrasePair]) -> list[IdPair]:
+        sources = self.checkpoint.source_vocabulary
+        targets = self.checkpoint.target_vocabulary
+        return [(sources.ids(pair.source), targets.ids(pair.target)) for pair in pairs]
+
+    def _peaks(self) -> dict[str, float]:
+        seconds, threads = self.options.peak_seconds, self.options.threads
+        kinds = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+        return {name: measure_peak(threads, kind, seconds) for name, kind in kinds.items()}
+
+    def _plain(
+        self, ids: list[IdPair], *, reduced_precision: bool = False
+    ) -> tuple[float, list[float]]:
+        with torch_threads(self.options.threads):
+            start = time.perf_counter()
+            values = plain_torch.score(
+                self.plain, ids, BATCH_SIZE, reduced_precision=reduced_precision
+            )
+            return time.perf_counter() - start, values
+
+    def _ours(self, path: Path, precision: PrecisionName) -> None:
+        column = KeptColumn(self.ours[precision])
+        column.feature.work = Work()
+        side = self.found.ours[precision]
+        # The scorer's threads compute with one thread each.
+        with torch_threads(1):
+            start = time.perf_counter()
+            annotate_file(path, self.folder / "out.gz", column)
+            side.seconds.append(time.perf_counter() - start)
+        side.operations.append(plan_operations(column.feature.work, self.model))
+        side.values += column.kept
+
+
+def _report(options: ScoringOptions, found: Measurements) -> Report:
+    plain, pairs = found.plain, found.pairs
+    rows = [Row("plain torch, float32", plain.speed(pairs), "pairs/s", 0)]
+    if options.plain_bfloat16:
+        rows.append(Row("plain torch, bfloat16", found.plain_bfloat16.speed(pairs), "pairs/s", 0))
+    for name, side in found.ours.items():
+        rows.append(Row(f"annotate, {name}", side.speed(pairs), "pairs/s", 0))
+    for name, side in found.ours.items():
+        ratio = quotients(plain.seconds, side.seconds)
+        rows.append(Row(f"annotate {name} / plain float32{TARGETS[name]}", ratio))
+    if options.plain_bfloat16:
+        ratio = quotients(found.plain_bfloat16.seconds, found.ours["bfloat16"].seconds)
+        rows.append(Row("annotate bfloat16 / plain bfloat16", ratio))
+    needed = found.ours["float32"].operations
+    rows += [
+        Row("arithmetic: plain / annotate", quotients(plain.operations, needed)),
+        Row("  of it by sharing alone", quotients(found.unshared, needed)),
+        Row("  of annotate, a pair", _scaled(quotients(needed, pairs), 1e-6), "MFLOP", 1),
+    ]
+    for name, peaks in found.peaks.items():
+        rows.append(Row(f"matrix-product peak, {name}", _scaled(peaks, 1e-9), "GFLOP/s", 0))
+    for name, side in found.ours.items():
+        share = _scaled(quotients(side.rate(), found.peaks[name]), 100)
+        target = " (target 60)" if name == "float32" else ""
+        rows.append(Row(f"annotate {name}, share of that peak{target}", share, "%", 1))
+    share = _scaled(quotients(plain.rate(), found.peaks["float32"]), 100)
+    rows.append(Row("plain float32, share of that peak", share, "%", 1))
+    wanted = np.array(plain.values)
+    sides = {f"annotate {name}": side for name, side in found.ours.items()}
+    if options.plain_bfloat16:
+        sides["plain bfloat16"] = found.plain_bfloat16
+    for name, side in sides.items():
+        errors = np.abs(np.array(side.values) - wanted)
+        rows.append(Row(f"{name}, largest error in log", [float(errors.max())], digits=6))
+        rows.append(Row(f"{name}, mean error in log", [float(errors.mean())], digits=6))
+    rows.append(Row("mean log-probability of a pair", [float(wanted.mean())]))
+    sizes = options.config.model
+    what = (
+        f"{sum(pairs):,.0f} lines of {options.table} in {len(pairs)} slices, from .gz to .gz; "
+        f"hidden {sizes.hidden_size}, rank {sizes.output_rank}, shortlist "
+        f"{options.config.vocabulary.target_size:,}; {options.threads} threads"
+    )
+    return Report("scoring", what, rows)
+
+
+def _scaled(values: Iterable[float], factor: float) -> list[float]:
+    return [value * factor for value in values]

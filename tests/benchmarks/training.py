@@ -1,0 +1,224 @@
+"""Training: the real training loop against a plain torch loop, on the same batches in turn."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from moses_integration.phrase_table import joint_count, read_phrase_table
+from phrasescore.config import Config
+from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.training.batches import PairBatch
+from phrasescore.training.loop import TrainingLoop, TrainingProgress
+from phrasescore.training.optimizers import build_optimizer
+from phrasescore.training.pair_store import Indices, PairStore
+from phrasescore.training.pair_store_writer import Shortlist, write_pair_store
+from phrasescore.training.random_order import DrawSettings, PairDraw
+from phrasescore.training.table_spool import CountedPair
+from tests.benchmarks import plain_torch
+from tests.benchmarks.machine import torch_threads
+from tests.benchmarks.material import padded_vocabularies, plain_copy, read_pairs, start_network
+from tests.benchmarks.plain_torch import IdPair
+from tests.benchmarks.results import Report, Row, quotients
+
+# Updates of which the time is divided into forward, backward and step.
+SHARED_UPDATES = 10
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """What is measured."""
+
+    table: str
+    config: Config
+    # Lines of the table to train on; None for all.
+    lines: int | None
+    threads: int
+    # Of each side that are measured; one more comes before them.
+    turns: int
+    # Updates of a turn.
+    chunk: int = 5
+
+
+def measure_training(options: TrainingOptions) -> Report:
+    """Train both networks from the same start, by turns."""
+    with tempfile.TemporaryDirectory() as name, torch_threads(options.threads):
+        folder = Path(name)
+        store = _write_store(options, folder / "pairs")
+        limits = {"updates": options.chunk * (options.turns + 1), "epochs": 0, "minutes": 0}
+        quiet = {"validation_pairs": 0, "checkpoint_minutes": 0, "checkpoint_updates": 0}
+        config = options.config.override(
+            f"training.{key}={value}" for key, value in {**limits, **quiet}.items()
+        )
+        network = start_network(config, store.source_vocabulary, store.target_vocabulary).train()
+        contest = _Contest(options, config, store, network)
+        work = folder / "work"
+        work.mkdir()
+        loop = TrainingLoop(network, store, config.training, work, report=contest.report)
+        contest.start()
+        loop.run()
+        return _report(options, contest, _shares(config, store, network))
+
+
+def _write_store(options: TrainingOptions, folder: Path) -> PairStore:
+    pairs = islice(read_pairs([options.table]), options.lines)
+    shortlists = [
+        Shortlist("padded", vocabulary) for vocabulary in padded_vocabularies(pairs, options.config)
+    ]
+    return write_pair_store(
+        folder,
+        _counted(options),
+        options.config.vocabulary,
+        max_length=options.config.training.max_length,
+        shortlists=(shortlists[0], shortlists[1]),
+    )
+
+
+def _counted(options: TrainingOptions) -> Iterator[CountedPair]:
+    for line in islice(read_phrase_table(options.table), options.lines):
+        yield CountedPair(line.raw, line.pair, joint_count(line.raw))
+
+
+@dataclass
+class _Times:
+    """Words a second of each chunk, ``</s>`` not counted."""
+
+    ours: list[float] = field(default_factory=list)
+    plain: list[float] = field(default_factory=list)
+
+
+class _Contest:
+    """Lets the plain loop do, after every few updates of ours, the same batches."""
+
+    def __init__(
+        self, options: TrainingOptions, config: Config, store: PairStore, network: EncoderDecoder
+    ) -> None:
+        training = config.training
+        self._options = options
+        self._store = store
+        self._draw = _draw(config, store)
+        self._plain = plain_copy(network).train()
+        self._optimizer = torch.optim.Adadelta(
+            self._plain.parameters(), lr=1.0, rho=training.rho, eps=training.epsilon
+        )
+        self._started = 0.0
+        self._warm = False
+        self.times = _Times()
+
+    def start(self) -> None:
+        """Start the clock of our side."""
+        self._started = time.perf_counter()
+
+    def report(self, progress: TrainingProgress) -> None:
+        """Take turns; called by the loop after each update."""
+        chunk = self._options.chunk
+        if progress.update % chunk:
+            return
+        seconds = time.perf_counter() - self._started
+        batches = [
+            self._draw.batch(*divmod(number, self._draw.batches_per_epoch))
+            for number in range(progress.update - chunk, progress.update)
+        ]
+        words = sum(sum(int(part.sum()) for part in self._store.lengths(each)) for each in batches)
+        pairs = [pair for each in batches for pair in _id_pairs(self._store, each)]
+        ends = np.cumsum([len(each) for each in batches]).tolist()
+        ranges = [range(end - len(each), end) for end, each in zip(ends, batches, strict=True)]
+        start = time.perf_counter()
+        plain_torch.train_steps(self._plain, pairs, ranges, self._optimizer)
+        plain_seconds = time.perf_counter() - start
+        # The first turns compile kernels and map memory.
+        if self._warm:
+            self.times.ours.append(words / seconds)
+            self.times.plain.append(words / plain_seconds)
+        self._warm = True
+        self._started = time.perf_counter()
+
+
+def _draw(config: Config, store: PairStore) -> PairDraw:
+    """Return the loop's own order of the pairs."""
+    training = config.training
+    return PairDraw(
+        store, DrawSettings(training.seed, training.batch_size, training.window_batches, held_out=0)
+    )
+
+
+def _id_pairs(store: PairStore, indices: Indices) -> list[IdPair]:
+    batch = store.batch(indices)
+    sides = [
+        [ids[:length] for ids, length in zip(rows.tolist(), lengths.tolist(), strict=True)]
+        for rows, lengths in (
+            (batch.source_ids, batch.source_lengths),
+            (batch.target_ids, batch.target_lengths),
+        )
+    ]
+    return list(zip(*sides, strict=True))
+
+
+def _shares(config: Config, store: PairStore, network: EncoderDecoder) -> dict[str, list[float]]:
+    """Return what parts of an update's time go where, in percent, for both sides."""
+    training = config.training
+    draw = _draw(config, store)
+    indices = [draw.batch(0, number % draw.batches_per_epoch) for number in range(SHARED_UPDATES)]
+    optimizer = build_optimizer(network, training)
+    plain = plain_copy(network).train()
+    plain_optimizer = torch.optim.Adadelta(plain.parameters(), lr=1.0, rho=0.95, eps=1e-6)
+
+    def plain_step() -> None:
+        nn.utils.clip_grad_norm_(plain.parameters(), 1.0)
+        plain_optimizer.step()
+        plain_optimizer.zero_grad()
+
+    batches: list[PairBatch] = [store.batch(each) for each in indices]
+    plain_batches = [plain_torch.pad(_id_pairs(store, each)) for each in indices]
+    ours = [
+        _parts(
+            lambda batch=batch: network(batch),  # type: ignore[misc]
+            lambda: optimizer.step(training.learning_rate, training.clip_norm),
+        )
+        for batch in batches
+    ]
+    theirs = [
+        _parts(lambda batch=batch: plain(batch), plain_step)  # type: ignore[misc]
+        for batch in plain_batches
+    ]
+    return {
+        f"{side}, {part}": [100 * times[place] / sum(times) for times in found[1:]]
+        for side, found in (("ours", ours), ("plain", theirs))
+        for place, part in enumerate(("forward", "backward", "step"))
+    }
+
+
+def _parts(forward: Callable[[], Tensor], step: Callable[[], object]) -> Sequence[float]:
+    """Return the seconds of forward, backward and step of one update."""
+    times = [time.perf_counter()]
+    loss = -forward().mean()
+    times.append(time.perf_counter())
+    torch.autograd.backward([loss])
+    times.append(time.perf_counter())
+    step()
+    times.append(time.perf_counter())
+    return np.diff(times).tolist()
+
+
+def _report(options: TrainingOptions, contest: _Contest, shares: dict[str, list[float]]) -> Report:
+    times, training = contest.times, options.config.training
+    rows = [
+        Row("plain torch loop", times.plain, "words/s", 0),
+        Row("phrasescore's loop", times.ours, "words/s", 0),
+        Row("phrasescore / plain (target 1.3)", quotients(times.ours, times.plain)),
+        *(Row(f"share of an update: {name}", share, "%", 0) for name, share in shares.items()),
+    ]
+    what = (
+        f"{len(times.ours)} turns of {options.chunk} updates of {training.batch_size} pairs each; "
+        f"{training.optimizer}, float32, hidden {options.config.model.hidden_size}, "
+        f"{options.threads} threads; words of both sides without </s>"
+    )
+    return Report("training", what, rows)

@@ -1,0 +1,153 @@
+"""The benchmarks run, and what they print is what they measured; not how fast anything is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from phrasescore.config import Config
+from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.scoring.scorer import Work
+from tests.benchmarks.arithmetic import plain_operations, plan_operations, unshared_work
+from tests.benchmarks.material import write_slices
+from tests.benchmarks.results import Row
+from tests.benchmarks.run import main
+
+TINY = (
+    "model.hidden_size=8",
+    "model.embedding_size=4",
+    "model.maxout_size=4",
+    "model.output_rank=4",
+    "vocabulary.source_size=900",
+    "vocabulary.target_size=900",
+    "training.batch_size=8",
+)
+
+
+def run(table: Path, tmp_path: Path, *arguments: str) -> dict[str, Any]:
+    """Run the benchmarks with a tiny network and return the figures of the one part."""
+    found = tmp_path / "found.json"
+    sets = [part for setting in TINY for part in ("--set", setting)]
+    threads = torch.get_num_threads()
+    done = CliRunner().invoke(
+        main,
+        [*arguments, "--table", str(table), "--json", str(found), *sets],
+        catch_exceptions=False,
+    )
+    assert done.exit_code == 0, done.output
+    assert torch.get_num_threads() == threads
+    (report,) = json.loads(found.read_text(encoding="utf-8"))["reports"]
+    for label in report["figures"]:
+        assert label in done.stdout
+    figures: dict[str, Any] = report["figures"]
+    return figures
+
+
+@pytest.fixture
+def example_table(repository: Path) -> Path:
+    return repository / "examples" / "english-french" / "phrase-table.gz"
+
+
+def test_scoring_compares_the_same_values(example_table: Path, tmp_path: Path) -> None:
+    figures = run(
+        example_table,
+        tmp_path,
+        *("scoring", "--lines", "300", "--slice-lines", "100", "--peak-seconds", "0"),
+        "--plain-bfloat16",
+    )
+    # float32 sums of some ten terms of size 1, in another order.
+    assert figures["annotate float32, largest error in log"]["median"] < 1e-4
+    # bfloat16 has 8 bits.
+    assert 1e-6 < figures["annotate bfloat16, largest error in log"]["median"] < 1
+    assert len(figures["annotate float32 / plain float32 (target 4)"]["values"]) == 3
+    arithmetic = figures["arithmetic: plain / annotate"]
+    assert arithmetic["min"] > figures["  of it by sharing alone"]["min"] > 1
+
+
+def test_training_times_both_sides(example_table: Path, tmp_path: Path) -> None:
+    figures = run(example_table, tmp_path, "training", "--training-lines", "300", "--turns", "3")
+    assert len(figures["phrasescore / plain (target 1.3)"]["values"]) == 3
+    assert len(figures["plain torch loop"]["values"]) == 3
+    parts = ("forward", "backward", "step")
+    shares = [figures[f"share of an update: ours, {part}"]["values"] for part in parts]
+    assert [sum(each) for each in zip(*shares, strict=True)] == pytest.approx([100] * 9)
+
+
+def test_reading_reads_and_writes(example_table: Path, tmp_path: Path) -> None:
+    figures = run(example_table, tmp_path, "reading", "--lines", "300")
+    assert figures["read_phrase_table"]["min"] > 0
+
+
+@pytest.mark.slow
+def test_memory_is_that_of_the_command(tmp_path: Path, tiny_table: Path) -> None:
+    figures = run(tiny_table, tmp_path, "memory", "--threads", "1")
+    # Torch alone takes more than 100 MB; nothing here needs 2 GB.
+    assert 100 < figures["peak for 2 lines (target < 2,000)"]["median"] < 2000
+    assert figures["peak for 4 lines (target < 2,000)"]["median"] > 100
+
+
+def test_peak_memory_is_not_that_of_its_parent(repository: Path) -> None:
+    # 200 MB here, which Linux would count for a child that were started from here.
+    ballast = bytearray(b"x" * 200_000_000)
+    script = repository / "tests" / "benchmarks" / "peak_memory.py"
+    command = [sys.executable, str(script), sys.executable, "-c", "x = b'x' * 50_000_000"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert len(ballast) == 200_000_000
+    assert 50e6 < json.loads(done.stdout)["bytes"] < 150e6
+
+
+def test_the_file_runs_from_anywhere(repository: Path, tmp_path: Path) -> None:
+    script = repository / "tests" / "benchmarks" / "run.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "reading", "--lines", "10"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "read_phrase_table" in done.stdout
+
+
+def test_the_arithmetic_is_counted_by_hand() -> None:
+    # H = 2, E = 3, maxout 1, rank 4, 5 target ids.
+    config = Config().override(
+        [
+            *("model.hidden_size=2", "model.embedding_size=3"),
+            *("model.maxout_size=1", "model.output_rank=4"),
+        ]
+    )
+    model = EncoderDecoder(config.model, 6, 5)
+    # A source step 3 * 4; a source (1 + 1 + 3) * 4 + 2 * 2; a product 3 * 4; a distribution
+    # 2 * 2 + 1 * 4 + 4 * 5.
+    work = Work(pairs=9, source_nodes=1, sources=10, products=100, target_nodes=1000)
+    assert plan_operations(work, model) == 2 * (12 + 10 * 24 + 100 * 12 + 1000 * 28)
+    pairs = [([2, 3], [4]), ([2], [2, 3, 4])]
+    assert unshared_work(pairs) == Work(
+        pairs=2, source_nodes=3, sources=2, products=6, target_nodes=6
+    )
+    # As one padded batch 4 source steps and 8 target steps, each with an input product 3 * 2 * 3,
+    # and 6 distributions with the word's readout 2 * 3.
+    wanted = 2 * (4 * (12 + 18) + 2 * 24 + 8 * (12 + 18) + 6 * (28 + 6))
+    assert plain_operations(pairs, model, batch_size=2) == wanted
+
+
+def test_slices_hold_each_line_once(tiny_table: Path, tmp_path: Path) -> None:
+    import gzip
+
+    paths = write_slices(str(tiny_table), tmp_path, lines=3, slice_lines=2)
+    text = b"".join(gzip.decompress(path.read_bytes()) for path in paths)
+    assert text == b"".join(tiny_table.read_bytes().splitlines(keepends=True)[:3])
+    assert [path.name for path in paths] == ["slice-0.gz"]
+    assert len(write_slices(str(tiny_table), tmp_path, lines=4, slice_lines=2)) == 2
+
+
+def test_a_row_has_the_median_and_the_range() -> None:
+    assert Row("speed", [3.0, 1.0, 2.5], "lines/s", 1).text().endswith(" 2.5 lines/s (1.0 to 3.0)")
+    assert Row("size", [4.0], digits=0).text().endswith(" 4")
