@@ -8,6 +8,7 @@ task beside the checkout is taken, or else the shipped example's.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ TABLES = (
     REPOSITORY.parent / "shared" / "data" / "phrase-table.gz",
     REPOSITORY / "examples" / "english-french" / "phrase-table.gz",
 )
+# Processes that run or want to, on average over the last minute.
+BUSY = 0.5
 PARTS = ("reading", "scoring", "training", "memory")
 
 
@@ -101,6 +104,10 @@ def main(
     machine = describe_machine()
     for name, value in {**machine, "table": table, "preset": preset}.items():
         click.echo(f"{name}: {value}")
+    if os.getloadavg()[0] > BUSY:
+        # Threads that wait for one another lose most: the plain side's, and so the ratio is
+        # better than it should be.
+        click.echo("the machine is busy with something else: take no figure seriously", err=True)
     reports: list[Report] = []
     for part in [part for part in PARTS if part in (parts or PARTS)]:
         click.echo(f"measuring {part} ...", err=True)

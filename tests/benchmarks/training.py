@@ -17,7 +17,7 @@ from moses_integration.phrase_table import joint_count, read_phrase_table
 from phrasescore.config import Config
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.training.batches import PairBatch
-from phrasescore.training.loop import TrainingLoop, TrainingProgress
+from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
 from phrasescore.training.optimizers import build_optimizer
 from phrasescore.training.pair_store import Indices, PairStore
 from phrasescore.training.pair_store_writer import Shortlist, write_pair_store
@@ -64,7 +64,8 @@ def measure_training(options: TrainingOptions) -> Report:
         work.mkdir()
         loop = TrainingLoop(network, store, config.training, work, report=contest.report)
         contest.start()
-        loop.run()
+        if loop.run() == INTERRUPTED:
+            raise KeyboardInterrupt  # which the loop caught, to end between two updates
         return _report(options, contest, _shares(config, store, network))
 
 
