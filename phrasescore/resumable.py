@@ -1,20 +1,21 @@
 """An output file that a killed run leaves in a state to go on from.
 
-The lines are collected into chunks. A finished chunk is appended to ``OUT.part`` and synced to the
-disk, and then ``OUT.part.json`` says how far the file is good, in lines and bytes; both replace one
-another in that order, so at no moment does the second promise what the first lacks. A gzip file
-gets one member a chunk, so that a resumed run makes the same bytes as one that was never stopped.
-At the end the part file becomes the output.
+Lines are written in chunks. A chunk that is on the disk as a whole, in ``OUT.part``, is then
+promised by ``OUT.part.json``, which says how far the file is good, in lines and bytes; so at no
+moment is more promised than there is. A gzip file gets one member a chunk, and a resumed run makes
+the same bytes as one that was never stopped. At the end the part file becomes the output.
 """
 
 import contextlib
 import fcntl
-import gzip
 import hashlib
 import json
 import logging
 import os
-from collections.abc import Mapping
+import stat
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -26,16 +27,8 @@ _logger = logging.getLogger(__name__)
 FORMAT = 1
 # As Moses' own scripts compress; more costs much time for little space.
 COMPRESSION_LEVEL = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """How far an unfinished run has come."""
-
-    lines: int = 0
-    num_bytes: int = 0
-    # blake2b of the input lines that are done: the rest is only worth doing for the same input.
-    input_digest: str = ""
+# Pieces that wait for the thread that compresses and writes them.
+WAITING = 4
 
 
 def is_resumable(path: str) -> bool:
@@ -43,75 +36,117 @@ def is_resumable(path: str) -> bool:
     return path != "-" and (os.path.isfile(path) or not os.path.exists(path))
 
 
-class ResumableOutput:
-    """Writes chunks of lines to a file that appears whole at the end, or goes on after a kill.
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How far a run has come."""
 
-    A context manager. Left by an error in the data or the model, it removes the part file; left by
-    anything else (Ctrl-C, a full disk) it keeps what is done, and says how to go on.
+    lines: int = 0
+    num_bytes: int = 0
+    # blake2b of the input lines that are done: the rest is only worth doing for the same input.
+    input_digest: str = ""
+    complete: bool = False
+
+
+class ResumableOutput:
+    """Writes lines to a file that appears whole at the end, or goes on after a kill.
+
+    A context manager. Left by an error in the data or the model, it removes what this process has
+    begun; left by anything else (Ctrl-C, a full disk), and whatever an earlier run had done, it
+    keeps, and says how to go on. ``finished`` is true where the earlier run had nothing left to do.
 
     :param path: the file that will appear; compressed where the name ends in ``.gz``.
     :param settings: everything that the bytes depend on, but for the input; kept to be compared.
-    :param resume: whether to go on with a part file where there is one.
-    :raises PhrasescoreError: if there is a part file and ``resume`` is false, or it was made with
-        other settings, or is damaged.
+    :param resume: whether to go on with an unfinished run where there is one.
     """
 
     def __init__(self, path: str, settings: Mapping[str, str], *, resume: bool) -> None:
         self.path = path
-        self.part = f"{os.path.realpath(path)}.part"
-        self.journal = f"{self.part}.json"
+        self.part, self.journal, self._new_journal = work_files(path)
         self._settings = dict(settings)
-        self.done = self._find(resume)
-        self._writer = ThreadPoolExecutor(1)
-        self._pending: Future[None] | None = None
+        self._resume = resume
         self._digest = hashlib.blake2b(digest_size=16)
+        self.done = Done()
+        self.finished = False
+        self._failed = False
 
-    def _find(self, resume: bool) -> Done:
-        if not os.path.exists(self.journal):
-            return Done()
+    def __enter__(self) -> "ResumableOutput":
+        """Lock the part file, and find out how far it is good.
+
+        :raises PhrasescoreError: if another run has it; if it is not ours; if it holds an
+            unfinished run that is not to be resumed, or one with other settings; if it is damaged.
+        """
+        with contextlib.ExitStack() as stack:
+            with _writing(self.path):
+                # Unbuffered: what a full disk refuses must not be tried again when it is closed.
+                self._file = stack.enter_context(open(self.part, "ab", buffering=0))
+            self._lock()
+            self._begun = self._find()
+            self.done = self._begun
+            self._file.truncate(self.done.num_bytes)  # what follows may be half a chunk
+            self._num_bytes = self.done.num_bytes
+            self._promise(self.done)
+            with contextlib.suppress(FileNotFoundError):
+                os.fchmod(self._file.fileno(), stat.S_IMODE(os.stat(self.path).st_mode))
+            self._compressor = self._new_compressor()
+            self._writer = stack.enter_context(ThreadPoolExecutor(1))
+            self._waiting: deque[Future[None]] = deque()
+            self._stack = stack.pop_all()
+        return self
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The run that had the lock may have renamed the file meanwhile.
+            there = os.fstat(self._file.fileno()).st_ino == os.stat(self.part).st_ino
+        except (BlockingIOError, FileNotFoundError):
+            there = False
+        if not there:
+            raise PhrasescoreError(f"{self.part}: another run is writing this file")
+
+    def _find(self) -> Done:
+        """Return how far the file at :attr:`part` is good."""
+        size = os.fstat(self._file.fileno()).st_size
+        anew = f"delete it and {self.journal} to start anew"
         try:
             with open(self.journal, encoding="utf-8") as file:
                 state: dict[str, Any] = json.load(file)
-            done = Done(int(state["lines"]), int(state["bytes"]), str(state["input"]))
+            done = Done(
+                int(state["lines"]), int(state["bytes"]), str(state["input"]), state["complete"]
+            )
             settings = dict(state["settings"])
-            size = os.path.getsize(self.part)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise PhrasescoreError(
-                f"{self.journal}: unreadable ({error}); delete it and {self.part} to start anew"
-            ) from error
-        if not resume:
+        except FileNotFoundError as error:
+            if size:
+                raise PhrasescoreError(
+                    f"{self.part}: this name is needed for the unfinished output; there is a file "
+                    "of this name that no run of phrasescore has left"
+                ) from error
+            return Done()
+        except (ValueError, KeyError, TypeError) as error:
+            raise PhrasescoreError(f"{self.journal}: unreadable ({error}); {anew}") from error
+        if done.lines == 0:
+            return Done()
+        if not self._resume:
             raise PhrasescoreError(
                 f"{self.part} holds {done.lines:,} lines of an unfinished run: go on with "
-                f"--resume, or delete it and {self.journal} to start anew"
+                f"--resume, or {anew}"
             )
         for key in sorted({*settings, *self._settings}):
             old, new = settings.get(key), self._settings.get(key)
             if old != new:
                 raise PhrasescoreError(
-                    f"{self.part} was begun with another {key} ({old}, now {new}): "
-                    f"resume it as it was begun, or delete it and {self.journal} to start anew"
+                    f"{self.part} was begun with another {key} ({old}, now {new}): resume it as it "
+                    f"was begun, or {anew}"
                 )
+        if done.complete and size == 0 and os.path.isfile(self.path):
+            self.finished = True  # killed between its last two steps
+            return Done()
         if state.get("format") != FORMAT or size < done.num_bytes:
-            raise PhrasescoreError(
-                f"{self.part} is damaged; delete it and {self.journal} to start anew"
-            )
+            raise PhrasescoreError(f"{self.part} is damaged; {anew}")
         return done
 
-    def __enter__(self) -> "ResumableOutput":
-        self._file = open(self.part, "ab")
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self._file.close()
-            self._writer.shutdown()
-            raise PhrasescoreError(f"{self.part}: another run is writing this file") from error
-        # What came after the last promise may be half a chunk.
-        self._file.truncate(self.done.num_bytes)
-        return self
-
-    def skip(self, data: bytes) -> None:
+    def skip(self, input_data: bytes) -> None:
         """Take input lines that are done already; see :meth:`check_skipped`."""
-        self._digest.update(data)
+        self._digest.update(input_data)
 
     def check_skipped(self, path: str) -> None:
         """Check that the skipped lines are those that the unfinished run has read.
@@ -123,84 +158,130 @@ class ResumableOutput:
                 path, None, f"its first {self.done.lines:,} lines are not those of {self.part}"
             )
 
-    def write(self, data: bytes, input_data: bytes, num_lines: int) -> None:
-        """Append a chunk of whole lines; it is on the disk when the next call returns.
+    def write(self, data: bytes, input_data: bytes) -> None:
+        """Append a piece of a chunk, some whole lines.
 
-        :param data: what to write.
         :param input_data: the input lines that it was made from.
         """
         self._digest.update(input_data)
-        self._wait()
-        self._pending = self._writer.submit(self._append, data, num_lines, self._digest.hexdigest())
+        self._submit(lambda: self._append(self._compressor.compress(data)))
 
-    def _wait(self) -> None:
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            pending.result()
+    def end_chunk(self, num_lines: int) -> None:
+        """End a chunk of ``num_lines``: what was written until here will be on the disk."""
+        lines, digest = self.done.lines + num_lines, self._digest.hexdigest()
+        self.done = Done(lines, self.done.num_bytes, digest)
+        self._submit(lambda: self._finish_chunk(lines, digest))
 
-    def _append(self, data: bytes, num_lines: int, digest: str) -> None:
-        if self.path.endswith(".gz"):
-            data = gzip.compress(data, COMPRESSION_LEVEL, mtime=0)
-        try:
-            self._file.write(data)
-            self._file.flush()
+    def _submit(self, work: Callable[[], None]) -> None:
+        while len(self._waiting) >= WAITING:
+            self._waiting.popleft().result()
+        self._waiting.append(self._writer.submit(self._do, work))
+
+    def _do(self, work: Callable[[], None]) -> None:
+        # After a failure nothing may follow: it would promise what was not written.
+        if self._failed:
+            return
+        self._failed = True
+        work()
+        self._failed = False
+
+    def _append(self, data: bytes) -> None:
+        rest = memoryview(data)
+        with _writing(self.path):
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        self._num_bytes += len(data)
+
+    def _finish_chunk(self, lines: int, digest: str) -> None:
+        self._append(self._compressor.flush())
+        self._compressor = self._new_compressor()
+        with _writing(self.path):
             os.fsync(self._file.fileno())
-        except OSError as error:
-            raise PhrasescoreError(f"{self.path}: cannot write: {error.strerror}") from error
-        done = Done(self.done.lines + num_lines, self.done.num_bytes + len(data), digest)
+        self._promise(Done(lines, self._num_bytes, digest))
+
+    def _promise(self, done: Done) -> None:
+        """Replace the journal. Its new text has a fixed name, which the next run writes over."""
         state = {
             "format": FORMAT,
             "lines": done.lines,
             "bytes": done.num_bytes,
             "input": done.input_digest,
+            "complete": done.complete,
             "settings": self._settings,
         }
-        self._promise(json.dumps(state, indent=1))
-        self.done = done
-
-    def _promise(self, state: str) -> None:
-        """Replace the journal. Its new text has a fixed name, which the next run writes over."""
-        new = f"{self.journal}.new"
-        try:
-            with open(new, "w", encoding="utf-8") as file:
-                file.write(state)
+        with _writing(self.path):
+            with open(self._new_journal, "w", encoding="utf-8") as file:
+                json.dump(state, file, indent=1)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(new, self.journal)
-        except OSError as error:
-            raise PhrasescoreError(f"{self.path}: cannot write: {error.strerror}") from error
+            os.replace(self._new_journal, self.journal)
+        self._promised = done
+
+    def _new_compressor(self) -> "_Plain | zlib._Compress":
+        if self.path.endswith(".gz"):
+            return zlib.compressobj(COMPRESSION_LEVEL, wbits=31)  # gzip, with no name and time 0
+        return _Plain()
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        try:
-            if kind is None:
-                self._wait()
-        except BaseException as problem:
-            self._leave(type(problem))
-            raise
-        finally:
-            self._writer.shutdown()
-            with contextlib.suppress(OSError):  # its buffer may not fit on the disk
-                self._file.close()
-        if kind is None:
-            os.replace(self.part, os.path.realpath(self.path))
-            self._remove(self.journal, f"{self.journal}.new")
-        else:
-            self._leave(kind)
+        with self._stack:
+            if kind is not None:
+                self._leave(kind)
+                return
+            try:
+                while self._waiting:
+                    self._waiting.popleft().result()
+                if not self.finished:
+                    last = self._promised
+                    self._promise(Done(last.lines, last.num_bytes, last.input_digest, True))
+                    with _writing(self.path):
+                        os.replace(self.part, os.path.realpath(self.path))
+            except BaseException as problem:
+                self._leave(type(problem))
+                raise
+            self._remove(*([self.part] if self.finished else []))
 
     def _leave(self, kind: type[BaseException]) -> None:
         """Keep the part file if it is worth it."""
+        for future in self._waiting:
+            future.cancel()
+        self._writer.shutdown()
         # A wrong line or model will be wrong again; what was stopped from outside may go on.
         wrong = issubclass(kind, PhrasescoreError) and kind is not PhrasescoreError
-        if wrong or self.done.lines == 0:
-            self._remove(self.part, self.journal, f"{self.journal}.new")
+        if self._promised.lines == 0 or (wrong and self._begun.lines == 0):
+            self._remove(self.part)
             return
         _logger.info(
             "%s holds the first %s lines; the same command with --resume goes on from there",
             self.part,
-            f"{self.done.lines:,}",
+            f"{self._promised.lines:,}",
         )
 
     def _remove(self, *paths: str) -> None:
-        for path in paths:
+        for path in (*paths, self.journal, self._new_journal):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
+
+
+def work_files(path: str) -> tuple[str, str, str]:
+    """Return the names of an output's part file, its journal, and the journal that replaces it."""
+    part = f"{os.path.realpath(path)}.part"
+    return part, f"{part}.json", f"{part}.json.new"
+
+
+class _Plain:
+    """A compressor that leaves bytes as they are."""
+
+    def compress(self, data: bytes) -> bytes:
+        return data
+
+    def flush(self) -> bytes:
+        return b""
+
+
+@contextlib.contextmanager
+def _writing(path: str) -> Iterator[None]:
+    """Turn an OSError into a PhrasescoreError that says which file could not be written."""
+    try:
+        yield
+    except OSError as error:
+        raise PhrasescoreError(f"{path}: cannot write: {error.strerror}") from error

@@ -1,26 +1,30 @@
 """``phrasescore annotate``: add score columns to a phrase table."""
 
 import logging
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from phrasescore import __version__
 from phrasescore.cli import options
 from phrasescore.errors import PhrasescoreError
+from phrasescore.features import FEATURES, load_feature
 
 if TYPE_CHECKING:
     from moses_integration.phrase_table import PhraseTableLine
     from phrasescore.features import Feature
+    from phrasescore.resumable import ResumableOutput
 
 _logger = logging.getLogger(__name__)
 
 # Lines of a chunk: what is lost at most when a run is killed, and a member of a .gz file. A
 # multiple of every feature's block, so that a resumed run has the same blocks.
 CHUNK_LINES = 65536
-# Features that need nothing but the models' vocabularies.
-FEATURE_NAMES = ("unknown_words",)
+# Bytes of output that are handed on at a time.
+PIECE_BYTES = 4 << 20
 _ORDER = "phrasescore.annotate.order"
 
 
@@ -47,7 +51,7 @@ class _OrderedOptions(click.Command):
     "--feature",
     "features",
     multiple=True,
-    type=click.Choice(FEATURE_NAMES),
+    type=click.Choice(sorted(FEATURES.keys() - {"neural"})),
     help="unknown_words: the number of target words outside the models' shortlists.",
 )
 @options.output
@@ -85,21 +89,12 @@ def annotate(
     """
     from moses_integration.moses_ini import MosesIni
     from moses_integration.phrase_table import read_phrase_table
-    from phrasescore.resumable import is_resumable
-    from phrasescore.text import same_file
 
-    if output != "-" and moses_ini_out is not None and same_file(output, moses_ini_out):
-        raise PhrasescoreError(f"{output}: named for the table and for moses.ini")
     if not models:
         raise click.UsageError("at least one --model is needed: it brings a column or a shortlist")
     if (moses_ini is None) != (moses_ini_out is None):
         raise click.UsageError("--moses-ini and --moses-ini-out go together")
-    if resume and not is_resumable(output):
-        raise click.UsageError("--resume needs --output FILE: a stream cannot be resumed")
-    for name in (table, moses_ini):
-        for out in (output, moses_ini_out):
-            if name is not None and out is not None and same_file(name, out):
-                raise PhrasescoreError(f"{out}: would overwrite its own input; name another file")
+    _check_files(table, output, moses_ini, moses_ini_out, resume)
     lines = read_phrase_table(table)
     first = next(lines)
     ini = None
@@ -120,6 +115,32 @@ def annotate(
         _logger.info("%s", column.summary())
 
 
+def _check_files(
+    table: str, output: str, moses_ini: str | None, moses_ini_out: str | None, resume: bool
+) -> None:
+    """Check that no file is in another's way, before anything is written."""
+    from phrasescore.resumable import is_resumable, work_files
+    from phrasescore.text import same_file
+
+    if (table, moses_ini) == ("-", "-") or (output, moses_ini_out) == ("-", "-"):
+        raise click.UsageError("the table and moses.ini cannot share stdin or stdout")
+    resumable = is_resumable(output)
+    if resume and not resumable:
+        raise click.UsageError("--resume needs --output FILE: a stream cannot be resumed")
+    written = [output, *(work_files(output) if resumable else ())]
+    for out in [*written, moses_ini_out]:
+        for name in (table, moses_ini):
+            if name is not None and out is not None and same_file(name, out):
+                raise PhrasescoreError(f"{out}: would overwrite its own input; name another file")
+    if moses_ini_out is None or moses_ini_out == "-":
+        return
+    if any(same_file(moses_ini_out, out) for out in written):
+        raise PhrasescoreError(f"{moses_ini_out}: named for moses.ini and needed for the table")
+    folder = os.path.dirname(os.path.realpath(moses_ini_out))
+    if os.path.isdir(moses_ini_out) or not os.access(folder, os.W_OK):
+        raise PhrasescoreError(f"{moses_ini_out}: cannot write a file of this name")
+
+
 def _build_columns(
     order: list[str],
     models: tuple[str, ...],
@@ -135,15 +156,18 @@ def _build_columns(
     from phrasescore.checkpoint import load_checkpoint
     from phrasescore.devices import choose_device, usable_threads
     from phrasescore.features.neural import NeuralScore
-    from phrasescore.features.unknown_words import UnknownWords
 
     place = choose_device(device)
     torch.set_num_threads(1)  # the columns have threads of their own
     checkpoints = [load_checkpoint(path) for path in models]
-    vocabularies = [checkpoint.table_target_vocabulary for checkpoint in checkpoints]
     remaining, names = list(checkpoints), list(features)
     columns: list[Feature] = []
-    settings = {"precision": precision, "device": place.type, "chunk": str(CHUNK_LINES)}
+    settings = {
+        "version": f"phrasescore {__version__}, torch {torch.__version__}",
+        "precision": precision,
+        "device": place.type,
+        "chunk": str(CHUNK_LINES),
+    }
     for position, option in enumerate(order):
         if option == "models":
             checkpoint = remaining.pop(0)
@@ -157,9 +181,10 @@ def _build_columns(
             )
             settings[f"column {position + 1}"] = checkpoint.fingerprint
         else:
-            columns.append(UnknownWords(vocabularies))
+            name = names.pop(0)
+            columns.append(load_feature(name).from_checkpoints(checkpoints))
             shortlists = " ".join(checkpoint.fingerprint for checkpoint in checkpoints)
-            settings[f"column {position + 1}"] = f"{names.pop(0)} {shortlists}"
+            settings[f"column {position + 1}"] = f"{name} {shortlists}"
     return columns, settings
 
 
@@ -179,27 +204,62 @@ def _write(
 
     if not is_resumable(output):
         with open_output(output) as stream, Progress("annotate") as progress:
-            for count, _, data in _chunks(annotate_lines(lines, columns)):
-                stream.write(data)
-                progress.update(count)
+            for piece in _pieces(annotate_lines(lines, columns)):
+                stream.write(piece.data)
+                progress.update(piece.num_lines)
         return
     with ResumableOutput(output, settings, resume=resume) as target:
-        for _, skipped, _ in _chunks((line, b"") for line in islice(lines, target.done.lines)):
-            target.skip(skipped)
+        if target.finished:
+            _logger.info("%s is there already; there was nothing left to do", output)
+            return
+        for piece in _pieces((line, b"") for line in islice(lines, target.done.lines)):
+            target.skip(piece.read)
         target.check_skipped(table)
         if target.done.lines:
             _logger.info("going on after line %s", f"{target.done.lines:,}")
         with Progress("annotate") as progress:
-            for count, read, data in _chunks(annotate_lines(lines, columns)):
-                target.write(data, read, count)
-                progress.update(count)
+            write_lines(annotate_lines(lines, columns), target, progress.update)
 
 
-def _chunks(
+def write_lines(
     annotated: "Iterable[tuple[PhraseTableLine, bytes]]",
-) -> Iterator[tuple[int, bytes, bytes]]:
-    """Yield the number of lines, the bytes read and the bytes to write of each chunk."""
-    iterator = iter(annotated)
-    while chunk := list(islice(iterator, CHUNK_LINES)):
-        read = b"".join([part for line, _ in chunk for part in (line.raw, line.end)])
-        yield len(chunk), read, b"".join([data for _, data in chunk])
+    target: "ResumableOutput",
+    report: Callable[[int], None],
+) -> None:
+    """Write annotated lines in chunks; ``report`` is told of each number of lines handed on."""
+    in_chunk = 0
+    for piece in _pieces(annotated):
+        target.write(piece.data, piece.read)
+        in_chunk += piece.num_lines
+        if piece.ends_chunk:
+            target.end_chunk(in_chunk)
+            in_chunk = 0
+        report(piece.num_lines)
+    if in_chunk:
+        target.end_chunk(in_chunk)
+
+
+class _Piece(NamedTuple):
+    """Some lines of a chunk."""
+
+    num_lines: int
+    read: bytes
+    data: bytes
+    ends_chunk: bool
+
+
+def _pieces(annotated: "Iterable[tuple[PhraseTableLine, bytes]]") -> Iterator[_Piece]:
+    """Yield the lines in pieces of a few megabytes, so that memory does not grow with a chunk."""
+    read: list[bytes] = []
+    data: list[bytes] = []
+    size = in_chunk = 0
+    for line, written in annotated:
+        read += (line.raw, line.end)
+        data.append(written)
+        size += len(line.raw)
+        in_chunk += 1
+        if size >= PIECE_BYTES or in_chunk == CHUNK_LINES:
+            yield _Piece(len(data), b"".join(read), b"".join(data), in_chunk == CHUNK_LINES)
+            read, data, size, in_chunk = [], [], 0, in_chunk % CHUNK_LINES
+    if data:
+        yield _Piece(len(data), b"".join(read), b"".join(data), False)

@@ -7,8 +7,9 @@ logarithms, or counts where the feature says so; a phrase table holds exp() of e
 Adding one: a file here, a line in :data:`FEATURES`, a row in ``tests/test_contract.py``.
 """
 
+import importlib
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from phrasescore.records import PhrasePair
 
@@ -25,8 +26,15 @@ class Feature(Protocol):
         ...
 
 
-# Where each feature is; imported when asked for, because networks bring torch with them.
+# Where each feature is; imported when asked for, because networks bring torch with them. Each class
+# but "neural", which every --model is, has ``from_checkpoints(checkpoints)`` and is a --feature.
 FEATURES = {
     "neural": "phrasescore.features.neural:NeuralScore",
     "unknown_words": "phrasescore.features.unknown_words:UnknownWords",
 }
+
+
+def load_feature(name: str) -> Any:
+    """Return the class of a feature in :data:`FEATURES`."""
+    module, _, attribute = FEATURES[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)

@@ -1,9 +1,13 @@
 """The paper's word penalty (WP): how many words the networks do not know."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from phrasescore.records import PhrasePair
 from phrasescore.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from phrasescore.checkpoint import Checkpoint
 
 
 class UnknownWords:
@@ -25,6 +29,11 @@ class UnknownWords:
             raise ValueError("unknown words are those of at least one vocabulary")
         self._vocabularies = vocabularies
         self._total = 0
+
+    @classmethod
+    def from_checkpoints(cls, checkpoints: "Sequence[Checkpoint]") -> "UnknownWords":
+        """Return the feature for the words of a phrase table that these models do not know."""
+        return cls([checkpoint.table_target_vocabulary for checkpoint in checkpoints])
 
     def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
         """Yield the number of unknown target words of each pair."""

@@ -7,11 +7,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from moses_integration.annotate import annotate
 from moses_integration.phrase_table import read_phrase_table
+from phrasescore.cli.annotate import write_lines
 from phrasescore.records import PhrasePair
 from phrasescore.resumable import COMPRESSION_LEVEL, ResumableOutput
 from tests.benchmarks.material import write_slices
@@ -51,13 +51,10 @@ def _split(table: Path, _output: Path) -> int:
 
 def _add(table: Path, output: Path) -> int:
     annotated = annotate(read_phrase_table(str(table)), [_Constant()])
-    count = 0
+    counts: list[int] = []
     with ResumableOutput(str(output), {}, resume=False) as target:
-        while chunk := list(islice(annotated, CHUNK_LINES)):
-            read = b"".join([part for line, _ in chunk for part in (line.raw, line.end)])
-            target.write(b"".join([data for _, data in chunk]), read, len(chunk))
-            count += len(chunk)
-    return count
+        write_lines(annotated, target, counts.append)
+    return sum(counts)
 
 
 def _split_and_join(table: Path, output: Path) -> int:

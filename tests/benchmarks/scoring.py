@@ -19,6 +19,7 @@ import torch
 from moses_integration.annotate import annotate
 from moses_integration.phrase_table import read_phrase_table
 from phrasescore.checkpoint import Checkpoint
+from phrasescore.cli.annotate import write_lines
 from phrasescore.config import Config
 from phrasescore.features.neural import NeuralScore
 from phrasescore.models.encoder_decoder import EncoderDecoder
@@ -109,9 +110,7 @@ def annotate_file(table: Path, output: Path, column: KeptColumn) -> None:
     """Add the column to a .gz table and write a .gz table, as ``phrasescore annotate`` does."""
     annotated = annotate(read_phrase_table(str(table)), [column])
     with ResumableOutput(str(output), {}, resume=False) as target:
-        while chunk := list(islice(annotated, CHUNK_LINES)):
-            read = b"".join([part for line, _ in chunk for part in (line.raw, line.end)])
-            target.write(b"".join([data for _, data in chunk]), read, len(chunk))
+        write_lines(annotated, target, lambda _: None)
 
 
 def measure_scoring(options: ScoringOptions) -> Report:
