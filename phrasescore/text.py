@@ -130,6 +130,8 @@ def open_input(path: str) -> io.BufferedReader:
 
 def _stdin() -> io.BufferedReader:
     """Return stdin as bytes with a peek(), also where a test runner has replaced it."""
+    if sys.stdin is None:  # as after "<&-" in a shell
+        raise DataError("-", None, "cannot open: this process was started without a stdin")
     stream: object = sys.stdin.buffer
     if isinstance(stream, io.BufferedReader):
         return stream
@@ -275,6 +277,10 @@ def open_output(path: str) -> Iterator[BinaryIO]:
     :raises BrokenPipeError: when the reader of stdout has gone; the command line knows what to do.
     """
     if path == "-":
+        if sys.stdout is None:  # as after ">&-" in a shell
+            raise PhrasescoreError(
+                "<stdout>: cannot write: this process was started without a stdout"
+            )
         stdout = io.BufferedWriter(_CheckedWriter("<stdout>", sys.stdout.buffer), BLOCK_SIZE)
         with _closing_quietly_on_error(stdout):
             yield stdout

@@ -124,13 +124,15 @@ class Vocabulary:
 def count_words(path: str) -> Counter[str]:
     """Return how often each word of a tokenised corpus comes, ``-`` and ``.gz`` included.
 
-    Words are separated by U+0020 only and lines by U+000A only, as in Moses.
+    Words are separated by U+0020 only and lines by U+000A only, as in Moses; one ``\\r`` at the end
+    of a line is not part of it, as in a phrase table.
 
     :raises DataError: if a line is not UTF-8, or the file holds no word.
     """
     counts: Counter[str] = Counter()
     for number, raw in enumerate(read_lines(path), start=1):
-        counts.update(word for word in decode(path, number, raw).split(" ") if word)
+        line = decode(path, number, raw).removesuffix("\r")
+        counts.update(word for word in line.split(" ") if word)
     if not counts:
         raise DataError(path, None, "expected a tokenised corpus, found no word")
     return counts

@@ -189,6 +189,21 @@ def test_an_error_in_stdin_is_called_stdin(monkeypatch: pytest.MonkeyPatch) -> N
         list(read_lines("-"))
 
 
+def test_a_stdin_or_stdout_that_was_closed_before_the_start_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # What Python makes of "<&-" and ">&-".
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(DataError, match=r"^<stdin>: cannot open: .* without a stdin$"):
+        open_input("-")
+    monkeypatch.setattr(sys, "stdout", None)
+    with (
+        pytest.raises(PhrasescoreError, match=r"^<stdout>: .* without a stdout$"),
+        open_output("-"),
+    ):
+        pass
+
+
 def test_files_are_closed_when_reading_stops_early(tmp_path: Path) -> None:
     # A file left open is a ResourceWarning, and pytest makes warnings errors.
     lines = read_lines(written(tmp_path / "x.gz", PACKED))
