@@ -120,7 +120,7 @@ class MosesIni:
             old = any(line.section == "ttable-file" for line in self._content_lines())
             cure = "; the old format with [ttable-file] is not supported" if old else ""
             problem = f"expected a phrase table such as PhraseDictionaryMemory, found none{cure}"
-            raise ConfigError(self.path, "[feature]", problem)
+            raise ConfigError(_shown(self.path), "[feature]", problem)
         if name is not None:
             found = [table for table in tables if table.name == name]
         else:
@@ -130,7 +130,7 @@ class MosesIni:
         choices = ", ".join(f"{table.name} (path={table.path})" for table in tables)
         wanted = f"called {name}" if name is not None else f"for {table_path or 'the new scores'}"
         problem = f"expected one phrase table {wanted}, found {len(found)}; there are {choices}"
-        raise ConfigError(self.path, "[feature]", problem)
+        raise ConfigError(_shown(self.path), "[feature]", problem)
 
     def add_scores(
         self,

@@ -29,6 +29,7 @@ from phrasescore.text import decode, read_blocks, shorten, split_block
 
 LOWEST_LOG = -100.0  # LOWEST_SCORE, moses/TypeDef.h: where Moses floors a logarithm
 HIGHEST_LOG = 88.0  # exp(88.73) is beyond float32, which Moses reads as infinity
+HIGHEST_COUNT = 1e15  # of a phrase pair; what is above is no count
 
 # The least number that rounds to infinity in float32: half a step above the largest, 2^128 - 2^104.
 _FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
@@ -245,8 +246,8 @@ def joint_count(raw: bytes) -> float:
     """Return how often the phrase pair was extracted: the last of field 5's three counts.
 
     Moses writes the counts of the target, of the source, and of both together, and skips the field
-    when it loads a table. So nothing there is an error: a count that is missing or not a finite
-    number of at least 0 is taken as 1.
+    when it loads a table. So nothing there is an error: a count that is missing, or is not a number
+    from 0 to 10^15, is taken as 1. (No corpus is larger; a sum of counts like 1e308 is infinite.)
 
     >>> joint_count(b"la maison ||| the house ||| 0.5 ||| 0-0 1-1 ||| 7 9 4 ||| |||")
     4.0
@@ -257,4 +258,4 @@ def joint_count(raw: bytes) -> float:
         count = float(counts[2]) if len(counts) > 2 else 1.0
     except ValueError:
         return 1.0
-    return count if 0 <= count < math.inf else 1.0
+    return count if 0 <= count <= HIGHEST_COUNT else 1.0

@@ -81,6 +81,12 @@ def test_stdin_is_called_stdin_in_messages(monkeypatch: pytest.MonkeyPatch) -> N
     assert message.startswith("<stdin>:21: [feature] TranslationModel0: ")
 
 
+@pytest.mark.parametrize("content", [b"", SEVERAL])
+def test_stdin_is_called_stdin_where_no_line_is_to_blame(content: bytes) -> None:
+    ini = MosesIni("-", content)
+    assert refusal(lambda: ini.find_phrase_table()).startswith("<stdin>: [feature]: expected ")
+
+
 # Finding
 
 

@@ -391,6 +391,9 @@ def test_what_a_table_cannot_hold_is_never_written(log_value: float) -> None:
         (b" ||| 0-0 ||| 4 3 nan", 1.0),
         (b" ||| 0-0 ||| 4 3 inf", 1.0),
         (b" ||| 0-0 ||| 4 3 -2", 1.0),
+        (b" ||| 0-0 ||| 4 3 1e15", 1e15),
+        (b" ||| 0-0 ||| 4 3 1.1e15", 1.0),
+        (b" ||| 0-0 ||| 4 3 1e308", 1.0),
     ],
 )
 def test_the_joint_count_is_the_third_count_or_one(rest: bytes, count: float) -> None:
