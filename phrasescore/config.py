@@ -18,6 +18,11 @@ from typing import Any
 
 from phrasescore.errors import ConfigError
 
+# Of a layer: far beyond what fits into any memory, so that a slip of the finger is found at once.
+_MAX_SIZE = 1 << 16
+# Of a shortlist: ids are stored in 32 bits.
+_MAX_WORDS = 1 << 30
+
 
 def _setting(
     default: float | str,
@@ -37,13 +42,13 @@ class EncoderDecoderConfig:
     """Sizes of the RNN Encoder-Decoder; the defaults are those of Cho et al. (2014), 4.1.1."""
 
     # Units of the gated layers, the same in encoder and decoder.
-    hidden_size: int = _setting(1000, minimum=1)
+    hidden_size: int = _setting(1000, minimum=1, maximum=_MAX_SIZE)
     # Rank of the matrices between words and layers: the size of a word's embedding.
-    embedding_size: int = _setting(100, minimum=1)
+    embedding_size: int = _setting(100, minimum=1, maximum=_MAX_SIZE)
     # Maxout units, each the larger of two.
-    maxout_size: int = _setting(500, minimum=1)
+    maxout_size: int = _setting(500, minimum=1, maximum=_MAX_SIZE)
     # Rank of the output matrix G = G_l G_r.
-    output_rank: int = _setting(100, minimum=1)
+    output_rank: int = _setting(100, minimum=1, maximum=_MAX_SIZE)
     # Standard deviation of the Gaussian that the weights start from, recurrent ones apart.
     init_std: float = _setting(0.01, above=0.0)
 
@@ -53,9 +58,9 @@ class VocabularyConfig:
     """Sizes of the shortlists, in words, ``</s>`` and ``<unk>`` not counted."""
 
     # Of the side that the network reads; with --reverse that is the target side of the table.
-    source_size: int = _setting(15000, minimum=1)
+    source_size: int = _setting(15000, minimum=1, maximum=_MAX_WORDS)
     # Of the side that the network predicts.
-    target_size: int = _setting(15000, minimum=1)
+    target_size: int = _setting(15000, minimum=1, maximum=_MAX_WORDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +68,9 @@ class TrainingConfig:
     """How a network is trained."""
 
     # Pairs of an update.
-    batch_size: int = _setting(64, minimum=1)
+    batch_size: int = _setting(64, minimum=1, maximum=1 << 20)
     # Batches that are drawn together and cut by length: less padding, fewer steps. 1: not so.
-    window_batches: int = _setting(1, minimum=1)
+    window_batches: int = _setting(1, minimum=1, maximum=1 << 16)
     # Pairs with more words than this on a side are left out of training, and counted.
     max_length: int = _setting(100, minimum=1, maximum=65535)
     # The loss of a batch: -log p summed over its pairs, or that divided by their number.
@@ -268,7 +273,8 @@ def _make(table: type[Any], name: str, given: Mapping[str, Any], path: str) -> A
 def _checked(setting: "dataclasses.Field[Any]", value: Any, key: str, path: str) -> Any:
     kind: Any = setting.type
     if kind is float and type(value) is int:
-        value = float(value)
+        # Digits enough make a whole number that is larger than any float.
+        value = float(value) if abs(value) < 1 << 1000 else math.inf
     if type(value) is not kind:
         names = {int: "a whole number", float: "a number", str: "a string"}
         raise ConfigError(path, key, f"expected {names[kind]}, got {value!r}")
@@ -277,7 +283,7 @@ def _checked(setting: "dataclasses.Field[Any]", value: Any, key: str, path: str)
         if value not in limits["choices"]:
             choices = ", ".join(limits["choices"])
             raise ConfigError(path, key, f"expected one of {choices}, got {value!r}")
-    elif not math.isfinite(value):
+    elif kind is float and not math.isfinite(value):
         raise ConfigError(path, key, f"must be finite, got {value!r}")
     elif value <= limits["above"]:
         raise ConfigError(path, key, f"must be more than {limits['above']:g}, got {value!r}")

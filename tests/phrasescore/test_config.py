@@ -56,7 +56,35 @@ def test_what_a_file_leaves_out_keeps_its_default() -> None:
         ),
         ({"training": {"zzz": 3}}, "f.toml: unknown key 'zzz' in [training]; expected one of: "),
         ({"trainig": {}}, "f.toml: unknown table [trainig]; did you mean 'training'?"),
-        ({"model": {"hidden_size": 0}}, "f.toml: [model] hidden_size: must be at least 1, got 0"),
+        (
+            {"model": {"hidden_size": 0}},
+            "f.toml: [model] hidden_size: must be from 1 to 65536, got",
+        ),
+        ({"training": {"patience": -1}}, "f.toml: [training] patience: must be at least 0, got -1"),
+        (
+            {"model": {"hidden_size": 10_000_000}},
+            "f.toml: [model] hidden_size: must be from 1 to 65536, got 10000000",
+        ),
+        (
+            {"training": {"batch_size": 2**20 + 1}},
+            "f.toml: [training] batch_size: must be from 1 to 1048576, got 1048577",
+        ),
+        (
+            {"training": {"window_batches": 65537}},
+            "f.toml: [training] window_batches: must be from 1 to 65536, got 65537",
+        ),
+        (
+            {"vocabulary": {"source_size": 2**31}},
+            "f.toml: [vocabulary] source_size: must be from 1 to 1073741824, got 2147483648",
+        ),
+        (
+            {"training": {"seed": 10**400}},
+            "f.toml: [training] seed: must be from 0 to 9223372036854775807, got 1000",
+        ),
+        (
+            {"training": {"epochs": 10**400}},
+            "f.toml: [training] epochs: must be finite, got inf",
+        ),
         (
             {"model": {"hidden_size": "x"}},
             "f.toml: [model] hidden_size: expected a whole number, got 'x'",
