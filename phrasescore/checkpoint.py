@@ -12,10 +12,12 @@ training.json         format and library version, fingerprints, direction, and h
 import hashlib
 import importlib
 import json
+import math
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args, get_origin
 
 import safetensors
 import safetensors.torch
@@ -26,6 +28,7 @@ import phrasescore
 from phrasescore.config import Config
 from phrasescore.errors import ModelError
 from phrasescore.folders import writing_folder
+from phrasescore.text import shorten
 from phrasescore.vocabulary import Vocabulary
 
 FORMAT = 1
@@ -38,6 +41,13 @@ REVERSE = "source-given-target"
 
 _WEIGHTS, _CONFIG, _RECORD = "model.safetensors", "config.toml", "training.json"
 _SOURCE, _TARGET = "source.vocab", "target.vocab"
+# The files with a fingerprint in the record, and what an error says has changed.
+_FINGERPRINTED = {
+    _WEIGHTS: "weights",
+    _CONFIG: "settings",
+    _SOURCE: "vocabulary",
+    _TARGET: "vocabulary",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +92,9 @@ class TrainingRecord:
     curve: tuple[CurvePoint, ...] = ()
 
 
+_Record = TypeVar("_Record", CurvePoint, TrainingRecord)
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A trained model: the network and all that belongs to it.
@@ -95,7 +108,8 @@ class Checkpoint:
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
     record: TrainingRecord
-    # blake2b of the weights and the vocabularies: the same values, the same fingerprint.
+    # blake2b of what scores depend on, which are the weights, the vocabularies and the direction:
+    # the same values, the same fingerprint.
     fingerprint: str = ""
     # The release that wrote the folder.
     library_version: str = phrasescore.__version__
@@ -153,14 +167,17 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
         (folder / _CONFIG).write_text(checkpoint.config.to_toml(), encoding="utf-8")
         checkpoint.source_vocabulary.save(folder / _SOURCE)
         checkpoint.target_vocabulary.save(folder / _TARGET)
+        fingerprints = {name: _fingerprint(folder / name) for name in _FINGERPRINTED}
         record = {
             "format": FORMAT,
             "phrasescore": phrasescore.__version__,
-            "fingerprints": {name: _fingerprint(folder / name) for name in _fingerprinted()},
+            "fingerprint": _combined(fingerprints, checkpoint.record.direction),
+            "fingerprints": fingerprints,
             "parameters": checkpoint.num_parameters,
             **asdict(checkpoint.record),
         }
-        (folder / _RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        text = json.dumps(record, indent=1, allow_nan=False)
+        (folder / _RECORD).write_text(text + "\n", encoding="utf-8")
 
 
 def load_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> Checkpoint:
@@ -171,16 +188,7 @@ def load_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> Checkp
     """
     folder = Path(path)
     record, values = read_record(folder)
-    for name in (_CONFIG, *_fingerprinted()):
-        if not (folder / name).is_file():
-            raise ModelError(f"{folder}: not a whole model: {name} is missing")
-    for name in _fingerprinted():
-        wanted, found = values["fingerprints"].get(name), _fingerprint(folder / name)
-        if wanted != found:
-            what = "weights" if name == _WEIGHTS else "vocabulary"
-            raise ModelError(
-                f"{folder / name}: the {what} changed: expected fingerprint {wanted}, got {found}"
-            )
+    fingerprint = _check_fingerprints(folder, record, values)
     config = Config.from_toml(folder / _CONFIG)
     source, target = Vocabulary.load(folder / _SOURCE), Vocabulary.load(folder / _TARGET)
     network = empty_network(config, len(source), len(target))
@@ -191,7 +199,7 @@ def load_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> Checkp
         source_vocabulary=source,
         target_vocabulary=target,
         record=record,
-        fingerprint=_combined(values["fingerprints"]),
+        fingerprint=fingerprint,
         library_version=str(values.get("phrasescore", "unknown")),
     )
 
@@ -199,7 +207,8 @@ def load_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> Checkp
 def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
     """Return ``training.json`` of a model folder, as a record and as it stands.
 
-    :raises ModelError: if it is missing, no record, or of a newer format.
+    :raises ModelError: if it is missing, no record, of a newer format, or a value in it is not of
+        its type.
     """
     if not folder.is_dir():
         raise ModelError(f"{folder}: expected the folder of a trained model, found none")
@@ -208,7 +217,7 @@ def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ModelError(f"{folder}: not a whole model: {_RECORD} is missing") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{path}: expected JSON: {error}") from error
     if not isinstance(values, dict) or not isinstance(values.get("fingerprints"), dict):
         raise ModelError(f"{path}: expected the record of a model, got something else")
@@ -218,17 +227,59 @@ def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
             f"{values.get('phrasescore')}; this is phrasescore {phrasescore.__version__}, which "
             f"reads format {FORMAT}"
         )
-    known = {field.name for field in fields(TrainingRecord)} & set(values)
     try:
-        curve = tuple(CurvePoint(**point) for point in values.get("curve", ()))
-        record = TrainingRecord(**{**{name: values[name] for name in known}, "curve": curve})
-    except TypeError as error:
+        curve = tuple(_typed(CurvePoint, point) for point in values.get("curve", ()))
+        record = _typed(TrainingRecord, {**values, "curve": curve})
+    except (TypeError, OverflowError) as error:
         raise ModelError(f"{path}: expected the record of a model: {error}") from error
     if record.direction not in (FORWARD, REVERSE):
         raise ModelError(
             f"{path}: direction: expected {FORWARD} or {REVERSE}, got {record.direction!r}"
         )
     return record, values
+
+
+def _typed(made: type[_Record], values: Any) -> _Record:
+    """Return a dataclass of what JSON holds; a key that it does not know is ignored.
+
+    :raises TypeError: if a value is not of the type of its field, or a number not finite.
+    :raises OverflowError: if a number is far too large.
+    """
+    if not isinstance(values, dict):
+        raise TypeError(f"expected an object, got {shorten(str(values))}")
+    known = [field for field in fields(made) if field.name in values]
+    for field in known:
+        value, kind = values[field.name], field.type
+        kinds = (tuple,) if get_origin(kind) is tuple else get_args(kind) or (kind,)
+        if type(value) not in kinds and not (float in kinds and type(value) is int):
+            raise TypeError(f"{field.name}: {shorten(str(value))} is of a wrong type")
+        if isinstance(value, int | float) and not math.isfinite(value):
+            raise TypeError(f"{field.name}: {value} is not finite")
+    return made(**{field.name: values[field.name] for field in known})
+
+
+def _check_fingerprints(folder: Path, record: TrainingRecord, values: Mapping[str, Any]) -> str:
+    """Return the fingerprint of a model folder whose files are all there and as they were written.
+
+    :raises ModelError: if they are not.
+    """
+    for name in _FINGERPRINTED:
+        if not (folder / name).is_file():
+            raise ModelError(f"{folder}: not a whole model: {name} is missing")
+    for name, what in _FINGERPRINTED.items():
+        wanted, found = values["fingerprints"].get(name), _fingerprint(folder / name)
+        if wanted != found:
+            raise ModelError(
+                f"{folder / name}: the {what} changed: expected fingerprint {wanted}, got {found}"
+            )
+    wanted = values.get("fingerprint")
+    combined = _combined(values["fingerprints"], record.direction)
+    if wanted != combined:
+        raise ModelError(
+            f"{folder / _RECORD}: the direction changed: expected fingerprint {wanted}, got "
+            f"{combined}"
+        )
+    return combined
 
 
 def _load_weights(network: nn.Module, path: Path, device: str) -> None:
@@ -250,18 +301,14 @@ def _load_weights(network: nn.Module, path: Path, device: str) -> None:
     network.load_state_dict(weights, assign=True)
 
 
-def _fingerprinted() -> tuple[str, ...]:
-    return (_WEIGHTS, _SOURCE, _TARGET)
-
-
 def _fingerprint(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
-def _combined(fingerprints: dict[str, str]) -> str:
-    text = " ".join(fingerprints[name] for name in _fingerprinted())
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+def _combined(fingerprints: Mapping[str, str], direction: str) -> str:
+    parts = [fingerprints[name] for name in (_WEIGHTS, _SOURCE, _TARGET)]
+    return hashlib.blake2b(" ".join([*parts, direction]).encode(), digest_size=16).hexdigest()
 
 
 def _umask() -> int:

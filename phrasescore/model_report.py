@@ -38,7 +38,7 @@ class ModelReport:
             "config": model.config.to_dict(),
             "training": record,
         }
-        return json.dumps(values, indent=1, ensure_ascii=False)
+        return json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False)
 
     def to_text(self) -> str:
         """Return lines for a person, without a line end after the last."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 import shutil
 from pathlib import Path
@@ -103,19 +104,31 @@ def test_the_sides_of_a_reverse_model_are_those_of_the_table_swapped(tmp_path: P
     assert loaded.table_source_vocabulary == loaded.source_vocabulary
 
 
-def test_the_fingerprint_is_of_weights_and_vocabularies(tmp_path: Path) -> None:
+def test_the_fingerprint_is_of_weights_vocabularies_and_direction(tmp_path: Path) -> None:
     checkpoint = make_checkpoint()
+    other_settings = dataclasses.replace(
+        checkpoint, config=checkpoint.config.override(["training.updates=7"])
+    )
     other_record = dataclasses.replace(checkpoint, record=TrainingRecord(seed=99))
     other_words = dataclasses.replace(checkpoint, source_vocabulary=Vocabulary(["le", "maison"]))
     other_weights = make_checkpoint()
     with torch.no_grad():
         next(other_weights.model.parameters())[0, 0] += 1e-6
     found = []
-    for place, saved in enumerate([checkpoint, other_record, other_words, other_weights]):
+    for place, saved in enumerate(
+        [
+            checkpoint,
+            other_record,
+            other_settings,
+            other_words,
+            other_weights,
+            make_checkpoint(REVERSE),
+        ]
+    ):
         save_checkpoint(tmp_path / str(place), saved)
         found.append(load_checkpoint(tmp_path / str(place)).fingerprint)
-    assert found[0] == found[1]
-    assert len(set(found)) == 3
+    assert found[0] == found[1] == found[2]
+    assert len(set(found)) == 4
 
 
 @pytest.mark.parametrize(
@@ -157,7 +170,12 @@ def test_a_field_unknown_here_is_ignored_and_a_missing_one_has_its_default(folde
 
 
 @pytest.mark.parametrize(
-    ("name", "what"), [("model.safetensors", "weights"), ("target.vocab", "vocabulary")]
+    ("name", "what"),
+    [
+        ("model.safetensors", "weights"),
+        ("target.vocab", "vocabulary"),
+        ("config.toml", "settings"),
+    ],
 )
 def test_a_changed_file_is_noticed(folder: Path, name: str, what: str) -> None:
     data = bytearray((folder / name).read_bytes())
@@ -167,9 +185,16 @@ def test_a_changed_file_is_noticed(folder: Path, name: str, what: str) -> None:
         load_checkpoint(folder)
 
 
-def test_weights_of_another_shape_are_refused(folder: Path) -> None:
+def test_a_changed_direction_is_noticed(folder: Path) -> None:
+    change_record(folder, direction=REVERSE)
+    with pytest.raises(ModelError, match=r"training\.json: the direction changed: expected finger"):
+        load_checkpoint(folder)
+
+
+def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
     config = Config(model=dataclasses.replace(SIZES, embedding_size=5))
-    (folder / "config.toml").write_text(config.to_toml())
+    save_checkpoint(folder, dataclasses.replace(make_checkpoint(), config=config))
     with pytest.raises(ModelError, match=r"expected shape \(4, 5\) from config.toml.*got \(4, 3\)"):
         load_checkpoint(folder)
 
@@ -197,6 +222,49 @@ def test_a_record_that_is_none_is_refused(folder: Path, text: str) -> None:
     (folder / "training.json").write_text(text)
     with pytest.raises(ModelError, match=r"training\.json: expected"):
         load_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"training_pairs": None}, "training_pairs: 'None' is of a wrong type"),
+        ({"duplicates": "7"}, "duplicates: '7' is of a wrong type"),
+        ({"updates": 1.5}, "updates: '1.5' is of a wrong type"),
+        ({"seed": True}, "seed: 'True' is of a wrong type"),
+        ({"source_coverage": float("nan")}, "source_coverage: nan is not finite"),
+        ({"minutes": 10**400}, "too large"),
+        ({"curve": None}, "not iterable"),
+        ({"curve": [3]}, "expected an object, got '3'"),
+        ({"curve": [{"update": 1}]}, "missing"),
+        (
+            {
+                "curve": [
+                    {"update": 1, "minutes": 1, "training_loss": "", "validation_perplexity": None}
+                ]
+            },
+            "training_loss: '' is of a wrong type",
+        ),
+    ],
+)
+def test_a_value_of_a_wrong_type_in_the_record_is_refused(
+    folder: Path, values: dict[str, object], problem: str
+) -> None:
+    change_record(folder, **values)
+    with pytest.raises(ModelError, match=r"training\.json: expected the record of a mo") as caught:
+        load_checkpoint(folder)
+    assert problem in str(caught.value)
+
+
+def test_a_whole_number_in_the_record_is_a_number(folder: Path) -> None:
+    change_record(folder, minutes=2)
+    assert load_checkpoint(folder).record.minutes == 2.0
+
+
+def test_a_record_that_would_be_no_json_is_not_written(tmp_path: Path) -> None:
+    record = TrainingRecord(source_coverage=math.nan)
+    with pytest.raises(ValueError, match="JSON"):
+        save_checkpoint(tmp_path / "m", dataclasses.replace(make_checkpoint(), record=record))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_direction_that_is_none_is_refused(folder: Path) -> None:

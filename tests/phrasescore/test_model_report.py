@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,14 @@ def test_the_json_has_the_same_in_full(folder: Path) -> None:
     assert values["training"] == json.loads(json.dumps(record))
     assert values["config"]["model"]["hidden_size"] == 4
     assert (values["source_words"], values["target_words"]) == (2, 3)
+
+
+def test_json_that_would_be_none_is_never_written(folder: Path) -> None:
+    report = model_report(folder)
+    record = dataclasses.replace(report.checkpoint.record, source_coverage=math.nan)
+    broken = dataclasses.replace(report.checkpoint, record=record)
+    with pytest.raises(ValueError, match="JSON"):
+        dataclasses.replace(report, checkpoint=broken).to_json()
 
 
 def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
