@@ -169,6 +169,8 @@ def test_the_joint_counts_of_the_table_weigh_the_words(tmp_path: Path) -> None:
         (["--source-corpus=a", "--source-vocabulary=b"], 2, "exclude one another"),
         (["--source-corpus=none.fr"], 1, "none.fr"),
         (["--minutes=-1"], 1, "--minutes: [training] minutes: must be at least 0.0, got -1.0"),
+        (["-o", "."], 1, ".: expected the name of a folder to make"),
+        (["--set=model.hidden_size=10000000"], 1, "hidden_size: must be from 1 to 65536"),
         (["--device=tpu"], 2, "expected auto, cpu, cuda or cuda:N"),
     ],
 )
@@ -197,6 +199,63 @@ def test_an_existing_model_is_left_alone(table: Path, tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "there is something already" in result.stderr
     assert (tmp_path / "model" / "training.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("work", ["model", "model/work", "."])
+def test_a_work_folder_that_would_take_the_model_with_it_is_refused(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = train(table, "-o", "model", "--work-dir", work, "--updates", "3", *TINY)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: {work}: the work folder is removed at the end")
+    assert names(tmp_path) == ["table"]
+
+
+def test_a_run_that_failed_at_once_is_begun_anew_by_the_same_command(
+    table: Path, tmp_path: Path
+) -> None:
+    command = (table, "-o", tmp_path / "model", "--updates", "3", *TINY)
+    result = train(*command, "--set=training.learning_rate=1e30", "--set=training.clip_norm=0")
+    assert result.exit_code == 1
+    assert "No state was saved yet" in result.stderr
+    result = train(*command, "--set=training.learning_rate=1e-3")
+    assert result.exit_code == 0, result.stderr
+    assert names(tmp_path) == ["model", "table"]
+
+
+@pytest.mark.parametrize("option", ["--source-corpus", "--source-vocabulary"])
+def test_a_run_is_not_resumed_with_another_shortlist(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    from phrasescore.models.encoder_decoder import EncoderDecoder
+
+    for name, words in (("mine", ["s1", "s2"]), ("other", ["s2", "s1"])):
+        if option == "--source-vocabulary":
+            Vocabulary(words).save(tmp_path / name)
+        else:
+            (tmp_path / name).write_text(f"{words[0]} {words[0]} {words[1]}\n")
+    forward = EncoderDecoder.forward
+
+    def interrupted(self: EncoderDecoder, batch: object) -> object:
+        os.kill(os.getpid(), signal.SIGINT)
+        return forward(self, batch)  # type: ignore[arg-type]
+
+    command = (table, "-o", tmp_path / "model", "--updates", "3", *TINY)
+    with monkeypatch.context() as patch:
+        patch.setattr(EncoderDecoder, "forward", interrupted)
+        assert train(*command, option, tmp_path / "mine").exit_code == 130
+    result = train(*command, "--resume", option, tmp_path / "other")
+    assert result.exit_code == 1
+    assert "other: gives other words than the shortlist that the run in" in result.stderr
+    assert train(*command, "--resume", option, tmp_path / "mine").exit_code == 0
+
+
+def test_counts_beyond_reason_leave_the_coverage_a_number(tmp_path: Path) -> None:
+    (tmp_path / "table").write_text("a ||| x ||| 1 ||| ||| 9 9 1e308\n" * 3 + "b ||| y ||| 1\n")
+    result = train(tmp_path / "table", "-o", tmp_path / "model", "--updates", "1", *TINY)
+    assert result.exit_code == 0, result.stderr
+    assert load_checkpoint(tmp_path / "model").record.source_coverage == 1.0
 
 
 def test_settings_of_a_file_are_used(table: Path, tmp_path: Path) -> None:

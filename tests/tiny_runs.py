@@ -8,8 +8,9 @@ import torch
 from phrasescore.config import Config
 from phrasescore.records import PhrasePair
 from phrasescore.training.loop import TrainingProgress
-from phrasescore.training.run import TrainingRun, default_work
+from phrasescore.training.run import TrainingRun
 from phrasescore.training.table_spool import CountedPair
+from phrasescore.training.work_folder import default_work
 
 TINY = Config().override(
     [

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from phrasescore.cli import options
 from phrasescore.config import MODEL_CONFIGS, Config, preset_names
-from phrasescore.errors import ConfigError
+from phrasescore.errors import ConfigError, PhrasescoreError
 
 if TYPE_CHECKING:
     from phrasescore.checkpoint import CurvePoint
@@ -92,9 +92,12 @@ def train(
     from phrasescore.checkpoint import CurvePoint
     from phrasescore.cli.progress import Progress
     from phrasescore.devices import choose_device, usable_threads
-    from phrasescore.training.run import TrainingRun, default_work, stored_config, train_model
+    from phrasescore.training.run import TrainingRun, train_model
+    from phrasescore.training.work_folder import default_work, stored_config
 
     model = Path(os.path.normpath(output))
+    if not model.name:
+        raise PhrasescoreError(f"{output or repr(output)}: expected the name of a folder to make")
     work = Path(work_dir) if work_dir else default_work(model)
     given = {"updates": updates, "epochs": epochs, "minutes": minutes}
     if ctx.get_parameter_source("seed") != ParameterSource.DEFAULT:

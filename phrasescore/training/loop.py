@@ -198,9 +198,11 @@ class TrainingLoop:
 
     def _check_finite(self, value: float, update: int, what: str) -> None:
         if not math.isfinite(value):
+            saved = self._saved_update
+            kept = f"The state after update {saved} is kept" if saved else "No state was saved yet"
             raise ModelError(
                 f"update {update}: the {what} is {value}; try a smaller learning rate or "
-                f"clip_norm. The state after update {self._saved_update} is kept"
+                f"clip_norm. {kept}"
             )
 
     def _validate(self, autocast: contextlib.AbstractContextManager[None]) -> None:
@@ -266,7 +268,10 @@ class TrainingLoop:
         config = self._config
         updates = self.state.update - self._saved_update
         minutes = (time.monotonic() - self._saved_at) / 60
-        return 0 < config.checkpoint_updates <= updates or 0 < config.checkpoint_minutes <= minutes
+        # Best weights without a state would be those of a damaged run.
+        first_best = self.state.best_update > 0 and self._saved_update == 0
+        by_updates = 0 < config.checkpoint_updates <= updates
+        return first_best or by_updates or 0 < config.checkpoint_minutes <= minutes
 
     def _save(self) -> None:
         self._look_at_losses()

@@ -114,7 +114,7 @@ def word_type(source_size: int, target_size: int) -> type[np.uint16] | type[np.i
 
 def write_record(folder: Path, record: PairStoreRecord) -> None:
     """Write what :class:`PairStore` reads as its ``record``."""
-    text = json.dumps(dataclasses.asdict(record), indent=1)
+    text = json.dumps(dataclasses.asdict(record), indent=1, allow_nan=False)
     (folder / "pairs.json").write_text(text + "\n", encoding="utf-8")
 
 

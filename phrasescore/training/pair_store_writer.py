@@ -36,6 +36,11 @@ class Shortlist:
     vocabulary: Vocabulary | None = None
     counts: Mapping[str, float] | None = None
 
+    @property
+    def is_table(self) -> bool:
+        """Whether it comes from the table itself."""
+        return self.vocabulary is None and self.counts is None
+
     def build(self, table: Mapping[str, float], size: int) -> tuple[Vocabulary, float]:
         """Return the vocabulary, and its coverage of what it was made from.
 

@@ -1,13 +1,10 @@
 """A whole training run: from a phrase table to a model folder, by way of a work folder.
 
-The work folder has the pairs (``pairs/``), the settings (``run.json``) and the states. It exists
-as long as the run is unfinished, so that a run that was killed can be resumed; the model folder
-appears whole at the end.
+The work folder (:mod:`phrasescore.training.work_folder`) exists as long as the run is unfinished,
+so that a run that was killed can be resumed; the model folder appears whole at the end.
 """
 
 import contextlib
-import fcntl
-import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -25,20 +22,23 @@ from phrasescore.checkpoint import (
     empty_network,
     save_checkpoint,
 )
-from phrasescore.config import Config, check_resumable
-from phrasescore.errors import ConfigError, ModelError, PhrasescoreError
-from phrasescore.folders import remove_folder
+from phrasescore.config import Config
+from phrasescore.errors import ConfigError, PhrasescoreError
 from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
 from phrasescore.training.pair_store import PairStore
 from phrasescore.training.pair_store_writer import Shortlist, fingerprint_table, write_pair_store
 from phrasescore.training.run_state import load_best
 from phrasescore.training.table_spool import CountedPair
+from phrasescore.training.work_folder import (
+    check_folders,
+    clear_work,
+    is_begun,
+    locked,
+    remove_work,
+    write_settings,
+)
 
 _logger = logging.getLogger(__name__)
-
-_SETTINGS = "run.json"
-# What a run that was killed before it began to train leaves in its work folder.
-_BEGINNINGS = {"lock", "pairs", "pairs.new", "run.json.part"}
 
 
 @dataclass(frozen=True)
@@ -64,26 +64,6 @@ class TrainingRun:
     keep_work: bool = False
 
 
-def default_work(model: Path) -> Path:
-    """Return the work folder of a model folder: beside it, with ``.work`` at the end."""
-    return model.with_name(f"{model.name}.work")
-
-
-def stored_config(work: Path) -> Config | None:
-    """Return the settings of the unfinished run in a work folder, None if there is none.
-
-    :raises PhrasescoreError: if they are not what was written.
-    """
-    path = work / _SETTINGS
-    try:
-        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise ModelError(f"{path}: expected the settings of a run: {error}") from error
-    return Config.from_dict(values, str(path))
-
-
 def train_model(
     run: TrainingRun,
     *,
@@ -92,22 +72,27 @@ def train_model(
 ) -> TrainingRecord | None:
     """Train a network and write its model folder; return its record, or None after Ctrl-C.
 
-    :param resume: go on with the unfinished run in the work folder, if there is one.
+    :param resume: go on with the unfinished run in the work folder, if there is one. A run that
+        was stopped before its first state is begun anew without it.
     :param report: called after each update.
     :raises PhrasescoreError: if the model is there already, or an unfinished run that is not to be
-        resumed, or one with other settings or another table; and for whatever is wrong with table,
+        resumed, or one with other settings, another table or other shortlists; if one of the two
+        folders is or holds the other; if memory is short; and for whatever is wrong with table,
         settings or disk.
     """
     _check_limits(run.config)
     if run.config.training.precision == "tf32" and run.device.type != "cuda":
         raise ConfigError("--set", "[training] precision", "tf32 needs a CUDA device")
-    _check_folders(run, resume)
-    with _locked(run.work):
-        store = _prepare(run)
-        network = _start_network(run.config, store).to(run.device)
-        loop = TrainingLoop(network, store, run.config.training, run.work, report=report)
+    check_folders(run.model, run.work, run.config, resume=resume)
+    with locked(run.work):
+        # Once more: another process may have ended its run here before the lock was ours.
+        check_folders(run.model, run.work, run.config, resume=resume)
+        store, network, loop = _prepare(run, resume, report)
         _logger.info("%s", _describe(run, store, loop, network))
-        stopped_by = loop.run()
+        batch = run.config.training.batch_size
+        problem = f"a batch does not fit; choose a training.batch_size below {batch}"
+        with _enough_memory(run.device, problem):
+            stopped_by = loop.run()
         if stopped_by == INTERRUPTED:
             _logger.info("stopped after update %d; --resume goes on from there", loop.state.update)
             return None
@@ -121,7 +106,7 @@ def train_model(
             ),
         )
         if not run.keep_work:
-            remove_folder(run.work)
+            remove_work(run.work)
     return record
 
 
@@ -141,64 +126,51 @@ def _check_limits(config: Config) -> None:
         )
 
 
-def _check_folders(run: TrainingRun, resume: bool) -> None:
-    """Refuse to overwrite a model or an unfinished run, and to mix two runs."""
-    stored = stored_config(run.work)
-    if stored is None:
-        if run.model.exists():
-            raise PhrasescoreError(
-                f"{run.model}: there is something already; remove it or choose another --output"
-            )
-        if run.work.is_dir() and {path.name for path in run.work.iterdir()} - _BEGINNINGS:
-            # It will be removed in the end.
-            raise PhrasescoreError(f"{run.work}: expected a folder for this run alone")
-        return
-    if not resume:
-        raise PhrasescoreError(
-            f"{run.work}: an unfinished run; go on with it by --resume, or remove the folder"
-        )
-    check_resumable(stored, run.config)
+def _prepare(
+    run: TrainingRun, resume: bool, report: Callable[[TrainingProgress], None]
+) -> tuple[PairStore, nn.Module, TrainingLoop]:
+    """Open the pairs and build the network and its loop.
+
+    When this returns the run can be resumed; if it fails, nothing is left of a run that began here.
+    """
+    try:
+        store = _open_pairs(run, resume)
+        problem = "the network does not fit; choose smaller sizes in [model] or [vocabulary]"
+        with _enough_memory(run.device, problem):
+            network = _start_network(run.config, store).to(run.device)
+            loop = TrainingLoop(network, store, run.config.training, run.work, report=report)
+        write_settings(run.work, run.config)
+    except BaseException:
+        if not is_begun(run.work):
+            remove_work(run.work)
+        raise
+    return store, network, loop
 
 
 @contextlib.contextmanager
-def _locked(work: Path) -> Iterator[None]:
-    """Make the work folder if need be, and keep other processes out of it."""
+def _enough_memory(device: torch.device, problem: str) -> Iterator[None]:
+    """Turn what torch and numpy raise where memory is short into an error for the user."""
     try:
-        work.mkdir(parents=True, exist_ok=True)
-        # A file beside what is in the folder: the folder itself is removed at the end.
-        lock = (work / "lock").open("w")
-    except OSError as error:
-        raise PhrasescoreError(f"{work}: cannot write: {error.strerror}") from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise PhrasescoreError(f"{work}: another run is at work here") from error
         yield
+    except (MemoryError, RuntimeError) as error:
+        # On a CPU it is a RuntimeError like any other: "DefaultCPUAllocator: can't allocate
+        # memory: ...", "unable to mmap ...: Cannot allocate memory (12)".
+        known = isinstance(error, MemoryError | torch.OutOfMemoryError)
+        if not known and "allocate memory" not in str(error):
+            raise
+        raise PhrasescoreError(f"out of memory on {device}: {problem}") from error
 
 
-def _prepare(run: TrainingRun) -> PairStore:
-    """Open the pairs; when this returns the run can be resumed, and if it fails nothing is left."""
-    try:
-        store = _open_pairs(run)
-        _write_settings(run)
-    except BaseException:
-        if not (run.work / _SETTINGS).exists():
-            remove_folder(run.work)
-        raise
-    return store
-
-
-def _open_pairs(run: TrainingRun) -> PairStore:
-    """Return the pairs of the table; those of the run to resume, if the table is still the same."""
+def _open_pairs(run: TrainingRun, resume: bool) -> PairStore:
+    """Return the pairs of the table; those of the run to resume, if the input is still the same."""
     folder = run.work / "pairs"
-    if stored_config(run.work) is None:
-        training = run.config.training
+    if not resume or not is_begun(run.work):
+        clear_work(run.work)
         return write_pair_store(
             folder,
             run.read(),
             run.config.vocabulary,
-            max_length=training.max_length,
+            max_length=run.config.training.max_length,
             reverse=run.reverse,
             shortlists=run.shortlists(),
         )
@@ -212,16 +184,29 @@ def _open_pairs(run: TrainingRun) -> PairStore:
             f"{table}: not the table that the run in {run.work} was started with; resume it with "
             "that table, or train into another folder"
         )
+    _check_shortlists(run, store)
     return store
 
 
-def _write_settings(run: TrainingRun) -> None:
-    part = run.work / f"{_SETTINGS}.part"
-    try:
-        part.write_text(json.dumps(run.config.to_dict(), indent=1) + "\n", encoding="utf-8")
-        part.replace(run.work / _SETTINGS)
-    except OSError as error:
-        raise PhrasescoreError(f"{run.work}: cannot write: {error.strerror}") from error
+def _check_shortlists(run: TrainingRun, store: PairStore) -> None:
+    """Refuse shortlists other than those of the run to resume; what is not named is not looked at.
+
+    The words are compared, not the names of files, which may have changed or been moved.
+    """
+    sizes = run.config.vocabulary
+    for shortlist, size, vocabulary in zip(
+        run.shortlists(),
+        (sizes.source_size, sizes.target_size),
+        (store.source_vocabulary, store.target_vocabulary),
+        strict=True,
+    ):
+        if shortlist.is_table:
+            continue
+        if shortlist.build({}, size)[0] != vocabulary:
+            raise PhrasescoreError(
+                f"{shortlist.origin}: gives other words than the shortlist that the run in "
+                f"{run.work} was started with; leave it out, or train into another folder"
+            )
 
 
 def _start_network(config: Config, store: PairStore) -> nn.Module:

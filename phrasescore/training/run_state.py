@@ -54,7 +54,8 @@ def save_state(work: Path, state: RunState, network: nn.Module, optimizer: Optim
     with writing_folder(_state_path(work, state.update)) as folder:
         _save_tensors(folder / _WEIGHTS, network.state_dict())
         _save_tensors(folder / _OPTIMIZER, optimizer.state())
-        numbers = json.dumps({"format": FORMAT, **dataclasses.asdict(state)}, indent=1)
+        values = {"format": FORMAT, **dataclasses.asdict(state)}
+        numbers = json.dumps(values, indent=1, allow_nan=False)
         (folder / _NUMBERS).write_text(numbers + "\n", encoding="utf-8")
     for path in work.glob("state-*"):
         if path != _state_path(work, state.update):
@@ -81,7 +82,7 @@ def load_state(work: Path, network: nn.Module, optimizer: Optimizer) -> RunState
         state = RunState(**values)
         network.load_state_dict(safetensors.torch.load_file(folder / _WEIGHTS))
         optimizer.load_state(safetensors.torch.load_file(folder / _OPTIMIZER))
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
         raise ModelError(f"{folder}: cannot go on from this state: {error}") from error
     except safetensors.SafetensorError as error:
         raise ModelError(f"{folder}: expected safetensors: {error}") from error
@@ -91,6 +92,11 @@ def load_state(work: Path, network: nn.Module, optimizer: Optimizer) -> RunState
 def has_state(work: Path) -> bool:
     """Return whether there is a state to go on from."""
     return bool(_states(work))
+
+
+def has_best(work: Path) -> bool:
+    """Return whether there are best weights of some update."""
+    return any(work.glob("best-*.safetensors"))
 
 
 def best_path(work: Path, update: int) -> Path:
@@ -134,8 +140,17 @@ def _save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def _states(work: Path) -> list[Path]:
-    """Return the whole states, oldest first."""
-    return sorted(path for path in work.glob("state-*") if path.name[6:].isdigit())
+    """Return the whole states, oldest first.
+
+    A state that is written again is ``.old`` for an instant; a kill then leaves it so
+    (:func:`phrasescore.folders.writing_folder`).
+    """
+    found = []
+    for path in work.glob("state-*"):
+        name = path.name.removesuffix(".old")
+        if name[6:].isdigit() and (path.name == name or not path.with_name(name).exists()):
+            found.append(path)
+    return sorted(found)
 
 
 def _state_path(work: Path, update: int) -> Path:

@@ -1,6 +1,7 @@
 """Promises of a training run as a whole: phrasescore.training.run and run_state."""
 
 import dataclasses
+import functools
 import itertools
 import json
 import math
@@ -17,11 +18,12 @@ import torch
 from phrasescore.checkpoint import load_checkpoint
 from phrasescore.errors import ConfigError, ModelError, PhrasescoreError
 from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.training import run as run_module
 from phrasescore.training.batches import PairBatch
 from phrasescore.training.loop import TrainingProgress
+from phrasescore.training.pair_store_writer import Shortlist
 from phrasescore.training.run import train_model
 from phrasescore.training.table_spool import CountedPair
+from phrasescore.vocabulary import Vocabulary
 from tests.tiny_runs import (
     TINY,
     KilledError,
@@ -161,12 +163,14 @@ def test_a_gradient_that_is_not_finite_stops_the_run(
         return values + torch.sqrt((values - values.detach()).abs())
 
     monkeypatch.setattr(EncoderDecoder, "forward", steep)
-    with pytest.raises(ModelError, match="update 1: the norm of the gradient is nan"):
+    with pytest.raises(
+        ModelError, match=r"update 1: the norm .* is nan; .* No state was saved yet"
+    ):
         train_model(make_run(tmp_path))
 
 
 def test_an_existing_model_or_an_unfinished_run_is_not_overwritten(tmp_path: Path) -> None:
-    run = make_run(tmp_path)
+    run = make_run(tmp_path, TINY.override(["training.checkpoint_updates=2"]))
     with pytest.raises(KilledError):
         train_model(run, report=kill_after(3))
     with pytest.raises(PhrasescoreError, match="an unfinished run; go on with it by --resume"):
@@ -177,15 +181,6 @@ def test_an_existing_model_or_an_unfinished_run_is_not_overwritten(tmp_path: Pat
         with pytest.raises(PhrasescoreError, match="model: there is something already"):
             train_model(run, resume=resume)
     assert weights(run) == before
-
-
-def test_a_work_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
-    run = make_run(tmp_path)
-    run.work.mkdir()
-    (run.work / "thesis.tex").write_text("x")
-    with pytest.raises(PhrasescoreError, match="expected a folder for this run alone"):
-        train_model(run)
-    assert (run.work / "thesis.tex").exists()
 
 
 def test_resuming_what_has_not_begun_begins(tmp_path: Path) -> None:
@@ -209,15 +204,6 @@ def test_a_run_is_not_resumed_with_other_settings_or_another_table(tmp_path: Pat
         train_model(run, resume=True)
 
 
-def test_two_runs_cannot_share_a_work_folder(tmp_path: Path) -> None:
-    run = make_run(tmp_path)
-    with (
-        run_module._locked(run.work),
-        pytest.raises(PhrasescoreError, match="another run is at work here"),
-    ):
-        train_model(run, resume=True)
-
-
 @pytest.mark.parametrize("error", [PhrasescoreError("bad line"), KeyboardInterrupt()])
 def test_an_error_in_the_table_leaves_no_folder(tmp_path: Path, error: BaseException) -> None:
     def broken() -> Iterator[CountedPair]:
@@ -228,6 +214,101 @@ def test_an_error_in_the_table_leaves_no_folder(tmp_path: Path, error: BaseExcep
     with pytest.raises(type(error)):
         train_model(run)
     assert [path.name for path in tmp_path.iterdir()] == ["table"]
+
+
+def poison(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def initialize(_self: EncoderDecoder, _generator: torch.Generator) -> None:
+        raise error
+
+    monkeypatch.setattr(EncoderDecoder, "initialize", initialize)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        # As torch 2.9 says it on a CPU.
+        RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:121] err == 0. DefaultCPUAllocator: can't allocate "
+            "memory: you tried to allocate 400000000000000 bytes. Error code 12"
+        ),
+        torch.OutOfMemoryError("CUDA out of memory."),
+        MemoryError(),
+    ],
+    ids=["cpu", "cuda", "python"],
+)
+def test_a_network_that_does_not_fit_is_said_and_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    poison(monkeypatch, error)
+    with pytest.raises(PhrasescoreError, match=r"^out of memory on cpu: the network does not fit"):
+        train_model(make_run(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["table"]
+
+
+def test_another_runtime_error_is_not_taken_for_a_lack_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poison(monkeypatch, RuntimeError("shapes cannot be multiplied"))
+    with pytest.raises(RuntimeError, match="multiplied"):
+        train_model(make_run(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["table"]
+
+
+def test_a_batch_that_does_not_fit_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forward(_self: EncoderDecoder, _batch: PairBatch) -> torch.Tensor:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(EncoderDecoder, "forward", forward)
+    with pytest.raises(PhrasescoreError, match=r"a batch does not fit; .*batch_size below 5$"):
+        train_model(make_run(tmp_path))
+
+
+def test_a_state_that_a_kill_left_under_its_other_name_is_found(tmp_path: Path) -> None:
+    config = TINY.override(["training.checkpoint_updates=4"])
+    whole = make_run(tmp_path, config, "whole")
+    train_model(whole)
+    run = make_run(tmp_path, config)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(10))
+    # phrasescore.folders, between the two renames of a state that is written again.
+    state = run.work / "state-000000008"
+    shutil.copytree(state, state.with_name(f"{state.name}.new"))
+    state.rename(state.with_name(f"{state.name}.old"))
+    seen: list[int] = []
+    train_model(run, resume=True, report=lambda now: seen.append(now.update))
+    assert seen[0] == 9
+    assert weights(run) == weights(whole)
+
+
+def test_the_first_best_weights_come_with_a_state(tmp_path: Path) -> None:
+    # Without a checkpoint by updates or minutes; the first validation is after update 6.
+    run = make_run(tmp_path)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(10))
+    assert [path.name for path in run.work.glob("state-*")] == ["state-000000006"]
+    assert (run.work / "best-000000006.safetensors").exists()
+
+
+def test_a_run_is_not_resumed_with_another_shortlist(tmp_path: Path) -> None:
+    config = TINY.override(["training.checkpoint_updates=2"])
+    ready = Shortlist("vocabulary v", vocabulary=Vocabulary(["t1", "t2"]))
+    corpus = Shortlist("corpus c", counts={"s1": 5.0, "s2": 3.0})
+    begun = dataclasses.replace(make_run(tmp_path, config), shortlists=lambda: (corpus, ready))
+    with pytest.raises(KilledError):
+        train_model(begun, report=kill_after(3))
+    others = {
+        "corpus d": (Shortlist("corpus d", counts={"s1": 3.0, "s2": 5.0}), ready),
+        "vocabulary w": (corpus, Shortlist("vocabulary w", vocabulary=Vocabulary(["t2", "t1"]))),
+    }
+    for name in others:
+        other = dataclasses.replace(begun, shortlists=functools.partial(others.__getitem__, name))
+        with pytest.raises(PhrasescoreError, match=f"{name}: gives other words than the shortlist"):
+            train_model(other, resume=True)
+    # The same words from elsewhere are the same; what is not named is as it was.
+    moved = dataclasses.replace(corpus, origin="corpus moved")
+    same = dataclasses.replace(begun, shortlists=lambda: (moved, Shortlist()))
+    assert train_model(same, resume=True) is not None
+    assert load_checkpoint(begun.model).target_vocabulary == Vocabulary(["t1", "t2"])
 
 
 def test_a_damaged_state_is_named(tmp_path: Path) -> None:
