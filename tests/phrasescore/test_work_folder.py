@@ -148,6 +148,15 @@ def test_a_run_without_a_state_is_begun_anew_with_other_settings(tmp_path: Path)
     assert not run.work.exists()
 
 
+def test_an_error_as_a_run_is_begun_anew_leaves_nothing_of_the_old_one(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(3))
+    with pytest.raises(PhrasescoreError, match="no pair to train on"):
+        train_model(dataclasses.replace(run, read=lambda: iter(())))
+    assert not run.work.exists()
+
+
 def test_a_run_without_a_state_that_is_resumed_reads_the_table_no_more(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     with pytest.raises(KilledError):
