@@ -229,7 +229,8 @@ def poison(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
         # What torch 2.13 makes of torch.empty(10**14) on a CPU.
         RuntimeError(
             "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate "
-            "memory: you tried to allocate 400000000000000 bytes. Error code 12 (Cannot allocate memory)"
+            "memory: you tried to allocate 400000000000000 bytes. Error code 12 (Cannot "
+            "allocate memory)"
         ),
         torch.OutOfMemoryError("CUDA out of memory."),
         MemoryError(),
