@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 
 from phrasescore.errors import ModelError
-from phrasescore.training.batches import PairBatch
+from phrasescore.models.batches import PairBatch
 from phrasescore.vocabulary import Vocabulary
 
 FORMAT = 1

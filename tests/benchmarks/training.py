@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from moses_integration.phrase_table import joint_count, read_phrase_table
 from phrasescore.config import Config
+from phrasescore.models.batches import PairBatch
 from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.training.batches import PairBatch
 from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
 from phrasescore.training.optimizers import build_optimizer
 from phrasescore.training.pair_store import Indices, PairStore

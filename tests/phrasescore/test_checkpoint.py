@@ -25,8 +25,8 @@ from phrasescore.checkpoint import (
 )
 from phrasescore.config import Config, EncoderDecoderConfig
 from phrasescore.errors import ModelError
+from phrasescore.models.batches import batch_pairs
 from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.training.batches import batch_pairs
 from phrasescore.vocabulary import Vocabulary
 
 SIZES = EncoderDecoderConfig(

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from phrasescore.config import EncoderDecoderConfig
+from phrasescore.models.batches import batch_pairs
 from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.training.batches import batch_pairs
 from tests.reference_encoder_decoder import log_prob, random_parameters
 
 SIZES = {

@@ -12,8 +12,8 @@ import torch
 
 from phrasescore.checkpoint import REVERSE, load_checkpoint
 from phrasescore.errors import ConfigError
+from phrasescore.models.batches import PairBatch
 from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.training.batches import PairBatch
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.optimizers import FusedAdadelta
 from phrasescore.training.pair_store_writer import Shortlist, write_pair_store

@@ -17,8 +17,8 @@ import torch
 
 from phrasescore.checkpoint import load_checkpoint
 from phrasescore.errors import ConfigError, ModelError, PhrasescoreError
+from phrasescore.models.batches import PairBatch
 from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.training.batches import PairBatch
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.pair_store_writer import Shortlist
 from phrasescore.training.run import train_model
