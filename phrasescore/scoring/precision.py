@@ -34,10 +34,7 @@ class Precision:
 
     def prepare(self, matrix: Tensor) -> Tensor:
         """Return a matrix as :meth:`multiply` wants its second factor."""
-        if self._factor_type == torch.float32:
-            return matrix
-        # Stored as (out, in): what the CPU's bfloat16 units read without rearranging it.
-        return matrix.t().contiguous().to(self._factor_type).t()
+        return matrix.contiguous().to(self._factor_type)
 
     def round(self, rows: Tensor) -> Tensor:
         """Return rows as :meth:`multiply` makes them itself; worth it for more than one product."""

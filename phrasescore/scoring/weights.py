@@ -47,7 +47,10 @@ class ScoringWeights:
         self.start_word = len(model.target_embedding)
         nothing = model.target_embedding.new_zeros(1, model.config.embedding_size)
         embedding = torch.cat([model.target_embedding, nothing])
-        self.target_words = place(embedding @ decoder.input_weight().t() + decoder.input_bias())
+        # The largest table, and read in no order: as narrow as the products that it is added to.
+        self.target_words = place(embedding @ decoder.input_weight().t() + decoder.input_bias()).to(
+            precision.product_type
+        )
         self.decoder_recurrent = matrix(decoder.recurrent_weight())
         # The two units of a maxout pair go to columns half the width apart.
         units = torch.arange(MAXOUT_POOL * self.num_units, device=embedding.device)
