@@ -127,6 +127,25 @@ def test_moses_ini_gets_the_columns_and_the_table(
     )
 
 
+@pytest.mark.parametrize("is_absolute", [True, False])
+def test_moses_ini_names_the_new_table_as_it_named_the_old_one(
+    tmp_path: Path,
+    model: RandomModel,
+    tiny_table: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_absolute: bool,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    old, new = (tiny_table, tmp_path / "out") if is_absolute else (Path(tiny_table.name), "out")
+    Path("moses.ini").write_text(
+        f"[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path={old}\n[weight]\nT0= 1 1\n"
+    )
+    inis = ["--moses-ini", "moses.ini", "--moses-ini-out", "new.ini"]
+    result = run(tiny_table.name, "--model", model.path, "-o", "out", *inis)
+    assert result.exit_code == 0, result.output
+    assert f" path={new}\n" in Path("new.ini").read_text()
+
+
 def test_a_phrase_of_500_words_and_a_line_of_1_mb_are_scored(
     tmp_path: Path, model: RandomModel
 ) -> None:

@@ -14,6 +14,7 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.features import FEATURES, load_feature
 
 if TYPE_CHECKING:
+    from moses_integration.moses_ini import MosesIni
     from moses_integration.phrase_table import PhraseTableLine
     from phrasescore.features import Feature
     from phrasescore.resumable import ResumableOutput
@@ -101,9 +102,12 @@ def annotate(
     if moses_ini is not None:
         # Before the long work: what is wrong with it is said at once.
         ini = MosesIni.read(moses_ini)
-        path = None if output == "-" else output
         ini.add_scores(
-            None, len(ctx.meta[_ORDER]), path, old_table_path=table, num_scores=first.num_scores
+            None,
+            len(ctx.meta[_ORDER]),
+            _path_for_ini(ini, table, output),
+            old_table_path=table,
+            num_scores=first.num_scores,
         )
     columns, settings = _build_columns(
         ctx.meta[_ORDER], models, features, precision=precision, device=device, threads=threads
@@ -139,6 +143,17 @@ def _check_files(
     folder = os.path.dirname(os.path.realpath(moses_ini_out))
     if os.path.isdir(moses_ini_out) or not os.access(folder, os.W_OK):
         raise PhrasescoreError(f"{moses_ini_out}: cannot write a file of this name")
+
+
+def _path_for_ini(ini: "MosesIni", table: str, output: str) -> str | None:
+    """Return the new table's path as moses.ini has the old one: absolute if that is absolute.
+
+    mert-moses.pl runs Moses in a folder of its own, where a relative path leads nowhere.
+    """
+    if output == "-":
+        return None
+    old = ini.find_phrase_table(None, table).path
+    return os.path.abspath(output) if old and os.path.isabs(old) else output
 
 
 def _build_columns(
@@ -217,6 +232,8 @@ def _write(
         target.check_skipped(table)
         if target.done.lines:
             _logger.info("going on after line %s", f"{target.done.lines:,}")
+        elif resume:
+            _logger.info("there is nothing to resume: starting with the first line")
         with Progress("annotate") as progress:
             write_lines(annotate_lines(lines, columns), target, progress.update)
 
