@@ -68,7 +68,7 @@ class Normalizer:
 
     def log_normalizers(self, factors: Tensor) -> Tensor:
         """Return the log-sum-exp of all logits of each row, ``(rows,)``."""
-        size = min(self.rows, len(factors)) * WORDS
+        size = self.rows * WORDS
         buffer = torch.empty(size, dtype=self.precision.product_type, device=factors.device)
         parts = torch.split(factors, self.rows)
         return torch.cat([self._of_rows(part, buffer) for part in parts])
@@ -77,11 +77,11 @@ class Normalizer:
         # exp() needs no maximum subtracted as long as the sum stays far from overflow and
         # underflow: its largest terms, which make it, then have their full precision.
         total = factors.new_zeros(len(factors))
-        rounded = self.precision.round(factors)
+        padded = self.precision.pad(factors)
         for block in self.blocks:
             columns = block.shape[1]
-            logits = buffer[: len(factors) * columns].view(len(factors), columns)
-            self.precision.multiply(rounded, block, logits)
+            logits = buffer[: len(padded) * columns].view(len(padded), columns)
+            logits = self.precision.multiply(padded, block, logits)[: len(factors)]
             if self.sums_powers:
                 add_sums_of_powers(logits, total)
             else:

@@ -40,6 +40,18 @@ class Precision:
         """Return rows as :meth:`multiply` makes them itself; worth it for more than one product."""
         return rows.to(self._factor_type)
 
+    def pad(self, rows: Tensor) -> Tensor:
+        """Return rounded rows, with zero rows added where a product of this size is not known.
+
+        The CPU's bfloat16 library compiles a product anew for each number of rows, which takes as
+        long as computing it: with numbers that are multiples of 128 it soon has them all.
+        """
+        if self.product_type != torch.bfloat16:
+            return self.round(rows)
+        padded = rows.new_zeros(len(rows) + -len(rows) % 128, rows.shape[1], dtype=torch.bfloat16)
+        padded[: len(rows)] = rows
+        return padded
+
     def multiply(self, rows: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
         """Write ``rows @ matrix`` into ``out`` and return it.
 

@@ -99,9 +99,10 @@ class PairScorer:
         return torch.from_numpy(positions).to(self.device, non_blocking=True)
 
     def _multiply(self, name: str, rows: Tensor, matrix: Tensor) -> Tensor:
+        padded = self.precision.pad(rows)
         kind = self.precision.product_type
-        out = self.workspace.take(name, len(rows), matrix.shape[1], kind)
-        return self.precision.multiply(rows, matrix, out)
+        out = self.workspace.take(name, len(padded), matrix.shape[1], kind)
+        return self.precision.multiply(padded, matrix, out)[: len(rows)]
 
     def _encode(self, tree: PrefixTree) -> Tensor:
         """Return h_N of each distinct source, ``(sources, hidden)``; 0 for the empty one."""
