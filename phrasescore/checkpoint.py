@@ -34,7 +34,12 @@ from phrasescore.vocabulary import Vocabulary
 FORMAT = 1
 
 # The networks, by the kind that config.toml names: dotted, so that only the one needed is imported.
-NETWORKS = {"encoder-decoder": "phrasescore.models.encoder_decoder:EncoderDecoder"}
+NETWORKS = {
+    "attention": "phrasescore.models.attention:AttentionNetwork",
+    "encoder-decoder": "phrasescore.models.encoder_decoder:EncoderDecoder",
+    "grconv": "phrasescore.models.grconv:GrconvNetwork",
+    "lstm": "phrasescore.models.lstm:LstmNetwork",
+}
 
 FORWARD = "target-given-source"
 REVERSE = "source-given-target"

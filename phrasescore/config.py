@@ -17,101 +17,13 @@ from importlib import resources
 from typing import Any
 
 from phrasescore.errors import ConfigError
-
-# Of a layer: far beyond what fits into any memory, so that a slip of the finger is found at once.
-_MAX_SIZE = 1 << 16
-# Of a shortlist: ids are stored in 32 bits.
-_MAX_WORDS = 1 << 30
-
-
-def _setting(
-    default: float | str,
-    *,
-    minimum: float = -math.inf,
-    maximum: float = math.inf,
-    above: float = -math.inf,
-    choices: tuple[str, ...] = (),
-) -> Any:
-    """Declare a setting with its range: ``minimum <= value <= maximum``, ``above < value``."""
-    limits = {"minimum": minimum, "maximum": maximum, "above": above, "choices": choices}
-    return field(default=default, metadata=limits)
-
-
-@dataclass(frozen=True, slots=True)
-class EncoderDecoderConfig:
-    """Sizes of the RNN Encoder-Decoder; the defaults are those of Cho et al. (2014), 4.1.1."""
-
-    # Units of the gated layers, the same in encoder and decoder.
-    hidden_size: int = _setting(1000, minimum=1, maximum=_MAX_SIZE)
-    # Rank of the matrices between words and layers: the size of a word's embedding.
-    embedding_size: int = _setting(100, minimum=1, maximum=_MAX_SIZE)
-    # Maxout units, each the larger of two.
-    maxout_size: int = _setting(500, minimum=1, maximum=_MAX_SIZE)
-    # Rank of the output matrix G = G_l G_r.
-    output_rank: int = _setting(100, minimum=1, maximum=_MAX_SIZE)
-    # Standard deviation of the Gaussian that the weights start from, recurrent ones apart.
-    init_std: float = _setting(0.01, above=0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class VocabularyConfig:
-    """Sizes of the shortlists, in words, ``</s>`` and ``<unk>`` not counted."""
-
-    # Of the side that the network reads; with --reverse that is the target side of the table.
-    source_size: int = _setting(15000, minimum=1, maximum=_MAX_WORDS)
-    # Of the side that the network predicts.
-    target_size: int = _setting(15000, minimum=1, maximum=_MAX_WORDS)
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingConfig:
-    """How a network is trained."""
-
-    # Pairs of an update.
-    batch_size: int = _setting(64, minimum=1, maximum=1 << 20)
-    # Batches that are drawn together and cut by length: less padding, fewer steps. 1: not so.
-    window_batches: int = _setting(1, minimum=1, maximum=1 << 16)
-    # Pairs with more words than this on a side are left out of training, and counted.
-    max_length: int = _setting(100, minimum=1, maximum=65535)
-    # The loss of a batch: -log p summed over its pairs, or that divided by their number.
-    loss: str = _setting("sum", choices=("sum", "mean"))
-    optimizer: str = _setting("adadelta", choices=("adadelta", "adam"))
-    # Factor of every step; Adadelta's is 1 in the paper that introduced it.
-    learning_rate: float = _setting(1.0, above=0.0)
-    # linear: falls to 0 at the nearest of the limits below.
-    schedule: str = _setting("constant", choices=("constant", "linear"))
-    # Adadelta: decay of the running averages.
-    rho: float = _setting(0.95, minimum=0.0, maximum=1.0)
-    # Adadelta: 1e-6; Adam: 1e-8 is usual.
-    epsilon: float = _setting(1e-6, above=0.0)
-    # Adam: decays of the running averages.
-    beta1: float = _setting(0.9, minimum=0.0, maximum=0.9999)
-    beta2: float = _setting(0.999, minimum=0.0, maximum=0.999999)
-    # The gradient of the loss is scaled down to this Euclidean norm; 0: never.
-    clip_norm: float = _setting(1.0, minimum=0.0)
-    # Of matrix products; weights are float32 always. tf32 is for CUDA devices. bfloat16 rounds the
-    # factors on a CPU and is autocast on CUDA.
-    precision: str = _setting("float32", choices=("float32", "tf32", "bfloat16"))
-    # Pairs held out for validation, but never more than this share of all; 0: no validation.
-    validation_pairs: int = _setting(5000, minimum=0)
-    validation_share: float = _setting(0.02, minimum=0.0, maximum=0.5)
-    # Updates between validations.
-    validation_updates: int = _setting(1000, minimum=1)
-    # Validations without a better perplexity before training stops; 0: never.
-    patience: int = _setting(0, minimum=0)
-    # Limits, whichever comes first; 0: none.
-    updates: int = _setting(0, minimum=0)
-    epochs: float = _setting(0.0, minimum=0.0)
-    minutes: float = _setting(0.0, minimum=0.0)
-    # Between checkpoints, whichever comes first; 0: none but the one at the end.
-    checkpoint_minutes: float = _setting(10.0, minimum=0.0)
-    checkpoint_updates: int = _setting(0, minimum=0)
-    # Of the start weights, the held-out part and the order of the pairs.
-    seed: int = _setting(1, minimum=0, maximum=2**63 - 1)
-
-
-# The kinds of networks, by the dataclass of their sizes.
-MODEL_CONFIGS: dict[str, type[EncoderDecoderConfig]] = {"encoder-decoder": EncoderDecoderConfig}
+from phrasescore.settings import (
+    MODEL_CONFIGS,
+    EncoderDecoderConfig,
+    ModelConfig,
+    TrainingConfig,
+    VocabularyConfig,
+)
 
 # What may differ when a run is resumed: how long it goes on and how often it saves. (With
 # schedule = "linear" the limits set the learning rate, and so the weights, all the same.)
@@ -129,9 +41,9 @@ class Config:
     """
 
     kind: str = "encoder-decoder"
-    model: EncoderDecoderConfig = EncoderDecoderConfig()
-    vocabulary: VocabularyConfig = VocabularyConfig()
-    training: TrainingConfig = TrainingConfig()
+    model: ModelConfig = field(default_factory=EncoderDecoderConfig)
+    vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> "Config":
@@ -276,9 +188,16 @@ def _checked(setting: "dataclasses.Field[Any]", value: Any, key: str, path: str)
         # Digits enough make a whole number that is larger than any float.
         value = float(value) if abs(value) < 1 << 1000 else math.inf
     if type(value) is not kind:
-        names = {int: "a whole number", float: "a number", str: "a string"}
+        names = {
+            bool: "true or false",
+            int: "a whole number",
+            float: "a number",
+            str: "a string",
+        }
         raise ConfigError(path, key, f"expected {names[kind]}, got {value!r}")
     limits = setting.metadata
+    if kind is bool:
+        return value
     if kind is str:
         if value not in limits["choices"]:
             choices = ", ".join(limits["choices"])
@@ -298,6 +217,8 @@ def _read_value(current: Any, text: str) -> Any:
     """Return what ``text`` says, for a setting that is now ``current``, unchecked."""
     if current is None or isinstance(current, str):
         return text.strip("\"'")
+    if isinstance(current, bool):
+        return {"true": True, "false": False}.get(text, text)
     for kind in (int, float):
         try:
             return kind(text)
@@ -310,4 +231,4 @@ def _toml(value: str | int | float) -> str:
     if isinstance(value, str):
         # Every string here is one of a list of choices: nothing in it to escape.
         return f'"{value}"'
-    return repr(value)
+    return repr(value).lower() if isinstance(value, bool) else repr(value)

@@ -7,8 +7,9 @@ import numpy as np
 import torch
 
 from phrasescore.checkpoint import FORWARD, REVERSE, Checkpoint, TrainingRecord, save_checkpoint
-from phrasescore.config import Config, EncoderDecoderConfig
+from phrasescore.config import Config
 from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.settings import EncoderDecoderConfig
 from phrasescore.vocabulary import Vocabulary
 from tests.reference_encoder_decoder import log_prob, random_parameters
 
@@ -40,19 +41,17 @@ class RandomModel:
         self.parameters = random_parameters(
             np.random.default_rng(seed), **SIZES, source_size=sizes[0], target_size=sizes[1]
         )
-        model = Config(
-            model=EncoderDecoderConfig(
-                hidden_size=SIZES["hidden_size"],
-                embedding_size=SIZES["embedding_size"],
-                maxout_size=SIZES["maxout_units"],
-                output_rank=SIZES["output_rank"],
-            )
+        config = EncoderDecoderConfig(
+            hidden_size=SIZES["hidden_size"],
+            embedding_size=SIZES["embedding_size"],
+            maxout_size=SIZES["maxout_units"],
+            output_rank=SIZES["output_rank"],
         )
-        network = EncoderDecoder(model.model, *sizes)
+        network = EncoderDecoder(config, *sizes)
         network.load_state_dict({k: torch.from_numpy(v) for k, v in self.parameters.items()})
         record = TrainingRecord(direction=REVERSE if reverse else FORWARD)
         source, target = self.vocabularies
-        save_checkpoint(path, Checkpoint(network, model, source, target, record))
+        save_checkpoint(path, Checkpoint(network, Config(model=config), source, target, record))
 
     def log_prob(self, source: Sequence[str], target: Sequence[str]) -> float:
         """Return the score of a pair of the table, by the independent implementation."""

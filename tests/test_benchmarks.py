@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from phrasescore.config import Config
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.scoring.scorer import Work
+from phrasescore.settings import EncoderDecoderConfig
 from tests.benchmarks.arithmetic import plain_operations, plan_operations, unshared_work
 from tests.benchmarks.material import write_slices
 from tests.benchmarks.results import Row
@@ -123,6 +124,7 @@ def test_the_arithmetic_is_counted_by_hand() -> None:
             *("model.maxout_size=1", "model.output_rank=4"),
         ]
     )
+    assert isinstance(config.model, EncoderDecoderConfig)
     model = EncoderDecoder(config.model, 6, 5)
     # A source step 3 * 4; a source (1 + 1 + 3) * 4 + 2 * 2; a product 3 * 4; a distribution
     # 2 * 2 + 1 * 4 + 4 * 5.

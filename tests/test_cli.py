@@ -171,8 +171,9 @@ def test_show_measures_what_a_models_shortlists_cover(
     import torch
 
     from phrasescore.checkpoint import FORWARD, REVERSE, Checkpoint, TrainingRecord, save_checkpoint
-    from phrasescore.config import Config, EncoderDecoderConfig
+    from phrasescore.config import Config
     from phrasescore.models.encoder_decoder import EncoderDecoder
+    from phrasescore.settings import EncoderDecoderConfig
     from phrasescore.vocabulary import Vocabulary
 
     sizes = EncoderDecoderConfig(hidden_size=4, embedding_size=3, maxout_size=2, output_rank=2)

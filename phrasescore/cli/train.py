@@ -10,8 +10,9 @@ import click
 from click.core import ParameterSource
 
 from phrasescore.cli import options
-from phrasescore.config import MODEL_CONFIGS, Config, preset_names
+from phrasescore.config import Config, preset_names
 from phrasescore.errors import ConfigError, PhrasescoreError
+from phrasescore.settings import MODEL_CONFIGS
 
 if TYPE_CHECKING:
     from phrasescore.checkpoint import CurvePoint

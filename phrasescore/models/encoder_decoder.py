@@ -10,9 +10,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from phrasescore.config import EncoderDecoderConfig
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.layers import ResetAfterRecurrence, ResetBeforeRecurrence, WordLogProb
+from phrasescore.settings import EncoderDecoderConfig
 
 MAXOUT_POOL = 2  # units 2i-1 and 2i are pooled
 

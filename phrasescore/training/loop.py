@@ -22,9 +22,9 @@ import torch
 from torch import Tensor, nn
 
 from phrasescore.checkpoint import CurvePoint
-from phrasescore.config import TrainingConfig
 from phrasescore.errors import ModelError
 from phrasescore.models.batches import PairBatch
+from phrasescore.settings import TrainingConfig
 from phrasescore.training.optimizers import Optimizer, build_optimizer
 from phrasescore.training.pair_store import PairStore
 from phrasescore.training.random_order import DrawSettings, PairDraw

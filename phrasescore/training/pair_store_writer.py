@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from phrasescore.config import VocabularyConfig
 from phrasescore.errors import PhrasescoreError
 from phrasescore.folders import writing_folder
+from phrasescore.settings import VocabularyConfig
 from phrasescore.text import read_blocks
 from phrasescore.training.pair_store import PairStore, PairStoreRecord, word_type, write_record
 from phrasescore.training.table_spool import CHUNK, Array, CountedPair, TableSpool, new_digest

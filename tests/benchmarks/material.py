@@ -15,6 +15,7 @@ from phrasescore.checkpoint import Checkpoint, TrainingRecord
 from phrasescore.config import Config
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhrasePair
+from phrasescore.settings import EncoderDecoderConfig
 from phrasescore.text import read_lines
 from phrasescore.vocabulary import Vocabulary
 from tests.benchmarks.plain_torch import PlainEncoderDecoder
@@ -73,6 +74,7 @@ def random_checkpoint(config: Config, vocabularies: list[Vocabulary]) -> Checkpo
 
 def start_network(config: Config, source: Vocabulary, target: Vocabulary) -> EncoderDecoder:
     """Return a network with the weights that training starts from."""
+    assert isinstance(config.model, EncoderDecoderConfig)
     network = EncoderDecoder(config.model, len(source), len(target))
     network.initialize(torch.Generator().manual_seed(config.training.seed))
     return network

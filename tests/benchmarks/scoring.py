@@ -27,6 +27,7 @@ from phrasescore.records import PhrasePair
 from phrasescore.resumable import ResumableOutput
 from phrasescore.scoring.precision import PrecisionName
 from phrasescore.scoring.scorer import Work
+from phrasescore.settings import EncoderDecoderConfig
 from tests.benchmarks import plain_torch
 from tests.benchmarks.arithmetic import plain_operations, plan_operations, unshared_work
 from tests.benchmarks.machine import measure_peak, torch_threads
@@ -265,6 +266,7 @@ def _report(options: ScoringOptions, found: Measurements) -> Report:
         rows.append(Row(f"{name}, mean error in log", [float(errors.mean())], digits=6))
     rows.append(Row("mean log-probability of a pair", [float(wanted.mean())]))
     sizes = options.config.model
+    assert isinstance(sizes, EncoderDecoderConfig)
     what = (
         f"{sum(pairs):,.0f} lines of {options.table} in {len(pairs)} slices, from .gz to .gz; "
         f"hidden {sizes.hidden_size}, rank {sizes.output_rank}, shortlist "

@@ -23,10 +23,11 @@ from phrasescore.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from phrasescore.config import Config, EncoderDecoderConfig
+from phrasescore.config import Config
 from phrasescore.errors import ModelError
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.settings import EncoderDecoderConfig
 from phrasescore.vocabulary import Vocabulary
 
 SIZES = EncoderDecoderConfig(

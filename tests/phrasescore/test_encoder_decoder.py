@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from phrasescore.config import EncoderDecoderConfig
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.settings import EncoderDecoderConfig
 from tests.reference_encoder_decoder import log_prob, random_parameters
 
 SIZES = {

@@ -17,9 +17,10 @@ from phrasescore.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from phrasescore.config import Config, EncoderDecoderConfig
+from phrasescore.config import Config
 from phrasescore.errors import ModelError
 from phrasescore.model_report import curve_lines, model_report, sparkline
+from phrasescore.settings import EncoderDecoderConfig
 from phrasescore.vocabulary import Vocabulary
 
 

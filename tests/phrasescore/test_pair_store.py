@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import phrasescore.training.pair_store_writer as writer
-from phrasescore.config import VocabularyConfig
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.records import PhrasePair
+from phrasescore.settings import VocabularyConfig
 from phrasescore.training.pair_store import PairStore, word_type
 from phrasescore.training.pair_store_writer import (
     Shortlist,

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from phrasescore.config import EncoderDecoderConfig
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.scoring import gates, normalizer
 from phrasescore.scoring.precision import Precision, PrecisionName
 from phrasescore.scoring.prefix_tree import Sequences
 from phrasescore.scoring.scorer import PairScorer
+from phrasescore.settings import EncoderDecoderConfig
 from tests.reference_encoder_decoder import log_prob, random_parameters
 
 CPU = torch.device("cpu")
