@@ -12,3 +12,10 @@ class PhrasePair(NamedTuple):
 
     source: tuple[str, ...]
     target: tuple[str, ...]
+
+
+class HypothesisList(NamedTuple):
+    """A source sentence and translations of it, as tokens; the same one may come twice."""
+
+    source: tuple[str, ...]
+    hypotheses: list[tuple[str, ...]]

@@ -153,6 +153,26 @@ def _add_sums_of_powers(exponents, out):  # type: ignore[no-untyped-def]
         out[row] += total
 
 
+@SUMMING
+def _add_sums_of_exp(logits, bias, out):  # type: ignore[no-untyped-def]
+    for row in range(len(out)):
+        total = np.float32(0)
+        values = logits[row]
+        for column in range(len(values)):
+            total += _exp(values[column] + bias[column])
+        out[row] += total
+
+
+@SUMMING
+def _chosen_logits(rows, places, weight, bias, words, out):  # type: ignore[no-untyped-def]
+    for i in range(len(out)):
+        row, column = rows[places[i]], weight[words[i]]
+        total = np.float32(0)
+        for j in range(len(row)):
+            total += row[j] * column[j]
+        out[i] = total + bias[words[i]]
+
+
 def _arrays(*tensors: Tensor) -> list[NDArray[np.generic]]:
     return [
         (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
@@ -163,6 +183,29 @@ def _arrays(*tensors: Tensor) -> list[NDArray[np.generic]]:
 def add_sums_of_powers(exponents: Tensor, out: Tensor) -> None:
     """Add the sum of 2^x over each row of bfloat16 ``exponents`` to ``out``, ``(rows,)``."""
     _add_sums_of_powers(*_arrays(exponents, out))
+
+
+def add_sums_of_exp(logits: Tensor, bias: Tensor, out: Tensor) -> None:
+    """Add the sum of e^(logit + bias) over each row to ``out``, ``(rows,)`` float64."""
+    if out.device.type in FUSED_DEVICES:
+        _add_sums_of_exp(*_arrays(logits, bias, out))
+        return
+    out += (logits[: len(out)] + bias).exp_().sum(1)
+
+
+def chosen_logits(
+    rows: Tensor, places: Tensor, weight: Tensor, bias: Tensor, words: Tensor
+) -> Tensor:
+    """Return the logit of ``words[i]`` at row ``places[i]``, ``(len(words),)`` float32.
+
+    :param weight: ``(all words, width)``; ``rows`` are ``(rows, width)``.
+    """
+    if rows.device.type not in FUSED_DEVICES:
+        chosen = rows.index_select(0, places) * weight.index_select(0, words)
+        return chosen.sum(1) + bias.index_select(0, words)
+    out = rows.new_empty(len(words))
+    _chosen_logits(*_arrays(rows, places, weight, bias, words, out))
+    return out
 
 
 def decoder_step(

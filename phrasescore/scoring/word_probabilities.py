@@ -1,0 +1,63 @@
+"""Log-probabilities of single words under a softmax over a shortlist.
+
+:mod:`phrasescore.scoring.normalizer` is for millions of phrase pairs; here a row gives the same
+bits whatever other rows there are (:mod:`phrasescore.scoring.fixed_products`).
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from phrasescore.models.layers import LARGEST_SUM, SMALLEST_SUM
+from phrasescore.scoring import gates
+from phrasescore.scoring.fixed_products import FixedProducts
+from phrasescore.scoring.prefix_tree import Ids
+
+# Words whose logits are held at once: with the rows of a fixed product, half a megabyte.
+WORDS = {"cpu": 2048, "cuda": 32768}
+
+
+class WordProbabilities:
+    """log softmax(rows W^T + b), for the words wanted of each row.
+
+    :param weight: W, ``(words, width)``.
+    :param bias: b, ``(words,)``.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor, products: FixedProducts) -> None:
+        self._products = products
+        self._weight = weight.detach().to(products.device, torch.float32).contiguous()
+        self._bias = bias.detach().to(products.device, torch.float32).contiguous()
+        step = WORDS[products.device.type]
+        self._blocks = [
+            (products.prepare(block.t()), self._bias[start : start + len(block)])
+            for start, block in zip(
+                range(0, len(weight), step), torch.split(self._weight, step), strict=True
+            )
+        ]
+
+    def log_normalizers(self, rows: Tensor) -> Tensor:
+        """Return the log-sum-exp of all logits of each row, ``(rows,)`` float64."""
+        total = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
+        # A few rows at a time: their logits are summed up while they are in a core's cache.
+        for start in range(0, len(rows), self._products.rows):
+            part = slice(start, start + self._products.rows)
+            for matrix, bias in self._blocks:
+                logits = self._products.multiply("logits", rows[part], matrix)
+                gates.add_sums_of_exp(logits, bias, total[part])
+        result = total.log()
+        # exp() needs no maximum subtracted as long as the sum is far from overflow and underflow.
+        for row in torch.nonzero(~((total > SMALLEST_SUM) & (total < LARGEST_SUM))).flatten():
+            exact = rows[row].double() @ self._weight.t().double() + self._bias.double()
+            result[row] = torch.logsumexp(exact, 0)
+        return result
+
+    def log_probs(self, rows: Tensor, normalizers: Tensor, places: Ids, words: Ids) -> Tensor:
+        """Return log p of ``words[i]`` after row ``places[i]``, float64, on the CPU.
+
+        :param normalizers: of all rows, from :meth:`log_normalizers`.
+        """
+        device = rows.device
+        at, wanted = (torch.from_numpy(np.ascontiguousarray(x)).to(device) for x in (places, words))
+        logits = gates.chosen_logits(rows, at, self._weight, self._bias, wanted)
+        return (logits.double() - normalizers.index_select(0, at)).cpu()
