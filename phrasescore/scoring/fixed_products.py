@@ -50,5 +50,5 @@ class FixedProducts:
         if kind == out.dtype:
             self.precision.multiply(rows, matrix, out)
             return
-        product = self.workspace.take("fixed product", *out.shape, kind)
+        product = self.workspace.take("fixed product", self.rows, out.shape[1], kind)
         out.copy_(self.precision.multiply(rows, matrix, product))

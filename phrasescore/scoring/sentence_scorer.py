@@ -65,7 +65,10 @@ def average_models(models: list[TreeLogProbs]) -> TreeLogProbs:
     summed in their order.
     """
     return TreeLogProbs(
-        [_log_mean_exp(list(level)) for level in zip(*[model.nodes for model in models])],
+        [
+            _log_mean_exp(list(level))
+            for level in zip(*[model.nodes for model in models], strict=True)
+        ],
         _log_mean_exp([model.ends for model in models]),
     )
 
