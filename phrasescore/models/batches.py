@@ -35,3 +35,21 @@ def pad(sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 def batch_pairs(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> PairBatch:
     """Return a batch of (source ids, target ids) pairs, in their order."""
     return PairBatch(*pad([source for source, _ in pairs]), *pad([target for _, target in pairs]))
+
+
+class Steps(NamedTuple):
+    """Word positions of a batch, packed step by step; see :mod:`phrasescore.models.layers`."""
+
+    order: Tensor  # (batch,) positions in the batch by falling length
+    sizes: list[int]  # pairs of each step
+    pairs: Tensor  # (rows,) which pair of the sorted batch
+    times: Tensor  # (rows,) which step
+
+
+def pack_steps(lengths: Tensor) -> Steps:
+    """Return the packed steps of sequences of these ``(batch,)`` lengths."""
+    order = torch.argsort(lengths, descending=True, stable=True)
+    longest = int(lengths.max()) if len(lengths) else 0
+    active = lengths[order].unsqueeze(0) > torch.arange(longest, device=lengths.device).unsqueeze(1)
+    times, pairs = active.nonzero(as_tuple=True)
+    return Steps(order, active.sum(1).tolist(), pairs, times)

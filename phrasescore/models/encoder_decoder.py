@@ -1,89 +1,21 @@
 """The RNN Encoder-Decoder of Cho et al. (2014), to the letter of the paper's appendix A.
 
-The paper leaves out biases "to make the equations uncluttered"; here each affine map has one. O_y,
-like every matrix between a word and a hidden layer (section 4.1.1), is of low rank through the
-word's embedding, as in the authors' released code: O_y y = readout_word e(y).
+For phrase pairs in that paper; for sentences in Cho et al. (2014b) and Bahdanau et al. (2014), as
+RNNenc. The decoder, and what is said of biases, is :mod:`phrasescore.models.gated_decoder`.
 """
-
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from phrasescore.models.batches import PairBatch
-from phrasescore.models.layers import ResetAfterRecurrence, ResetBeforeRecurrence, WordLogProb
+from phrasescore.models.batches import Steps as Steps
+from phrasescore.models.batches import pack_steps as pack_steps
+from phrasescore.models.gated_decoder import GatedDecoderNetwork, GatedUnit
+from phrasescore.models.layers import ResetBeforeRecurrence
 from phrasescore.settings import EncoderDecoderConfig
 
-MAXOUT_POOL = 2  # units 2i-1 and 2i are pooled
 
-
-class GatedUnit(nn.Module):
-    """The matrices of a gated unit: update gate z, reset gate r, candidate h~."""
-
-    def __init__(self, embedding_size: int, hidden_size: int, *, context: bool) -> None:
-        super().__init__()
-        self.input_update = nn.Linear(embedding_size, hidden_size)
-        self.input_reset = nn.Linear(embedding_size, hidden_size)
-        self.input_candidate = nn.Linear(embedding_size, hidden_size)
-        self.recurrent_update = nn.Linear(hidden_size, hidden_size, bias=False)
-        self.recurrent_reset = nn.Linear(hidden_size, hidden_size, bias=False)
-        self.recurrent_candidate = nn.Linear(hidden_size, hidden_size, bias=False)
-        if context:
-            self.context_update = nn.Linear(hidden_size, hidden_size, bias=False)
-            self.context_reset = nn.Linear(hidden_size, hidden_size, bias=False)
-            self.context_candidate = nn.Linear(hidden_size, hidden_size, bias=False)
-
-    def input_weight(self) -> Tensor:
-        """Return W_z, W_r and W above one another, ``(3 * hidden, embedding)``."""
-        return _stack(self.input_update, self.input_reset, self.input_candidate)
-
-    def input_bias(self) -> Tensor:
-        """Return the biases that go with :meth:`input_weight`, ``(3 * hidden,)``."""
-        return torch.cat([self.input_update.bias, self.input_reset.bias, self.input_candidate.bias])
-
-    def gates_weight(self) -> Tensor:
-        """Return U_z and U_r above one another, ``(2 * hidden, hidden)``."""
-        return _stack(self.recurrent_update, self.recurrent_reset)
-
-    def recurrent_weight(self) -> Tensor:
-        """Return U_z, U_r and U above one another, ``(3 * hidden, hidden)``."""
-        return _stack(self.recurrent_update, self.recurrent_reset, self.recurrent_candidate)
-
-    def context_weight(self) -> Tensor:
-        """Return C_z, C_r and C above one another, ``(3 * hidden, hidden)``."""
-        return _stack(self.context_update, self.context_reset, self.context_candidate)
-
-
-class Readout(nn.Module):
-    """The bias of the maxout layer, whose three products have none."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.bias = nn.Parameter(torch.zeros(size))
-
-
-class Steps(NamedTuple):
-    """Word positions of a batch, packed step by step; see :mod:`phrasescore.models.layers`."""
-
-    order: Tensor  # (batch,) positions in the batch by falling length
-    sizes: list[int]  # pairs of each step
-    pairs: Tensor  # (rows,) which pair of the sorted batch
-    times: Tensor  # (rows,) which step
-
-
-def pack_steps(lengths: Tensor) -> Steps:
-    """Return the packed steps of sequences of these ``(batch,)`` lengths."""
-    order = torch.argsort(lengths, descending=True, stable=True)
-    longest = int(lengths.max()) if len(lengths) else 0
-    active = lengths[order].unsqueeze(0) > torch.arange(longest, device=lengths.device).unsqueeze(1)
-    times, pairs = active.nonzero(as_tuple=True)
-    return Steps(order, active.sum(1).tolist(), pairs, times)
-
-
-class EncoderDecoder(nn.Module):
-    """p(target | source) of phrase pairs.
-
-    A new network has no weights yet: :meth:`initialize` draws them, or a checkpoint brings them.
+class EncoderDecoder(GatedDecoderNetwork):
+    """p(target | source) of pairs whose source is read by a gated unit, word by word.
 
     :param config: sizes.
     :param source_size: words of the source vocabulary with ``</s>`` and ``<unk>``.
@@ -91,54 +23,16 @@ class EncoderDecoder(nn.Module):
     """
 
     def __init__(self, config: EncoderDecoderConfig, source_size: int, target_size: int) -> None:
-        super().__init__()
-        self.config = config
-        hidden, embedding = config.hidden_size, config.embedding_size
-        pooled = MAXOUT_POOL * config.maxout_size
-        self.source_embedding = nn.Parameter(torch.empty(source_size, embedding))
-        self.encoder = GatedUnit(embedding, hidden, context=False)
-        self.summary = nn.Linear(hidden, hidden)
-        self.initial = nn.Linear(hidden, hidden)
-        self.target_embedding = nn.Parameter(torch.empty(target_size, embedding))
-        self.decoder = GatedUnit(embedding, hidden, context=True)
-        self.readout_hidden = nn.Linear(hidden, pooled, bias=False)
-        self.readout_word = nn.Linear(embedding, pooled, bias=False)
-        self.readout_context = nn.Linear(hidden, pooled, bias=False)
-        self.readout = Readout(pooled)
-        self.output_factor = nn.Linear(config.maxout_size, config.output_rank, bias=False)
-        self.output = nn.Linear(config.output_rank, target_size)
-
-    @torch.no_grad()
-    def initialize(self, generator: torch.Generator) -> None:
-        """Set the weights as section 4.1.1 does.
-
-        Recurrent matrices are the left singular vectors of a Gaussian matrix (Saxe et al., 2014),
-        biases are 0, the rest comes from a Gaussian of standard deviation 0.01 (``init_std``).
-        """
-        for name, parameter in self.named_parameters():
-            if name.endswith("bias"):
-                parameter.zero_()
-            elif ".recurrent_" in name:
-                gaussian = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-                parameter.copy_(torch.linalg.svd(gaussian)[0])
-            else:
-                parameter.normal_(0.0, self.config.init_std, generator=generator)
-
-    def forward(self, batch: PairBatch) -> Tensor:
-        """Return log p(target ``</s>`` | source) of each pair, ``(batch,)``.
-
-        Natural logarithms, summed over the target's words and its ``</s>``, not divided by length.
-        An empty source leaves the encoder at its initial state 0; of an empty target only
-        ``</s>`` is scored.
-        """
-        context = self.encode(batch.source_ids, batch.source_lengths)
-        return self.decode(context, batch.target_ids, batch.target_lengths)
+        super().__init__(config, source_size)
+        self.encoder = GatedUnit(config.embedding_size, config.hidden_size)
+        self.summary = nn.Linear(config.hidden_size, config.hidden_size)
+        self.build_decoder(config.hidden_size, target_size)
 
     def encode(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """Return the summaries c = tanh(V h_N) of the source phrases, ``(batch, hidden)``."""
+        """Return the summaries c = tanh(V h_N) of the sources, ``(batch, hidden)``."""
         steps = pack_steps(lengths)
         unit = self.encoder
-        words = self.source_embedding[ids[steps.order[steps.pairs], steps.times]]
+        words = self.drop(self.source_embedding[ids[steps.order[steps.pairs], steps.times]])
         state = ResetBeforeRecurrence.apply(
             torch.addmm(unit.input_bias(), words, unit.input_weight().t()),
             unit.gates_weight(),
@@ -149,43 +43,3 @@ class EncoderDecoder(nn.Module):
         if empty:
             state = torch.cat([state, state.new_zeros(empty, state.shape[1])])
         return torch.tanh(self.summary(state))[torch.argsort(steps.order)]
-
-    def decode(self, context: Tensor, ids: Tensor, lengths: Tensor) -> Tensor:
-        """Return log p(target ``</s>`` | c) of each pair, ``(batch,)``.
-
-        :param context: summaries c of the sources, ``(batch, hidden)``.
-        :param ids: target words without ``</s>``, ``(batch, time)``, padded.
-        """
-        steps = pack_steps(lengths + 1)
-        pairs = steps.order[steps.pairs]
-        context = context[steps.order]
-        # Step t reads y_{t-1} and predicts y_t. The embedding of y_0 is the zero vector, and step
-        # 0 holds the whole batch, so its rows are the first ones.
-        batch = len(lengths)
-        previous = self.target_embedding[ids[pairs[batch:], steps.times[batch:] - 1]]
-        previous = torch.cat([previous.new_zeros(batch, previous.shape[1]), previous])
-        ended = steps.times == lengths[pairs]
-        inside = steps.times.clamp(max=max(ids.shape[1] - 1, 0))
-        if ids.shape[1]:
-            wanted = ids[pairs, inside].masked_fill(ended, 0)
-        else:
-            wanted = torch.zeros_like(pairs)
-        unit = self.decoder
-        states = ResetAfterRecurrence.apply(
-            torch.addmm(unit.input_bias(), previous, unit.input_weight().t()),
-            context @ unit.context_weight().t(),
-            torch.tanh(self.initial(context)),
-            unit.recurrent_weight(),
-            steps.sizes,
-        )
-        pooled = self.readout_hidden(states) + self.readout_word(previous)
-        pooled = pooled + (self.readout_context(context) + self.readout.bias)[steps.pairs]
-        maxout = torch.maximum(pooled[:, 0::2], pooled[:, 1::2])
-        log_probs: Tensor = WordLogProb.apply(
-            self.output_factor(maxout), self.output.weight, self.output.bias, wanted
-        )
-        return log_probs.new_zeros(batch).index_add(0, pairs, log_probs)
-
-
-def _stack(*maps: nn.Linear) -> Tensor:
-    return torch.cat([part.weight for part in maps])

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from phrasescore.errors import ModelError
-from phrasescore.models.encoder_decoder import MAXOUT_POOL, EncoderDecoder
+from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.models.gated_decoder import MAXOUT_POOL
 from phrasescore.scoring.normalizer import Normalizer
 from phrasescore.scoring.precision import Precision
 

@@ -123,3 +123,29 @@ def test_the_same_seed_starts_from_the_same_weights() -> None:
         runs.append(torch.cat([parameter.flatten().clone() for parameter in model.parameters()]))
     assert torch.equal(runs[0], runs[1])
     assert not torch.equal(runs[0], runs[2])
+
+
+def test_dropout_is_for_training_alone() -> None:
+    config = EncoderDecoderConfig(
+        hidden_size=4, embedding_size=3, maxout_size=2, output_rank=2, dropout=0.5
+    )
+    model = EncoderDecoder(config, 6, 7)
+    model.initialize(torch.Generator().manual_seed(0))
+    batch = batch_pairs([([2, 3], [4, 5])] * 20)
+    assert len(set(model(batch).tolist())) > 1
+    assert len(set(model.eval()(batch).tolist())) == 1
+
+
+def test_dropped_units_are_those_of_torch_s_seed() -> None:
+    config = EncoderDecoderConfig(
+        hidden_size=4, embedding_size=3, maxout_size=2, output_rank=2, dropout=0.3
+    )
+    model = EncoderDecoder(config, 6, 7)
+    model.initialize(torch.Generator().manual_seed(0))
+    batch = batch_pairs([([2, 3], [4, 5])] * 20)
+    scores = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        scores.append(model(batch))
+    assert torch.equal(scores[0], scores[1])
+    assert not torch.equal(scores[0], scores[2])
