@@ -127,7 +127,7 @@ def test_the_same_seed_starts_from_the_same_weights() -> None:
 
 def test_dropout_is_for_training_alone() -> None:
     config = EncoderDecoderConfig(
-        hidden_size=4, embedding_size=3, maxout_size=2, output_rank=2, dropout=0.5
+        hidden_size=4, embedding_size=3, maxout_size=2, output_rank=2, init_std=0.5, dropout=0.5
     )
     model = EncoderDecoder(config, 6, 7)
     model.initialize(torch.Generator().manual_seed(0))
@@ -138,7 +138,7 @@ def test_dropout_is_for_training_alone() -> None:
 
 def test_dropped_units_are_those_of_torch_s_seed() -> None:
     config = EncoderDecoderConfig(
-        hidden_size=4, embedding_size=3, maxout_size=2, output_rank=2, dropout=0.3
+        hidden_size=4, embedding_size=3, maxout_size=2, output_rank=2, init_std=0.5, dropout=0.3
     )
     model = EncoderDecoder(config, 6, 7)
     model.initialize(torch.Generator().manual_seed(0))
