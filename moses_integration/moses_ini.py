@@ -8,6 +8,7 @@ and the number of nameless features of this class before it, ``PhraseDictionaryM
 weight line is ``Name= w1 w2``; the last line for a name is the one that counts.
 """
 
+import math
 import os
 import re
 from typing import NamedTuple, Self
@@ -29,6 +30,9 @@ _CONVERTERS = {
 _MORE_TABLES = ("ProbingPT", "Mmsapt")
 
 _WORD = re.compile(r"[^ \t\r]+")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+# What Moses takes for a true value (moses/Util.cpp, Scan<bool>).
+_TRUE = ("yes", "y", "true", "1")
 
 
 class PhraseTableFeature(NamedTuple):
@@ -189,6 +193,50 @@ class MosesIni:
         self._lines[weights.place] = text[:end] + f" {initial_weight:.7g}" * how_many + text[end:]
         self._features = self._read_features()
         return next(found for found in self.phrase_tables() if found.name == table.name)
+
+    def tuneable_weights(self) -> dict[str, tuple[float, ...]]:
+        """Return the weights of what n-best lists show, by feature name, in the file's order.
+
+        Moses prints no feature with tuneable=false, nor any UnknownWordPenalty, and of a feature
+        with tuneable-components= only those (moses/ScoreComponentCollection.cpp,
+        OutputFeatureScores; moses/FF/UnknownWordPenaltyProducer.cpp). Sparse weights are kept.
+
+        :raises ConfigError: with file and line, if a weight is no number, or if weights are
+            overwritten elsewhere in the file.
+        """
+        weights: dict[str, tuple[float, ...]] = {}
+        for line in self._content_lines():
+            first = line.words[0].group()
+            if line.section == "weight-overwrite":
+                raise self._error(line, first, "expected no weights here; move them to [weight]")
+            if line.section != "weight":
+                continue
+            name = first.removesuffix("=")
+            values = [word.group() for word in line.words[1:]]
+            if name == first or not values:
+                raise self._error(line, first, "expected 'Name= value ...'")
+            for value in values:
+                if _NUMBER.fullmatch(value) is None or not math.isfinite(float(value)):
+                    problem = f"expected a number as weight, found {shorten(value)}"
+                    raise self._error(line, name, problem)
+            weights[name] = tuple(map(float, values))  # the last line of a name counts
+        for feature in self._features:
+            if feature.name in weights:
+                shown = self._shown_components(feature, len(weights[feature.name]))
+                pairs = zip(weights[feature.name], shown, strict=True)
+                weights[feature.name] = tuple(weight for weight, is_shown in pairs if is_shown)
+        return {name: values for name, values in weights.items() if values}
+
+    def _shown_components(self, feature: _Feature, num_weights: int) -> list[bool]:
+        """Return for each score of a feature whether n-best lists show it."""
+        arguments = dict(feature.arguments)
+        tuneable = (arguments.get("tuneable") or "true").lower() in _TRUE
+        if feature.kind == "UnknownWordPenalty" or not tuneable:
+            return [False] * num_weights
+        components = self._tuneable_components(feature, num_weights)
+        if components is None:
+            return [True] * num_weights
+        return [component.lower() in _TRUE for component in components.split(",")]
 
     def _content_lines(self) -> list[_Line]:
         """Return the lines that are not blank, a comment or the head of a section."""

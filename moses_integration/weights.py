@@ -1,0 +1,100 @@
+"""Weights of the log-linear model as Moses writes them: in moses.ini, or a line a feature.
+
+In a moses.ini they are the ``[weight]`` section. Everything else is a text of ``Name= value ...``
+lines: the dense weights of mert-moses.pl and kbmira (``run1.dense``), where a feature of several
+values has a line for each, and this project's own, with ``#`` comments. Names are those of
+moses.ini and n-best lists, without ``=``.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+
+from moses_integration.moses_ini import MosesIni
+from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.text import decode, open_input, open_output, shorten, split_block
+
+# A weight for each value of each feature.
+Weights = dict[str, tuple[float, ...]]
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+# weights.txt of Moses' mert has the place of a feature for its name.
+_NUMBERED = re.compile(r"F[0-9]+ [^=]*")
+
+
+def read_weights(path: str) -> Weights:
+    """Return the weights of a file, in its order; the kind of file is seen from its content.
+
+    Of a moses.ini: the weights of what n-best lists show, see `MosesIni.tuneable_weights`.
+
+    :param path: ``-`` is stdin.
+    :raises DataError: naming file and line, if a text is not one of weights, or holds none.
+    :raises ConfigError: likewise for a moses.ini.
+    """
+    with open_input(path) as stream:
+        content = stream.read()
+    lines = split_block(content)
+    if any(line.strip().startswith(b"[") for line in lines):
+        weights = MosesIni(path, content).tuneable_weights()
+    else:
+        weights = _parse(path, lines)
+    if not weights:
+        raise DataError(path, None, "expected weights, as in 'LM0= 0.5', found none")
+    return weights
+
+
+def _parse(path: str, lines: list[bytes]) -> Weights:
+    """Return the weights of ``Name= value ...`` lines; more lines of a name give more values."""
+    weights: Weights = {}
+    latest = ""
+    for number, raw in enumerate(lines, start=1):
+        line = decode(path, number, raw).partition("#")[0].strip()
+        if not line:
+            continue
+        name, separator, values = line.partition("= ")
+        if not separator or not name or re.search(r"[\s=]", name):
+            problem = f"expected 'Name= value', found {shorten(line)}{_cure(line)}"
+            raise DataError(path, number, problem)
+        if name in weights and name != latest:
+            problem = f"expected the weights of {name} in one place, found more of them here"
+            raise DataError(path, number, problem)
+        latest = name
+        found = tuple(_parse_value(path, number, name, value) for value in values.split())
+        weights[name] = weights.get(name, ()) + found
+    return weights
+
+
+def _cure(line: str) -> str:
+    if _NUMBERED.fullmatch(line) is None:
+        return ""
+    return "; this looks like mert's weights.txt, which has no names: take the run*.dense beside it"
+
+
+def _parse_value(path: str, number: int, name: str, value: str) -> float:
+    if _NUMBER.fullmatch(value) is None or not math.isfinite(float(value)):
+        problem = f"expected a number as weight of {name}, found {shorten(value)}"
+        raise DataError(path, number, problem)
+    return float(value)
+
+
+def write_weights(path: str, weights: Mapping[str, tuple[float, ...]], comment: str = "") -> None:
+    """Write weights so that `read_weights` gives the same numbers back, bit for bit.
+
+    A line a value: so Moses' kbmira reads the file, too (``--dense-init``), as long as it has no
+    comment. Whole or not at all; ``-`` is stdout.
+
+    :param comment: stands above the weights; may have several lines.
+    :raises PhrasescoreError: if a name or a value could not be read again.
+    """
+    lines = [f"# {line}".rstrip() for line in comment.split("\n")] if comment else []
+    for name, values in weights.items():
+        if not name or re.search(r"[\s=#]", name) or name.startswith("["):
+            problem = f"expected a name that a weights file can hold, found {shorten(name)}"
+            raise PhrasescoreError(f"{path}: {problem}")
+        for value in values:
+            if not math.isfinite(value):
+                problem = f"expected a finite weight of {name}, found {value}"
+                raise PhrasescoreError(f"{path}: {problem}")
+            lines.append(f"{name}= {float(value)!r}")
+    with open_output(path) as output:
+        output.write("".join(f"{line}\n" for line in lines).encode())

@@ -1,0 +1,138 @@
+"""Promises of moses_integration.weights: Moses' own files, and back without losing a bit."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from moses_integration.moses_ini import MosesIni
+from moses_integration.weights import read_weights, write_weights
+from phrasescore.errors import PhrasescoreError
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+def refusal(call: Callable[[], object]) -> str:
+    with pytest.raises(PhrasescoreError) as caught:
+        call()
+    return str(caught.value)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "weights"
+
+
+def test_weights_are_read_in_the_order_of_the_file(path: Path) -> None:
+    path.write_text("# ours\n\nLM0= 0.5 # after\nTM0= 1 -2e-3 .5\r\nWT_la= +3.\n")
+    assert read_weights(str(path)) == {"LM0": (0.5,), "TM0": (1.0, -0.002, 0.5), "WT_la": (3.0,)}
+    assert list(read_weights(str(path))) == ["LM0", "TM0", "WT_la"]
+
+
+def test_a_feature_may_have_a_line_for_each_value_as_mert_moses_writes_it(path: Path) -> None:
+    path.write_text("TM0= 0.1\nTM0= 0.2\nLM0= 0.5\n")
+    assert read_weights(str(path)) == {"TM0": (0.1, 0.2), "LM0": (0.5,)}
+
+
+def test_the_section_of_a_moses_ini_is_read_without_what_n_best_lists_do_not_show() -> None:
+    # several.moses.ini: First has tuneable-components=true,false, Second tuneable=false; the last
+    # line of PhraseDictionaryMemory1 counts.
+    assert read_weights(str(DATA / "several.moses.ini")) == {
+        "WordPenalty0": (-1.0,),
+        "First": (0.1,),
+        "PhraseDictionaryMemory0": (0.4,),
+        "PhraseDictionaryCompact0": (1.0, 1.0, 1.0, 1.0),
+        "PhraseDictionaryMemory1": (0.1, 0.1, 0.1),
+        "First_sparse": (1.0,),
+        "LM0": (0.5,),
+    }
+
+
+def test_the_real_moses_ini_and_dense_file_name_what_the_lists_hold(shared_data: Path) -> None:
+    ini = read_weights(str(shared_data / "moses.tuned.ini"))
+    dense = read_weights(str(shared_data / "mert" / "init.default.dense"))
+    assert {name: len(values) for name, values in ini.items()} == {
+        "LexicalReordering0": 6,
+        "Distortion0": 1,
+        "LM0": 1,
+        "WordPenalty0": 1,
+        "PhrasePenalty0": 1,
+        "TranslationModel0": 4,
+    }
+    assert {name: len(values) for name, values in dense.items()} == {
+        name: len(values) for name, values in ini.items()
+    }
+
+
+def test_what_is_written_is_read_again_bit_for_bit(path: Path) -> None:
+    weights = {"TM0": (0.1, -1 / 3, 1e-300), "LM0": (2.0,), "Zero": (0.0,)}
+    write_weights(str(path), weights, comment="from a test\nof two lines")
+    assert read_weights(str(path)) == weights
+    assert path.read_text().startswith("# from a test\n# of two lines\nTM0= 0.1\nTM0= -0.333")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", ": expected weights, as in 'LM0= 0.5', found none"),
+        (b"# nothing\n", ": expected weights, as in 'LM0= 0.5', found none"),
+        (b"LM0= 1\nLM1 2\n", ":2: expected 'Name= value', found 'LM1 2'"),
+        (b"LM0=1\n", ":1: expected 'Name= value', found 'LM0=1'"),
+        (b"LM0=\n", ":1: expected 'Name= value', found 'LM0='"),
+        (b"LM 0= 1\n", ":1: expected 'Name= value', found 'LM 0= 1'"),
+        (b"LM0= 1 x\n", ":1: expected a number as weight of LM0, found 'x'"),
+        (b"LM0= nan\n", ":1: expected a number as weight of LM0, found 'nan'"),
+        (b"LM0= 1e999\n", ":1: expected a number as weight of LM0, found '1e999'"),
+        (b"LM0= 1_0\n", ":1: expected a number as weight of LM0, found '1_0'"),
+        (
+            b"A= 1\nB= 1\nA= 1\n",
+            ":3: expected the weights of A in one place, found more of them here",
+        ),
+        (b"A= 1\n\xff= 2\n", ":2: expected UTF-8, found byte 0xff at byte 1 of the line"),
+        (
+            b"F0 0.5\nF1 0.5\n",
+            (
+                ":1: expected 'Name= value', found 'F0 0.5'; this looks like mert's weights.txt, "
+                "which has no names: take the run*.dense beside it"
+            ),
+        ),
+        (b"[feature]\nWordPenalty\n", ": expected weights, as in 'LM0= 0.5', found none"),
+        (b"[weight]\nLM0= x\n", ":2: [weight] LM0: expected a number as weight, found 'x'"),
+        (b"[weight]\nLM0 1\n", ":2: [weight] LM0: expected 'Name= value ...'"),
+        (b"[weight]\nLM0=\n", ":2: [weight] LM0=: expected 'Name= value ...'"),
+        (
+            b"[weight]\nLM0= 1\n[weight-overwrite]\nLM0= 2\n",
+            ":4: [weight-overwrite] LM0=: expected no weights here; move them to [weight]",
+        ),
+        (
+            b"[feature]\nA name=A tuneable-components=true,false\n[weight]\nA= 1 2 3\n",
+            ":2: [feature] A: expected 3 values in tuneable-components=, found 'true,false'",
+        ),
+    ],
+)
+def test_what_is_no_weights_file_is_refused_with_file_and_line(
+    path: Path, content: bytes, message: str
+) -> None:
+    path.write_bytes(content)
+    assert refusal(lambda: read_weights(str(path))) == f"{path}{message}"
+
+
+@pytest.mark.parametrize(
+    ("weights", "problem"),
+    [
+        ({"a b": (1.0,)}, "expected a name that a weights file can hold, found 'a b'"),
+        ({"[a]": (1.0,)}, "expected a name that a weights file can hold, found '[a]'"),
+        ({"a": (float("nan"),)}, "expected a finite weight of a, found nan"),
+    ],
+)
+def test_what_could_not_be_read_again_is_not_written(
+    path: Path, weights: dict[str, tuple[float, ...]], problem: str
+) -> None:
+    assert refusal(lambda: write_weights(str(path), weights)) == f"{path}: {problem}"
+    assert not path.exists()
+
+
+def test_an_unknown_word_penalty_of_any_name_is_not_in_n_best_lists() -> None:
+    text = b"[feature]\nUnknownWordPenalty name=U\nLM name=L tuneable=No\nW name=W tuneable=1\n"
+    ini = MosesIni("moses.ini", text + b"[weight]\nU= 1\nL= 2\nW= 3\n")
+    assert ini.tuneable_weights() == {"W": (3.0,)}
