@@ -1,0 +1,368 @@
+"""Read Moses' n-best lists, and add features to their lines.
+
+A line is ``id ||| hypothesis ||| Name0= v v ... Name1= v ||| total [||| more fields]``; the lines
+of a sentence stand together, and ids rise. What counts as well formed is what Moses' own tuning
+reads (mert/Data.cpp, loadNBest and AddFeatures), minus what it reads and then suffers from:
+
+* The separator is ``|||`` wherever it stands; the spaces around it are those of the fields. Moses
+  writes two spaces after a hypothesis, and for an empty line of input an empty hypothesis.
+* A token of field 3 that ends in ``=`` names a feature, and the numbers after it are its values. A
+  name with an underscore is a sparse feature to Moses, and has one value.
+* What follows the total (phrase segmentation, word alignment) is never looked at.
+* Moses reads ``nan``, ``inf`` and ``0,5`` with atof, without a word. They are refused here.
+
+Values are natural logarithms as they are: nothing is exp'd, as it is in a phrase table.
+"""
+
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from phrasescore.errors import DataError, ModelError
+from phrasescore.text import decode, read_blocks, read_lines, shorten, split_block
+
+# A name that Moses takes for a dense feature: mert and kbmira file one with "_" under sparse ones.
+FEATURE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
+
+_VALUE = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+# What is left of field 3 without these are the letters of its names, the same in nearly all lines.
+_DIGITS = b"0123456789.- "
+
+
+class NbestList(NamedTuple):
+    """All hypotheses of one sentence, in the order of the file."""
+
+    path: str
+    # 0-based number of the sentence, as the decoder counts.
+    id: int
+    # 1-based number of the first line.
+    first_line: int
+    # The whole lines without their newlines, byte for byte.
+    raws: list[bytes]
+    # Field 2 of each line, with the spaces around it.
+    hypotheses: list[bytes]
+    # Where in each line the last value of field 3 ends: new features go there.
+    ends: list[int]
+    # b"\n" after the last line, or b"" where the file ends without one.
+    newline: bytes
+
+    def distinct(self) -> dict[bytes, tuple[str, ...]]:
+        """Return the words of each distinct hypothesis, by its field, in order of appearance.
+
+        :raises DataError: at a hypothesis that is not UTF-8.
+        """
+        return {field: self._words(field) for field in dict.fromkeys(self.hypotheses)}
+
+    def _words(self, field: bytes) -> tuple[str, ...]:
+        try:
+            text = field.decode()
+        except UnicodeDecodeError:
+            place = self.hypotheses.index(field)
+            decode(self.path, self.first_line + place, self.raws[place])
+            raise
+        return split_words(text)
+
+    def features(self, place: int) -> dict[str, tuple[float, ...]]:
+        """Return the features of a hypothesis (0-based), as :func:`parse_features`."""
+        return parse_features(self.raws[place], self.path, self.first_line + place)
+
+    def total(self, place: int) -> float:
+        """Return the decoder's total of a hypothesis (0-based), as :func:`parse_total`."""
+        return parse_total(self.raws[place], self.path, self.first_line + place)
+
+    def with_features(self, added: dict[bytes, bytes]) -> bytes:
+        """Return the lines, newlines included, with text from :func:`format_features` inserted.
+
+        :param added: the text for each distinct hypothesis, by its field.
+        """
+        return b"\n".join(
+            [
+                raw[:end] + added[hypothesis] + raw[end:]
+                for raw, hypothesis, end in zip(self.raws, self.hypotheses, self.ends, strict=True)
+            ]
+            + [b""] * len(self.newline)
+        )
+
+    def without_features(self, names: Collection[str]) -> "NbestList":
+        """Return the list with some features removed from every line."""
+        raws = [remove_features(raw, names) for raw in self.raws]
+        return self._replace(raws=raws, ends=[_feature_span(raw)[1] for raw in raws])
+
+
+def split_words(text: str) -> tuple[str, ...]:
+    """Return the words of a sentence: what U+0020 separates, and nothing else does.
+
+    >>> split_words(" la  maison ")
+    ('la', 'maison')
+    """
+    words = text.strip(" ").split(" ")
+    return tuple(filter(None, words)) if "" in words else tuple(words)
+
+
+# Reading
+
+
+def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList]:
+    """Yield the lists of a file in their order, lazily: one list is held at a time.
+
+    Each line's number of fields, its id, and the characters of its numbers are checked; whether
+    digits stand in a sensible order (``1.2.3``) is seen where a number is read.
+
+    :param path: text or gzip; ``-`` is stdin.
+    :param new_names: features that are going to be added: one that is there is an error.
+    :raises DataError: at the first ``next`` if the file cannot be opened or is empty; later, on
+        reaching a line with fewer than 4 fields, with an id that is no number or comes after
+        a larger one, with something that is not a number in field 3 or as total, or that has one
+        of the new features.
+    """
+    check = _FieldCheck(path, new_names)
+    number = 0
+    first_lines: dict[int, int] = {}
+    found: NbestList | None = None
+    known_key = None
+    for block in read_blocks(path):
+        for raw in split_block(block):
+            number += 1
+            try:
+                key, hypothesis, features, rest = raw.split(b"|||", 3)
+            except ValueError:
+                raise _too_few_fields(path, number, raw) from None
+            if key != known_key:
+                known_key, identity = key, _parse_id(path, number, key)
+                if found is None or identity != found.id:
+                    if found is not None:
+                        yield found
+                    _check_order(path, number, identity, first_lines)
+                    first_lines[identity] = number
+                    found = NbestList(path, identity, number, [], [], [], b"\n")
+                    raws, hypotheses, ends = found.raws, found.hypotheses, found.ends
+            total = rest if b"|||" not in rest else rest[: rest.index(b"|||")]
+            if features.translate(None, _DIGITS) not in check.known or total.translate(
+                None, _DIGITS
+            ):
+                check.line(number, raw, features)
+            raws.append(raw)
+            hypotheses.append(hypothesis)
+            ends.append(len(key) + len(hypothesis) + 6 + len(features.rstrip(b" ")))
+        last = block
+    if found is None:
+        raise DataError(path, None, "expected an n-best list, found no lines")
+    yield found if last.endswith(b"\n") else found._replace(newline=b"")
+
+
+class _FieldCheck:
+    """Checks the numbers of lines, and knows which lines need no closer look.
+
+    :param new_names: features that must not be there.
+    """
+
+    def __init__(self, path: str, new_names: Collection[str]) -> None:
+        self._path = path
+        self._new_names = set(new_names)
+        # LSTM0 and LSTM1 are both LSTM= without their digits: such lines are always looked at.
+        self._watched = {_letters(name) for name in new_names}
+        # What is left without digits of a field 3 that is good.
+        self.known: set[bytes] = set()
+
+    def line(self, number: int, raw: bytes, features: bytes) -> None:
+        """Check every number of a line.
+
+        :raises DataError: saying what is wrong with it.
+        """
+        found = parse_features(raw, self._path, number)
+        parse_total(raw, self._path, number)
+        for name in found:
+            if name in self._new_names:
+                problem = f"has the feature {name} already; --replace writes it anew"
+                raise DataError(self._path, number, problem)
+        if self._watched.isdisjoint(map(_letters, found)):
+            self.known.add(features.translate(None, _DIGITS))
+
+
+def _letters(name: str) -> bytes:
+    return name.encode().translate(None, _DIGITS)
+
+
+def _too_few_fields(path: str, number: int, raw: bytes) -> DataError:
+    fields = raw.count(b"|||") + 1
+    found = f"found {fields}: {shorten(raw)}" if raw.strip() else "found an empty line"
+    return DataError(path, number, f"expected at least 4 fields separated by '|||', {found}")
+
+
+def _parse_id(path: str, number: int, field: bytes) -> int:
+    text = field.strip(b" ")
+    if not text.isdigit() or len(text) > 18:
+        raise DataError(path, number, f"expected a sentence number, found {shorten(text)}")
+    return int(text)
+
+
+def _check_order(path: str, number: int, identity: int, first_lines: dict[int, int]) -> None:
+    if identity in first_lines:
+        problem = (
+            f"id {identity} again, which began in line {first_lines[identity]}: the hypotheses of "
+            "a sentence have to stand together"
+        )
+        raise DataError(path, number, problem)
+    before = next(reversed(first_lines), -1)
+    if identity < before:
+        raise DataError(path, number, f"expected an id above {before}, found {identity}")
+
+
+def with_sources(
+    lists: Iterable[NbestList], path: str, *, allow_missing: bool = False
+) -> Iterator[tuple[NbestList, tuple[str, ...]]]:
+    """Yield each list with the words of its source sentence.
+
+    :param path: the source, one tokenised sentence a line; id 0 is the first line.
+    :param allow_missing: whether a sentence may have no list. Moses writes an empty hypothesis for
+        an empty line; it writes nothing only where it found no translation at all.
+    :raises DataError: if an id is beyond the source, a sentence lacks its list, or a sentence is
+        not UTF-8.
+    """
+    sources = enumerate(read_lines(path))
+    read = 0
+    for found in lists:
+        for identity, raw in sources:
+            read = identity + 1
+            if identity == found.id:
+                text = decode(path, identity + 1, raw).removesuffix("\r")
+                yield found, split_words(text)
+                break
+            if not allow_missing:
+                problem = (
+                    f"expected id {identity}, found {found.id}: sentence {identity + 1} of {path} "
+                    "has no hypotheses (--allow-missing leaves it out)"
+                )
+                raise DataError(found.path, found.first_line, problem)
+        else:
+            problem = f"id {found.id} is beyond the source {path}, which has {read} lines"
+            raise DataError(found.path, found.first_line, problem)
+    missing = next(sources, None)
+    if missing is not None and not allow_missing:
+        problem = (
+            f"the n-best list ends before this sentence, with id {read - 1} "
+            "(--allow-missing leaves it out)"
+        )
+        raise DataError(path, read + 1, problem)
+
+
+# The numbers of a line
+
+
+def parse_features(
+    raw: bytes, path: str = "n-best list", line: int | None = None
+) -> dict[str, tuple[float, ...]]:
+    """Return the features of a line: names without their ``=``, and their values.
+
+    :param path: for messages, as ``line`` is.
+    :raises DataError: if there is no name before the first value, a name comes twice or has no
+        value, a value is not a finite number, or a name is not UTF-8.
+
+    >>> parse_features(b"0 ||| la  ||| LM0= -2 TM0= -0.5 -1 ||| -3.5 ||| 0-0")
+    {'LM0': (-2.0,), 'TM0': (-0.5, -1.0)}
+    """
+    start, end = _feature_span(raw)
+    found: dict[str, list[float]] = {}
+    values: list[float] | None = None
+    for token in raw[start:end].split(b" "):
+        if token.endswith(b"="):
+            name = decode(path, line or 1, token[:-1])
+            if name in found:
+                raise DataError(path, line, f"the feature {name} comes twice")
+            values = found[name] = []
+        elif token:
+            if values is None:
+                problem = (
+                    f"expected the name of a feature, as 'LM0=', found {shorten(token)}; lists "
+                    "without names (-labeled-n-best-list false) cannot be used"
+                )
+                raise DataError(path, line, problem)
+            values.append(_number(token, path, line))
+    for name, numbers in found.items():
+        if not name or not numbers:
+            raise DataError(path, line, f"expected a value after {name + '='!r}, found none")
+    return {name: tuple(numbers) for name, numbers in found.items()}
+
+
+def parse_total(raw: bytes, path: str = "n-best list", line: int | None = None) -> float:
+    """Return field 4: the decoder's total.
+
+    :raises DataError: if it is not a finite number.
+
+    >>> parse_total(b"0 ||| la  ||| LM0= -2 ||| -3.5 ||| 0-0")
+    -3.5
+    """
+    return _number(raw.split(b"|||", 4)[3].strip(b" \r"), path, line)
+
+
+def _number(token: bytes, path: str, line: int | None) -> float:
+    # float() alone would take nan, inf, 1_0 and tabs.
+    value = float(token) if _VALUE.fullmatch(token) else math.nan
+    if not math.isfinite(value):
+        raise DataError(path, line, f"expected a number, found {shorten(token)}")
+    return value
+
+
+# Adding and removing features
+
+
+def format_value(value: float) -> bytes:
+    """Return a natural logarithm, or a count, as an n-best list holds it: with 7 digits.
+
+    :raises ModelError: if it is not finite.
+
+    >>> format_value(-12.3456789), format_value(-0.0)
+    (b'-12.34568', b'0')
+    """
+    if not math.isfinite(value):
+        raise ModelError(f"expected a finite value for an n-best list, found {value!r}")
+    return b"%.7g" % (value + 0.0)  # -0.0 + 0.0 is 0.0
+
+
+def format_features(features: Iterable[tuple[str, float]]) -> bytes:
+    """Return features as they are inserted after the last one of a line.
+
+    >>> format_features([("LSTM0", -2.5), ("UnknownWords0", 1)])
+    b' LSTM0= -2.5 UnknownWords0= 1'
+    """
+    return b"".join(b" %s= %s" % (name.encode(), format_value(value)) for name, value in features)
+
+
+def add_features(raw: bytes, features: Sequence[tuple[str, float]]) -> bytes:
+    """Return a line with more features at the end of field 3, every other byte as it was.
+
+    :raises ModelError: if a value is not finite.
+
+    >>> add_features(b"0 ||| la  ||| LM0= -2 ||| -3.5 ||| 0-0", [("LSTM0", -1.25)])
+    b'0 ||| la  ||| LM0= -2 LSTM0= -1.25 ||| -3.5 ||| 0-0'
+    """
+    _, end = _feature_span(raw)
+    return raw[:end] + format_features(features) + raw[end:]
+
+
+def remove_features(raw: bytes, names: Collection[str]) -> bytes:
+    """Return a line without some features: what it was before `add_features`, byte for byte.
+
+    >>> remove_features(b"0 ||| la  ||| LM0= -2 LSTM0= -1.25 ||| -3.5", ["LSTM0"])
+    b'0 ||| la  ||| LM0= -2 ||| -3.5'
+    """
+    wanted = {name.encode() + b"=" for name in names}
+    start, end = _feature_span(raw)
+    kept = []
+    dropping = False
+    for token in raw[start:end].split(b" "):
+        if token.endswith(b"="):
+            dropping = token in wanted
+        if not dropping:
+            kept.append(token)
+    return raw[:start] + b" ".join(kept) + raw[end:]
+
+
+def _feature_span(raw: bytes) -> tuple[int, int]:
+    """Return where field 3 begins, and where its last value ends."""
+    fields = raw.split(b"|||", 3)
+    if len(fields) < 4:
+        raise ValueError(f"expected a line of an n-best list, found {shorten(raw)}")
+    start = len(fields[0]) + len(fields[1]) + 6
+    return start, start + len(fields[2].rstrip(b" "))
