@@ -121,14 +121,15 @@ class Config:
         return Config.from_dict(values, path)
 
 
-def preset_names() -> list[str]:
-    """Return the names of the presets, sorted."""
+def preset_names(kind: str | None = None) -> list[str]:
+    """Return the names of the presets, of one kind of network or of all, sorted."""
     folder = resources.files("phrasescore") / "presets"
-    return sorted(
+    names = sorted(
         entry.name.removesuffix(".toml")
         for entry in folder.iterdir()
         if entry.name.endswith(".toml")
     )
+    return names if kind is None else [name for name in names if Config.preset(name).kind == kind]
 
 
 def check_resumable(old: Config, new: Config) -> None:

@@ -49,7 +49,7 @@ def make_run(folder: Path, config: Config = TINY, name: str = "model") -> Traini
     if not table.exists():
         write_table(table)
     return TrainingRun(
-        table=str(table),
+        inputs=(str(table),),
         read=lambda: read_table(table),
         model=folder / name,
         work=default_work(folder / name),

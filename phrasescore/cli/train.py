@@ -1,4 +1,4 @@
-"""``phrasescore train``: train a network on a phrase table."""
+"""``phrasescore train``: train a network on a phrase table or on parallel text."""
 
 import logging
 import os
@@ -23,17 +23,25 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-DEFAULT_PRESET = "small"
+# What the settings start from where nothing is named.
+DEFAULT_PRESETS = {
+    "attention": "attention-small",
+    "encoder-decoder": "small",
+    "grconv": "grconv-small",
+    "lstm": "lstm-small",
+}
+# Kinds of networks that may be trained on a phrase table; all are trained on parallel text.
+TABLE_KINDS = ("encoder-decoder",)
 
 
 @click.command()
 @click.argument("kind", metavar="KIND", type=click.Choice(sorted(MODEL_CONFIGS)))
-@click.argument("table", metavar="TABLE")
+@click.argument("inputs", metavar="TABLE|SOURCE TARGET", nargs=-1, required=True)
 @click.option("-o", "--output", metavar="MODEL", required=True, help="The folder to make.")
 @click.option(
     "--preset",
     type=click.Choice(preset_names()),
-    show_default=DEFAULT_PRESET,
+    show_default="small, lstm-small, attention-small or grconv-small, by KIND",
     help="Settings to start from.",
 )
 @click.option("--config", "config_file", metavar="FILE", help="A TOML file of settings, instead.")
@@ -46,7 +54,7 @@ DEFAULT_PRESET = "small"
 )
 @click.option("--reverse", is_flag=True, help="Learn p(source | target).")
 @click.option("--updates", type=click.IntRange(min=1), help="Stop after so many batches.")
-@click.option("--epochs", type=float, help="Stop after so many passes over the table.")
+@click.option("--epochs", type=float, help="Stop after so many passes over the pairs.")
 @click.option("--minutes", type=float, help="Stop after so many minutes, all resumptions counted.")
 @click.option("--source-corpus", metavar="FILE", help="Take the source shortlist from this text.")
 @click.option("--target-corpus", metavar="FILE", help="Take the target shortlist from this text.")
@@ -63,7 +71,7 @@ DEFAULT_PRESET = "small"
 def train(
     ctx: click.Context,
     kind: str,
-    table: str,
+    inputs: tuple[str, ...],
     output: str,
     preset: str | None,
     config_file: str | None,
@@ -83,7 +91,11 @@ def train(
     device: str,
     threads: int | None,
 ) -> None:
-    """Train a network of KIND on the phrase table TABLE and write the folder MODEL.
+    """Train a network of KIND and write the folder MODEL.
+
+    It learns from parallel text, which is the files SOURCE and TARGET with a tokenised sentence a
+    line; an encoder-decoder also from the phrase pairs of the phrase table TABLE. Files may be
+    compressed by gzip, and one of them may be -, which is stdin.
 
     Training stops at the first limit that is reached, or when the perplexity of held-out pairs
     stops falling. A run that was stopped by Ctrl-C or killed goes on with --resume.
@@ -96,6 +108,7 @@ def train(
     from phrasescore.training.run import TrainingRun, train_model
     from phrasescore.training.work_folder import default_work, stored_config
 
+    _check_inputs(kind, inputs)
     model = Path(os.path.normpath(output))
     if not model.name:
         raise PhrasescoreError(f"{output or repr(output)}: expected the name of a folder to make")
@@ -103,12 +116,12 @@ def train(
     given = {"updates": updates, "epochs": epochs, "minutes": minutes}
     if ctx.get_parameter_source("seed") != ParameterSource.DEFAULT:
         given["seed"] = seed
-    config = _read_config(preset, config_file, stored_config(work) if resume else None)
-    config = _override(config, kind, assignments, given)
+    config = _read_config(kind, preset, config_file, stored_config(work) if resume else None)
+    config = _override(config, assignments, given)
     torch.set_num_threads(usable_threads(threads))
     run = TrainingRun(
-        table=table,
-        read=lambda: _read_pairs(table),
+        inputs=inputs,
+        read=lambda: _read_pairs(inputs),
         model=model,
         work=work,
         config=config,
@@ -132,25 +145,45 @@ def train(
     _logger.info("%s: %s", output, "; ".join([f"stopped by {record.stopped_by}", *best]))
 
 
-def _read_config(preset: str | None, config_file: str | None, stored: Config | None) -> Config:
+def _check_inputs(kind: str, inputs: tuple[str, ...]) -> None:
+    """Refuse what is neither a phrase table, for a network that learns from one, nor two files."""
+    if len(inputs) > 2:
+        raise click.UsageError(
+            f"expected a phrase table or two files of parallel text, got {len(inputs)} files"
+        )
+    if len(inputs) == 1 and kind not in TABLE_KINDS:
+        raise click.UsageError(
+            f"{kind} is trained on parallel text: name two files, SOURCE and TARGET"
+        )
+    if inputs.count("-") > 1:
+        raise click.UsageError("only one of SOURCE and TARGET can be -, which is stdin")
+
+
+def _read_config(
+    kind: str, preset: str | None, config_file: str | None, stored: Config | None
+) -> Config:
     """Return the settings to start from; of a run to resume its own, where none are named."""
     if preset is not None and config_file is not None:
         raise click.UsageError("--preset and --config exclude one another")
     if config_file is not None:
-        return Config.from_toml(config_file)
-    if preset is None and stored is not None:
-        return stored
-    return Config.preset(preset or DEFAULT_PRESET)
+        config, origin = Config.from_toml(config_file), f"--config {config_file}"
+    elif preset is None and stored is not None:
+        config, origin = stored, "--resume"
+    else:
+        preset = preset or DEFAULT_PRESETS[kind]
+        config, origin = Config.preset(preset), f"--preset {preset}"
+    if config.kind != kind:
+        known = f"; presets of {kind}: {', '.join(preset_names(kind))}" if preset else ""
+        problem = f"the settings are for {config.kind!r}, not {kind!r}{known}"
+        raise ConfigError(origin, "kind", problem)
+    return config
 
 
 def _override(
     config: Config,
-    kind: str,
     assignments: tuple[str, ...],
     given: dict[str, int | float | None],
 ) -> Config:
-    if config.kind != kind:
-        raise ConfigError("--config", "kind", f"the settings are for {config.kind!r}, not {kind!r}")
     config = config.override(assignments)
     for name, value in given.items():
         if value is not None:
@@ -158,14 +191,20 @@ def _override(
     return config
 
 
-def _read_pairs(table: str) -> "Iterator[CountedPair]":
+def _read_pairs(inputs: tuple[str, ...]) -> "Iterator[CountedPair]":
+    """Yield the pairs of a phrase table, or of parallel text, where each line counts 1."""
     from moses_integration.phrase_table import joint_count, read_phrase_table
     from phrasescore.cli.progress import Progress
+    from phrasescore.parallel_text import read_parallel_text
     from phrasescore.training.table_spool import CountedPair
 
     with Progress("read") as progress:
-        for line in progress.track(read_phrase_table(table)):
-            yield CountedPair(line.raw, line.pair, joint_count(line.raw))
+        if len(inputs) == 1:
+            for line in progress.track(read_phrase_table(inputs[0])):
+                yield CountedPair(line.raw, line.pair, joint_count(line.raw))
+        else:
+            for sentence in progress.track(read_parallel_text(*inputs)):
+                yield CountedPair(sentence.raw, sentence.pair, 1.0)
 
 
 def _shortlists(

@@ -1,10 +1,10 @@
 """The training loop: from pairs on disk to weights, with validation, limits and checkpoints.
 
 A run is deterministic: the order of the pairs comes from the seed and the number of the epoch, and
-nothing else is random. On a CPU, a run that was killed and resumed ends in the same bits as one
-that was not, if the number of threads is the same. (On a GPU, torch adds some gradients up in an
-order that changes.) Only where the learning rate falls with the clock (``schedule = "linear"``
-under a limit in minutes) no two runs are the same.
+what an update drops (dropout) from the seed and the number of the update. On a CPU, a run that was
+killed and resumed ends in the same bits as one that was not, if the number of threads is the same.
+(On a GPU, torch adds some gradients up in an order that changes.) Only where the learning rate
+falls with the clock (``schedule = "linear"`` under a limit in minutes) no two runs are the same.
 """
 
 import contextlib
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -27,7 +28,7 @@ from phrasescore.models.batches import PairBatch
 from phrasescore.settings import TrainingConfig
 from phrasescore.training.optimizers import Optimizer, build_optimizer
 from phrasescore.training.pair_store import PairStore
-from phrasescore.training.random_order import DrawSettings, PairDraw
+from phrasescore.training.random_order import DrawSettings, PairDraw, mix
 from phrasescore.training.run_state import load_state, save_best, save_state
 from phrasescore.training.signals import catching_signals
 
@@ -74,6 +75,8 @@ class TrainingLoop:
 
     :param network: on its device, with its start weights; ``forward`` returns log-probabilities.
     :param work: the folder of the run's states.
+    :param dropout: whether the network draws from torch's global generators, which then start each
+        update from what the seed and the update's number give.
     :param report: called after each update.
     :raises ModelError: if the state in ``work`` is not of this network.
     """
@@ -85,12 +88,14 @@ class TrainingLoop:
         config: TrainingConfig,
         work: Path,
         *,
+        dropout: bool = False,
         report: Callable[[TrainingProgress], None] = lambda _progress: None,
     ) -> None:
         self._network = network
         self._store = store
         self._config = config
         self._work = work
+        self._dropout = dropout
         self._report = report
         self._device = next(network.parameters()).device
         self.held_out = min(config.validation_pairs, int(config.validation_share * len(store)))
@@ -171,6 +176,8 @@ class TrainingLoop:
     ) -> None:
         batch, words, predicted = item
         state, config = self.state, self._config
+        if self._dropout:
+            torch.manual_seed(_seed_of_update(config.seed, state.update))
         with autocast:
             loss_sum = -self._network(batch).float().sum()
         if self._device.type == "cpu":
@@ -259,10 +266,13 @@ class TrainingLoop:
         return "patience" if 0 < self._config.patience <= self.state.stale else ""
 
     def _learning_rate(self) -> float:
-        if self._config.schedule == "constant":
-            return self._config.learning_rate
+        config = self._config
+        if config.schedule == "constant":
+            return config.learning_rate
+        if config.schedule == "halving":
+            return _halved(config, self.epochs)
         done = max(self._done().values(), default=0.0)
-        return self._config.learning_rate * max(1.0 - done, 0.0)
+        return config.learning_rate * max(1.0 - done, 0.0)
 
     def _checkpoint_is_due(self) -> bool:
         config = self._config
@@ -291,6 +301,19 @@ class TrainingLoop:
             seconds_left=state.seconds * (1 - done) / done if done else None,
             latest=state.curve[-1] if state.curve else None,
         )
+
+
+def _seed_of_update(seed: int, update: int) -> int:
+    numbers: npt.NDArray[np.uint64] = np.array([seed, update], np.uint64)
+    return int(mix(mix(numbers[:1]) ^ numbers[1:])[0] >> np.uint64(1))
+
+
+def _halved(config: TrainingConfig, epochs: float) -> float:
+    """Return the learning rate of the schedule "halving" after so many epochs."""
+    if epochs < config.halving_start:
+        return config.learning_rate
+    halvings = 1 + math.floor((epochs - config.halving_start) / config.halving_epochs)
+    return math.ldexp(config.learning_rate, -halvings)
 
 
 @contextlib.contextmanager

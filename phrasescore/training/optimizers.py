@@ -57,6 +57,9 @@ def build_optimizer(network: nn.Module, config: TrainingConfig) -> Optimizer:
         # Fused: one pass over memory, too.
         adam = torch.optim.Adam(parameters.values(), betas=betas, eps=config.epsilon, fused=True)
         return TorchOptimizer(parameters, adam)
+    if config.optimizer == "sgd":
+        # Without momentum; the rate of each step is told to step().
+        return TorchOptimizer(parameters, torch.optim.SGD(parameters.values(), fused=True))
     if on_cpu:
         return FusedAdadelta(parameters, rho=config.rho, epsilon=config.epsilon)
     return TorchOptimizer(

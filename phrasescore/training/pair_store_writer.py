@@ -1,4 +1,4 @@
-"""Make a pair store from a phrase table that is read once, as a stream.
+"""Make a pair store from a phrase table or parallel text that is read once, as a stream.
 
 The words get provisional ids in the order of their appearance, because the shortlists are known
 only at the end; a second pass, over arrays on disk, drops the duplicates and renumbers the rest.
@@ -8,7 +8,7 @@ In memory are the table's distinct words and a byte a pair; no pair is kept as a
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from phrasescore.errors import PhrasescoreError
 from phrasescore.folders import writing_folder
 from phrasescore.settings import VocabularyConfig
-from phrasescore.text import read_blocks
+from phrasescore.text import read_blocks, read_lines
 from phrasescore.training.pair_store import PairStore, PairStoreRecord, word_type, write_record
 from phrasescore.training.table_spool import CHUNK, Array, CountedPair, TableSpool, new_digest
 from phrasescore.vocabulary import Vocabulary
@@ -121,13 +121,25 @@ def _chunks(lines: Iterable[CountedPair]) -> Iterator[list[CountedPair]]:
         yield chunk
 
 
-def fingerprint_table(path: str) -> str:
-    """Return the fingerprint that a pair store of this table has in its record.
+def fingerprint_input(paths: Sequence[str]) -> str:
+    """Return the fingerprint that a pair store of these files has in its record.
 
-    The table is decompressed and not parsed, about 20 times faster than making the store.
+    They are decompressed and not parsed, about 20 times faster than making the store.
 
+    :param paths: a phrase table, or the two files of a parallel text.
     :raises DataError: as :func:`phrasescore.text.read_blocks`.
     """
+    if len(paths) == 1:
+        return _fingerprint_table(paths[0])
+    digest = new_digest()
+    # As phrasescore.parallel_text joins the lines of a pair. That a file has more lines than the
+    # other changes the digest, too.
+    for lines in zip_longest(*map(read_lines, paths), fillvalue=b""):
+        digest.update(b"%b\n" % b"\n".join(lines))
+    return digest.hexdigest()
+
+
+def _fingerprint_table(path: str) -> str:
     digest = new_digest()
     last = b"\n"
     for block in read_blocks(path):

@@ -1,4 +1,4 @@
-"""A whole training run: from a phrase table to a model folder, by way of a work folder.
+"""A whole training run: from pairs of text to a model folder, by way of a work folder.
 
 The work folder (:mod:`phrasescore.training.work_folder`) exists as long as the run is unfinished,
 so that a run that was killed can be resumed; the model folder appears whole at the end.
@@ -26,7 +26,7 @@ from phrasescore.config import Config
 from phrasescore.errors import ConfigError, PhrasescoreError
 from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
 from phrasescore.training.pair_store import PairStore
-from phrasescore.training.pair_store_writer import Shortlist, fingerprint_table, write_pair_store
+from phrasescore.training.pair_store_writer import Shortlist, fingerprint_input, write_pair_store
 from phrasescore.training.run_state import load_best
 from phrasescore.training.table_spool import CountedPair
 from phrasescore.training.work_folder import (
@@ -45,15 +45,15 @@ _logger = logging.getLogger(__name__)
 class TrainingRun:
     """What to train, and where.
 
-    :param table: the phrase table's path, ``-`` for stdin.
-    :param read: opens the table and yields its lines; called once at most.
+    :param inputs: the path of a phrase table, or the two of a parallel text; ``-`` for stdin.
+    :param read: opens them and yields their pairs; called once at most.
     :param model: the folder that will be written.
     :param work: the folder of the unfinished run.
     :param shortlists: of the side that the network reads and of the one that it predicts; called
         when the pairs are to be read, since it may mean to read a corpus.
     """
 
-    table: str
+    inputs: tuple[str, ...]
     read: Callable[[], Iterable[CountedPair]]
     model: Path
     work: Path
@@ -138,7 +138,14 @@ def _prepare(
         problem = "the network does not fit; choose smaller sizes in [model] or [vocabulary]"
         with _enough_memory(run.device, problem):
             network = _start_network(run.config, store).to(run.device)
-            loop = TrainingLoop(network, store, run.config.training, run.work, report=report)
+            loop = TrainingLoop(
+                network,
+                store,
+                run.config.training,
+                run.work,
+                dropout=run.config.model.dropout > 0,
+                report=report,
+            )
         write_settings(run.work, run.config)
     except BaseException:
         if not is_begun(run.work):
@@ -162,7 +169,7 @@ def _enough_memory(device: torch.device, problem: str) -> Iterator[None]:
 
 
 def _open_pairs(run: TrainingRun, resume: bool) -> PairStore:
-    """Return the pairs of the table; those of the run to resume, if the input is still the same."""
+    """Return the pairs; those of the run to resume, if the input is still the same."""
     folder = run.work / "pairs"
     if not resume or not is_begun(run.work):
         clear_work(run.work)
@@ -178,11 +185,12 @@ def _open_pairs(run: TrainingRun, resume: bool) -> PairStore:
     if store.record.reverse != run.reverse:
         had = "with" if store.record.reverse else "without"
         raise ConfigError("--resume", "--reverse", f"the run to resume was started {had} it")
-    if fingerprint_table(run.table) != store.record.fingerprint:
-        table = "<stdin>" if run.table == "-" else run.table
+    if fingerprint_input(run.inputs) != store.record.fingerprint:
+        names = ", ".join("<stdin>" if path == "-" else path for path in run.inputs)
+        what = "table" if len(run.inputs) == 1 else "text"
         raise PhrasescoreError(
-            f"{table}: not the table that the run in {run.work} was started with; resume it with "
-            "that table, or train into another folder"
+            f"{names}: not the {what} that the run in {run.work} was started with; resume it with "
+            f"that {what}, or train into another folder"
         )
     _check_shortlists(run, store)
     return store

@@ -16,7 +16,7 @@ from phrasescore.settings import VocabularyConfig
 from phrasescore.training.pair_store import PairStore, word_type
 from phrasescore.training.pair_store_writer import (
     Shortlist,
-    fingerprint_table,
+    fingerprint_input,
     write_pair_store,
 )
 from phrasescore.training.random_order import DrawSettings, PairDraw, Permutation
@@ -169,10 +169,10 @@ def test_the_fingerprint_is_that_of_the_uncompressed_lines(tmp_path: Path, endin
     content = b"\n".join(row.raw for row in rows) + ending
     (tmp_path / "table").write_bytes(content)
     (tmp_path / "table.gz").write_bytes(gzip.compress(content))
-    assert fingerprint_table(str(tmp_path / "table")) == store.record.fingerprint
-    assert fingerprint_table(str(tmp_path / "table.gz")) == store.record.fingerprint
+    assert fingerprint_input([str(tmp_path / "table")]) == store.record.fingerprint
+    assert fingerprint_input([str(tmp_path / "table.gz")]) == store.record.fingerprint
     (tmp_path / "table").write_bytes(content.replace(b"b", b"c"))
-    assert fingerprint_table(str(tmp_path / "table")) != store.record.fingerprint
+    assert fingerprint_input([str(tmp_path / "table")]) != store.record.fingerprint
 
 
 def test_ids_take_two_bytes_as_long_as_they_fit() -> None:
