@@ -14,52 +14,18 @@ from numpy.polynomial import Chebyshev, Polynomial
 from numpy.typing import NDArray
 from torch import Tensor
 
+from phrasescore.models.vector_math import ELEMENTWISE, SUMMING, exp, sigmoid, tanh
+
 # Devices whose memory numba can reach.
 FUSED_DEVICES: tuple[str, ...] = ("cpu",)
 
-_ONE, _HALF = np.float32(1), np.float32(0.5)
-_LOG2_E = np.float32(1.4426950408889634)
-# ln 2 in two parts, the first exact in few bits: x - k ln 2 then loses nothing (Cody and Waite).
-_LN2_HIGH = np.float32(0.693359375)
-_LN2_LOW = np.float32(0.6931471805599453 - 0.693359375)
-# exp() overflows and underflows float32 outside of this range.
-_LOWEST, _HIGHEST = np.float32(-87), np.float32(88)
-# A compiled loop exists as vector and as scalar instructions, and which of them runs depends on
-# where the arrays happen to lie. With these flags of fast-math, and no others, both give the same
-# bits. A sum has to be reordered to be vectorised; it is written to one place at its end, and has
-# no such choice.
-_EXACT = {"contract", "nnan", "nsz"}
-ELEMENTWISE = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=_EXACT)
-SUMMING = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=True)
-
+_HALF = np.float32(0.5)
 # 2^f for |f| <= 1/2: the polynomial through the Chebyshev nodes, exact to 2e-4 of the value.
 _D0, _D1, _D2, _D3 = (
     Chebyshev.interpolate(np.exp2, 3, domain=[-0.5, 0.5])
     .convert(kind=Polynomial)
     .coef.astype(np.float32)
 )
-_C2, _C3, _C4, _C5, _C6, _C7 = (np.float32(1 / n) for n in (2, 6, 24, 120, 720, 5040))
-
-
-@numba.njit(inline="always", fastmath=_EXACT)
-def _exp(x):  # type: ignore[no-untyped-def]
-    """Return e^x to 2e-7 of its value, by a form that compiles to vector instructions.
-
-    x = k ln 2 + r with |r| <= ln(2)/2; the series of e^r ends at r^7/7!; 2^k is set as the exponent
-    bits of a float.
-    """
-    x = min(max(x, _LOWEST), _HIGHEST)
-    k = np.floor(x * _LOG2_E + _HALF)
-    r = x - k * _LN2_HIGH - k * _LN2_LOW
-    series = _C7 * r + _C6
-    series = series * r + _C5
-    series = series * r + _C4
-    series = series * r + _C3
-    series = series * r + _C2
-    series = series * r + _ONE
-    series = series * r + _ONE
-    power = np.int32((np.int32(k) + np.int32(127)) << np.int32(23))
-    return series * power.view(np.float32)
 
 
 def _widen(x):  # type: ignore[no-untyped-def]
@@ -74,16 +40,6 @@ def _compile_widen(x):  # type: ignore[no-untyped-def]
     return lambda x: x
 
 
-@numba.njit(inline="always", fastmath=_EXACT)
-def _sigmoid(x):  # type: ignore[no-untyped-def]
-    return _ONE / (_ONE + _exp(-x))
-
-
-@numba.njit(inline="always", fastmath=_EXACT)
-def _tanh(x):  # type: ignore[no-untyped-def]
-    return _ONE - np.float32(2) / (_exp(x + x) + _ONE)
-
-
 @ELEMENTWISE
 def _decoder_step(products, positions, context, roots, table, words, old, parents, out):  # type: ignore[no-untyped-def]
     size = old.shape[1]
@@ -92,9 +48,9 @@ def _decoder_step(products, positions, context, roots, table, words, old, parent
         word, before, after = table[words[node]], old[parents[node]], out[node]
         for j in range(size):
             z, r, h = j, j + size, j + 2 * size
-            update = _sigmoid(_widen(product[z]) + _widen(outer[z]) + _widen(word[z]))
-            reset = _sigmoid(_widen(product[r]) + _widen(outer[r]) + _widen(word[r]))
-            candidate = _tanh(_widen(word[h]) + reset * (_widen(product[h]) + _widen(outer[h])))
+            update = sigmoid(_widen(product[z]) + _widen(outer[z]) + _widen(word[z]))
+            reset = sigmoid(_widen(product[r]) + _widen(outer[r]) + _widen(word[r]))
+            candidate = tanh(_widen(word[h]) + reset * (_widen(product[h]) + _widen(outer[h])))
             after[j] = candidate + update * (before[j] - candidate)
 
 
@@ -117,8 +73,8 @@ def _encoder_gates(products, table, words, old, parents, update, masked):  # typ
         product, word = products[parents[node]], table[words[node]]
         before = old[parents[node]]
         for j in range(size):
-            update[node, j] = _sigmoid(_widen(product[j]) + word[j])
-            masked[node, j] = before[j] * _sigmoid(_widen(product[j + size]) + word[j + size])
+            update[node, j] = sigmoid(_widen(product[j]) + word[j])
+            masked[node, j] = before[j] * sigmoid(_widen(product[j + size]) + word[j + size])
 
 
 @ELEMENTWISE
@@ -127,7 +83,7 @@ def _encoder_blend(products, table, words, old, parents, update, out):  # type: 
     for node in range(len(update)):
         word, before = table[words[node]], old[parents[node]]
         for j in range(size):
-            candidate = _tanh(word[j + 2 * size] + _widen(products[node, j]))
+            candidate = tanh(word[j + 2 * size] + _widen(products[node, j]))
             out[node, j] = candidate + update[node, j] * (before[j] - candidate)
 
 
@@ -159,7 +115,7 @@ def _add_sums_of_exp(logits, bias, out):  # type: ignore[no-untyped-def]
         total = np.float32(0)
         values = logits[row]
         for column in range(len(values)):
-            total += _exp(values[column] + bias[column])
+            total += exp(values[column] + bias[column])
         out[row] += total
 
 
