@@ -51,11 +51,24 @@ def log_prob(
     :param target_ids: rows of ``target_embedding``, which are those of ``output.weight`` too.
     """
     exact = {name: np.asarray(array, dtype=np.float64) for name, array in parameters.items()}
+    h_n = _encode(exact, source_ids)
+    # c = tanh(V h^<N>)
+    c = np.tanh(exact["summary.weight"] @ h_n + exact["summary.bias"])
+    return log_prob_of_target(exact, c, target_ids)
+
+
+def log_prob_of_target(
+    parameters: Mapping[str, Array], c: Array, target_ids: Sequence[int]
+) -> float:
+    """Return log p(target ``</s>`` | c), whatever the encoder that c comes from.
+
+    :param parameters: those of the decoder, from ``initial`` on.
+    """
     total = 0.0
     # log p(Y | X) = sum over t of log p(y_t | y_{t-1}, ..., y_1, X), where the last y is </s>.
     predicted = [*target_ids, END]
     for word, log_distribution in zip(
-        predicted, _log_distributions(exact, source_ids, target_ids), strict=True
+        predicted, _log_distributions(parameters, c, target_ids), strict=True
     ):
         total += float(log_distribution[word])
     return total
@@ -131,12 +144,9 @@ def parameter_shapes(
 
 
 def _log_distributions(
-    parameters: Mapping[str, Array], source_ids: Sequence[int], target_ids: Sequence[int]
+    parameters: Mapping[str, Array], c: Array, target_ids: Sequence[int]
 ) -> list[Array]:
     """Return log p(y_t | y_{t-1}, ..., y_1, X) for t = 1 .. len(target) + 1, each (Kt,)."""
-    h_n = _encode(parameters, source_ids)
-    # c = tanh(V h^<N>)
-    c = np.tanh(parameters["summary.weight"] @ h_n + parameters["summary.bias"])
     # h'^<0> = tanh(V' c)
     h = np.tanh(parameters["initial.weight"] @ c + parameters["initial.bias"])
     # e(y_0) is an all-zero vector

@@ -1,0 +1,158 @@
+"""The gated recursive convolution of Cho et al. (2014b), with a backward pass of its own.
+
+A *cell* stands for some neighbouring words: cells of level 0 are words, and a cell of level t is
+made of two neighbouring cells of level t - 1, down to one cell for the whole sentence.
+
+Cells are numbered by their last word, j, as in the paper. Level 0 is packed as in
+:mod:`phrasescore.models.layers`: sentences by falling length, and the cells of all sentences that
+end in their first word before those that end in their second. The cells of level t are then what
+level 0 has from word t on, in the same order: the right child of a level's cells is the level below
+without its first ``sizes[t - 1]`` rows, sentences that end there are its next rows, and no padding
+is computed. One matrix product a level has all cells of all sentences.
+"""
+
+import itertools
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from phrasescore.models.batches import Steps
+
+# omega_c, omega_l and omega_r: of a new activation, of the left child, of the right child.
+GATES = 3
+
+
+def left_children(steps: Steps) -> Tensor:
+    """Return the row of the left neighbour of each cell of level 0, first words left out.
+
+    The left child of cell i of level t is the row ``left[i + start_t - start_1] - start_(t-1)`` of
+    level t - 1, where ``start_t`` is the row of level 0 at which word t begins.
+    """
+    first = steps.sizes[0] if steps.sizes else 0
+    starts = torch.tensor(level_starts(steps.sizes), device=steps.pairs.device)
+    return starts[steps.times[first:] - 1] + steps.pairs[first:]
+
+
+def level_starts(sizes: list[int]) -> list[int]:
+    """Return the row of level 0 at which each word begins, and the number of rows."""
+    starts = [0]
+    for size in sizes:
+        starts.append(starts[-1] + size)
+    return starts
+
+
+class RecursiveConvolution(Function):
+    """h_j = omega_c h~_j + omega_l h_(j-1) + omega_r h_j, from level to level.
+
+    With the cells h_(j-1) and h_j of the level below, h~_j = max(0, W_l h_(j-1) + W_r h_j + b), and
+    the three omegas are softmax(G_l h_(j-1) + G_r h_j + b'). (The paper's equations have the level
+    t on both sides, where its figure and its text have t - 1 on the right.)
+    """
+
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
+    def forward(
+        ctx: Any,
+        words: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        gate_weight: Tensor,
+        gate_bias: Tensor,
+        left: Tensor,
+        sizes: list[int],
+    ) -> tuple[Tensor, Tensor]:
+        """Return the last cell of each sentence, ``(sentences, size)``, and all omegas.
+
+        The omegas, ``(cells above level 0, 3)``, have no gradient: they are there to be looked at.
+
+        :param words: cells of level 0, ``(rows, size)``.
+        :param weight: ``(2 * size, size)``: W_l above W_r.
+        :param bias: ``(2 * size,)``: their sum counts.
+        :param gate_weight: ``(6, size)``: G_l above G_r; ``gate_bias`` is ``(6,)``, as ``bias``.
+        :param left: from :func:`left_children`.
+        :param sizes: sentences that have each word, never growing; none is empty.
+        """
+        size, starts = words.shape[1], level_starts(sizes)
+        levels = [words]  # the cells of each level
+        candidates, omegas = [], []
+        tops = words.new_empty(sizes[0] if sizes else 0, size)
+        for level, ending in enumerate(_endings(sizes)):
+            tops[ending] = levels[level][ending]
+            if level + 1 == len(sizes):
+                break
+            old = levels[level]
+            children = _children(left, starts, level + 1)
+            right = old[sizes[level] :]
+            products = torch.addmm(bias, old, weight.t())
+            candidate = products[:, :size].index_select(0, children)
+            candidate.add_(products[sizes[level] :, size:]).relu_()
+            logits = torch.addmm(gate_bias, old, gate_weight.t())
+            logits = logits[:, :GATES].index_select(0, children) + logits[sizes[level] :, GATES:]
+            omega = torch.softmax(logits, dim=1)
+            new = old.index_select(0, children).mul_(omega[:, 1:2])
+            levels.append(new.addcmul_(right, omega[:, 2:]).addcmul_(candidate, omega[:, :1]))
+            candidates.append(candidate)
+            omegas.append(omega)
+        ctx.save_for_backward(weight, gate_weight, left, *levels, *candidates, *omegas)
+        ctx.sizes = sizes
+        gates = torch.cat(omegas) if omegas else words.new_empty(0, GATES)
+        ctx.mark_non_differentiable(gates)
+        return tops, gates
+
+    @staticmethod
+    @once_differentiable
+    @torch.amp.custom_bwd(device_type="cuda")
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        weight, gate_weight, left, *saved = ctx.saved_tensors
+        sizes, starts = ctx.sizes, level_starts(ctx.sizes)
+        depth = max(len(sizes), 1)
+        levels, candidates = saved[:depth], saved[depth : 2 * depth - 1]
+        omegas = saved[2 * depth - 1 :]
+        endings = _endings(sizes)
+        to_weight, to_gates = torch.zeros_like(weight), torch.zeros_like(gate_weight)
+        to_bias, to_gate_bias = weight.new_zeros(len(weight)), weight.new_zeros(len(gate_weight))
+        to_cells = torch.zeros_like(levels[-1])
+        for level in reversed(range(len(sizes))):
+            to_cells[endings[level]] += gradient[endings[level]]
+            if level == 0:
+                break
+            old, omega, candidate = levels[level - 1], omegas[level - 1], candidates[level - 1]
+            children, first = _children(left, starts, level), sizes[level - 1]
+            parts = (candidate, old.index_select(0, children), old[first:])
+            to_omega = torch.stack([(to_cells * part).sum(1) for part in parts], dim=1)
+            to_logits = omega * (to_omega - (omega * to_omega).sum(1, keepdim=True))
+            to_candidate = to_cells * omega[:, :1]
+            to_candidate.masked_fill_(candidate == 0, 0)
+            to_products = _to_both(to_candidate, children, first, len(old))
+            to_logits = _to_both(to_logits, children, first, len(old))
+            below = torch.mm(to_products, weight).addmm_(to_logits, gate_weight)
+            below.index_add_(0, children, to_cells * omega[:, 1:2])
+            below[first:].addcmul_(to_cells, omega[:, 2:])
+            to_weight.addmm_(to_products.t(), old)
+            to_gates.addmm_(to_logits.t(), old)
+            to_bias += to_products.sum(0)
+            to_gate_bias += to_logits.sum(0)
+            to_cells = below
+        return to_cells, to_weight, to_bias, to_gates, to_gate_bias, None, None
+
+
+def _endings(sizes: list[int]) -> list[slice]:
+    """Return the rows of each level, and of the sentences, that are a sentence's last cell."""
+    return [slice(after, size) for size, after in itertools.pairwise([*sizes, 0])]
+
+
+def _children(left: Tensor, starts: list[int], level: int) -> Tensor:
+    """Return the row of the left child of each cell of a level above 0."""
+    return left[starts[level] - starts[1] :] - starts[level - 1]
+
+
+def _to_both(gradient: Tensor, children: Tensor, first: int, rows: int) -> Tensor:
+    """Return the gradient of ``(rows, 2 * n)`` whose two halves the left and right child add."""
+    size = gradient.shape[1]
+    both = gradient.new_zeros(rows, 2 * size)
+    both[:, :size].index_copy_(0, children, gradient)
+    both[first:, size:] = gradient
+    return both

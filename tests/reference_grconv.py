@@ -1,0 +1,120 @@
+"""A slow grConv in float64 numpy, one sentence at a time, to test the fast one against.
+
+Written from section 2.2 of Cho et al. (2014b), "On the Properties of Neural Machine Translation",
+and from nothing else; it shares no code with the package, and has neither batches nor padding. In
+the paper's equations of h~ and of the gater, the level of both children reads (t); they are of the
+level below, as the first equation and the figure have it. Affine maps have a bias, which the paper
+leaves out.
+
+Names are those of ``tests.reference_encoder_decoder``, whose decoder this is, and, where H is the
+size of a cell, E the embedding's and Ks that of the source shortlist::
+
+    source_embedding (Ks, E)                       x_j
+    projection.{weight,bias}                       U             (H, E), (H,)
+    left.{weight,bias}, right.weight               W^l, W^r      (H, H), (H,)
+    gate_left.{weight,bias}, gate_right.weight     G^l, G^r      (3, H), (3,)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests import reference_encoder_decoder
+from tests.reference_encoder_decoder import Array, log_prob_of_target
+
+# What of the RNN Encoder-Decoder's parameters its encoder has, and whose second axis is c.
+ENCODER = ("encoder.", "summary.")
+OF_CONTEXT = ("initial.weight", "decoder.context_", "readout_context.weight")
+
+
+def log_prob(
+    parameters: Mapping[str, NDArray[np.floating]],
+    source_ids: Sequence[int],
+    target_ids: Sequence[int],
+) -> float:
+    """Return log p(target ``</s>`` | source), a natural logarithm, not divided by length.
+
+    An empty source has c = 0; neither side holds ``</s>``.
+    """
+    exact = {name: np.asarray(array, dtype=np.float64) for name, array in parameters.items()}
+    return log_prob_of_target(exact, encode(exact, source_ids)[0], target_ids)
+
+
+def encode(
+    parameters: Mapping[str, Array], source_ids: Sequence[int]
+) -> tuple[Array, list[list[Array]]]:
+    """Return the last cell, and (omega_c, omega_l, omega_r) of each cell of each level above 0."""
+    # h_j^(0) = U x_j
+    level = [
+        parameters["projection.weight"] @ parameters["source_embedding"][word]
+        + parameters["projection.bias"]
+        for word in source_ids
+    ]
+    if not level:
+        return np.zeros(len(parameters["projection.bias"])), []
+    gates = []
+    while len(level) > 1:
+        joined = [_join(parameters, level[j - 1], level[j]) for j in range(1, len(level))]
+        level = [cell for cell, _ in joined]
+        gates.append([omega for _, omega in joined])
+    return level[0], gates
+
+
+def random_parameters(
+    rng: np.random.Generator,
+    *,
+    encoder_size: int,
+    hidden_size: int,
+    embedding_size: int,
+    maxout_units: int,
+    output_rank: int,
+    source_size: int,
+    target_size: int,
+    std: float = 0.5,
+) -> dict[str, Array]:
+    """Return float64 parameters, every one drawn from N(0, ``std``²), biases too."""
+    shapes = {
+        "source_embedding": (source_size, embedding_size),
+        "projection.weight": (encoder_size, embedding_size),
+        "projection.bias": (encoder_size,),
+        "left.weight": (encoder_size, encoder_size),
+        "left.bias": (encoder_size,),
+        "right.weight": (encoder_size, encoder_size),
+        "gate_left.weight": (3, encoder_size),
+        "gate_left.bias": (3,),
+        "gate_right.weight": (3, encoder_size),
+    }
+    for name, shape in reference_encoder_decoder.parameter_shapes(
+        hidden_size=hidden_size,
+        embedding_size=embedding_size,
+        maxout_units=maxout_units,
+        output_rank=output_rank,
+        source_size=source_size,
+        target_size=target_size,
+    ).items():
+        if not name.startswith(ENCODER):
+            shapes[name] = (shape[0], encoder_size) if name.startswith(OF_CONTEXT) else shape
+    return {name: rng.normal(0.0, std, shape) for name, shape in shapes.items()}
+
+
+def _join(parameters: Mapping[str, Array], left: Array, right: Array) -> tuple[Array, Array]:
+    """Return h_j^(t) and its gates from h_{j-1}^(t-1) and h_j^(t-1)."""
+    # h~ = phi(W^l h_{j-1} + W^r h_j), phi the rectifier
+    new = np.maximum(
+        0.0,
+        parameters["left.weight"] @ left
+        + parameters["right.weight"] @ right
+        + parameters["left.bias"],
+    )
+    # [omega_c, omega_l, omega_r] = exp(G^l h_{j-1} + G^r h_j) / Z
+    powers = np.exp(
+        parameters["gate_left.weight"] @ left
+        + parameters["gate_right.weight"] @ right
+        + parameters["gate_left.bias"]
+    )
+    omega_c, omega_l, omega_r = omega = powers / powers.sum()
+    # h_j = omega_c h~_j + omega_l h_{j-1} + omega_r h_j
+    return omega_c * new + omega_l * left + omega_r * right, omega
