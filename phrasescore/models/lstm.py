@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
-from phrasescore.models.batches import PairBatch
-from phrasescore.models.encoder_decoder import Steps, pack_steps
+from phrasescore.models.batches import PairBatch, Steps, pack_steps
 from phrasescore.models.layers import WordLogProb
 from phrasescore.models.lstm_recurrence import LstmRecurrence
 from phrasescore.settings import LstmConfig
