@@ -1,0 +1,325 @@
+"""Scores of whole translations, as of n-best lists, under one or several networks."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from phrasescore.checkpoint import Checkpoint
+from phrasescore.errors import ModelError
+from phrasescore.records import HypothesisList
+from phrasescore.scoring.cache import ScoreCache, score_keys
+from phrasescore.scoring.precision import Precision, PrecisionName
+from phrasescore.scoring.prefix_tree import Ids, PrefixTree, Sequences, build_prefix_tree
+from phrasescore.scoring.sentence_scorer import SentenceScorer, TreeLogProbs, average_models
+from phrasescore.vocabulary import Vocabulary
+
+# Hypotheses that are scored together: enough of them to fill the products of every level.
+GROUP_SIZE = {"cpu": 4096, "cuda": 65536}
+
+Floats = NDArray[np.float64]
+
+
+class ListScores(NamedTuple):
+    """What the networks say of one list."""
+
+    # A column a network, in their order, and the ensemble's at the end if there is one: the
+    # natural log-probability of each hypothesis and its </s>, (hypotheses,).
+    columns: list[Floats]
+    # For each column and hypothesis the log-probabilities of the predicted words, the last one
+    # that of </s>; None unless asked for.
+    words: list[list[Floats]] | None
+
+
+@dataclass
+class SentenceWork:
+    """What was done so far."""
+
+    lists: int = 0
+    hypotheses: int = 0
+    # Hypotheses that were scored, identical ones once, and those found in the cache.
+    scored: int = 0
+    cached: int = 0
+    # Distinct prefixes: decoder steps of one network.
+    steps: int = 0
+    unknown_words: int = 0
+
+
+class SentenceScores:
+    """log p(hypothesis ``</s>`` | source), or log p(source ``</s>`` | hypothesis).
+
+    Natural logarithms, summed over the words of the predicted side and its ``</s>``, not divided
+    by length. Which side is predicted is each model's own; a word outside its shortlist is scored
+    as ``<unk>``. A value depends on source and hypothesis alone, to the last bit: not on what is
+    scored beside them, on the number of threads, or on a cache.
+
+    :param checkpoints: trained models.
+    :param device: where they run.
+    :param precision: of the matrix products.
+    :param threads: CPU threads, each with some lists of its own. A GPU has one.
+    :param ensemble: whether to add a column in which the models' probabilities are averaged at
+        every word; they must then be of one direction.
+    :param words: whether to give the log-probabilities of the single words.
+    :param cache: where values are looked up and kept. Single words never are.
+    :raises ModelError: if the models cannot be an ensemble.
+    """
+
+    def __init__(
+        self,
+        checkpoints: Sequence[Checkpoint],
+        device: torch.device,
+        *,
+        precision: PrecisionName = "float32",
+        threads: int = 1,
+        ensemble: bool = False,
+        words: bool = False,
+        cache: ScoreCache | None = None,
+    ) -> None:
+        if ensemble and len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
+            raise ModelError("an ensemble is of models of one direction, not with some reverse")
+        self._precision = Precision(precision, device)
+        self._models = [_Model(checkpoint, device, self._precision) for checkpoint in checkpoints]
+        self._ensemble = ensemble
+        self._words = words
+        self._cache = None if words else cache
+        self._threads = threads if device.type == "cpu" else 1
+        self._group_size = GROUP_SIZE[device.type]
+        # What the cache calls the columns.
+        self._names = [f"{model.fingerprint} {precision} {device.type}" for model in self._models]
+        if ensemble:
+            # The mean is summed in the order of the models.
+            self._names.append(" + ".join(self._names))
+        self.work = SentenceWork()
+        if self._models:
+            # Compiles the kernels before several threads do so at once.
+            self._score([HypothesisList(("a",), [("a",)])])
+
+    def values(self, lists: Iterable[HypothesisList]) -> Iterator[ListScores]:
+        """Yield the scores of each list, in order; some lists are read ahead.
+
+        :raises ModelError: on reaching a hypothesis whose score is not a finite log-probability.
+        """
+        waiting: deque[_Pending] = deque()
+        with ExitStack() as stack:
+            stack.enter_context(self._precision.active())
+            pool = ThreadPoolExecutor(self._threads, initializer=self._start_thread)
+            stack.callback(pool.shutdown, cancel_futures=True)
+            for group in self._groups(lists):
+                waiting.append(self._begin(pool, group))
+                if len(waiting) > self._threads + 1:
+                    yield from self._finish(waiting.popleft())
+            while waiting:
+                yield from self._finish(waiting.popleft())
+
+    def _start_thread(self) -> None:
+        torch.set_num_threads(1)
+
+    def _groups(self, lists: Iterable[HypothesisList]) -> Iterator[list[HypothesisList]]:
+        group: list[HypothesisList] = []
+        size = 0
+        for hypothesis_list in lists:
+            group.append(hypothesis_list)
+            size += len(set(hypothesis_list.hypotheses))
+            if size >= self._group_size:
+                yield group
+                group, size = [], 0
+        if group:
+            yield group
+
+    def _begin(self, pool: ThreadPoolExecutor, group: list[HypothesisList]) -> "_Pending":
+        """Look the group up in the cache, and have the rest of it scored."""
+        pending = _Pending(group)
+        if self._cache is not None:
+            for item in group:
+                pending.keys.append([score_keys(name, item) for name in self._names])
+            values = iter(self._cache.lookup(list(_flatten(pending.keys))))
+            pending.known = [
+                [list(islice(values, len(column))) for column in keys] for keys in pending.keys
+            ]
+        pending.missing = [
+            self._missing(hypothesis_list, pending.known[place] if pending.known else None)
+            for place, hypothesis_list in enumerate(group)
+        ]
+        wanted = [
+            HypothesisList(item.source, [item.hypotheses[place] for place in missing])
+            for item, missing in zip(group, pending.missing, strict=True)
+            if missing
+        ]
+        if wanted:
+            pending.scores = pool.submit(self._score, wanted)
+        return pending
+
+    def _missing(self, item: HypothesisList, known: list[list[float | None]] | None) -> list[int]:
+        if known is None:
+            return list(range(len(item.hypotheses)))
+        return [place for place, values in enumerate(zip(*known, strict=True)) if None in values]
+
+    def _finish(self, pending: "_Pending") -> list[ListScores]:
+        """Return the scores of the group's lists, when they are there, and keep the new ones."""
+        scored: list[ListScores] = []
+        if pending.scores is not None:
+            scored, work = pending.scores.result()
+            self.work.scored += work.scored
+            self.work.steps += work.steps
+            self.work.unknown_words += work.unknown_words
+        new = iter(scored)
+        keys: list[bytes] = []
+        values: list[float] = []
+        results = []
+        for place, (item, missing) in enumerate(zip(pending.group, pending.missing, strict=True)):
+            self.work.lists += 1
+            self.work.hypotheses += len(item.hypotheses)
+            found = next(new) if missing else None
+            if self._cache is None:
+                results.append(found or ListScores([np.zeros(0) for _ in self._names], None))
+                continue
+            self.work.cached += len(item.hypotheses) - len(missing)
+            columns = [
+                np.array([np.nan if value is None else value for value in column], np.float64)
+                for column in pending.known[place]
+            ]
+            if found is not None:
+                for number, (column, scores) in enumerate(zip(columns, found.columns, strict=True)):
+                    column[missing] = scores
+                    keys += [pending.keys[place][number][hypothesis] for hypothesis in missing]
+                    values += scores.tolist()
+            results.append(ListScores(columns, None))
+        if self._cache is not None and keys:
+            self._cache.store(keys, values)
+        return results
+
+    def _score(self, group: list[HypothesisList]) -> tuple[list[ListScores], SentenceWork]:
+        work = SentenceWork()
+        texts = _Texts(group)
+        work.scored = texts.count_distinct()
+        found: list[tuple[TreeLogProbs, PrefixTree]] = []
+        for model in self._models:
+            tree, sources = texts.plan(reverse=model.reverse)
+            target_ids, source_ids = model.number(texts.words)
+            work.steps += tree.num_nodes + tree.num_roots
+            work.unknown_words += int(
+                sum((target_ids[level.words] == Vocabulary.UNKNOWN).sum() for level in tree.levels)
+            )
+            read = Sequences(source_ids[sources.ids], sources.lengths)
+            found.append((model.scorer.score(read, tree, target_ids, Vocabulary.END), tree))
+        if self._ensemble:
+            found.append((average_models([log_probs for log_probs, _ in found]), found[0][1]))
+        columns = [log_probs.totals(tree) for log_probs, tree in found]
+        words = [log_probs.words(tree) for log_probs, tree in found] if self._words else None
+        scores = []
+        start = 0
+        for item in group:
+            part = slice(start, start + len(item.hypotheses))
+            start = part.stop
+            of_words = None if words is None else [column[part] for column in words]
+            scores.append(ListScores([column[part] for column in columns], of_words))
+        return scores, work
+
+    def summary(self) -> str:
+        """Return how much was computed, and how many words the networks did not know."""
+        work = self.work
+        parts = [
+            f"{work.hypotheses:,} hypotheses in {work.lists:,} lists",
+            f"{work.scored:,} scored in {work.steps:,} decoder steps",
+            f"{work.unknown_words:,} unknown words in distinct prefixes",
+        ]
+        if self._cache is not None:
+            parts.append(f"{work.cached:,} found in the cache")
+        return "; ".join(parts)
+
+
+@dataclass
+class _Pending:
+    """A group of lists on its way."""
+
+    group: list[HypothesisList]
+    # By list and column: keys, and the values that the cache has.
+    keys: list[list[list[bytes]]] = field(default_factory=list)
+    known: list[list[list[float | None]]] = field(default_factory=list)
+    # By list: hypotheses that have to be scored.
+    missing: list[list[int]] = field(default_factory=list)
+    scores: "Future[tuple[list[ListScores], SentenceWork]] | None" = None
+
+
+class _Model:
+    """A network, and how words become its ids."""
+
+    def __init__(self, checkpoint: Checkpoint, device: torch.device, precision: Precision) -> None:
+        self.reverse = checkpoint.reverse
+        self.fingerprint = checkpoint.fingerprint
+        self.scorer = SentenceScorer(checkpoint.config.kind, checkpoint.model, device, precision)
+        self._vocabularies = (checkpoint.target_vocabulary, checkpoint.source_vocabulary)
+
+    def number(self, words: Sequence[str]) -> tuple[Ids, Ids]:
+        """Return the id of each word where it is predicted, and where it is read."""
+        target, source = (np.array(voc.ids(words), np.int64) for voc in self._vocabularies)
+        return target, source
+
+
+class _Texts:
+    """The sentences of some lists as numbers of their distinct words."""
+
+    def __init__(self, group: list[HypothesisList]) -> None:
+        numbers: dict[str, int] = {}
+        sources = [item.source for item in group]
+        hypotheses = list(chain.from_iterable(item.hypotheses for item in group))
+        self._sources = _sequences(sources, numbers)
+        self._hypotheses = _sequences(hypotheses, numbers)
+        self._source_of = np.repeat(np.arange(len(group)), [len(item.hypotheses) for item in group])
+        self.words = list(numbers)
+        self._forward = build_prefix_tree(self._hypotheses, self._source_of, len(group))
+
+    def count_distinct(self) -> int:
+        """Return the number of distinct pairs of a list and a hypothesis."""
+        ends = [np.unique(level.end_nodes) for level in self._forward.levels]
+        return len(np.unique(self._forward.empty_roots)) + sum(len(level) for level in ends)
+
+    def plan(self, *, reverse: bool) -> tuple[PrefixTree, Sequences]:
+        """Return the tree of what is predicted, a sequence a hypothesis, and what its roots read.
+
+        A reverse model predicts the source after each distinct hypothesis: there is little to
+        share, but the encoder's work for identical ones.
+        """
+        if not reverse:
+            return self._forward, self._sources
+        firsts, inverse = self._distinct_hypotheses()
+        predicted = self._sources.select(self._source_of)
+        return (
+            build_prefix_tree(predicted, inverse, len(firsts)),
+            self._hypotheses.select(firsts),
+        )
+
+    def _distinct_hypotheses(self) -> tuple[Ids, Ids]:
+        """Return the first of each distinct hypothesis of a list, and which of them each is."""
+        numbers = np.empty(len(self._source_of), np.int64)
+        firsts: list[Ids] = []
+        count = 0
+        tree = self._forward
+        for sequences, nodes in [
+            (tree.empty, tree.empty_roots),
+            *((level.ends, level.end_nodes) for level in tree.levels),
+        ]:
+            _, first, inverse = np.unique(nodes, return_index=True, return_inverse=True)
+            numbers[sequences] = inverse + count
+            firsts.append(sequences[first])
+            count += len(first)
+        return np.concatenate(firsts), numbers
+
+
+def _flatten(keys: list[list[list[bytes]]]) -> Iterator[bytes]:
+    return chain.from_iterable(chain.from_iterable(keys))
+
+
+def _sequences(sentences: Sequence[tuple[str, ...]], numbers: dict[str, int]) -> Sequences:
+    lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+    total = int(lengths.sum())
+    words = chain.from_iterable(sentences)
+    ids = np.fromiter((numbers.setdefault(word, len(numbers)) for word in words), np.int64, total)
+    return Sequences(ids, lengths)
