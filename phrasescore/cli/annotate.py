@@ -11,7 +11,7 @@ import click
 from phrasescore import __version__
 from phrasescore.cli import options
 from phrasescore.errors import PhrasescoreError
-from phrasescore.features import FEATURES, load_feature
+from phrasescore.features import load_feature
 
 if TYPE_CHECKING:
     from moses_integration.moses_ini import MosesIni
@@ -26,46 +26,17 @@ _logger = logging.getLogger(__name__)
 CHUNK_LINES = 65536
 # Bytes of output that are handed on at a time.
 PIECE_BYTES = 4 << 20
-_ORDER = "phrasescore.annotate.order"
 
 
-class _OrderedOptions(click.Command):
-    """A command that knows in which order ``--model`` and ``--feature`` were given."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Note the order, which the values of two options do not tell."""
-        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        ctx.meta[_ORDER] = [param.name for param in order if param.name in ("models", "features")]
-        return super().parse_args(ctx, args)
-
-
-@click.command(cls=_OrderedOptions)
+@click.command(cls=options.OrderedColumns)
 @click.argument("table", metavar="TABLE")
-@click.option(
-    "--model",
-    "models",
-    multiple=True,
-    metavar="MODEL",
-    help="A trained model: adds log p(target | source), or the reverse if it was trained so.",
-)
-@click.option(
-    "--feature",
-    "features",
-    multiple=True,
-    type=click.Choice(sorted(FEATURES.keys() - {"neural"})),
-    help="unknown_words: the number of target words outside the models' shortlists.",
-)
+@options.models
+@options.features
 @options.output
 @click.option("--moses-ini", metavar="IN", help="The moses.ini that uses the table.")
 @click.option("--moses-ini-out", metavar="OUT", help="Where it goes with the new columns in it.")
 @click.option("--resume", is_flag=True, help="Go on with a run of this command that was killed.")
-@click.option(
-    "--precision",
-    type=click.Choice(("float32", "tf32", "bfloat16")),
-    default="float32",
-    show_default=True,
-    help="Of the matrix products; less is faster, docs/performance.md has the errors.",
-)
+@options.precision
 @options.device
 @options.threads
 @options.verbosity
@@ -95,6 +66,7 @@ def annotate(
         raise click.UsageError("at least one --model is needed: it brings a column or a shortlist")
     if (moses_ini is None) != (moses_ini_out is None):
         raise click.UsageError("--moses-ini and --moses-ini-out go together")
+    order = options.column_order(ctx)
     _check_files(table, output, moses_ini, moses_ini_out, resume)
     lines = read_phrase_table(table)
     first = next(lines)
@@ -104,13 +76,13 @@ def annotate(
         ini = MosesIni.read(moses_ini)
         ini.add_scores(
             None,
-            len(ctx.meta[_ORDER]),
+            len(order),
             _path_for_ini(ini, table, output),
             old_table_path=table,
             num_scores=first.num_scores,
         )
     columns, settings = _build_columns(
-        ctx.meta[_ORDER], models, features, precision=precision, device=device, threads=threads
+        order, models, features, precision=precision, device=device, threads=threads
     )
     _write(chain([first], lines), table, output, columns, settings, resume)
     if ini is not None and moses_ini_out is not None:

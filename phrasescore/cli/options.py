@@ -7,9 +7,65 @@ from typing import Any, TypeVar
 
 import click
 
+from phrasescore.features import FEATURES
+
 LOGGERS = ("phrasescore", "moses_integration", "tuning")
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
+
+_ORDER = "phrasescore.columns"
+
+
+class OrderedColumns(click.Command):
+    """A command that knows in which order ``--model`` and ``--feature`` were given.
+
+    Their parameters are called ``models`` and ``features``.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note the order, which the values of two options do not tell."""
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        ctx.meta[_ORDER] = [param.name for param in order if param.name in ("models", "features")]
+        return super().parse_args(ctx, args)
+
+
+def column_order(ctx: click.Context) -> list[str]:
+    """Return ``models`` or ``features`` for each column, in the order of the command line."""
+    order: list[str] = ctx.meta[_ORDER]
+    return order
+
+
+def models(command: _Decorated) -> _Decorated:
+    """Add ``--model``, one for each column; the command gets ``models: tuple[str, ...]``."""
+    return click.option(
+        "--model",
+        "models",
+        multiple=True,
+        metavar="MODEL",
+        help="A trained model: adds log p(target | source), or the reverse if it was trained so.",
+    )(command)
+
+
+def features(command: _Decorated) -> _Decorated:
+    """Add ``--feature``, one for each column; the command gets ``features: tuple[str, ...]``."""
+    return click.option(
+        "--feature",
+        "features",
+        multiple=True,
+        type=click.Choice(sorted(FEATURES.keys() - {"neural"})),
+        help="unknown_words: the number of target words outside the models' shortlists.",
+    )(command)
+
+
+def precision(command: _Decorated) -> _Decorated:
+    """Add ``--precision``; the command gets ``precision: str``."""
+    return click.option(
+        "--precision",
+        type=click.Choice(("float32", "tf32", "bfloat16")),
+        default="float32",
+        show_default=True,
+        help="Of the matrix products; less is faster, docs/performance.md has the errors.",
+    )(command)
 
 
 def device(command: _Decorated) -> _Decorated:
