@@ -10,7 +10,13 @@ import pytest
 
 from phrasescore.config import RESUMABLE, Config, check_resumable, preset_names
 from phrasescore.errors import ConfigError
-from phrasescore.settings import EncoderDecoderConfig, TrainingConfig
+from phrasescore.settings import (
+    MODEL_CONFIGS,
+    EncoderDecoderConfig,
+    GrconvConfig,
+    LstmConfig,
+    TrainingConfig,
+)
 
 
 def test_the_paper_preset_has_the_sizes_of_section_4_1_1() -> None:
@@ -22,6 +28,55 @@ def test_the_paper_preset_has_the_sizes_of_section_4_1_1() -> None:
     training = config.training
     assert (training.optimizer, training.rho, training.epsilon) == ("adadelta", 0.95, 1e-6)
     assert training.batch_size == 64
+
+
+def test_the_preset_of_sutskever_has_the_sizes_and_the_recipe_of_sections_3_1_and_3_4() -> None:
+    config = Config.preset("sutskever2014")
+    assert config.model == LstmConfig(4, 1000, 1000, True, 0.08, 0.0)
+    assert (config.vocabulary.source_size, config.vocabulary.target_size) == (160000, 80000)
+    training = config.training
+    assert (training.optimizer, training.learning_rate) == ("sgd", 0.7)
+    assert (training.schedule, training.halving_start, training.halving_epochs) == (
+        "halving",
+        5.0,
+        0.5,
+    )
+    assert (training.batch_size, training.loss, training.clip_norm) == (128, "mean", 5.0)
+    assert training.epochs == 7.5
+
+
+@pytest.mark.parametrize("kind", sorted(MODEL_CONFIGS))
+def test_the_presets_of_a_kind_are_found_by_it(kind: str) -> None:
+    names = preset_names(kind)
+    assert names
+    assert all((Config.preset(name).kind == kind) == (name in names) for name in preset_names())
+
+
+def test_the_preset_of_cho_2014b_has_the_sizes_of_section_3() -> None:
+    # 3.2: 2000 units, radius 0.4, 620-dimensional embeddings, Adadelta, 296,144 updates. 3.1: at
+    # most 30 words, the 30,000 most frequent. The rest is not in the paper, and the file says so.
+    config = Config.preset("cho2014b")
+    assert config.model == GrconvConfig(2000, 1000, 620, 500, 500, 0.4, 0.01, 0.0)
+    assert (config.vocabulary.source_size, config.vocabulary.target_size) == (30000, 30000)
+    training = config.training
+    assert (training.optimizer, training.updates, training.max_length) == ("adadelta", 296144, 30)
+
+
+@pytest.mark.parametrize(
+    ("name", "max_length", "updates"), [("rnnenc30", 30, 846_322), ("rnnenc50", 50, 600_000)]
+)
+def test_the_presets_of_rnnenc_have_the_papers_sizes(
+    name: str, max_length: int, updates: int
+) -> None:
+    # Bahdanau et al. (2014), A.3 and B.2: 1000 units, embeddings of 620, 500 maxout units, 80
+    # sentences a batch, 20 batches sorted together. Table 2: 8.46 and 6.00 times 10^5 updates; Cho
+    # et al. (2014b), 3.2, have the first to the last digit.
+    config = Config.preset(name)
+    assert config.model == EncoderDecoderConfig(1000, 620, 500, 500, 0.01, 0.0)
+    assert (config.vocabulary.source_size, config.vocabulary.target_size) == (30000, 30000)
+    training = config.training
+    assert (training.batch_size, training.window_batches, training.clip_norm) == (80, 20, 1.0)
+    assert (training.max_length, training.updates) == (max_length, updates)
 
 
 @pytest.mark.parametrize("name", preset_names())
