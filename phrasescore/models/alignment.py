@@ -1,0 +1,219 @@
+"""The alignment model of Bahdanau et al. (2014): energies, their softmax, and what it averages.
+
+    e_ij = v_a . tanh(W_a s_{i-1} + U_a h_j),  alpha_ij = softmax over j,  sum_j alpha_ij x_j
+
+with W_a s_{i-1} the *query*, U_a h_j the *keys* and x_j the *values* of a source's positions. The
+tanh over (pairs, positions, units) is the most of it. On a CPU a compiled loop makes each of them
+where it is added up, so that they are never written to memory, and the backward pass makes them
+again; positions of all sources stand below one another, and none is padding. Elsewhere the same is
+computed by torch on padded sources.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from phrasescore.models.batches import Steps
+from phrasescore.models.vector_math import ELEMENTWISE, SUMMING, exp, tanh
+
+# Devices whose memory numba can reach.
+FUSED_DEVICES: tuple[str, ...] = ("cpu",)
+
+
+class Places(NamedTuple):
+    """Where the positions of each pair's source are, among those of all sources."""
+
+    starts: Tensor  # (pairs,) int64: the first
+    lengths: Tensor  # (pairs,) int64: how many; at least one
+
+    def padded(self, pairs: int) -> tuple[Tensor, Tensor]:
+        """Return the places of the first pairs, and which are real, both ``(pairs, longest)``."""
+        lengths = self.lengths[:pairs].unsqueeze(1)
+        time = torch.arange(int(lengths.max()), device=lengths.device).unsqueeze(0)
+        return self.starts[:pairs].unsqueeze(1) + torch.minimum(time, lengths - 1), time < lengths
+
+
+def is_fused(tensor: Tensor) -> bool:
+    """Return whether the compiled loops can work on this tensor."""
+    return tensor.device.type in FUSED_DEVICES and tensor.dtype == torch.float32
+
+
+@SUMMING
+def _energy(query, key, energy):  # type: ignore[no-untyped-def]
+    total = np.float32(0)
+    for k in range(len(query)):
+        total += energy[k] * tanh(query[k] + key[k])
+    return total
+
+
+@SUMMING
+def _dot(left, right):  # type: ignore[no-untyped-def]
+    total = np.float32(0)
+    for k in range(len(left)):
+        total += left[k] * right[k]
+    return total
+
+
+@ELEMENTWISE
+def _attend(queries, keys, energy, values, starts, lengths, weights, out):  # type: ignore[no-untyped-def]
+    for row in range(len(queries)):
+        start, length = starts[row], lengths[row]
+        query, weight, total = queries[row], weights[row], out[row]
+        highest = np.float32(-np.inf)
+        for j in range(length):
+            weight[j] = _energy(query, keys[start + j], energy)
+            highest = max(highest, weight[j])
+        norm = np.float32(0)
+        for j in range(length):
+            weight[j] = exp(weight[j] - highest)
+            norm += weight[j]
+        total[:] = np.float32(0)
+        for j in range(length):
+            weight[j] /= norm
+            share, value = weight[j], values[start + j]
+            for k in range(len(total)):
+                total[k] += share * value[k]
+        weight[length:] = np.float32(0)
+
+
+@ELEMENTWISE
+def _attend_backward(  # type: ignore[no-untyped-def]
+    gradients,
+    queries,
+    keys,
+    energy,
+    values,
+    starts,
+    lengths,
+    weights,
+    to_queries,
+    to_keys,
+    to_energy,
+    to_weight,
+):
+    for row in range(len(queries)):
+        start, length = starts[row], lengths[row]
+        query, weight, to_query = queries[row], weights[row], to_queries[row]
+        mean = np.float32(0)
+        for j in range(length):
+            to_weight[j] = _dot(gradients[row], values[start + j])
+            mean += weight[j] * to_weight[j]
+        to_query[:] = np.float32(0)
+        for j in range(length):
+            upper = weight[j] * (to_weight[j] - mean)
+            key, to_key = keys[start + j], to_keys[start + j]
+            for k in range(len(query)):
+                unit = tanh(query[k] + key[k])
+                to_energy[k] += upper * unit
+                lower = upper * energy[k] * (np.float32(1) - unit * unit)
+                to_query[k] += lower
+                to_key[k] += lower
+
+
+@ELEMENTWISE
+def _spread(gradients, weights, order, row_pairs, starts, lengths, to_values):  # type: ignore[no-untyped-def]
+    for row in order:
+        pair, gradient = row_pairs[row], gradients[row]
+        for j in range(lengths[pair]):
+            share, to_value = weights[row, j], to_values[starts[pair] + j]
+            for k in range(len(gradient)):
+                to_value[k] += share * gradient[k]
+
+
+def _arrays(*tensors: Tensor) -> list[NDArray[np.generic]]:
+    return [tensor.numpy() for tensor in tensors]
+
+
+def attend(
+    queries: Tensor,
+    keys: Tensor,
+    energy: Tensor,
+    values: Tensor,
+    places: Places,
+    weights: Tensor,
+    out: Tensor,
+) -> None:
+    """Write the weights alpha of some rows, and the sums of the values that they weigh.
+
+    What a row gets depends on nothing but its query and its source, to the last bit.
+
+    :param queries: ``(rows, units)``.
+    :param keys: ``(positions, units)``.
+    :param energy: v_a, ``(units,)``.
+    :param values: ``(positions, width)``.
+    :param places: of the source of each row: the first ``rows`` of them.
+    :param weights: ``(rows, longest source)``, 0 behind a source's end when this is done.
+    :param out: ``(rows, width)``.
+    """
+    if is_fused(queries):
+        _attend(*_arrays(queries, keys, energy, values, *places, weights, out))
+        return
+    at, real = places.padded(len(queries))
+    energies = torch.tanh(keys[at] + queries.unsqueeze(1)) @ energy
+    shares = energies.masked_fill(~real, -torch.inf).softmax(1)
+    weights.zero_()
+    weights[:, : shares.shape[1]] = shares
+    torch.bmm(shares.unsqueeze(1), values[at], out=out.unsqueeze(1))
+
+
+def attend_backward(
+    gradients: Tensor,
+    queries: Tensor,
+    keys: Tensor,
+    energy: Tensor,
+    values: Tensor,
+    places: Places,
+    weights: Tensor,
+    to_queries: Tensor,
+    to_keys: Tensor,
+    to_energy: Tensor,
+) -> None:
+    """Go back through :func:`attend`, all but the values' own gradient (:func:`spread`).
+
+    :param gradients: of the sums, ``(rows, width)``.
+    :param weights: what :func:`attend` wrote.
+    :param to_queries: written.
+    :param to_keys: added to.
+    :param to_energy: added to.
+    """
+    if is_fused(queries):
+        read = (gradients, queries, keys, energy, values, *places, weights)
+        scratch = weights.new_empty(weights.shape[1])
+        _attend_backward(*_arrays(*read, to_queries, to_keys, to_energy, scratch))
+        return
+    at, real = places.padded(len(queries))
+    shares = weights[:, : at.shape[1]]
+    to_weights = torch.bmm(values[at], gradients.unsqueeze(2)).squeeze(2)
+    upper = shares * (to_weights - (shares * to_weights).sum(1, keepdim=True))
+    units = torch.tanh(keys[at] + queries.unsqueeze(1))
+    to_energy += torch.einsum("ij,ijk->k", upper, units)
+    lower = upper.unsqueeze(2) * energy * (1 - units * units)
+    torch.sum(lower, 1, out=to_queries)
+    to_keys.index_add_(0, at[real], lower[real])
+
+
+def spread(gradients: Tensor, weights: Tensor, steps: Steps, places: Places) -> Tensor:
+    """Return the gradient that all rows together give to the values, ``(positions, width)``.
+
+    :param gradients: of the sums, ``(rows, width)``.
+    :param weights: ``(rows, longest source)``.
+    :param steps: which pair and step each row is of.
+    """
+    positions = int(places.lengths.sum())
+    to_values = gradients.new_zeros(positions, gradients.shape[1])
+    if is_fused(gradients):
+        # Pair by pair: then what is added to stays in the cache.
+        order = torch.argsort(steps.pairs, stable=True)
+        _spread(*_arrays(gradients, weights, order, steps.pairs, *places, to_values))
+        return to_values
+    at, real = places.padded(len(places.lengths))
+    shape = (len(real), len(steps.sizes))
+    padded_weights = weights.new_zeros(*shape, real.shape[1])
+    padded_weights[steps.pairs, steps.times] = weights[:, : real.shape[1]]
+    padded_gradients = gradients.new_zeros(*shape, gradients.shape[1])
+    padded_gradients[steps.pairs, steps.times] = gradients
+    to_values[at[real]] = torch.bmm(padded_weights.transpose(1, 2), padded_gradients)[real]
+    return to_values
