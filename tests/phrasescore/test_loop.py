@@ -43,6 +43,8 @@ SETTINGS = {
     "adam": ["training.optimizer=adam", "training.learning_rate=0.01"],
     "linear": ["training.schedule=linear", "training.window_batches=3"],
     "mean": ["training.loss=mean", "training.clip_norm=0"],
+    "sgd": ["training.optimizer=sgd", "training.schedule=halving", "training.halving_start=1"],
+    "dropout": ["model.dropout=0.3"],
 }
 
 
@@ -256,6 +258,51 @@ def test_the_learning_rate_falls_to_zero_where_it_is_linear(
     )
     train_model(make_run(tmp_path, config))
     assert rates == pytest.approx([0.8, 0.6, 0.4, 0.2])
+
+
+def test_the_learning_rate_is_halved_from_the_first_epoch_on_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates: list[float] = []
+
+    def note(_self: object, learning_rate: float, _clip_norm: float) -> float:
+        rates.append(learning_rate)
+        return 0.0
+
+    monkeypatch.setattr(FusedAdadelta, "step", note)
+    config = TINY.override(
+        [
+            "training.schedule=halving",
+            "training.halving_start=1",
+            "training.halving_epochs=0.5",
+            "training.learning_rate=0.8",
+            "training.batch_size=13",  # 52 pairs: 4 batches an epoch
+            "training.updates=9",
+        ]
+    )
+    train_model(make_run(tmp_path, config))
+    assert rates == [0.8] * 4 + [0.4] * 2 + [0.2] * 2 + [0.1]
+
+
+def test_what_is_dropped_depends_on_the_seed_and_the_update_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[float] = []
+    forward = EncoderDecoder.forward
+
+    def spy(self: EncoderDecoder, batch: PairBatch) -> torch.Tensor:
+        if self.training:
+            drawn.append(torch.rand(()).item())
+        return forward(self, batch)
+
+    monkeypatch.setattr(EncoderDecoder, "forward", spy)
+    config = TINY.override(["model.dropout=0.1", "training.updates=8"])
+    for place, seed in enumerate((1, 1, 2)):
+        torch.manual_seed(place)
+        train_model(make_run(tmp_path, config.override([f"training.seed={seed}"]), f"m{place}"))
+    first, again, other = drawn[:8], drawn[8:16], drawn[16:]
+    assert first == again
+    assert len({*first, *other}) == 16
 
 
 def test_bfloat16_trains_to_about_the_same_and_keeps_float32_weights(tmp_path: Path) -> None:

@@ -87,7 +87,21 @@ def test_clipping_scales_the_whole_gradient_to_the_norm() -> None:
     assert values(parameters).tolist() == pytest.approx([-0.6, -0.8], abs=1e-5)
 
 
-@pytest.mark.parametrize("optimizer", ["adadelta", "adam"])
+def test_a_step_of_sgd_is_the_rate_times_the_clipped_gradient() -> None:
+    # Norm 5, scaled to 1: (0.6, 0.8); nothing is left of the step before (no momentum).
+    network = nn.Module()
+    for name in "ab":
+        network.register_parameter(name, nn.Parameter(torch.zeros(1)))
+    stepper = build_optimizer(network, TrainingConfig(optimizer="sgd"))
+    parameters = dict(network.named_parameters())
+    for rate, expected in ((0.5, [-0.3, -0.4]), (0.25, [-0.45, -0.6])):
+        for parameter, gradient in zip(parameters.values(), (3.0, 4.0), strict=True):
+            parameter.grad = torch.tensor([gradient])
+        assert float(stepper.step(rate, 1.0)) == pytest.approx(5.0)
+        assert values(parameters).tolist() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("optimizer", ["adadelta", "adam", "sgd"])
 def test_a_gradient_that_is_not_finite_changes_nothing(optimizer: str) -> None:
     for bad in (math.nan, math.inf):
         network = make_network()
@@ -101,7 +115,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(optimizer: str) -> None:
         assert torch.equal(values(dict(network.named_parameters())), before)
 
 
-@pytest.mark.parametrize("optimizer", ["adadelta", "adam"])
+@pytest.mark.parametrize("optimizer", ["adadelta", "adam", "sgd"])
 def test_gradients_are_forgotten_after_a_step(optimizer: str) -> None:
     network = make_network()
     stepper = build_optimizer(network, TrainingConfig(optimizer=optimizer))
@@ -158,7 +172,7 @@ def test_averages_of_weights_that_are_never_touched_do_not_become_subnormal() ->
         assert not ((average > 0) & (average < torch.finfo(torch.float32).tiny)).any()
 
 
-@pytest.mark.parametrize("optimizer", ["adadelta", "adam"])
+@pytest.mark.parametrize("optimizer", ["adadelta", "adam", "sgd"])
 def test_a_state_that_is_loaded_goes_on_to_the_same_bits(optimizer: str) -> None:
     config = TrainingConfig(optimizer=optimizer)
     whole, resumed = make_network(), make_network()
@@ -197,7 +211,7 @@ def test_the_fused_state_is_one_that_torch_can_go_on_with() -> None:
     torch.testing.assert_close(values(fused), values(plain), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("optimizer", ["adadelta", "adam"])
+@pytest.mark.parametrize("optimizer", ["adadelta", "adam", "sgd"])
 def test_a_state_of_another_network_is_refused(optimizer: str) -> None:
     stepper = build_optimizer(make_network(), TrainingConfig(optimizer=optimizer))
     with pytest.raises(ModelError, match="not of this network: 'other/square_avg'"):

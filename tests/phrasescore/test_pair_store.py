@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import phrasescore.training.pair_store_writer as writer
+from phrasescore.config import Config
 from phrasescore.errors import ModelError, PhrasescoreError
+from phrasescore.parallel_text import read_parallel_text
 from phrasescore.records import PhrasePair
 from phrasescore.settings import VocabularyConfig
 from phrasescore.training.pair_store import PairStore, word_type
@@ -19,7 +21,7 @@ from phrasescore.training.pair_store_writer import (
     fingerprint_input,
     write_pair_store,
 )
-from phrasescore.training.random_order import DrawSettings, PairDraw, Permutation
+from phrasescore.training.random_order import DrawSettings, PairDraw, Permutation, padding
 from phrasescore.training.table_spool import CountedPair
 from phrasescore.vocabulary import Vocabulary
 
@@ -175,6 +177,23 @@ def test_the_fingerprint_is_that_of_the_uncompressed_lines(tmp_path: Path, endin
     assert fingerprint_input([str(tmp_path / "table")]) != store.record.fingerprint
 
 
+def test_the_fingerprint_of_parallel_text_is_that_of_its_pairs_of_lines(tmp_path: Path) -> None:
+    sources, targets = tmp_path / "source.gz", tmp_path / "target"
+    sources.write_bytes(gzip.compress(b"a b\nc\n"))
+    targets.write_bytes(b"x\ny z")  # without a last newline
+    rows = [
+        CountedPair(line.raw, line.pair, 1.0)
+        for line in read_parallel_text(str(sources), str(targets))
+    ]
+    store = write_pair_store(tmp_path / "pairs", rows, SIZES, max_length=9)
+    paths = [str(sources), str(targets)]
+    assert fingerprint_input(paths) == store.record.fingerprint
+    assert fingerprint_input(paths[::-1]) != store.record.fingerprint
+    for changed in (b"x\ny", b"x\ny z\n\n", b"x", b"x y\nz"):
+        targets.write_bytes(changed)
+        assert fingerprint_input(paths) != store.record.fingerprint, changed
+
+
 def test_ids_take_two_bytes_as_long_as_they_fit() -> None:
     assert word_type(1 << 16, 5) is np.uint16
     assert word_type(5, (1 << 16) + 1) is np.int32
@@ -262,6 +281,51 @@ def test_a_window_makes_batches_of_like_lengths(tmp_path: Path) -> None:
         return float(np.mean([part.max() - part.min() for part in lengths]))
 
     assert spread(16) < 1.5 < 4 < spread(1)
+
+
+def test_batches_of_sentences_have_at_most_5_percent_padding(tmp_path: Path) -> None:
+    # Lengths as those of captions: 13 words on average, the sides correlated (0.9).
+    generator = np.random.default_rng(1)
+    sources = generator.gamma(10.0, 1.3, 12_800).astype(int) + 1
+    targets = np.maximum(1, sources + generator.normal(1.0, 2.0, 12_800).round().astype(int))
+    rows = [
+        (f"s{i}" + " s" * (source - 1), "t" + " t" * (target - 1), 1.0)
+        for i, (source, target) in enumerate(zip(sources, targets, strict=True))
+    ]
+    store = write_pair_store(tmp_path / "pairs", counted(rows), SIZES, max_length=99)
+
+    def share(window: int) -> float:
+        draw = PairDraw(store, DrawSettings(7, 64, window, 0))
+        return padding(store, [draw.batch(0, number) for number in range(draw.batches_per_epoch)])
+
+    assert share(100) <= 0.05 < 0.4 < share(1)
+
+
+def test_padding_is_counted_over_both_sides(tmp_path: Path) -> None:
+    rows = [("a a a", "x", 1.0), ("b", "y y", 1.0), ("c c", "z", 1.0)]
+    store = write_pair_store(tmp_path / "pairs", counted(rows), SIZES, max_length=9)
+    # Together 3 x 3 + 3 x 2 places for 6 + 4 words; the last two alone 2 x 2 + 2 x 2 for 3 + 3.
+    assert padding(store, [np.array([0, 1, 2])]) == pytest.approx(5 / 15)
+    assert padding(store, [np.array([0]), np.array([1, 2])]) == pytest.approx(2 / 12)
+    assert padding(store, []) == 0.0
+
+
+@pytest.mark.parametrize("name", ["lstm-small", "sutskever2014"])
+def test_real_sentences_have_at_most_5_percent_padding(
+    shared_data: Path, tmp_path: Path, name: str
+) -> None:
+    config = Config.preset(name)
+    lines = read_parallel_text(str(shared_data / "train.en"), str(shared_data / "train.fr"))
+    store = write_pair_store(
+        tmp_path / "pairs",
+        (CountedPair(line.raw, line.pair, 1.0) for line in lines),
+        config.vocabulary,
+        max_length=config.training.max_length,
+    )
+    training = config.training
+    draw = PairDraw(store, DrawSettings(1, training.batch_size, training.window_batches, 1000))
+    batches = [draw.batch(0, number) for number in range(draw.batches_per_epoch)]
+    assert padding(store, batches) <= 0.05
 
 
 def test_more_held_out_pairs_than_there_are_is_a_programming_error(tmp_path: Path) -> None:
