@@ -5,10 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from phrasescore.checkpoint import FORWARD, REVERSE, Checkpoint, TrainingRecord, save_checkpoint
 from phrasescore.config import Config
 from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.scoring.fixed_products import FixedProducts
+from phrasescore.scoring.prefix_tree import Sequences as TokenSequences
+from phrasescore.scoring.tree_decoder import TreeStep
 from phrasescore.settings import EncoderDecoderConfig
 from phrasescore.vocabulary import Vocabulary
 from tests.reference_encoder_decoder import log_prob, random_parameters
@@ -58,3 +62,46 @@ class RandomModel:
         sides = (target, source) if self.reverse else (source, target)
         ids = [voc.ids(words) for voc, words in zip(self.vocabularies, sides, strict=True)]
         return log_prob(self.parameters, ids[0], ids[1])
+
+
+class BigramNetwork(nn.Module):
+    """A network with scores known by hand: the next word depends on the last one alone.
+
+    :param logits: ``(words, words)``: those of each next word, by the last word; the first word
+        comes after ``</s>``.
+    """
+
+    def __init__(self, logits: Sequence[Sequence[float]]) -> None:
+        super().__init__()
+        self.logits = nn.Parameter(torch.tensor(logits))
+
+
+class BigramDecoder:
+    """Runs a :class:`BigramNetwork` over a tree: a state is the last word."""
+
+    # Nodes whose predicting row was made, over all instances: what was shared was made once.
+    rows_made = 0
+
+    def __init__(self, network: nn.Module, products: FixedProducts) -> None:
+        assert isinstance(network, BigramNetwork)
+        logits = network.logits.detach()
+        self.output = logits.t(), torch.zeros(len(logits))
+        assert products.device.type == "cpu"
+
+    def encode(self, sources: TokenSequences) -> int:
+        """Return the number of sources: no more is needed."""
+        return len(sources.lengths)
+
+    def start(self, encoded: int) -> tuple[None, torch.Tensor]:
+        """Return the rows after ``</s>``."""
+        return None, self._rows(torch.zeros(encoded, dtype=torch.int64))
+
+    def advance(self, encoded: int, state: None, step: TreeStep) -> tuple[None, torch.Tensor]:
+        """Return the rows after each node's word."""
+        assert state is None
+        assert int(step.roots.max()) < encoded
+        return None, self._rows(step.words)
+
+    def _rows(self, words: torch.Tensor) -> torch.Tensor:
+        BigramDecoder.rows_made += len(words)
+        return torch.nn.functional.one_hot(words, len(self.output[1])).float()
