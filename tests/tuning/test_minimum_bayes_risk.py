@@ -1,0 +1,70 @@
+"""Promises of tuning.minimum_bayes_risk: Moses' choice (moses/mbr.cpp), worked out slowly here."""
+
+import math
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from tuning.minimum_bayes_risk import expected_gains, posterior
+
+
+def _gain(hypothesis: list[str], reference: list[str]) -> float:
+    """calculate_score of moses/mbr.cpp, line by line."""
+    matches, totals = [], []
+    for order in range(4):
+        found, wanted = (
+            Counter(tuple(words[at : at + order + 1]) for at in range(len(words) - order))
+            for words in (hypothesis, reference)
+        )
+        matches.append(sum((found & wanted).values()))
+        totals.append(max(len(hypothesis) - order, 0))
+    if matches[0] == 0:
+        return 0.0
+    log_bleu = math.log(matches[0]) - math.log(totals[0])
+    for match, total in zip(matches[1:], totals[1:], strict=True):
+        log_bleu += math.log(match + 1) - math.log(total + 1)
+    return math.exp(log_bleu / 4 + min(0.0, 1 - len(reference) / totals[0]))
+
+
+def test_expected_gains_are_those_of_a_slow_implementation() -> None:
+    for seed in range(10):
+        numbers = random.Random(seed)
+        sentences = [
+            list(words)
+            for words in {
+                tuple(numbers.choices("abc", k=numbers.choice([0, 1, 2, 4, 7, 11])))
+                for _ in range(25)
+            }
+        ]
+        probabilities = np.random.default_rng(seed).dirichlet(np.ones(len(sentences)))
+        expected = [
+            sum(
+                probability * (1.0 if place == other else _gain(sentence, sentences[other]))
+                for other, probability in enumerate(probabilities)
+            )
+            for place, sentence in enumerate(sentences)
+        ]
+        np.testing.assert_allclose(expected_gains(sentences, probabilities), expected, rtol=1e-6)
+
+
+def test_the_choice_is_what_most_others_are_like_and_not_the_likeliest() -> None:
+    sentences = [
+        ["une", "autre", "chose"],
+        ["la", "maison", "est", "là"],
+        ["la", "maison", "est", "ici"],
+    ]
+    gains = expected_gains(sentences, np.array([0.4, 0.3, 0.3]))
+    assert int(gains.argmax()) == 1
+
+
+def test_a_single_hypothesis_has_gain_1_even_if_it_is_empty() -> None:
+    assert expected_gains([["a"]], np.ones(1)).tolist() == [1.0]
+    assert expected_gains([[]], np.ones(1)).tolist() == [1.0]
+
+
+def test_the_posterior_is_a_softmax_that_no_large_score_breaks() -> None:
+    np.testing.assert_allclose(posterior(np.array([0.0, math.log(3)]), 1.0), [0.25, 0.75])
+    np.testing.assert_allclose(posterior(np.array([0.0, math.log(3)]), 2.0), [0.1, 0.9])
+    assert posterior(np.array([1e5, 0.0]), 1.0) == pytest.approx([1.0, 0.0])
