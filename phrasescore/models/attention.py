@@ -123,21 +123,22 @@ class AttentionNetwork(nn.Module):
         steps = pack_steps(places.lengths)
         pairs = steps.order[steps.pairs]
         with_end = pad(ids, (0, 1))
-        inside = torch.arange(with_end.shape[1], device=ids.device) < lengths.unsqueeze(1)
-        with_end = with_end.masked_fill(~inside, Vocabulary.END)
+        inside = torch.arange(with_end.shape[1], device=ids.device) <= lengths.unsqueeze(1)
+        ended = with_end.scatter(1, lengths.unsqueeze(1), Vocabulary.END)
+        words = self._drop(self.source_embedding[ended[inside]])
         states = []
         for unit, times in (
             (self.forward_encoder, steps.times),
             (self.backward_encoder, places.lengths[pairs] - 1 - steps.times),
         ):
-            words = self._drop(self.source_embedding[with_end[pairs, times]])
+            order = places.starts[pairs] + times
             packed = GatedRecurrence.apply(
-                torch.addmm(unit.input_bias(), words, unit.input_weight().t()),
+                torch.addmm(unit.input_bias(), words[order], unit.input_weight().t()),
                 unit.gates_weight(),
                 unit.recurrent_candidate.weight,
                 steps.sizes,
             )
-            states.append(packed[torch.argsort(places.starts[pairs] + times)])
+            states.append(packed[torch.argsort(order)])
         return torch.cat(states, dim=1), places
 
     def _decode(
