@@ -26,8 +26,8 @@ from phrasescore.text import decode, read_blocks, read_lines, shorten, split_blo
 FEATURE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 _VALUE = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-# What is left of field 3 without these are the letters of its names, the same in nearly all lines.
-_DIGITS = b"0123456789.- "
+# What is left of field 3 without these are names and spaces, the same in nearly all lines.
+_DIGITS = b"0123456789.-"
 
 
 class NbestList(NamedTuple):
@@ -138,9 +138,7 @@ def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList
                     found = NbestList(path, identity, number, [], [], [], b"\n")
                     raws, hypotheses, ends = found.raws, found.hypotheses, found.ends
             total = rest if b"|||" not in rest else rest[: rest.index(b"|||")]
-            if features.translate(None, _DIGITS) not in check.known or total.translate(
-                None, _DIGITS
-            ):
+            if features.translate(None, _DIGITS) not in check.known or not _is_plain(total):
                 check.line(number, raw, features)
             raws.append(raw)
             hypotheses.append(hypothesis)
@@ -149,6 +147,15 @@ def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList
     if found is None:
         raise DataError(path, None, "expected an n-best list, found no lines")
     yield found if last.endswith(b"\n") else found._replace(newline=b"")
+
+
+def _is_plain(number: bytes) -> bool:
+    """Say whether a field is a number of digits, point and sign alone; others may be good, too."""
+    try:
+        float(number)
+    except ValueError:
+        return False
+    return not number.translate(None, b"0123456789.- ")
 
 
 class _FieldCheck:

@@ -1,0 +1,280 @@
+"""N-best lists: every byte survives, and what is wrong is said with file and line."""
+
+import gzip
+import io
+import re
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from moses_integration.nbest import (
+    FEATURE_NAME,
+    NbestList,
+    add_features,
+    format_features,
+    format_value,
+    parse_features,
+    parse_total,
+    read_nbest,
+    remove_features,
+    with_sources,
+)
+from phrasescore.errors import DataError, ModelError
+
+ODD_LIST = Path(__file__).parent.parent / "data" / "odd.nbest"
+LINE = b"0 ||| la maison  ||| LM0= -2.5 TM0= -1 -2 ||| -3.25"
+
+
+def write(folder: Path, *lines: bytes, end: bytes = b"\n") -> str:
+    path = folder / "nbest"
+    path.write_bytes(b"\n".join(lines) + end)
+    return str(path)
+
+
+def annotated(lists: Iterator[NbestList], text: bytes) -> bytes:
+    return b"".join(found.with_features(dict.fromkeys(found.hypotheses, text)) for found in lists)
+
+
+# Every byte survives
+
+
+def test_reading_and_writing_is_the_identity_on_odd_lines() -> None:
+    assert annotated(read_nbest(str(ODD_LIST)), b"") == ODD_LIST.read_bytes()
+
+
+def test_lists_hold_the_lines_of_a_sentence_in_order() -> None:
+    lists = list(read_nbest(str(ODD_LIST)))
+    assert [(found.id, found.first_line, len(found.raws)) for found in lists] == [
+        (0, 1, 2), (1, 3, 1), (3, 4, 3), (10, 7, 1)
+    ]  # fmt: skip
+    raws = [raw for found in lists for raw in found.raws]
+    assert raws == ODD_LIST.read_bytes().split(b"\n")
+
+
+def test_only_spaces_separate_words_and_doubled_ones_nothing() -> None:
+    lists = list(read_nbest(str(ODD_LIST)))
+    assert [list(found.distinct().values()) for found in lists] == [
+        [("la", "maison"), ("la", "maison")],  # two fields, one of them with two spaces
+        [()],
+        [("l'été\u00a0!",), ("\u0085", "x\u2028y", "\u3000"), ("LM0=", "7")],
+        [("&#124;",)],
+    ]
+
+
+def test_features_go_to_the_end_of_field_3_and_can_be_removed_again() -> None:
+    data = annotated(read_nbest(str(ODD_LIST)), b" LSTM0= -1.5")
+    lines = data.split(b"\n")
+    for before, line in zip(ODD_LIST.read_bytes().split(b"\n"), lines, strict=True):
+        assert line == add_features(before, [("LSTM0", -1.5)])
+        assert remove_features(line, ["LSTM0"]) == before
+        assert parse_features(line) == {**parse_features(before), "LSTM0": (-1.5,)}
+    assert lines[0].endswith(b" -0.0198 -1.12647 LSTM0= -1.5 ||| -7.07624")
+    assert lines[2] == b"1 |||  ||| LexicalReordering0= 0 0 0 LM0= 0 LSTM0= -1.5 ||| 0 ||| ||| "
+    assert lines[4].endswith(b" PP0= 3 LSTM0= -1.5  ||| -1. \r")
+
+
+def test_features_are_removed_with_all_their_values_wherever_they_stand(tmp_path: Path) -> None:
+    assert remove_features(LINE, ["LM0"]) == b"0 ||| la maison  ||| TM0= -1 -2 ||| -3.25"
+    assert remove_features(LINE, ["TM0", "X"]) == b"0 ||| la maison  ||| LM0= -2.5 ||| -3.25"
+    (found,) = read_nbest(write(tmp_path, LINE, LINE.replace(b"TM0", b"TM1")))
+    again = found.without_features(["TM0"])
+    assert annotated(iter([again]), b" A0= 1").split(b"\n")[:2] == [
+        b"0 ||| la maison  ||| LM0= -2.5 A0= 1 ||| -3.25",
+        b"0 ||| la maison  ||| LM0= -2.5 TM1= -1 -2 A0= 1 ||| -3.25",
+    ]
+
+
+def test_the_last_newline_or_its_absence_survives(tmp_path: Path) -> None:
+    for end in (b"", b"\n"):
+        path = write(tmp_path, LINE, LINE, b"1" + LINE[1:], end=end)
+        assert annotated(read_nbest(path), b"") == Path(path).read_bytes()
+
+
+def test_gzip_and_stdin_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = ODD_LIST.read_bytes()
+    packed = tmp_path / "nbest.gz"
+    packed.write_bytes(gzip.compress(data))
+    assert annotated(read_nbest(str(packed)), b"") == data
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert annotated(read_nbest("-"), b"") == data
+
+
+def test_lists_are_read_one_at_a_time(tmp_path: Path) -> None:
+    # The second list is wrong, far enough behind the first that it is in another block.
+    path = write(tmp_path, *[LINE] * 10_000, b"nonsense")
+    lists = read_nbest(path)
+    with pytest.raises(DataError, match=":10001: "):
+        list(lists)
+    path = write(tmp_path, *[LINE] * 10, *[b"1" + LINE[1:]] * 10_000, b"nonsense")
+    assert len(next(read_nbest(path)).raws) == 10
+
+
+def test_a_real_list_of_moses_survives(shared_data: Path) -> None:
+    path = shared_data / "val.1000best.gz"
+    lists = list(islice(read_nbest(str(path), ["LSTM0"]), 3))
+    assert [(found.id, len(found.raws)) for found in lists] == [(0, 1000), (1, 1000), (2, 1000)]
+    with gzip.open(path) as stream:
+        assert annotated(iter(lists), b"") == b"".join(islice(stream, 3000))
+    # The total is the sum of the features times the weights of moses.tuned.ini: a list's best
+    # hypothesis comes first, and 14 values have names.
+    assert [len(values) for values in lists[0].features(0).values()] == [6, 1, 1, 1, 1, 4]
+    totals = [lists[0].total(place) for place in range(1000)]
+    assert totals == sorted(totals, reverse=True)
+
+
+# Numbers
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (-12.345678901, b"-12.34568"),
+        (-123456.789, b"-123456.8"),
+        (-1.5e-9, b"-1.5e-09"),
+        (0.0, b"0"),
+        (-0.0, b"0"),
+        (3.0, b"3"),
+    ],
+)
+def test_values_have_7_digits(value: float, text: bytes) -> None:
+    assert format_value(value) == text
+    assert float(text) == pytest.approx(value, rel=1e-6)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_what_is_not_finite_is_never_written(value: float) -> None:
+    with pytest.raises(ModelError, match="finite"):
+        format_features([("LSTM0", value)])
+
+
+def test_features_and_total_are_read_with_their_numbers() -> None:
+    raw = b"7 ||| x ||| A0= 1e-3 -.5 +2. PP_a_b= 4 ||| -3 ||| 0-0\r"
+    assert parse_features(raw) == {"A0": (0.001, -0.5, 2.0), "PP_a_b": (4.0,)}
+    assert parse_total(raw) == -3.0
+    assert parse_total(b"7 ||| x ||| A0= 1 ||| -3\r") == -3.0
+
+
+def test_a_name_has_no_underscore_for_moses_takes_it_for_sparse() -> None:
+    assert FEATURE_NAME.fullmatch("LSTM0")
+    assert not any(map(FEATURE_NAME.fullmatch, ["LSTM_0", "0LSTM", "L STM", "é", "", "LSTM="]))
+
+
+# What is wrong
+
+
+def line(number: int | str, *, fields: bytes = b"x ||| LM0= -2.5 ||| -3") -> bytes:
+    return str(number).encode() + b" ||| " + fields
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([line(0), b"1 ||| x ||| LM0= 1"], ":2: expected at least 4 fields .* found 3: "),
+        ([line(0), b""], ":2: expected at least 4 fields .* found an empty line"),
+        ([line(0), line("one")], ":2: expected a sentence number, found b'one'"),
+        ([line(0), line("-1")], ":2: expected a sentence number, found b'-1'"),
+        ([line(3), line(5), line(4)], ":3: expected an id above 5, found 4"),
+        ([line(3), line(5), line(3)], ":3: id 3 again, which began in line 1"),
+        ([line(0), line(0, fields=b"x ||| LM0= nan ||| 1")], ":2: .* a number, found b'nan'"),
+        ([line(0), line(0, fields=b"x ||| LM0= 0,5 ||| 1")], ":2: .* a number, found b'0,5'"),
+        ([line(0), line(0, fields=b"x ||| LM0= inf ||| 1")], ":2: .* a number, found b'inf'"),
+        ([line(0), line(0, fields=b"x ||| LM0= 1_0 ||| 1")], ":2: .* a number, found b'1_0'"),
+        ([line(0), line(0, fields=b"x ||| LM0= -1e999 ||| 1")], ":2: .* number, found b'-1e999'"),
+        ([line(0), line(0, fields=b"x ||| LM0= 1 ||| none")], ":2: .* a number, found b'none'"),
+        ([line(0, fields=b"x ||| LM0= 1 |||  ||| 0-0")], ":1: .* a number, found b''"),
+        ([line(0), line(0, fields=b"x ||| LM0= 1 ||| 1.2.3")], ":2: .* number, found b'1.2.3'"),
+        ([line(0), line(0, fields=b"x ||| LM0= -2.5 |||  ")], ":2: .* a number, found b''"),
+        ([line(0), line(0, fields=b"x ||| LM0= ||| 1")], ":2: expected a value after 'LM0='"),
+        ([line(0, fields=b"x ||| -2 -3 ||| 1")], ":1: expected the name of a feature, .*labeled"),
+        ([line(0, fields=b"x ||| A0= B0= 1 ||| 1")], ":1: expected a value after 'A0='"),
+        ([line(0, fields=b"x ||| A0= 1 A0= 1 ||| 1")], ":1: the feature A0 comes twice"),
+        ([line(0, fields=b"x ||| = 1 ||| 1")], ":1: expected a value after '='"),
+        ([line(0), line(0, fields=b"x ||| LM0= 1 LSTM0= 1 ||| 1")], ":2: .*LSTM0 already; --rep"),
+    ],
+)
+def test_a_bad_line_is_an_error_with_its_number(
+    tmp_path: Path, lines: list[bytes], message: str
+) -> None:
+    path = write(tmp_path, *lines)
+    with pytest.raises(DataError, match=re.escape(path) + message):
+        list(read_nbest(path, ["LSTM0"]))
+
+
+def test_digits_in_disorder_are_seen_where_they_are_read(tmp_path: Path) -> None:
+    # Checking every number of every line would take as long as all the rest.
+    path = write(tmp_path, line(0), line(0, fields=b"x ||| LM0= 1.2.3 ||| 1"))
+    (found,) = read_nbest(path)
+    with pytest.raises(DataError, match=r":2: expected a number, found b'1\.2\.3'"):
+        found.features(1)
+
+
+def test_a_new_name_is_seen_also_after_one_with_the_same_letters(tmp_path: Path) -> None:
+    first = line(0, fields=b"x ||| LSTM1= 1 ||| 1")
+    path = write(tmp_path, first, first, first.replace(b"LSTM1", b"LSTM0"))
+    assert len(list(read_nbest(path))) == 1
+    with pytest.raises(DataError, match=":3: has the feature LSTM0 already"):
+        list(read_nbest(path, ["LSTM0"]))
+
+
+def test_a_hypothesis_may_look_like_the_new_feature(tmp_path: Path) -> None:
+    path = write(tmp_path, line(0, fields=b"LSTM0= 1 ||| LM0= 1 ||| 1"))
+    assert len(list(read_nbest(path, ["LSTM0"]))) == 1
+
+
+def test_a_hypothesis_that_is_no_utf8_is_an_error_with_its_line(tmp_path: Path) -> None:
+    path = write(tmp_path, line(0), line(0, fields=b"a \xff ||| LM0= 1 ||| 1"))
+    (found,) = read_nbest(path)
+    with pytest.raises(DataError, match=":2: expected UTF-8, found byte 0xff at byte 9 of"):
+        found.distinct()
+
+
+def test_an_empty_file_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "nbest").touch()
+    with pytest.raises(DataError, match="nbest: expected an n-best list, found no lines"):
+        next(read_nbest(str(tmp_path / "nbest")))
+
+
+# Sources
+
+
+def source_file(folder: Path, text: str) -> str:
+    (folder / "source").write_text(text, encoding="utf-8")
+    return str(folder / "source")
+
+
+def test_each_list_gets_the_sentence_of_its_id(tmp_path: Path) -> None:
+    source = source_file(tmp_path, "a  b\r\n\nc d\n")
+    pairs = with_sources(read_nbest(write(tmp_path, line(0), line(1), line(2))), source)
+    assert [(found.id, words) for found, words in pairs] == [
+        (0, ("a", "b")), (1, ()), (2, ("c", "d"))
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ids", "sentences", "message"),
+    [
+        ([0, 1, 2], 2, "nbest:3: id 2 is beyond the source .*source, which has 2 lines"),
+        ([0, 5], 2, "nbest:2: id 5 is beyond the source .*source, which has 2 lines"),
+        ([0, 2], 3, "nbest:2: expected id 1, found 2: sentence 2 of .*source has no hypotheses"),
+        ([1], 2, "nbest:1: expected id 0, found 1: sentence 1 of .*source has no hypotheses"),
+        ([0, 1], 4, "source:3: the n-best list ends before this sentence, with id 1"),
+    ],
+)
+def test_a_list_that_does_not_fit_its_source_is_an_error(
+    tmp_path: Path, ids: list[int], sentences: int, message: str
+) -> None:
+    source = source_file(tmp_path, "word\n" * sentences)
+    path = write(tmp_path, *map(line, ids))
+    allow = "beyond" in message  # what is beyond the source never fits
+    with pytest.raises(DataError, match=message):
+        list(with_sources(read_nbest(path), source, allow_missing=allow))
+
+
+def test_sentences_without_a_list_can_be_allowed(tmp_path: Path) -> None:
+    source = source_file(tmp_path, "a\nb\nc\nd\n")
+    lists = read_nbest(write(tmp_path, line(1), line(2)))
+    pairs = with_sources(lists, source, allow_missing=True)
+    assert [words for _, words in pairs] == [("b",), ("c",)]
