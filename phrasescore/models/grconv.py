@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from phrasescore.models.batches import Steps, pack_steps, pad
 from phrasescore.models.gated_decoder import GatedDecoderNetwork
-from phrasescore.models.recursive_convolution import GATES, RecursiveConvolution, left_children
+from phrasescore.models.recursive_convolution import GATES, RecursiveConvolution, build_pyramid
 from phrasescore.settings import GrconvConfig
 
 
@@ -106,7 +106,6 @@ class GrconvNetwork(GatedDecoderNetwork):
             torch.cat([bias, torch.zeros_like(bias)]),
             self.gate_weight(),
             torch.cat([gate_bias, torch.zeros_like(gate_bias)]),
-            left_children(steps),
-            steps.sizes,
+            build_pyramid(steps),
         )
         return found

@@ -6,13 +6,13 @@ made of two neighbouring cells of level t - 1, down to one cell for the whole se
 Cells are numbered by their last word, j, as in the paper. Level 0 is packed as in
 :mod:`phrasescore.models.layers`: sentences by falling length, and the cells of all sentences that
 end in their first word before those that end in their second. The cells of level t are then what
-level 0 has from word t on, in the same order: the right child of a level's cells is the level below
-without its first ``sizes[t - 1]`` rows, sentences that end there are its next rows, and no padding
-is computed. One matrix product a level has all cells of all sentences.
+level 0 has from word t on, in the same order: their right children are the level below without its
+first ``sizes[t - 1]`` rows, and no padding is computed. One matrix product a level has all cells of
+all sentences.
 """
 
 import itertools
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,23 +25,31 @@ from phrasescore.models.batches import Steps
 GATES = 3
 
 
-def left_children(steps: Steps) -> Tensor:
-    """Return the row of the left neighbour of each cell of level 0, first words left out.
+class Pyramid(NamedTuple):
+    """Where the cells of each level are; see the top of this file."""
 
-    The left child of cell i of level t is the row ``left[i + start_t - start_1] - start_(t-1)`` of
-    level t - 1, where ``start_t`` is the row of level 0 at which word t begins.
-    """
+    sizes: list[int]  # sentences that have each word, never growing
+    starts: list[int]  # the row of level 0 at which each word begins, and the number of rows
+    left: Tensor  # row of the left neighbour of each cell of level 0, first words left out
+
+    def left_children(self, level: int) -> Tensor:
+        """Return the row of the left child of each cell of ``level``, which is above 0."""
+        return self.left[self.starts[level] - self.starts[1] :] - self.starts[level - 1]
+
+    def endings(self) -> list[slice]:
+        """Return the rows of each level that are a sentence's last cell.
+
+        They are the rows of the sentences, too, among those that have words.
+        """
+        return [slice(after, size) for size, after in itertools.pairwise([*self.sizes, 0])]
+
+
+def build_pyramid(steps: Steps) -> Pyramid:
+    """Return the cells over the words of packed sentences."""
+    starts = [0, *itertools.accumulate(steps.sizes)]
     first = steps.sizes[0] if steps.sizes else 0
-    starts = torch.tensor(level_starts(steps.sizes), device=steps.pairs.device)
-    return starts[steps.times[first:] - 1] + steps.pairs[first:]
-
-
-def level_starts(sizes: list[int]) -> list[int]:
-    """Return the row of level 0 at which each word begins, and the number of rows."""
-    starts = [0]
-    for size in sizes:
-        starts.append(starts[-1] + size)
-    return starts
+    before = torch.tensor(starts, device=steps.pairs.device)[steps.times[first:] - 1]
+    return Pyramid(steps.sizes, starts, before + steps.pairs[first:])
 
 
 class RecursiveConvolution(Function):
@@ -61,8 +69,7 @@ class RecursiveConvolution(Function):
         bias: Tensor,
         gate_weight: Tensor,
         gate_bias: Tensor,
-        left: Tensor,
-        sizes: list[int],
+        pyramid: Pyramid,
     ) -> tuple[Tensor, Tensor]:
         """Return the last cell of each sentence, ``(sentences, size)``, and all omegas.
 
@@ -72,19 +79,18 @@ class RecursiveConvolution(Function):
         :param weight: ``(2 * size, size)``: W_l above W_r.
         :param bias: ``(2 * size,)``: their sum counts.
         :param gate_weight: ``(6, size)``: G_l above G_r; ``gate_bias`` is ``(6,)``, as ``bias``.
-        :param left: from :func:`left_children`.
-        :param sizes: sentences that have each word, never growing; none is empty.
+        :param pyramid: from :func:`build_pyramid`.
         """
-        size, starts = words.shape[1], level_starts(sizes)
+        size, sizes = words.shape[1], pyramid.sizes
         levels = [words]  # the cells of each level
         candidates, omegas = [], []
         tops = words.new_empty(sizes[0] if sizes else 0, size)
-        for level, ending in enumerate(_endings(sizes)):
+        for level, ending in enumerate(pyramid.endings()):
             tops[ending] = levels[level][ending]
             if level + 1 == len(sizes):
                 break
             old = levels[level]
-            children = _children(left, starts, level + 1)
+            children = pyramid.left_children(level + 1)
             right = old[sizes[level] :]
             products = torch.addmm(bias, old, weight.t())
             candidate = products[:, :size].index_select(0, children)
@@ -96,8 +102,8 @@ class RecursiveConvolution(Function):
             levels.append(new.addcmul_(right, omega[:, 2:]).addcmul_(candidate, omega[:, :1]))
             candidates.append(candidate)
             omegas.append(omega)
-        ctx.save_for_backward(weight, gate_weight, left, *levels, *candidates, *omegas)
-        ctx.sizes = sizes
+        ctx.save_for_backward(weight, gate_weight, *levels, *candidates, *omegas)
+        ctx.pyramid = pyramid
         gates = torch.cat(omegas) if omegas else words.new_empty(0, GATES)
         ctx.mark_non_differentiable(gates)
         return tops, gates
@@ -106,12 +112,11 @@ class RecursiveConvolution(Function):
     @once_differentiable
     @torch.amp.custom_bwd(device_type="cuda")
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        weight, gate_weight, left, *saved = ctx.saved_tensors
-        sizes, starts = ctx.sizes, level_starts(ctx.sizes)
+        weight, gate_weight, *saved = ctx.saved_tensors
+        sizes, endings = ctx.pyramid.sizes, ctx.pyramid.endings()
         depth = max(len(sizes), 1)
         levels, candidates = saved[:depth], saved[depth : 2 * depth - 1]
         omegas = saved[2 * depth - 1 :]
-        endings = _endings(sizes)
         to_weight, to_gates = torch.zeros_like(weight), torch.zeros_like(gate_weight)
         to_bias, to_gate_bias = weight.new_zeros(len(weight)), weight.new_zeros(len(gate_weight))
         to_cells = torch.zeros_like(levels[-1])
@@ -120,7 +125,7 @@ class RecursiveConvolution(Function):
             if level == 0:
                 break
             old, omega, candidate = levels[level - 1], omegas[level - 1], candidates[level - 1]
-            children, first = _children(left, starts, level), sizes[level - 1]
+            children, first = ctx.pyramid.left_children(level), sizes[level - 1]
             parts = (candidate, old.index_select(0, children), old[first:])
             to_omega = torch.stack([(to_cells * part).sum(1) for part in parts], dim=1)
             to_logits = omega * (to_omega - (omega * to_omega).sum(1, keepdim=True))
@@ -136,17 +141,7 @@ class RecursiveConvolution(Function):
             to_bias += to_products.sum(0)
             to_gate_bias += to_logits.sum(0)
             to_cells = below
-        return to_cells, to_weight, to_bias, to_gates, to_gate_bias, None, None
-
-
-def _endings(sizes: list[int]) -> list[slice]:
-    """Return the rows of each level, and of the sentences, that are a sentence's last cell."""
-    return [slice(after, size) for size, after in itertools.pairwise([*sizes, 0])]
-
-
-def _children(left: Tensor, starts: list[int], level: int) -> Tensor:
-    """Return the row of the left child of each cell of a level above 0."""
-    return left[starts[level] - starts[1] :] - starts[level - 1]
+        return to_cells, to_weight, to_bias, to_gates, to_gate_bias, None
 
 
 def _to_both(gradient: Tensor, children: Tensor, first: int, rows: int) -> Tensor:
