@@ -40,6 +40,7 @@ class LstmStack(nn.Module):
         super().__init__()
         sizes = [config.embedding_size] + (config.layers - 1) * [config.hidden_size]
         self.layers = nn.ModuleList(LstmLayer(size, config.hidden_size) for size in sizes)
+        self.hidden_size = config.hidden_size
         self._dropout = config.dropout
 
     def forward(

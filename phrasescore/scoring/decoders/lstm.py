@@ -1,0 +1,132 @@
+"""The deep LSTM's decoder over a tree of target prefixes.
+
+The embeddings' part of the first layer is a table, computed once a network. What a layer gets from
+its own last state is computed once a parent and not once a node: nodes that share all words but the
+last share it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from phrasescore.models.lstm import LstmNetwork, LstmStack
+from phrasescore.scoring.fixed_products import FixedProducts
+from phrasescore.scoring.lstm_gates import lstm_cell
+from phrasescore.scoring.prefix_tree import Sequences
+from phrasescore.scoring.tree_decoder import TreeStep
+from phrasescore.vocabulary import Vocabulary
+
+
+class LstmState(NamedTuple):
+    """h and c of each layer, each ``(nodes, hidden)``."""
+
+    hidden: list[Tensor]
+    cell: list[Tensor]
+    # Number of the level, whose parity says which of two sets of buffers it lies in.
+    depth: int = 0
+
+
+class LstmDecoder:
+    """Encodes sources, and runs the decoder level by level; see :class:`TreeDecoder`."""
+
+    def __init__(self, network: LstmNetwork, products: FixedProducts) -> None:
+        self._products = products
+        self._reverse_source = network.config.reverse_source
+        self._encoder = _Stack(network.encoder, network.source_embedding, products)
+        self._decoder = _Stack(network.decoder, network.target_embedding, products)
+        self.output = (network.output.weight, network.output.bias)
+
+    def encode(self, sources: Sequences) -> LstmState:
+        """Return the encoder's last h and c; those of an empty source are 0."""
+        lengths = sources.lengths
+        stack, size, device = self._encoder, self._encoder.size, self._products.device
+        order = np.argsort(-lengths, kind="stable")
+        firsts, sorted_lengths = sources.starts[order], lengths[order]
+        zeros = [torch.zeros(len(lengths), size, device=device) for _ in stack.layers]
+        hidden, cell = zeros, [tensor.clone() for tensor in zeros]
+        for time in range(int(lengths.max(initial=0))):
+            active = int((sorted_lengths > time).sum())
+            step = sorted_lengths[:active] - 1 - time if self._reverse_source else time
+            words = torch.from_numpy(sources.ids[firsts[:active] + step]).to(device)
+            upper = LstmState([h[:active] for h in hidden], [c[:active] for c in cell], time)
+            after = stack.advance(upper, words, torch.arange(active, device=device))
+            for kept, new in zip([*hidden, *cell], [*after.hidden, *after.cell], strict=True):
+                kept[:active] = new
+        back = torch.from_numpy(np.argsort(order)).to(device)
+        return LstmState([h[back] for h in hidden], [c[back] for c in cell])
+
+    def start(self, encoded: LstmState) -> tuple[LstmState, Tensor]:
+        """Return the states after ``</s>``, which the decoder reads first, and the upper h."""
+        roots = torch.arange(len(encoded.hidden[0]), device=self._products.device)
+        end = torch.full_like(roots, Vocabulary.END)
+        return self.advance(encoded, encoded, TreeStep(roots, end, roots))
+
+    def advance(
+        self, _encoded: LstmState, state: LstmState, step: TreeStep
+    ) -> tuple[LstmState, Tensor]:
+        """Return the nodes' states, and the upper layer's h."""
+        after = self._decoder.advance(state, step.words, step.parents)
+        return after, after.hidden[-1]
+
+
+class _Layer(NamedTuple):
+    """The weights of a layer as products take them; those of the first from below are a table."""
+
+    recurrent: Tensor
+    input: Tensor
+    bias: Tensor
+
+
+class _Stack:
+    """The layers of an encoder or of a decoder."""
+
+    def __init__(self, stack: LstmStack, embedding: Tensor, products: FixedProducts) -> None:
+        def place(weight: Tensor) -> Tensor:
+            return weight.detach().to(products.device, torch.float32).contiguous()
+
+        self._products = products
+        self.layers = []
+        for number in range(len(stack.layers)):
+            weight, bias, recurrent = (
+                stack.get_parameter(f"layers.{number}.{name}")
+                for name in ("input.weight", "input.bias", "recurrent.weight")
+            )
+            below = products.prepare(weight.t()) if number else place(embedding @ weight.t())
+            self.layers.append(_Layer(products.prepare(recurrent.t()), below, place(bias)))
+        self.size = stack.hidden_size
+
+    def advance(self, state: LstmState, words: Tensor, parents: Tensor) -> LstmState:
+        """Return the states after one more word, valid until the next call but one."""
+        products = self._products
+        # The parents are in order, so that those of one parent are neighbours.
+        going_on, positions = torch.unique_consecutive(parents, return_inverse=True)
+        nodes = torch.arange(len(words), device=words.device)
+        after = LstmState([], [], state.depth + 1)
+        for number, layer in enumerate(self.layers):
+            recurrent = products.multiply(
+                "recurrent", state.hidden[number].index_select(0, going_on), layer.recurrent
+            )
+            if number == 0:
+                below, places = layer.input, words
+            else:
+                below, places = products.multiply("below", after.hidden[-1], layer.input), nodes
+            hidden, cell = (
+                products.workspace.take(f"{name} {number} {after.depth % 2}", len(words), self.size)
+                for name in ("hidden", "cell")
+            )
+            lstm_cell(
+                recurrent,
+                positions,
+                below,
+                places,
+                layer.bias,
+                state.cell[number],
+                parents,
+                hidden,
+                cell,
+            )
+            after.hidden.append(hidden)
+            after.cell.append(cell)
+        return after
