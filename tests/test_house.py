@@ -17,7 +17,10 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 # Tests may be longer: tables of cases are read one row at a time.
 MAX_LINES = {"tests": 500}
 USUAL_MAX_LINES = 400
-HEAVY = ("torch", "numpy", "numba", "kenlm", "nltk", "sacremoses", "sqlitedict", "xopen")
+HEAVY = (
+    *("torch", "numpy", "numba", "kenlm", "nltk", "sacremoses", "sqlitedict", "xopen"),
+    *("matplotlib", "sacrebleu"),
+)
 
 
 def _setup() -> configparser.ConfigParser:

@@ -33,6 +33,7 @@ READER_GONE = 141
 
 VERBS = {
     "annotate": "phrasescore.cli.annotate:annotate",
+    "rerank": "phrasescore.cli.rerank:rerank",
     "show": "phrasescore.cli.show:show",
     "train": "phrasescore.cli.train:train",
 }

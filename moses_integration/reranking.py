@@ -1,0 +1,220 @@
+"""Scores that put the hypotheses of an n-best list in a new order, computed a list at a time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moses_integration.nbest import NbestList, format_value
+from moses_integration.weights import Weights
+from phrasescore.errors import DataError
+
+Values = NDArray[np.float64]
+
+
+class FeatureMatrix(NamedTuple):
+    """The features of all hypotheses of a list."""
+
+    # How many values each feature has; in the order of the columns.
+    sizes: dict[str, int]
+    # (hypotheses, values); 0 where a hypothesis lacks a feature.
+    values: Values
+    # (hypotheses, features), whether it lacks one; None where none lacks any.
+    missing: NDArray[np.bool_] | None
+
+
+def feature_matrix(nbest: NbestList) -> FeatureMatrix:
+    """Return the features of a list; all its lines at once where they have the same features.
+
+    :raises DataError: naming the line, if its features are not what they should be.
+    """
+    return _uniform_matrix(nbest) or _any_matrix(nbest)
+
+
+def _uniform_matrix(nbest: NbestList) -> FeatureMatrix | None:
+    """Return the features of a list whose lines all have the same; None for another list.
+
+    Reading a list has seen to it that no token is a number to Python alone, such as ``1_0``.
+    """
+    fields = [
+        raw[:end].split(b"|||", 2)[2] for raw, end in zip(nbest.raws, nbest.ends, strict=True)
+    ]
+    tokens = b" ".join(fields).split()
+    width, rest = divmod(len(tokens), len(fields))
+    if rest or not width or not tokens[0].endswith(b"="):
+        return None
+    sizes: dict[str, int] = {}
+    columns = []
+    for place, token in enumerate(tokens[:width]):
+        column = tokens[place::width]
+        try:
+            if token.endswith(b"="):
+                name = token[:-1].decode()
+                if column.count(token) != len(fields) or name in sizes or not name:
+                    return None
+                sizes[name] = 0
+            else:
+                columns.append(list(map(float, column)))
+                sizes[name] += 1
+        except ValueError:  # no number, or no UTF-8
+            return None
+    values = np.array(columns).T
+    if not all(sizes.values()) or not np.isfinite(values).all():
+        return None
+    return FeatureMatrix(sizes, values, None)
+
+
+def _any_matrix(nbest: NbestList) -> FeatureMatrix:
+    """Return the features of a list whose lines may have different ones, line by line."""
+    rows = [nbest.features(place) for place in range(len(nbest.raws))]
+    sizes: dict[str, int] = {}
+    for place, row in enumerate(rows):
+        for name, numbers in row.items():
+            if sizes.setdefault(name, len(numbers)) != len(numbers):
+                problem = f"expected {sizes[name]} values of {name} as before"
+                line = nbest.first_line + place
+                raise DataError(nbest.path, line, f"{problem}, found {len(numbers)}")
+    values = [[number for name in sizes for number in row.get(name, (0.0,) * sizes[name])]
+              for row in rows]  # fmt: skip
+    missing = np.array([[name not in row for name in sizes] for row in rows])
+    return FeatureMatrix(sizes, np.array(values), missing if missing.any() else None)
+
+
+class ModelScore(Protocol):
+    """A new score for each hypothesis of a list."""
+
+    def __call__(self, nbest: NbestList) -> Values:
+        """Return (hypotheses,); more is better.
+
+        :raises DataError: if what the score needs is not there.
+        """
+        ...
+
+
+@dataclass
+class WeightedSum:
+    """The log-linear model: the sum of weight times value over all features.
+
+    Of what n-best lists do not show, such as Moses' UnknownWordPenalty, nothing is in it: it may
+    differ from the decoder's total, by the same amount for the hypotheses of a list where all
+    leave the same words untranslated.
+    """
+
+    weights: Weights
+    # Whether a weight may lack its feature; a value that is missing is 0.
+    ignore_missing: bool = False
+    # Whether a feature may lack its weight, which is then 0.
+    ignore_unweighted: bool = False
+    # What was met so far: weights with a feature, and features without a weight.
+    used: set[str] = field(default_factory=set)
+    unweighted: set[str] = field(default_factory=set)
+
+    def __call__(self, nbest: NbestList) -> Values:
+        """Return the weighted sum of each hypothesis; equal values give equal sums, bit for bit."""
+        matrix = feature_matrix(nbest)
+        self._check(nbest, matrix)
+        scores = np.zeros(len(nbest.raws))
+        column = 0
+        for name, size in matrix.sizes.items():
+            # Not a matrix product, whose rounding depends on the place of a row.
+            for weight in self.weights.get(name, (0.0,) * size):
+                scores += weight * matrix.values[:, column]
+                column += 1
+        return scores
+
+    def _check(self, nbest: NbestList, matrix: FeatureMatrix) -> None:
+        for name, size in matrix.sizes.items():
+            weights = self.weights.get(name)
+            if weights is not None and len(weights) != size:
+                problem = f"{name} has {size} values, and {len(weights)} weights"
+                raise DataError(nbest.path, nbest.first_line, problem)
+        self.used.update(matrix.sizes.keys() & self.weights.keys())
+        without = [name for name in matrix.sizes if name not in self.weights]
+        self.unweighted.update(without)
+        if without and not self.ignore_unweighted:
+            line = nbest.first_line
+            if matrix.missing is not None:
+                place = list(matrix.sizes).index(without[0])
+                line += int(matrix.missing[:, place].argmin())
+            problem = f"no weights for {', '.join(without)} (--ignore-unweighted takes 0)"
+            raise DataError(nbest.path, line, problem)
+        if self.ignore_missing:
+            return
+        absent = [name for name in self.weights if name not in matrix.sizes]
+        line = nbest.first_line
+        if not absent and matrix.missing is not None:
+            lacks = matrix.missing & np.array([name in self.weights for name in matrix.sizes])
+            if lacks.any():
+                place = int(lacks.any(axis=1).argmax())
+                line += place
+                pairs = zip(matrix.sizes, lacks[place], strict=True)
+                absent = [name for name, is_absent in pairs if is_absent]
+        if absent:
+            problem = f"expected the features {', '.join(absent)}, which have weights, found none"
+            raise DataError(nbest.path, line, f"{problem} (--ignore-missing takes 0)")
+
+
+@dataclass(frozen=True)
+class EvenAverage:
+    """The mean of the decoder's total and of named scores, each with the same weight.
+
+    Sutskever et al. (2014, section 3.3) averaged the decoder's score and one network's, or one
+    ensemble's, log-probability.
+    """
+
+    # Features of one value each; at least one.
+    names: Sequence[str]
+
+    def __call__(self, nbest: NbestList) -> Values:
+        """Return the mean for each hypothesis."""
+        matrix = feature_matrix(nbest)
+        first_columns = dict(
+            zip(matrix.sizes, np.cumsum([0, *matrix.sizes.values()])[:-1], strict=True)
+        )
+        scores = totals(nbest)
+        for name in self.names:
+            line = nbest.first_line
+            size = matrix.sizes.get(name, 0)
+            if matrix.missing is not None and name in matrix.sizes:
+                lacks = matrix.missing[:, list(matrix.sizes).index(name)]
+                line += int(lacks.argmax())
+                size = 0 if lacks.any() else size
+            if size != 1:
+                there = f"there are {', '.join(matrix.sizes)}"
+                found = f"found {size}" if size else f"found none; {there}"
+                problem = f"expected one value of the feature {name}, {found}"
+                raise DataError(nbest.path, line, problem)
+            scores = scores + matrix.values[:, first_columns[name]]
+        return scores / (1 + len(self.names))
+
+
+def totals(nbest: NbestList) -> Values:
+    """Return the decoder's total of each hypothesis.
+
+    :raises DataError: naming the line, if one is not a finite number.
+    """
+    texts = [raw[end:].split(b"|||", 2)[1] for raw, end in zip(nbest.raws, nbest.ends, strict=True)]
+    try:
+        found = np.array(list(map(float, texts)))
+    except ValueError:
+        found = np.array([np.nan])
+    if not np.isfinite(found).all():
+        found = np.array([nbest.total(place) for place in range(len(nbest.raws))])
+    return found
+
+
+def with_total(raw: bytes, end: int, total: float) -> bytes:
+    """Return a line with another total, every other byte as it was.
+
+    :param end: where the last value of field 3 ends, as `NbestList.ends` has it.
+
+    >>> with_total(b"0 ||| la  ||| LM0= -2 ||| -3.5 ||| 0-0", 21, -1.25)
+    b'0 ||| la  ||| LM0= -2 ||| -1.25 ||| 0-0'
+    """
+    start = raw.index(b"|||", end) + 3
+    stop = raw.find(b"|||", start)
+    old = raw[start:] if stop < 0 else raw[start:stop]
+    start += len(old) - len(old.lstrip(b" "))
+    return raw[:start] + format_value(total) + raw[start + len(old.strip(b" \r")) :]

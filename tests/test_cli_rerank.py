@@ -1,0 +1,200 @@
+"""``phrasescore rerank`` as a user meets it."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from phrasescore.cli import main
+
+NBEST = """\
+0 ||| la maison  ||| LM0= -2 LSTM0= -9 ||| -3.5 ||| 0-0
+0 ||| le maison  ||| LM0= -3 LSTM0= -6 ||| -4 ||| 0-0 1-1
+0 ||| la  maison ||| LM0= -3 LSTM0= -6 ||| -4.0
+1 ||| \u00e9tait  ||| LM0= -1 LSTM0= -1 ||| -1
+"""
+WEIGHTS = "LM0= 1\nLSTM0= 0.5\n"
+
+
+class Folder:
+    """A folder with an n-best list and weights, where the command runs."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.nbest = path / "nbest"
+        self.weights = path / "weights"
+        self.nbest.write_text(NBEST, encoding="utf-8")
+        self.weights.write_text(WEIGHTS, encoding="utf-8")
+
+    def run(self, *options: str) -> Result:
+        return CliRunner().invoke(main, ["-q", "rerank", str(self.nbest), *options])
+
+    def weighted(self, *options: str) -> Result:
+        return self.run("--weights", str(self.weights), *options)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def test_the_best_of_each_list_is_a_line_of_text(folder: Folder) -> None:
+    # Sums: -6.5, -6, -6, -1.5: of the two that are equal the first.
+    result = folder.weighted()
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == "le maison\nétait\n"
+
+
+def test_the_even_average_may_choose_otherwise(folder: Folder) -> None:
+    # (-3.5 - 9) / 2 = -6.25, (-4 - 6) / 2 = -5
+    assert folder.run("--average", "LSTM0").stdout == "le maison\nétait\n"
+    # (-3.5 - 2) / 2 = -2.75, (-4 - 3) / 2 = -3.5
+    assert folder.run("--average", "LM0").stdout == "la maison\nétait\n"
+    # (-3.5 - 2 - 9) / 3 = -4.83, (-4 - 3 - 6) / 3 = -4.33
+    assert folder.run("--average", "LM0", "--average", "LSTM0").stdout.startswith("le ")
+
+
+def test_lists_in_their_new_order_change_nothing_but_the_total(folder: Folder) -> None:
+    output = folder.path / "out.gz"
+    assert folder.weighted("--nbest", "-o", str(output)).exit_code == 0
+    assert gzip.decompress(output.read_bytes()).decode() == (
+        "0 ||| le maison  ||| LM0= -3 LSTM0= -6 ||| -6 ||| 0-0 1-1\n"
+        "0 ||| la  maison ||| LM0= -3 LSTM0= -6 ||| -6\n"
+        "0 ||| la maison  ||| LM0= -2 LSTM0= -9 ||| -6.5 ||| 0-0\n"
+        "1 ||| était  ||| LM0= -1 LSTM0= -1 ||| -1.5\n"
+    )
+
+
+def test_minimum_bayes_risk_takes_what_the_others_are_like(folder: Folder) -> None:
+    folder.nbest.write_text(
+        "0 ||| une autre chose ||| LM0= -1 ||| 0\n"
+        "0 ||| la maison est là ||| LM0= -1.1 ||| 0\n"
+        "0 ||| la maison est ici ||| LM0= -1.2 ||| 0\n"
+        "0 ||| la maison est ici ||| LM0= -1.3 ||| 0\n"
+    )
+    folder.weights.write_text("LM0= 1\n")
+    assert folder.weighted().stdout == "une autre chose\n"
+    assert folder.weighted("--mbr").stdout == "la maison est ici\n"
+    assert folder.weighted("--mbr", "--mbr-scale", "100").stdout == "une autre chose\n"
+    lines = folder.weighted("--mbr", "--nbest").stdout.splitlines()
+    # Both derivations of a text have its expected BLEU; posterior by hand: e^-0.1 and so on.
+    assert [line.split(" ||| ")[1].split()[-1] for line in lines] == ["ici", "ici", "là", "chose"]
+    totals = [float(line.split(" ||| ")[3]) for line in lines]
+    assert totals[0] == totals[1] > totals[2] > totals[3] == pytest.approx(1 / 3.464526, abs=1e-4)
+
+
+def test_a_list_of_one_and_an_empty_hypothesis_are_as_good_as_any(folder: Folder) -> None:
+    folder.nbest.write_text("0 |||  ||| LM0= -1 ||| 0\n1 ||| ||| LM0= -1 ||| 0\n")
+    folder.weights.write_text("LM0= 1\n")
+    assert folder.weighted().stdout == "\n\n"
+    assert folder.weighted("--mbr").stdout == "\n\n"
+
+
+def test_how_many_lists_changed_is_said(folder: Folder) -> None:
+    arguments = ["rerank", str(folder.nbest), "--weights", str(folder.weights)]
+    result = CliRunner().invoke(main, arguments)
+    assert "1 of 2 sentences have another best hypothesis" in result.stderr
+
+
+def test_a_missing_list_is_an_error_unless_a_line_may_be_empty(folder: Folder) -> None:
+    folder.nbest.write_text("1 ||| a ||| A= 1 ||| 1\n4 ||| b ||| A= 1 ||| 1\n")
+    result = folder.run("--average", "A")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"Error: {folder.nbest}:1: expected id 0, found 1: no list of that sentence "
+        "(--allow-missing writes an empty line for it)\n"
+    )
+    assert folder.run("--average", "A", "--allow-missing").stdout == "\na\n\n\nb\n"
+    assert folder.run("--average", "A", "--nbest").exit_code == 0
+
+
+def test_lists_missing_at_the_end_are_seen_where_the_number_is_known(folder: Folder) -> None:
+    assert folder.weighted("--num-sentences", "2").exit_code == 0
+    result = folder.weighted("--num-sentences", "4")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"Error: {folder.nbest}: expected lists of 4 sentences, the last has id 1 "
+        "(--allow-missing writes empty lines)\n"
+    )
+    result = folder.weighted("--num-sentences", "4", "--allow-missing")
+    assert result.stdout == "le maison\nétait\n\n\n"
+    result = folder.weighted("--num-sentences", "1")
+    assert result.stderr == f"Error: {folder.nbest}:4: id 1 is beyond the last of 1 sentences, 0\n"
+
+
+def test_features_and_weights_that_do_not_match_are_named(folder: Folder) -> None:
+    folder.weights.write_text("LM0= 1\nGone0= 1\n")
+    result = folder.weighted()
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "no weights for LSTM0" in result.stderr
+    result = folder.weighted("--ignore-unweighted")
+    assert result.exit_code == 1
+    assert "expected the features Gone0" in result.stderr
+    result = folder.weighted("--ignore-unweighted", "--ignore-missing")
+    assert (result.exit_code, result.stdout) == (0, "la maison\nétait\n")
+    warning = "phrasescore: warning: no hypothesis has these features with weights: Gone0\n"
+    assert result.stderr == warning
+
+
+def test_nothing_is_written_where_a_later_list_is_wrong(folder: Folder) -> None:
+    output = folder.path / "out"
+    folder.nbest.write_text(NBEST + "2 ||| a ||| LM0= x LSTM0= 1 ||| 1\n")
+    result = folder.weighted("-o", str(output))
+    assert result.exit_code == 1
+    assert result.stderr == f"Error: {folder.nbest}:5: expected a number, found b'x'\n"
+    assert not output.exists()
+
+
+@pytest.mark.parametrize("options", [[], ["--mbr"], ["--nbest", "--mbr"]])
+def test_a_hypothesis_that_is_not_utf_8_is_refused_with_its_line(
+    folder: Folder, options: list[str]
+) -> None:
+    folder.nbest.write_bytes(
+        b"0 ||| a ||| LM0= -2 LSTM0= 1 ||| 1\n0 ||| \xff ||| LM0= 1 LSTM0= 1 ||| 1\n"
+    )
+    result = folder.weighted(*options)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: {folder.nbest}:2: expected UTF-8, found byte 0xff")
+
+
+def test_an_input_is_never_overwritten(folder: Folder) -> None:
+    for name in (folder.nbest, folder.weights):
+        result = folder.weighted("-o", str(name))
+        assert result.exit_code == 1
+        assert "would overwrite its own input" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "one of --weights and --average is needed"),
+        (["--weights", "w", "--average", "a"], "one of --weights and --average is needed"),
+        (["--average", "a", "--ignore-missing"], "go with --weights"),
+        (["--average", "a", "--mbr-scale", "2"], "--mbr-scale goes with --mbr"),
+        (["--average", "a", "--mbr", "--mbr-scale", "0"], "--mbr-scale"),
+        (["--average", "a", "--nbest", "--allow-missing"], "do not go with --nbest"),
+    ],
+)
+def test_options_that_do_not_go_together_are_a_usage_error(
+    folder: Folder, options: list[str], message: str
+) -> None:
+    result = folder.run(*options)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_the_decoder_s_own_weights_give_the_decoder_s_own_best(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    with gzip.open(shared_data / "test_2016_flickr.1000best.gz", "rb") as lists:
+        head = b"".join(next(lists) for _ in range(20_000))
+    nbest = tmp_path / "nbest"
+    nbest.write_bytes(head)
+    arguments = ["-q", "rerank", str(nbest), "--weights", str(shared_data / "moses.tuned.ini")]
+    result = CliRunner().invoke(main, arguments)
+    first: dict[str, str] = {}
+    for line in head.decode().splitlines():
+        fields = line.split("|||")
+        first.setdefault(fields[0], fields[1].strip())
+    assert result.stdout.split("\n")[:-1] == list(first.values())
