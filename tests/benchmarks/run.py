@@ -24,13 +24,30 @@ TABLES = (
     REPOSITORY.parent / "shared" / "data" / "phrase-table.gz",
     REPOSITORY / "examples" / "english-french" / "phrase-table.gz",
 )
+RESCORING_TURNS = 3
 # Processes that run or want to, on average over the last minute.
 BUSY = 0.5
-PARTS = ("reading", "scoring", "training", "memory")
+PARTS = ("reading", "scoring", "training", "memory", "rescoring")
+# n-best lists and what they translate: the real task's, or the shipped example's.
+LISTS = (
+    (
+        REPOSITORY.parent / "shared" / "data" / "val.1000best.gz",
+        REPOSITORY.parent / "shared" / "data" / "val.en",
+    ),
+    (
+        REPOSITORY / "examples" / "english-french" / "test.20best.gz",
+        REPOSITORY / "examples" / "english-french" / "test.en",
+    ),
+)
 
 
 def _default_table() -> str:
     return str(next((path for path in TABLES if path.is_file()), TABLES[-1]))
+
+
+def _default_lists() -> tuple[str, str]:
+    nbest, source = next((pair for pair in LISTS if pair[0].is_file()), LISTS[-1])
+    return str(nbest), str(source)
 
 
 @click.command()
@@ -76,6 +93,24 @@ def _default_table() -> str:
     is_flag=True,
     help="memory: with the preset's sizes (many minutes), not those of preset small.",
 )
+@click.option(
+    "--nbest",
+    "nbest",
+    nargs=2,
+    metavar="NBEST SOURCE",
+    default=_default_lists,
+    show_default="the real ones, or the example's",
+    help="rescoring: lists, and the text that they translate.",
+)
+@click.option("--lists", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option(
+    "--sentence-preset",
+    "sentence_presets",
+    multiple=True,
+    default=("lstm-small", "attention-small"),
+    show_default=True,
+    help="rescoring: sizes of a network, lstm or attention.",
+)
 @click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Write it there, too.")
 def main(
     parts: tuple[str, ...],
@@ -91,9 +126,12 @@ def main(
     turns: int,
     memory_lines: int | None,
     long_memory: bool,
+    nbest: tuple[str, str],
+    lists: int,
+    sentence_presets: tuple[str, ...],
     json_file: str | None,
 ) -> None:
-    """Run the benchmarks: all, or the PARTS reading, scoring, training and memory.
+    """Run the benchmarks: all, or the PARTS reading, scoring, training, memory and rescoring.
 
     Figures are medians, with their range behind them.
     """
@@ -127,6 +165,13 @@ def main(
 
                 report = measure_training(
                     TrainingOptions(table, config, training_lines, threads, turns)
+                )
+            case "rescoring":
+                from tests.benchmarks.rescoring import RescoringOptions, measure_rescoring
+
+                configs = [Config.preset(name) for name in sentence_presets]
+                report = measure_rescoring(
+                    RescoringOptions(*nbest, configs, lists, threads, turns=RESCORING_TURNS)
                 )
             case _:
                 sizes = config if long_memory else Config.preset("small").override(overrides)
