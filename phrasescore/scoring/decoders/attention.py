@@ -1,0 +1,197 @@
+"""RNNsearch's decoder over a tree of target prefixes.
+
+The context c_i depends on the state s_{i-1} and not on the word y_{i-1}: nodes with the same parent
+(a *family*) share it, and what the parent's state is multiplied by. Of a source, U_a h_j, C h_j and
+C_o h_j are made once, and weighed in place of h_j (:mod:`phrasescore.models.attentive_recurrence`).
+Every product between a target word and a matrix is a row of a table.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from phrasescore.models.alignment import Places, attend
+from phrasescore.models.attention import AttentionNetwork
+from phrasescore.models.gated_decoder import MAXOUT_POOL, GatedUnit
+from phrasescore.scoring import attention_gates, gates
+from phrasescore.scoring.encoder_steps import tanh_of_sums
+from phrasescore.scoring.fixed_products import FixedProducts
+from phrasescore.scoring.prefix_tree import Ids, Sequences
+from phrasescore.scoring.tree_decoder import TreeStep
+from phrasescore.scoring.weights import Workspace
+from phrasescore.vocabulary import Vocabulary
+
+
+class Annotated(NamedTuple):
+    """What the decoder takes from the annotations of some sources, all below one another."""
+
+    initial: Tensor  # (sources, hidden): s_0
+    keys: Tensor  # (positions, units): U_a h with its bias
+    values: Tensor  # (positions, 3 * hidden + 2 * maxout): C_z h, C_r h, C h and C_o h
+    places: Places  # of each source among the positions
+
+
+class AttentiveState(NamedTuple):
+    """The states of a level's nodes, ``(nodes, hidden)``, in one of two buffers."""
+
+    states: Tensor
+    buffer: int
+
+
+class AttentionDecoder:
+    """Annotates sources, and runs the decoder level by level; see :class:`TreeDecoder`."""
+
+    def __init__(self, network: AttentionNetwork, products: FixedProducts) -> None:
+        def place(weight: Tensor) -> Tensor:
+            return weight.detach().to(products.device, torch.float32).contiguous()
+
+        self._products = products
+        self._workspace = Workspace(products.device)
+        self._units = network.config.maxout_size
+        self.output = place(network.output.weight), place(network.output.bias)
+        self._source_embedding = place(network.source_embedding)
+        self._encoders = [
+            _Direction(unit, products)
+            for unit in (network.forward_encoder, network.backward_encoder)
+        ]
+        self._initial = products.prepare(network.initial.weight.t())
+        self._initial_bias = place(network.initial.bias)
+        align, decoder = network.alignment, network.decoder
+        self._annotation = products.prepare(align.annotation.weight.t())
+        self._annotation_bias = place(align.annotation.bias)
+        self._energy = place(align.energy)
+        state_weight = torch.cat([align.state.weight, decoder.gates_weight()])
+        self._state = products.prepare(state_weight.t())
+        self._candidate = products.prepare(decoder.recurrent_candidate.weight.t())
+        # One more row than words: the embedding of y_0 is the zero vector, which leaves nothing but
+        # the biases.
+        self._start_word = len(network.target_embedding)
+        embedding = network.target_embedding.detach()
+        words = torch.cat([embedding, embedding.new_zeros(1, embedding.shape[1])])
+        self._words = place(words @ decoder.input_weight().t() + decoder.input_bias())
+        # The two units of a maxout pair go to columns half the width apart.
+        units = torch.arange(MAXOUT_POOL * self._units, device=words.device)
+        apart = units.view(-1, MAXOUT_POOL).t().reshape(-1)
+        self._readout_words = place(
+            words @ network.readout_word.weight[apart].t() + network.readout.bias[apart]
+        )
+        self._readout_state = products.prepare(network.readout_hidden.weight[apart].t())
+        context_weight = [decoder.context_weight(), network.readout_context.weight[apart]]
+        self._values = products.prepare(torch.cat(context_weight).t())
+
+    def encode(self, sources: Sequences) -> Annotated:
+        """Return what the decoder needs of some sources, given as word ids without ``</s>``."""
+        multiply = self._products.multiply
+        sources = _with_ends(sources)
+        words = self._source_embedding.index_select(0, self._index(sources.ids))
+        forward, backward = (
+            direction(words, sources, reverse=reverse)
+            for direction, reverse in zip(self._encoders, (False, True), strict=True)
+        )
+        annotations = torch.cat([forward, backward], dim=1)
+        places = Places(self._index(sources.starts), self._index(sources.lengths))
+        first = multiply("initial", backward.index_select(0, places.starts), self._initial)
+        return Annotated(
+            tanh_of_sums(first, self._initial_bias),
+            multiply("keys", annotations, self._annotation) + self._annotation_bias,
+            multiply("values", annotations, self._values).clone(),
+            places,
+        )
+
+    def start(self, encoded: Annotated) -> tuple[AttentiveState, Tensor]:
+        """Return the state after y_0 at each source's root, and t, which predicts y_1."""
+        roots = torch.arange(len(encoded.initial), device=self._products.device)
+        words = torch.full_like(roots, self._start_word)
+        state = AttentiveState(encoded.initial, 0)
+        return self.advance(encoded, state, TreeStep(roots, words, roots))
+
+    def advance(
+        self, encoded: Annotated, state: AttentiveState, step: TreeStep
+    ) -> tuple[AttentiveState, Tensor]:
+        """Return the states of a level's nodes, and t of each, ``(nodes, maxout)``."""
+        multiply, take = self._products.multiply, self._workspace.take
+        # Nodes with the same parent lie side by side.
+        goes_on, families = torch.unique_consecutive(step.parents, return_inverse=True)
+        old = state.states.index_select(0, goes_on)
+        products = multiply("state", old, self._state)
+        # One node of each family, whichever: all have the same root.
+        roots = torch.empty_like(goes_on).scatter_(0, families, step.roots)
+        sums = self._contexts(encoded, products, roots)
+        count, size, buffer = len(families), old.shape[1], 1 - state.buffer
+        update, masked = take("update", count, size), take("masked", count, size)
+        shared = (sums, families, self._words, step.words, old)
+        attention_gates.attentive_gates(products, *shared, update, masked)
+        candidates = multiply("candidate", masked, self._candidate)
+        new = take(f"states {buffer}", count, size)
+        attention_gates.attentive_blend(candidates, *shared, update, new)
+        readout = multiply("readout", new, self._readout_state)
+        units = take("maxout", count, self._units)
+        attention_gates.attentive_maxout(
+            readout, sums, families, self._readout_words, step.words, units
+        )
+        return AttentiveState(new, buffer), units
+
+    def _contexts(self, encoded: Annotated, products: Tensor, roots: Tensor) -> Tensor:
+        """Return C_z c, C_r c, C c and C_o c of each family."""
+        count, units = len(roots), len(self._energy)
+        places = Places(*(part.index_select(0, roots) for part in encoded.places))
+        weights = self._workspace.take("weights", count, int(encoded.places.lengths.max()))
+        sums = self._workspace.take("sums", count, encoded.values.shape[1])
+        queries = products[:, :units].contiguous()
+        attend(queries, encoded.keys, self._energy, encoded.values, places, weights, sums)
+        return sums
+
+    def _index(self, positions: Ids) -> Tensor:
+        return torch.from_numpy(positions).to(self._products.device)
+
+
+class _Direction:
+    """One direction of the encoder."""
+
+    def __init__(self, unit: GatedUnit, products: FixedProducts) -> None:
+        self._products = products
+        self._size = unit.recurrent_candidate.weight.shape[0]
+        # In gates.encoder_gates z keeps the old state, here it admits the new one: 1 - sigma(x) is
+        # sigma(-x).
+        sign = torch.ones(3 * self._size, 1, device=unit.input_update.weight.device)
+        sign[: self._size] = -1
+        self._input = products.prepare((sign * unit.input_weight()).t())
+        bias = sign[:, 0] * unit.input_bias()
+        self._bias = bias.detach().to(products.device, torch.float32)
+        self._gates = products.prepare((sign[: 2 * self._size] * unit.gates_weight()).t())
+        self._candidate = products.prepare(unit.recurrent_candidate.weight.t())
+
+    def __call__(self, words: Tensor, sources: Sequences, *, reverse: bool) -> Tensor:
+        """Return the state at each position, ``(positions, hidden)``.
+
+        :param words: embeddings, ``(positions, embedding)``.
+        :param reverse: whether to read from the last word to the first.
+        """
+        multiply, size = self._products.multiply, self._size
+        inputs = multiply("inputs", words, self._input)
+        inputs += self._bias
+        states = words.new_empty(len(words), size)
+        order = np.argsort(-sources.lengths, kind="stable")
+        firsts, lengths = sources.starts[order], sources.lengths[order]
+        old = words.new_zeros(len(order), size)
+        for time in range(int(lengths.max(initial=0))):
+            active = int((lengths > time).sum())
+            at = lengths[:active] - 1 - time if reverse else time
+            places = torch.from_numpy(firsts[:active] + at).to(words.device)
+            old, rows = old[:active], torch.arange(active, device=words.device)
+            update, masked, new = words.new_empty(3, active, size).unbind()
+            products = multiply("encoder gates", old, self._gates)
+            gates.encoder_gates(products, inputs, places, old, rows, update, masked)
+            products = multiply("encoder candidate", masked, self._candidate)
+            gates.encoder_blend(products, inputs, places, old, rows, update, new)
+            states[places] = new
+            old = new
+        return states
+
+
+def _with_ends(sources: Sequences) -> Sequences:
+    """Return the sources with ``</s>`` behind each."""
+    ends = np.cumsum(sources.lengths)
+    return Sequences(np.insert(sources.ids, ends, Vocabulary.END), sources.lengths + 1)
