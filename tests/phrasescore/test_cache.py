@@ -65,7 +65,7 @@ def test_what_is_on_disk_is_no_pickle_and_sqlitedict_reads_it(tmp_path: Path) ->
     path = str(tmp_path / "cache")
     with ScoreCache(path) as cache:
         cache.store(keys(1), [-1.5])
-    with SqliteDict(path, tablename="scores", flag="r", decode=bytes) as store:
+    with SqliteDict(path, tablename="scores", journal_mode="WAL", decode=bytes) as store:
         assert dict(store.items()) == {keys(1)[0]: struct.pack("<d", -1.5)}
 
 
