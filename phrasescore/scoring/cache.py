@@ -43,8 +43,8 @@ _CREATE = (
     f"INSERT INTO {_HEADER} VALUES ({FORMAT})",
     f'CREATE TABLE "{_SCORES}" (key TEXT PRIMARY KEY, value BLOB)',
 )
-# One row for all that is found, in hexadecimal. sqlitedict hands each row from thread to thread, and
-# an error after the first row would end its thread and leave this one waiting for ever.
+# One row for all that is found, in hexadecimal: sqlitedict hands each row from thread to thread,
+# and an error after the first row would end its thread and leave this one waiting for ever.
 _FIND = f"SELECT group_concat(hex(key) || hex(value), '') FROM {_SCORES} WHERE key IN ({{}})"
 _ADD = f"INSERT OR IGNORE INTO {_SCORES} (key, value) VALUES {{}}"
 # Without this IGNORE an entry would move to the end; with it row numbers rise with age, no gaps.
