@@ -29,10 +29,10 @@ class Places(NamedTuple):
     starts: Tensor  # (pairs,) int64: the first
     lengths: Tensor  # (pairs,) int64: how many; at least one
 
-    def padded(self, pairs: int) -> tuple[Tensor, Tensor]:
+    def padded(self, pairs: int, longest: int) -> tuple[Tensor, Tensor]:
         """Return the places of the first pairs, and which are real, both ``(pairs, longest)``."""
         lengths = self.lengths[:pairs].unsqueeze(1)
-        time = torch.arange(int(lengths.max()), device=lengths.device).unsqueeze(0)
+        time = torch.arange(longest, device=lengths.device).unsqueeze(0)
         return self.starts[:pairs].unsqueeze(1) + torch.minimum(time, lengths - 1), time < lengths
 
 
@@ -138,7 +138,8 @@ def attend(
 ) -> None:
     """Write the weights alpha of some rows, and the sums of the values that they weigh.
 
-    What a row gets depends on nothing but its query and its source, to the last bit.
+    In a compiled loop, what a row gets depends on nothing but its query and its source, to the last
+    bit.
 
     :param queries: ``(rows, units)``.
     :param keys: ``(positions, units)``.
@@ -151,12 +152,10 @@ def attend(
     if is_fused(queries):
         _attend(*_arrays(queries, keys, energy, values, *places, weights, out))
         return
-    at, real = places.padded(len(queries))
+    at, real = places.padded(*weights.shape)
     energies = torch.tanh(keys[at] + queries.unsqueeze(1)) @ energy
-    shares = energies.masked_fill(~real, -torch.inf).softmax(1)
-    weights.zero_()
-    weights[:, : shares.shape[1]] = shares
-    torch.bmm(shares.unsqueeze(1), values[at], out=out.unsqueeze(1))
+    torch.softmax(energies.masked_fill(~real, -torch.inf), 1, out=weights)
+    torch.bmm(weights.unsqueeze(1), values[at], out=out.unsqueeze(1))
 
 
 def attend_backward(
@@ -184,15 +183,15 @@ def attend_backward(
         scratch = weights.new_empty(weights.shape[1])
         _attend_backward(*_arrays(*read, to_queries, to_keys, to_energy, scratch))
         return
-    at, real = places.padded(len(queries))
-    shares = weights[:, : at.shape[1]]
+    at, _ = places.padded(*weights.shape)
     to_weights = torch.bmm(values[at], gradients.unsqueeze(2)).squeeze(2)
-    upper = shares * (to_weights - (shares * to_weights).sum(1, keepdim=True))
+    upper = weights * (to_weights - (weights * to_weights).sum(1, keepdim=True))
     units = torch.tanh(keys[at] + queries.unsqueeze(1))
     to_energy += torch.einsum("ij,ijk->k", upper, units)
     lower = upper.unsqueeze(2) * energy * (1 - units * units)
     torch.sum(lower, 1, out=to_queries)
-    to_keys.index_add_(0, at[real], lower[real])
+    # Behind a source's end the weights are 0, and so is what is added to its last position.
+    to_keys.index_add_(0, at.flatten(), lower.flatten(0, 1))
 
 
 def spread(gradients: Tensor, weights: Tensor, steps: Steps, places: Places) -> Tensor:
@@ -209,10 +208,10 @@ def spread(gradients: Tensor, weights: Tensor, steps: Steps, places: Places) -> 
         order = torch.argsort(steps.pairs, stable=True)
         _spread(*_arrays(gradients, weights, order, steps.pairs, *places, to_values))
         return to_values
-    at, real = places.padded(len(places.lengths))
+    at, real = places.padded(len(places.lengths), weights.shape[1])
     shape = (len(real), len(steps.sizes))
-    padded_weights = weights.new_zeros(*shape, real.shape[1])
-    padded_weights[steps.pairs, steps.times] = weights[:, : real.shape[1]]
+    padded_weights = weights.new_zeros(*shape, weights.shape[1])
+    padded_weights[steps.pairs, steps.times] = weights
     padded_gradients = gradients.new_zeros(*shape, gradients.shape[1])
     padded_gradients[steps.pairs, steps.times] = gradients
     to_values[at[real]] = torch.bmm(padded_weights.transpose(1, 2), padded_gradients)[real]
