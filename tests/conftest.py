@@ -39,6 +39,17 @@ def tiny_table(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread: on more, tiny products only wait for one another."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(autouse=True)
 def _usual_verbosity() -> Iterator[None]:
     """Put back the log levels that ``--quiet`` and ``--verbose`` set for a whole process."""

@@ -1,15 +1,9 @@
-"""``phrasescore annotate`` as a user runs it: what it writes, refuses, and leaves behind."""
+"""``phrasescore annotate`` as a user runs it: what it writes, and what it refuses."""
 
 import gzip
 import json
 import math
 import os
-import random
-import resource
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,15 +13,14 @@ from click.testing import CliRunner, Result
 from moses_integration.phrase_table import remove_scores
 from phrasescore.cli import main
 from tests.doubles import RandomModel
+from tests.random_tables import TARGET_WORDS, make_model, make_table
 
 ODD_TABLE = Path(__file__).parent / "data" / "odd.fr-en.phrase-table"
-SOURCE_WORDS = ["la", "maison", "rue", "!", "l'", "hôpital", "x"]
-TARGET_WORDS = ["the", "house", "home", "street", "!", "hospital", "a"]
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> RandomModel:
-    return RandomModel(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS)
+    return make_model(tmp_path / "model")
 
 
 def run(*arguments: object) -> Result:
@@ -49,21 +42,6 @@ def columns(path: Path, how_many: int) -> list[list[float]]:
 def words(line: bytes) -> tuple[list[str], list[str]]:
     fields = line.decode().split("|||")
     return tuple([word for word in field.split(" ") if word] for field in fields[:2])  # type: ignore[return-value]
-
-
-def make_table(path: Path, num_lines: int) -> Path:
-    """Write an unsorted table of random phrases."""
-    generator = random.Random(5)
-
-    def phrase(shortlist: list[str]) -> str:
-        return " ".join(generator.choices([*shortlist, "rare"], k=generator.randint(1, 6)))
-
-    lines = [
-        f"{phrase(SOURCE_WORDS)} ||| {phrase(TARGET_WORDS)} ||| 0.5 1 ||| 0-0 ||| 1 1 1 ||| |||\n"
-        for _ in range(num_lines)
-    ]
-    path.write_text("".join(lines), encoding="utf-8")
-    return path
 
 
 # What it writes
@@ -331,161 +309,3 @@ def test_an_output_that_is_replaced_keeps_its_permissions(
     out.touch(mode=0o600)
     assert run(tiny_table, "--model", model.path, "-o", out).exit_code == 0
     assert out.stat().st_mode & 0o777 == 0o600
-
-
-# What it leaves behind when it is stopped
-
-CHUNK = 500
-SMALL_CHUNKS = f"""
-import sys
-import phrasescore.cli.annotate as annotate
-import phrasescore.features.neural as neural
-annotate.CHUNK_LINES = {CHUNK}
-neural.BLOCK_SIZE["cpu"] = {CHUNK}
-from phrasescore.cli import main
-main(sys.argv[1:])
-"""
-
-
-def start(
-    *arguments: object, preexec_fn: Callable[[], None] | None = None
-) -> "subprocess.Popen[bytes]":
-    """Start annotate with small chunks in a process of its own."""
-    command = [sys.executable, "-c", SMALL_CHUNKS, "annotate", *map(str, arguments)]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=preexec_fn)
-
-
-def finish(process: "subprocess.Popen[bytes]", data: bytes = b"") -> tuple[int, bytes, str]:
-    stdout, stderr = process.communicate(data, timeout=120)
-    return process.returncode, stdout, stderr.decode()
-
-
-def stop_in_the_middle(
-    process: "subprocess.Popen[bytes]", out: Path, data: bytes, number: int
-) -> str:
-    """Feed some of the table, wait until some of it is written, and send a signal."""
-    assert process.stdin is not None
-    process.stdin.write(data)
-    process.stdin.flush()
-    journal = Path(f"{out}.part.json")
-    deadline = time.monotonic() + 100
-    while not journal.exists() or json.loads(journal.read_text())["lines"] < 3 * CHUNK:
-        assert time.monotonic() < deadline
-        assert process.poll() is None, process.stderr and process.stderr.read()
-        time.sleep(0.02)
-    process.send_signal(number)
-    return finish(process)[2]
-
-
-@pytest.fixture
-def long_table(tmp_path: Path) -> Path:
-    return make_table(tmp_path / "long", 20 * CHUNK + 7)
-
-
-def head(table: Path, num_lines: int) -> bytes:
-    return b"".join(line + b"\n" for line in table.read_bytes().split(b"\n")[:num_lines])
-
-
-@pytest.mark.parametrize(
-    ("name", "number"),
-    [("out", signal.SIGKILL), ("out.gz", signal.SIGKILL), ("out.gz", signal.SIGINT)],
-    ids=["kill -9", "kill -9, gzip", "Ctrl-C, gzip"],
-)
-def test_a_stopped_run_resumes_to_the_same_bytes(
-    tmp_path: Path, model: RandomModel, long_table: Path, name: str, number: int
-) -> None:
-    out, whole = tmp_path / name, tmp_path / f"whole.{name}"
-    out.write_bytes(b"older")
-    options = ["--model", model.path, "--threads", "2"]
-    process = start("-", *options, "-o", out)
-    stderr = stop_in_the_middle(process, out, head(long_table, 15 * CHUNK), number)
-    assert process.returncode == (-9 if number == signal.SIGKILL else 130)
-    if number == signal.SIGINT:
-        assert "--resume" in stderr
-        assert "Traceback" not in stderr
-    assert out.read_bytes() == b"older"
-    # Not by accident: without --resume, nothing that is done is thrown away.
-    result = run(long_table, *options, "-o", out)
-    assert result.exit_code == 1
-    assert "--resume" in result.stderr
-    code, _, stderr = finish(start(long_table, *options, "-o", out, "--resume"))
-    assert code == 0, stderr
-    assert "going on after line" in stderr
-    assert finish(start(long_table, *options, "-o", whole))[0] == 0
-    assert out.read_bytes() == whole.read_bytes()
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == {"model", "long", name, f"whole.{name}"}
-
-
-def test_a_resumed_run_must_have_the_same_table_and_columns(
-    tmp_path: Path, model: RandomModel, long_table: Path
-) -> None:
-    out = tmp_path / "out"
-    other = RandomModel(tmp_path / "other", SOURCE_WORDS, TARGET_WORDS, seed=8)
-    process = start("-", "--model", model.path, "-o", out)
-    stop_in_the_middle(process, out, head(long_table, 15 * CHUNK), signal.SIGKILL)
-    part = Path(f"{out}.part").read_bytes()
-    code, _, stderr = finish(start(long_table, "--model", other.path, "-o", out, "--resume"))
-    assert (code, stderr.count("\n")) == (1, 1)
-    assert "another column 1" in stderr
-    assert Path(f"{out}.part").read_bytes() == part
-    changed = tmp_path / "changed"
-    changed.write_bytes(long_table.read_bytes().replace(b"0.5 1 ", b"0.5 2 ", 1))
-    code, _, stderr = finish(start(changed, "--model", model.path, "-o", out, "--resume"))
-    assert (code, stderr.count("\n")) == (1, 2)
-    assert f"{changed}: its first" in stderr
-    # What was done for the right table is still there.
-    good = json.loads(Path(f"{out}.part.json").read_text())["bytes"]
-    assert Path(f"{out}.part").read_bytes()[:good] == part[:good]
-    assert finish(start(long_table, "--model", model.path, "-o", out, "--resume"))[0] == 0
-
-
-def test_a_full_disk_keeps_the_old_output_and_says_how_to_go_on(
-    tmp_path: Path, model: RandomModel, long_table: Path
-) -> None:
-    out = tmp_path / "out"
-    out.write_bytes(b"older")
-
-    def limit_file_size() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-
-    options = ["--model", model.path, "-o", out]
-    code, _, stderr = finish(start(long_table, *options, preexec_fn=limit_file_size))
-    assert code == 1
-    assert f"Error: {out}: cannot write: File too large" in stderr
-    assert "Traceback" not in stderr
-    assert out.read_bytes() == b"older"
-    assert finish(start(long_table, *options, "--resume"))[0] == 0
-    assert len(out.read_bytes().split(b"\n")) == 20 * CHUNK + 8
-
-
-def test_a_closed_pipe_ends_quietly(model: RandomModel, long_table: Path) -> None:
-    with start(long_table, "--model", model.path) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.readline()
-        process.stdout.close()
-        stderr = process.stderr.read().decode()
-    assert process.returncode == 141
-    assert "Traceback" not in stderr
-    assert "Error" not in stderr
-
-
-def test_two_runs_cannot_write_one_file(
-    tmp_path: Path, model: RandomModel, long_table: Path
-) -> None:
-    out = tmp_path / "out"
-    first = start("-", "--model", model.path, "-o", out)
-    data = head(long_table, 15 * CHUNK)
-    assert first.stdin is not None
-    first.stdin.write(data)
-    first.stdin.flush()
-    while not Path(f"{out}.part").exists():
-        assert first.poll() is None
-        time.sleep(0.02)
-    code, _, stderr = finish(start(long_table, "--model", model.path, "-o", out, "--resume"))
-    assert code == 1
-    assert "another run is writing this file" in stderr
-    assert finish(first)[0] == 0
-    assert out.read_bytes().count(b"\n") == 15 * CHUNK

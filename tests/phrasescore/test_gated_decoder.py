@@ -93,20 +93,18 @@ def learn(model: GatedDecoderNetwork, task: Callable[[list[int]], list[int]]) ->
 
     model.initialize(torch.Generator().manual_seed(1))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     for _ in range(300):
         (-model(batch_pairs(draw(64))).mean()).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
-    torch.set_num_threads(threads)
     test = draw(300)
     with torch.no_grad():
         total = model(batch_pairs(test)).sum().item()
     return math.exp(-total / sum(len(target) + 1 for _, target in test))
 
 
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("kind", NETWORKS)
 @pytest.mark.parametrize("task", [list, lambda source: source[::-1]], ids=["copy", "reversal"])
 def test_a_small_network_learns_to_copy_and_to_reverse(

@@ -33,14 +33,7 @@ from tests.tiny_runs import (
     weights,
 )
 
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny products only wait for one another on more threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_a_finished_run_leaves_the_model_and_nothing_else(tmp_path: Path) -> None:

@@ -4,11 +4,9 @@ import dataclasses
 import itertools
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from phrasescore.errors import ConfigError, ModelError, PhrasescoreError
 from phrasescore.training import run as run_module
@@ -19,13 +17,7 @@ from tests.tiny_runs import TINY, KilledError, kill_after, make_run, weights
 SAVING = TINY.override(["training.checkpoint_updates=4"])
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny products only wait for one another on more threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize("work", ["model", "model/work", ".", "x/../model", "link", "model.old"])
