@@ -75,7 +75,7 @@ class TrainingRecord:
     # FORWARD or REVERSE: which side of the table is predicted.
     direction: str = FORWARD
     seed: int = 0
-    # blake2b of the lines of the phrase table, uncompressed.
+    # blake2b of the lines of the phrase table or of both texts, uncompressed.
     data_fingerprint: str = ""
     # Distinct pairs that the network was trained on, and those held out.
     training_pairs: int = 0

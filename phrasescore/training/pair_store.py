@@ -40,7 +40,7 @@ class PairStoreRecord:
     max_length: int
     # Running words of both sides of the stored pairs, without ``</s>``.
     words: int
-    # blake2b of the lines of the table, uncompressed.
+    # blake2b of the lines of the table or of both texts, uncompressed.
     fingerprint: str
     # Whether the table's target side is read and its source side predicted.
     reverse: bool

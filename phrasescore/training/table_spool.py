@@ -1,4 +1,4 @@
-"""A phrase table as arrays on disk, with provisional ids of its words."""
+"""A phrase table or parallel text as arrays on disk, with provisional ids of its words."""
 
 import contextlib
 import hashlib
@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 
 
 class CountedPair(NamedTuple):
-    """A line of a phrase table: its bytes, its pair, and how often the pair was extracted."""
+    """A line of a table or of parallel text: its bytes, its pair, and how often it counts."""
 
     raw: bytes
     pair: PhrasePair
