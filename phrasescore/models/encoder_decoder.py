@@ -7,8 +7,7 @@ RNNenc. The decoder, and what is said of biases, is :mod:`phrasescore.models.gat
 import torch
 from torch import Tensor, nn
 
-from phrasescore.models.batches import Steps as Steps
-from phrasescore.models.batches import pack_steps as pack_steps
+from phrasescore.models.batches import pack_steps
 from phrasescore.models.gated_decoder import GatedDecoderNetwork, GatedUnit
 from phrasescore.models.layers import ResetBeforeRecurrence
 from phrasescore.settings import EncoderDecoderConfig
