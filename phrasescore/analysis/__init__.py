@@ -1,0 +1,1 @@
+"""Comparisons of translations: metrics with signatures, breakdowns, plots."""

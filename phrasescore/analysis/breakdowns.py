@@ -1,0 +1,81 @@
+"""Sentences in groups: by length, and by how many words of them a network does not know.
+
+The groups of Cho et al. (2014), On the Properties of Neural Machine Translation, figure 4, and of
+Bahdanau et al. (2014), figure 2. There sentences are smoothed over a window of 10 lengths; here a
+group is what stands in it, and its size is told.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from phrasescore.vocabulary import Vocabulary
+
+# Numbers of unknown words above this one share a group.
+MOST_UNKNOWN = 10
+
+
+class Group(NamedTuple):
+    """Some sentences."""
+
+    # As a table or an axis shows it.
+    label: str
+    # 0-based.
+    members: list[int]
+
+
+class Breakdown(NamedTuple):
+    """All sentences in groups; in every group there is at least one."""
+
+    # What is told apart, as "words in the source".
+    title: str
+    groups: list[Group]
+
+
+def by_length(side: str, lengths: Sequence[int], width: int) -> Breakdown:
+    """Group sentences by their length in words: 1 to ``width``, and so on; empty ones apart.
+
+    :param side: what the lengths are those of.
+    """
+    found: dict[int, list[int]] = {}
+    for member, length in enumerate(lengths):
+        found.setdefault((length + width - 1) // width, []).append(member)
+    groups = [
+        Group(_range((number - 1) * width + 1, number * width) if number else "0", found[number])
+        for number in sorted(found)
+    ]
+    return Breakdown(f"words in the {side}", groups)
+
+
+def _range(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def by_unknown_words(side: str, counts: Sequence[int]) -> list[Breakdown]:
+    """Group sentences by their number of unknown words: exactly so many, and at most so many.
+
+    The second is what the paper's figure shows; its groups contain one another.
+
+    :param side: what the counts are those of.
+    """
+    exactly, at_most = [], []
+    highest = max(counts)
+    for number in range(min(highest, MOST_UNKNOWN) + 1):
+        members = [member for member, count in enumerate(counts) if count == number]
+        if members:
+            exactly.append(Group(str(number), members))
+        upto = [member for member, count in enumerate(counts) if count <= number]
+        if upto:
+            at_most.append(Group(str(number), upto))
+    above = [member for member, count in enumerate(counts) if count > MOST_UNKNOWN]
+    if above:
+        exactly.append(Group(f"> {MOST_UNKNOWN}", above))
+        at_most.append(Group("any", list(range(len(counts)))))
+    return [
+        Breakdown(f"unknown words in the {side}", exactly),
+        Breakdown(f"at most so many unknown words in the {side}", at_most),
+    ]
+
+
+def count_unknown(vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]) -> list[int]:
+    """Return how many words of each sentence are outside a shortlist."""
+    return [sum(word not in vocabulary for word in words) for words in sentences]

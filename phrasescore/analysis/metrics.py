@@ -1,0 +1,136 @@
+"""BLEU, chrF and TER with their signatures, and paired tests: all of them sacrebleu's.
+
+Post (2018), A Call for Clarity in Reporting BLEU Scores. The figures are those that its command
+line prints for the same files and settings, to the last digit.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal, NamedTuple
+
+from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+from sacrebleu.significance import PairedTest, Result
+
+# Digits behind the point.
+DIGITS = 2
+
+_TESTS: dict[str, str] = {"bootstrap": "bs", "approximate": "ar"}
+# Where sacrebleu looks for the seed; it takes it from nowhere else.
+_SEED_VARIABLE = "SACREBLEU_SEED"
+
+
+class Score(NamedTuple):
+    """A metric's figure for one system."""
+
+    # sacrebleu's: BLEU, chrF2, chrF2++, TER.
+    metric: str
+    # 0 to 100; of TER, less is better.
+    score: float
+    # Everything that the figure depends on.
+    signature: str
+    # The whole line as sacrebleu prints it, signature and all.
+    line: str
+
+
+class Comparison(NamedTuple):
+    """A system in a paired test: the first is the baseline, which has no p-value."""
+
+    score: float
+    # How often chance alone would give a difference this large; None for the baseline.
+    p_value: float | None
+    # The mean over the samples, and half the width of the interval that 95% of them are in; None
+    # for approximate randomization, which draws none.
+    mean: float | None
+    confidence: float | None
+
+
+class PairedComparison(NamedTuple):
+    """A paired test of all systems against the first, by one metric."""
+
+    metric: str
+    signature: str
+    systems: list[Comparison]
+
+
+def build_metric(name: str, references: Sequence[Sequence[str]], tokenize: str) -> Metric:
+    """Return a metric of sacrebleu against references.
+
+    :param name: bleu, chrf, chrf++ or ter.
+    :param references: by file and segment.
+    :param tokenize: how BLEU splits text, as in sacrebleu; ``none`` for text that is tokenised.
+    """
+    if name == "bleu":
+        # force: no warning about tokenised text; --tokenize has said what it is.
+        return BLEU(tokenize=tokenize, force=True, references=references)
+    if name in ("chrf", "chrf++"):
+        return CHRF(word_order=2 if name == "chrf++" else 0, references=references)
+    if name == "ter":
+        return TER(references=references)
+    raise ValueError(f"unknown metric {name!r}")
+
+
+def score(metric: Metric, hypotheses: Sequence[str]) -> Score:
+    """Return a metric's figure for a system."""
+    found = metric.corpus_score(hypotheses, None)
+    signature = metric.get_signature().format()
+    return Score(found.name, found.score, signature, found.format(DIGITS, False, signature))
+
+
+def compare(
+    metrics: Sequence[Metric],
+    systems: Sequence[Sequence[str]],
+    test: Literal["bootstrap", "approximate"],
+    trials: int,
+    seed: int,
+) -> list[PairedComparison]:
+    """Test each system against the first one, by each metric.
+
+    :param test: paired bootstrap (Koehn, 2004), or approximate randomization (Riezler and
+        Maxwell, 2005).
+    :param trials: samples drawn.
+    :param seed: 1 or more; the same one gives the p-values that sacrebleu prints for it.
+    """
+    named: list[tuple[str, Sequence[str]]] = [
+        (f"system {number}", lines) for number, lines in enumerate(systems)
+    ]
+    with _seed(seed):
+        paired = PairedTest(
+            named,
+            {str(number): metric for number, metric in enumerate(metrics)},
+            references=None,
+            test_type=_TESTS[test],
+            n_samples=trials,
+        )
+        signatures, results = paired()
+    return [
+        PairedComparison(
+            name, signature.format(), [_comparison(result) for result in results[name]]
+        )
+        for name, signature in signatures.items()
+    ]
+
+
+def _comparison(result: str | Result) -> Comparison:
+    assert isinstance(result, Result)
+    optional = (result.p_value, result.mean, result.ci)
+    return Comparison(float(result.score), *(None if x is None else float(x) for x in optional))
+
+
+@contextmanager
+def _seed(seed: int) -> Iterator[None]:
+    """Set sacrebleu's seed, which only the environment can do."""
+    if seed < 1:
+        raise ValueError(f"expected a seed of 1 or more, which sacrebleu keeps to, got {seed}")
+    before = os.environ.get(_SEED_VARIABLE)
+    os.environ[_SEED_VARIABLE] = str(seed)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SEED_VARIABLE]
+        else:
+            os.environ[_SEED_VARIABLE] = before

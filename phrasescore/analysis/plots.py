@@ -1,0 +1,57 @@
+"""Figures of breakdowns: a panel each, a line a system."""
+
+import io
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+
+class Panel(NamedTuple):
+    """What one pair of axes shows."""
+
+    # What the groups are, below the horizontal axis.
+    title: str
+    labels: list[str]
+    # BLEU, 0 to 100: by system and group.
+    lines: list[list[float]]
+
+
+# The endings of file names that can be drawn, with what keeps the time out of the file: so that
+# the same figures give the same bytes.
+FORMATS: dict[str, dict[str, None]] = {
+    "pdf": {"CreationDate": None},
+    "png": {},
+    "svg": {"Date": None},
+}
+
+
+def draw(panels: Sequence[Panel], systems: Sequence[str], file_format: str) -> bytes:
+    """Return a figure as the bytes of a file. Needs no display.
+
+    :param systems: names for the legend, one a line of each panel.
+    :param file_format: one of FORMATS.
+    """
+    # Text stays text in svg, and ids in it are not random.
+    with mpl.rc_context({"svg.hashsalt": "phrasescore", "svg.fonttype": "none"}):
+        figure = Figure(figsize=(6.0, 3.2 * len(panels)), layout="constrained")
+        for axes, panel in zip(
+            figure.subplots(len(panels), squeeze=False)[:, 0], panels, strict=True
+        ):
+            places = list(range(len(panel.labels)))
+            for name, line in zip(systems, panel.lines, strict=True):
+                axes.plot(places, line, marker="o", label=_shown(name))
+            axes.set_xticks(places, panel.labels)
+            axes.set_xlabel(panel.title)
+            axes.set_ylabel("BLEU")
+            axes.grid(alpha=0.3)
+            axes.legend()
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=file_format, metadata=FORMATS[file_format])
+    return buffer.getvalue()
+
+
+def _shown(name: str) -> str:
+    """Return a label that matplotlib shows as it is: $ begins a formula, _ hides a line."""
+    return (" " if name.startswith("_") else "") + name.replace("$", r"\$")

@@ -1,0 +1,178 @@
+"""The report of ``phrasescore evaluate``, as text and as JSON."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tuning.bleu import BleuScore
+
+if TYPE_CHECKING:
+    from phrasescore.analysis.metrics import PairedComparison, Score
+    from phrasescore.cli.evaluate_figures import Test
+
+# What a paired test is called in full.
+_TESTS = {"bootstrap": "paired bootstrap", "approximate": "paired approximate randomization"}
+
+
+class SystemReport(NamedTuple):
+    """The figures of one system."""
+
+    path: str
+    empty_lines: int
+    # None where it was not asked for.
+    multi_bleu: BleuScore | None
+    scores: "list[Score]"
+
+
+class ListReport(NamedTuple):
+    """BLEU that n-best lists hold."""
+
+    path: str
+    # Distinct ones.
+    hypotheses: int
+    # Of the first hypothesis of each list, and of the best choice that was found.
+    first: BleuScore
+    oracle: BleuScore
+
+
+class Row(NamedTuple):
+    """BLEU of a group of sentences."""
+
+    label: str
+    sentences: int
+    # 0 to 100, by system.
+    bleu: list[float]
+
+
+class BreakdownReport(NamedTuple):
+    """BLEU by groups."""
+
+    title: str
+    rows: list[Row]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that was measured."""
+
+    references: list[str]
+    sentences: int
+    systems: list[SystemReport]
+    test: "Test | None"
+    comparisons: "list[PairedComparison]"
+    nbest: ListReport | None
+    breakdowns: list[BreakdownReport]
+
+    def to_json(self) -> str:
+        """Return the report as a JSON object; all figures are from 0 to 100 but p-values."""
+        report: dict[str, Any] = {
+            "references": self.references,
+            "sentences": self.sentences,
+            "systems": [_system_json(system) for system in self.systems],
+        }
+        if self.test is not None:
+            report["paired"] = {
+                **self.test._asdict(),
+                "baseline": self.systems[0].path,
+                "metrics": [
+                    {
+                        "metric": comparison.metric,
+                        "signature": comparison.signature,
+                        "systems": [
+                            {"path": system.path, **compared._asdict()}
+                            for system, compared in zip(
+                                self.systems, comparison.systems, strict=True
+                            )
+                        ],
+                    }
+                    for comparison in self.comparisons
+                ],
+            }
+        if self.nbest is not None:
+            report["nbest"] = {
+                "path": self.nbest.path,
+                "distinct_hypotheses": self.nbest.hypotheses,
+                "first": _bleu_json(self.nbest.first),
+                "oracle": _bleu_json(self.nbest.oracle),
+            }
+        if self.breakdowns:
+            report["breakdowns"] = [
+                {"title": found.title, "groups": [row._asdict() for row in found.rows]}
+                for found in self.breakdowns
+            ]
+        return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+
+    def to_text(self) -> str:
+        """Return the report as text: for one system the lines of multi-bleu.perl and sacrebleu."""
+        parts = ["\n".join(lines) for lines in self._parts()]
+        return "\n\n".join(parts) + "\n"
+
+    def _parts(self) -> Iterator[list[str]]:
+        for system in self.systems:
+            lines = [] if system.multi_bleu is None else [str(system.multi_bleu)]
+            lines += [found.line for found in system.scores]
+            yield lines if len(self.systems) == 1 else [system.path, *(f"  {x}" for x in lines)]
+        for comparison in self.comparisons:
+            yield self._comparison(comparison)
+        if self.nbest is not None:
+            yield [
+                f"{self.nbest.path}: {self.nbest.hypotheses:,} distinct hypotheses",
+                f"  first   {self.nbest.first}",
+                f"  oracle  {self.nbest.oracle}",
+            ]
+        for breakdown in self.breakdowns:
+            yield self._breakdown(breakdown)
+
+    def _comparison(self, comparison: "PairedComparison") -> list[str]:
+        assert self.test is not None
+        rows = [["system", comparison.metric]]
+        if self.test.kind == "bootstrap":
+            rows[0].append("mean and 95% interval")
+        rows[0].append("p")
+        for system, found in zip(self.systems, comparison.systems, strict=True):
+            row = [system.path, f"{found.score:.2f}"]
+            if self.test.kind == "bootstrap":
+                row.append(f"{found.mean:.2f} ± {found.confidence:.2f}")
+            rows.append([*row, "baseline" if found.p_value is None else f"{found.p_value:.4f}"])
+        head = f"{_TESTS[self.test.kind]} against {self.systems[0].path}"
+        return [head, f"{comparison.metric}|{comparison.signature}", *_table(rows)]
+
+    def _breakdown(self, breakdown: BreakdownReport) -> list[str]:
+        rows = [["", "sentences", *(system.path for system in self.systems)]]
+        for row in breakdown.rows:
+            cells = (f"{score:.2f}" for score in row.bleu)
+            rows.append([row.label, f"{row.sentences:,}", *cells])
+        return [f"BLEU by {breakdown.title}", *_table(rows)]
+
+
+def _system_json(system: SystemReport) -> dict[str, Any]:
+    report: dict[str, Any] = {"path": system.path, "empty_lines": system.empty_lines}
+    if system.multi_bleu is not None:
+        report["multi-bleu"] = _bleu_json(system.multi_bleu)
+    for found in system.scores:
+        report[found.metric] = {
+            "score": found.score,
+            "signature": found.signature,
+            "line": found.line,
+        }
+    return report
+
+
+def _bleu_json(score: BleuScore) -> dict[str, Any]:
+    return {
+        "score": 100 * score.bleu,
+        "precisions": [100 * precision for precision in score.precisions],
+        "brevity_penalty": score.brevity_penalty,
+        "length": score.length,
+        "reference_length": score.reference_length,
+        "line": str(score),
+    }
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield rows as text: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        yield "  " + "  ".join([row[0].ljust(widths[0]), *cells[1:]]).rstrip()

@@ -1,0 +1,158 @@
+"""``evaluate`` prints what multi-bleu.perl and sacrebleu's own command line print."""
+
+import json
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from phrasescore.cli import main
+
+
+def evaluate(systems: Sequence[Path], references: Path, *options: str) -> str:
+    names = [str(path) for path in systems]
+    arguments = ["-q", "evaluate", *names, "--references", str(references), *options]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def sacrebleu(systems: Sequence[Path], references: Path, *options: str) -> str:
+    names = [str(path) for path in systems]
+    command = [sys.executable, "-m", "sacrebleu", str(references), "-i", *names, *options]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def multi_bleu(system: Path, references: Path) -> str:
+    script = shutil.which("multi-bleu.perl")
+    if script is None or shutil.which("perl") is None:
+        pytest.skip("needs perl, and multi-bleu.perl on the PATH")
+    done = subprocess.run(
+        ["perl", script, str(references)],
+        input=system.read_bytes(),
+        capture_output=True,
+        check=True,
+    )
+    return done.stdout.decode()
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
+    """References of the shipped example, and systems that get some of their words wrong."""
+    folder = tmp_path_factory.mktemp("damaged")
+    example = Path(__file__).parent.parent / "examples" / "english-french" / "test.fr"
+    lines = example.read_text(encoding="utf-8").split("\n")[:200]
+    lines[7] = "\u00e9t\u00e9 apr\u00e8s\u00a0demain  .\t"  # odd blanks
+    references = folder / "references"
+    references.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    systems = []
+    for number in range(3):
+        numbers = random.Random(number)
+        system = folder / f"system{number}"
+        damaged_lines = [
+            " ".join(word for word in line.split(" ") if numbers.random() > 0.1 + 0.02 * number)
+            for line in lines
+        ]
+        damaged_lines[3] = ""
+        system.write_text("\n".join(damaged_lines) + "\n", encoding="utf-8")
+        systems.append(system)
+    return references, systems
+
+
+@pytest.fixture(scope="module")
+def real(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
+    """The real test set: Moses' best translations, and those that its language model likes."""
+    folder = tmp_path_factory.mktemp("real")
+    systems = [folder / "best", folder / "average"]
+    weights = str(shared_data / "moses.tuned.ini")
+    for system, options in zip(
+        systems, (["--weights", weights], ["--average", "LM0"]), strict=True
+    ):
+        nbest = shared_data / "test_2016_flickr.1000best.gz"
+        arguments = ["-q", "rerank", str(nbest), *options, "-o", str(system)]
+        assert CliRunner().invoke(main, arguments).exit_code == 0
+    return shared_data / "test_2016_flickr.fr", systems
+
+
+@pytest.mark.parametrize("tokenize", ["none", "13a", "intl", "char"])
+def test_sacrebleu_prints_the_same_lines(damaged: tuple[Path, list[Path]], tokenize: str) -> None:
+    references, systems = damaged
+    metrics = ["--metric=bleu", "--metric=chrf", "--metric=ter"]
+    ours = evaluate(systems[:1], references, *metrics, "--tokenize", tokenize).splitlines()
+    options = ["-m", "bleu", "chrf", "ter", "-w", "2", "-f", "text", "-tok", tokenize]
+    theirs = sacrebleu(systems[:1], references, *options).splitlines()
+    assert [" ".join(line.split()) for line in theirs] == ours
+
+
+@pytest.mark.parametrize(
+    ("test", "option"), [("bootstrap", "--paired-bs"), ("approximate", "--paired-ar")]
+)
+def test_p_values_are_those_of_sacrebleu(
+    damaged: tuple[Path, list[Path]], test: str, option: str
+) -> None:
+    check_p_values(damaged, test, option, trials="300")
+
+
+def check_p_values(material: tuple[Path, list[Path]], test: str, option: str, trials: str) -> None:
+    references, systems = material
+    metrics = ["--metric=bleu", "--metric=chrf"]
+    options = ["--paired", test, "--trials", trials, "--format", "json"]
+    ours = json.loads(evaluate(systems, references, *metrics, *options))["paired"]["metrics"]
+    # Its JSON cannot be written for a bootstrap; the table has the same figures, with 4 digits.
+    settings = ["-m", "bleu", "chrf", "-tok", "none", "-f", "latex", "-w", "4"]
+    table = sacrebleu(systems, references, *settings, f"{option}-n", trials, option)
+    for number, system in enumerate(systems):
+        (row,) = [line for line in table.splitlines() if re.search(rf" {system} +&", line)]
+        for metric, cell in zip(ours, row.split("&")[1:], strict=True):
+            found = metric["systems"][number]
+            names = ("score", "mean", "confidence", "p_value")
+            expected = [f"{found[name]:.4f}" for name in names if found[name] is not None]
+            assert re.findall(r"[0-9]+\.[0-9]{4}", cell) == expected
+        assert len(expected) == (4 if test == "bootstrap" else 2) - (number == 0)
+
+
+def test_multi_bleu_prints_the_same_line(damaged: tuple[Path, list[Path]]) -> None:
+    references, systems = damaged
+    for system in systems:
+        ours = evaluate([system], references, "--metric", "multi-bleu")
+        assert ours == multi_bleu(system, references)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("test", "option"), [("bootstrap", "--paired-bs"), ("approximate", "--paired-ar")]
+)
+def test_p_values_of_real_systems_are_those_of_sacrebleu(
+    real: tuple[Path, list[Path]], test: str, option: str
+) -> None:
+    check_p_values(real, test, option, trials="1000")
+
+
+@pytest.mark.slow
+def test_real_systems_have_the_figures_of_both_tools(real: tuple[Path, list[Path]]) -> None:
+    references, systems = real
+    for system in systems:
+        metrics = ["--metric=bleu", "--metric=chrf", "--metric=ter"]
+        options = ["-m", "bleu", "chrf", "ter", "-w", "2", "-f", "text", "-tok", "none"]
+        theirs = sacrebleu([system], references, *options).splitlines()
+        ours = evaluate([system], references, *metrics).splitlines()
+        assert [" ".join(line.split()) for line in theirs] == ours
+    for system in systems:
+        line = evaluate([system], references, "--metric", "multi-bleu")
+        assert line == multi_bleu(system, references)
+
+
+@pytest.mark.slow
+def test_the_oracle_of_real_lists_is_the_one_that_was_found_before(shared_data: Path) -> None:
+    # Measured when the data were made (shared/data/README.md).
+    for name, first, best in (("val", "57.09", "73.06"), ("test_2016_flickr", "57.64", "75.15")):
+        nbest = str(shared_data / f"{name}.1000best.gz")
+        report = evaluate([], shared_data / f"{name}.fr", "--nbest", nbest)
+        lines = [line.split()[3].removesuffix(",") for line in report.splitlines()[1:3]]
+        assert lines == [first, best]
