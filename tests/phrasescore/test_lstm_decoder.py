@@ -130,6 +130,17 @@ def test_plain_torch_computes_the_same_as_the_compiled_loop(
             np.testing.assert_allclose(values, others, rtol=0, atol=1e-5)
 
 
+def test_a_table_that_would_be_too_large_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, _ = make_network()
+    lists = make_lists(4)
+    with_table = score(make_scorer(network), lists)
+    monkeypatch.setattr("phrasescore.scoring.decoders.lstm.TABLE_SIZE", TARGET_SIZE * 4 * 21 - 1)
+    without = score(make_scorer(network), lists)
+    for first, second in zip(with_table, without, strict=True):
+        for values, others in zip(first, second, strict=True):
+            np.testing.assert_allclose(values, others, rtol=0, atol=1e-5)
+
+
 def test_large_sums_leave_the_gates_finite() -> None:
     # Beyond where e^x overflows float32, both ways.
     network, parameters = make_network(1)

@@ -1,8 +1,8 @@
 """The deep LSTM's decoder over a tree of target prefixes.
 
-The embeddings' part of the first layer is a table, computed once a network. What a layer gets from
-its own last state is computed once a parent and not once a node: nodes that share all words but the
-last share it.
+The embeddings' part of the first layer is a table, computed once a network, if it is not too large.
+What a layer gets from its own last state is computed once a parent and not once a node: nodes that
+share all words but the last share it.
 """
 
 from typing import NamedTuple
@@ -17,6 +17,10 @@ from phrasescore.scoring.lstm_gates import lstm_cell
 from phrasescore.scoring.prefix_tree import Sequences
 from phrasescore.scoring.tree_decoder import TreeStep
 from phrasescore.vocabulary import Vocabulary
+
+
+# Numbers of a table of what each target word gives the first layer: 256 MB.
+TABLE_SIZE = 1 << 26
 
 
 class LstmState(NamedTuple):
@@ -34,8 +38,10 @@ class LstmDecoder:
     def __init__(self, network: LstmNetwork, products: FixedProducts) -> None:
         self._products = products
         self._reverse_source = network.config.reverse_source
-        self._encoder = _Stack(network.encoder, network.source_embedding, products)
-        self._decoder = _Stack(network.decoder, network.target_embedding, products)
+        self._encoder = _Stack(network.encoder, network.source_embedding, products, table_size=0)
+        self._decoder = _Stack(
+            network.decoder, network.target_embedding, products, table_size=TABLE_SIZE
+        )
         self.output = (network.output.weight, network.output.bias)
 
     def encode(self, sources: Sequences) -> LstmState:
@@ -72,7 +78,7 @@ class LstmDecoder:
 
 
 class _Layer(NamedTuple):
-    """The weights of a layer as products take them; those of the first from below are a table."""
+    """The weights of a layer as products take them; from below the first may have a table."""
 
     recurrent: Tensor
     input: Tensor
@@ -80,20 +86,34 @@ class _Layer(NamedTuple):
 
 
 class _Stack:
-    """The layers of an encoder or of a decoder."""
+    """The layers of an encoder or of a decoder.
 
-    def __init__(self, stack: LstmStack, embedding: Tensor, products: FixedProducts) -> None:
+    :param table_size: numbers that the table of all words' inputs may have; where it would have
+        more, the products are made node by node.
+    """
+
+    def __init__(
+        self,
+        stack: LstmStack,
+        embedding: Tensor,
+        products: FixedProducts,
+        *,
+        table_size: int,
+    ) -> None:
         def place(weight: Tensor) -> Tensor:
             return weight.detach().to(products.device, torch.float32).contiguous()
 
         self._products = products
+        self._has_table = len(embedding) * 4 * stack.hidden_size <= table_size
+        self._embedding = place(embedding)
         self.layers = []
         for number in range(len(stack.layers)):
             weight, bias, recurrent = (
                 stack.get_parameter(f"layers.{number}.{name}")
                 for name in ("input.weight", "input.bias", "recurrent.weight")
             )
-            below = products.prepare(weight.t()) if number else place(embedding @ weight.t())
+            is_table = self._has_table and number == 0
+            below = place(embedding @ weight.t()) if is_table else products.prepare(weight.t())
             self.layers.append(_Layer(products.prepare(recurrent.t()), below, place(bias)))
         self.size = stack.hidden_size
 
@@ -108,10 +128,11 @@ class _Stack:
             recurrent = products.multiply(
                 "recurrent", state.hidden[number].index_select(0, going_on), layer.recurrent
             )
-            if number == 0:
+            if self._has_table and number == 0:
                 below, places = layer.input, words
             else:
-                below, places = products.multiply("below", after.hidden[-1], layer.input), nodes
+                rows = after.hidden[-1] if number else self._embedding.index_select(0, words)
+                below, places = products.multiply("below", rows, layer.input), nodes
             hidden, cell = (
                 products.workspace.take(f"{name} {number} {after.depth % 2}", len(words), self.size)
                 for name in ("hidden", "cell")
