@@ -225,6 +225,8 @@ def test_groups_can_be_drawn(folder: Folder, ending: str, start: bytes) -> None:
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
     assert (folder.path / f"figure.{ending}").read_bytes().startswith(start)
     assert "BLEU by words in the reference" in (folder.path / "report").read_text()
+    if ending == "svg":
+        assert b"words in the reference (sentences)" in (folder.path / "figure.svg").read_bytes()
 
 
 # Wrong input
@@ -273,6 +275,12 @@ def test_an_input_is_never_overwritten(folder: Folder) -> None:
         assert result.exit_code == 1
         assert "would overwrite its own input" in result.stderr
     assert (folder.path / "ref").read_text() == REFERENCE
+    folder.write("figure.png", REFERENCE)
+    arguments = ["base", "--references", "ref", "--by-length", "reference", "--plot", "figure.png"]
+    result = folder.run(*arguments, "--references", "figure.png")
+    assert "figure.png: would overwrite its own input" in result.stderr
+    result = folder.run(*arguments, "-o", "figure.png")
+    assert "figure.png: named for the plot and needed for the report" in result.stderr
 
 
 @pytest.mark.parametrize(

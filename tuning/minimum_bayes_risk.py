@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from tuning.bleu import NUM_STATISTICS, REFERENCE_LENGTH, TOTALS, Statistics, sentence_bleu
 from tuning.ngrams import MAX_ORDER, Integers, NgramIndex, count_ngrams
 
+# Sentences whose gains are computed at a time: so that memory does not grow with the square.
+_ROWS = 256
+
 
 def posterior(scores: Statistics, scale: float) -> Statistics:
     """Return softmax(scale * score) of the hypotheses of a list; their sum is 1.
@@ -28,34 +31,33 @@ def expected_gains(sentences: Sequence[Sequence[str]], probabilities: Statistics
     """Return the expected smoothed BLEU of each sentence, 0 to 1, over all as references.
 
     The gain is `tuning.bleu.sentence_bleu`, as in Moses' ``-mbr`` (moses/mbr.cpp); against
-    itself a sentence has 1, even an empty one. Time and memory grow with the square of the number
-    of sentences.
+    itself a sentence has 1, even an empty one. Time grows with the square of the number of
+    sentences.
 
     :param sentences: words, each sentence once.
     :param probabilities: of each; their sum is 1.
     :return: (sentences,); the greatest is the choice.
     """
-    gains = sentence_bleu(_statistics_of_pairs(sentences))
-    np.fill_diagonal(gains, 1.0)
-    return np.asarray(gains @ probabilities)
-
-
-def _statistics_of_pairs(sentences: Sequence[Sequence[str]]) -> Statistics:
-    """Return BLEU's statistics of each sentence against each: (sentence, reference, statistics).
-
-    The diagonal is left wrong: what stands in one sentence only is left out.
-    """
     lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
     index = NgramIndex(sentences)
-    statistics = np.empty((len(sentences), len(sentences), NUM_STATISTICS))
-    for order, ngrams in enumerate(index.ngrams):
-        counted = count_ngrams(ngrams, index.sizes[order])
-        matrix = _unary_counts(len(sentences), index.sizes[order], *counted)
-        statistics[..., order] = matrix @ matrix.T
-    totals = np.maximum(lengths[:, None] - np.arange(MAX_ORDER), 0)
-    statistics[..., TOTALS] = totals[:, None, :]
-    statistics[..., REFERENCE_LENGTH] = lengths
-    return statistics
+    counts = [
+        _unary_counts(len(sentences), size, *count_ngrams(ngrams, size))
+        for ngrams, size in zip(index.ngrams, index.sizes, strict=True)
+    ]
+    expected = np.empty(len(sentences))
+    for begin in range(0, len(sentences), _ROWS):
+        rows = slice(begin, begin + _ROWS)
+        statistics = np.empty((len(lengths[rows]), len(sentences), NUM_STATISTICS))
+        for order, matrix in enumerate(counts):
+            statistics[..., order] = matrix[rows] @ matrix.T
+        totals = np.maximum(lengths[rows, None] - np.arange(MAX_ORDER), 0)
+        statistics[..., TOTALS] = totals[:, None, :]
+        statistics[..., REFERENCE_LENGTH] = lengths
+        gains = sentence_bleu(statistics)
+        own = np.arange(len(gains))
+        gains[own, begin + own] = 1.0  # what stands in one sentence only was not counted
+        expected[rows] = (gains * probabilities).sum(axis=1)
+    return expected
 
 
 def _unary_counts(

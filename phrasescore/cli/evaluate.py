@@ -121,15 +121,18 @@ def evaluate(
     from phrasescore.analysis.sentences import check_aligned, read_sentences
     from phrasescore.cli import evaluate_figures as figures
     from phrasescore.cli.evaluate_report import Report, SystemReport
-    from phrasescore.text import open_output
+    from phrasescore.text import open_output, same_file
     from tuning.bleu import Bleu
 
     _check_options(hypotheses, metrics, paired, trials, nbest, by_length, by_unknown, source, plot)
     inputs = (*hypotheses, *references, *(name for name in (nbest, source) if name is not None))
     if inputs.count("-") > 1:
         raise click.UsageError("only one of the files can be stdin")
-    for written in (output, *([plot] if plot else ())):
-        _check_output(written, inputs)
+    _check_output(output, inputs)
+    if plot is not None:
+        _check_output(plot, inputs)
+        if same_file(plot, output):
+            raise PhrasescoreError(f"{plot}: named for the plot and needed for the report")
 
     wanted = [read_sentences(path) for path in references]
     systems = [read_sentences(path) for path in hypotheses]
@@ -175,8 +178,8 @@ def _draw(path: str, report: "Report") -> None:
 
     panels = [
         Panel(
-            breakdown.title,
-            [row.label for row in breakdown.rows],
+            f"{breakdown.title} (sentences)",
+            [f"{row.label}\n({row.sentences:,})" for row in breakdown.rows],
             [list(line) for line in zip(*(row.bleu for row in breakdown.rows), strict=True)],
         )
         for breakdown in report.breakdowns

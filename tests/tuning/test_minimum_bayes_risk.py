@@ -49,6 +49,17 @@ def test_expected_gains_are_those_of_a_slow_implementation() -> None:
         np.testing.assert_allclose(expected_gains(sentences, probabilities), expected, rtol=1e-6)
 
 
+def test_the_number_of_sentences_at_a_time_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    numbers = random.Random(1)
+    sentences = sorted({tuple(numbers.choices("abcd", k=6)) for _ in range(50)})
+    probabilities = np.random.default_rng(1).dirichlet(np.ones(len(sentences)))
+    expected = expected_gains(sentences, probabilities)
+    monkeypatch.setattr("tuning.minimum_bayes_risk._ROWS", 7)
+    assert expected_gains(sentences, probabilities).tolist() == expected.tolist()
+
+
 def test_the_choice_is_what_most_others_are_like_and_not_the_likeliest() -> None:
     sentences = [
         ["une", "autre", "chose"],
