@@ -9,6 +9,7 @@ falls with the clock (``schedule = "linear"`` under a limit in minutes) no two r
 
 import contextlib
 import math
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -325,6 +326,10 @@ def _precision(
     backend = backends.cuda.matmul if device.type == "cuda" else backends.mkldnn.matmul
     reduced = "tf32" if device.type == "cuda" else "bf16"
     before = backend.fp32_precision
+    if config.precision != "float32":
+        # oneDNN compiles a rounded product anew for each number of rows, and packed steps have
+        # many: 1,024 of them, which it keeps by default, are gigabytes. Read at its first use.
+        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     backend.fp32_precision = "ieee" if config.precision == "float32" else reduced
     try:
         # A CPU rounds the factors of float32 products by itself. On a GPU, the products of the

@@ -18,7 +18,6 @@ from phrasescore.scoring.prefix_tree import Sequences
 from phrasescore.scoring.tree_decoder import TreeStep
 from phrasescore.vocabulary import Vocabulary
 
-
 # Numbers of a table of what each target word gives the first layer: 256 MB.
 TABLE_SIZE = 1 << 26
 
