@@ -28,8 +28,19 @@ NUM_STATISTICS = 2 * MAX_ORDER + 1
 Statistics = NDArray[np.float64]
 
 
-class Bleu:
-    """BLEU against given references, as a metric: `statistics`, and `bleu` of their sum.
+class CorpusBleu:
+    """BLEU of summed statistics, as a `tuning.metric.Metric`; where they come from is not known."""
+
+    name = "BLEU"
+    num_stats = NUM_STATISTICS
+
+    def score(self, sums: Statistics) -> Statistics:
+        """Return `bleu` of each sum."""
+        return bleu(sums)
+
+
+class Bleu(CorpusBleu):
+    """BLEU against given references, as a metric: `statistics`, and `score` of their sum.
 
     N-grams are numbers from the start, and a call computes many hypotheses at once: those of a
     whole n-best list, or of all lists, each distinct one once.

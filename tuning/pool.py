@@ -1,0 +1,230 @@
+"""What is tuned on: the hypotheses of all segments, as features and sufficient statistics."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasescore.errors import PhrasescoreError
+from tuning.metric import Metric, Statistics
+from tuning.ngrams import Integers
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+class FeatureLabel(NamedTuple):
+    """Where a feature value stands in Moses' ``Name= v0 v1 ...``."""
+
+    # The feature's name, without ``=``.
+    name: str
+    # From 0 on.
+    place: int
+
+    def __str__(self) -> str:
+        """Return the label as Moses' extractor writes it: ``LM0_0``."""
+        return f"{self.name}_{self.place}"
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """The hypotheses to choose from, of all segments. Nobody changes its arrays.
+
+    :raises PhrasescoreError: where a segment has no hypothesis or a value is not finite.
+    :raises ValueError: where the shapes do not fit together.
+    """
+
+    # One a column of features.
+    labels: tuple[FeatureLabel, ...]
+    # (hypotheses, features), natural logarithms or counts, as the decoder wrote them.
+    features: Matrix
+    # (hypotheses, num_stats) of the metric.
+    stats: Statistics
+    # (segments + 1,): the hypotheses of segment s are rows starts[s] to starts[s + 1].
+    starts: Integers
+
+    def __post_init__(self) -> None:
+        shape = (self.features.shape, self.stats.ndim, len(self.stats), self.starts.ndim)
+        if shape != ((len(self.stats), len(self.labels)), 2, len(self.features), 1):
+            raise ValueError(f"expected {len(self.labels)} features of each hypothesis")
+        for array, kind in ((self.features, "f8"), (self.stats, "f8"), (self.starts, "i8")):
+            if array.dtype != np.dtype(kind):
+                raise ValueError(f"expected {np.dtype(kind)}, got {array.dtype}")
+        if not len(self.starts) or (self.starts[0], self.starts[-1]) != (0, len(self.stats)):
+            raise ValueError("expected starts from 0 to the number of hypotheses")
+        if self.num_segments == 0:
+            raise PhrasescoreError("expected at least one segment to tune on, got none")
+        empty = np.flatnonzero(np.diff(self.starts) <= 0)
+        if len(empty):
+            raise PhrasescoreError(
+                f"segment {empty[0]}: expected at least one hypothesis, got none"
+                f" ({len(empty)} segments have none)"
+            )
+        self._check_finite()
+
+    def _check_finite(self) -> None:
+        for what, values in (("feature", self.features), ("statistic", self.stats)):
+            if np.isfinite(values).all():
+                continue
+            row, column = np.argwhere(~np.isfinite(values))[0]
+            segment = int(np.searchsorted(self.starts, row, side="right")) - 1
+            name = str(self.labels[column]) if what == "feature" else str(column)
+            raise PhrasescoreError(
+                f"segment {segment}, hypothesis {row - self.starts[segment]}: expected a finite"
+                f" number for {what} {name}, got {values[row, column]}"
+            )
+
+    @property
+    def num_segments(self) -> int:
+        """How many lists there are."""
+        return len(self.starts) - 1
+
+    @property
+    def num_features(self) -> int:
+        """How many weights there are."""
+        return len(self.labels)
+
+    @property
+    def segments(self) -> Integers:
+        """The segment of each hypothesis: (hypotheses,)."""
+        return np.repeat(np.arange(self.num_segments), np.diff(self.starts))
+
+    def model_scores(self, weights: Vector) -> Vector:
+        """Return features @ weights: (hypotheses,).
+
+        Each row is summed on its own from left to right, so that equal rows have equal scores: a
+        matrix product does not promise that.
+        """
+        scores: Vector = _model_scores(self.features, np.ascontiguousarray(weights, np.float64))
+        return scores
+
+    def model_best(self, weights: Vector) -> Integers:
+        """Return the row of each segment's best hypothesis: (segments,); of equals the earliest."""
+        rows: Integers = _best_rows(self.model_scores(weights), self.starts)
+        return rows
+
+    def score(self, metric: Metric, weights: Vector) -> float:
+        """Return the metric of the hypotheses that the weights choose."""
+        return float(metric.score(self.stats[self.model_best(weights)].sum(axis=0)))
+
+    def constant_features(self) -> Mask:
+        """Return which features do not vary inside any segment: their weights change nothing."""
+        begins = self.starts[:-1]
+        highest = np.maximum.reduceat(self.features, begins, axis=0)
+        lowest = np.minimum.reduceat(self.features, begins, axis=0)
+        return np.asarray((highest == lowest).all(axis=0))
+
+    def distinct(self) -> "Pool":
+        """Return the pool with equal hypotheses of a segment once: the first, in the same order.
+
+        Equal are those whose features and statistics are; with statistics of words alike, it does
+        not matter which words they are.
+        """
+        kept = _first_of_equals(self.segments, self.features, self.stats)
+        if len(kept) == len(self.stats):
+            return self
+        counts = np.bincount(self.segments[kept], minlength=self.num_segments)
+        return replace(
+            self,
+            features=self.features[kept],
+            stats=self.stats[kept],
+            starts=_starts(counts),
+        )
+
+    def with_features(self, kept: Mask) -> "Pool":
+        """Return the pool with some of its features only."""
+        labels = tuple(label for label, keep in zip(self.labels, kept, strict=True) if keep)
+        return replace(self, labels=labels, features=np.ascontiguousarray(self.features[:, kept]))
+
+    def subset(self, segments: Sequence[int] | Integers) -> "Pool":
+        """Return some segments, in the order given; one may stand there twice (a bootstrap)."""
+        chosen = np.asarray(segments, np.int64)
+        counts = np.diff(self.starts)[chosen]
+        starts = _starts(counts)
+        rows = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], counts)
+        return replace(self, features=self.features[rows], stats=self.stats[rows], starts=starts)
+
+
+def pool_lists(pools: Sequence[Pool]) -> Pool:
+    """Return the union of pools of the same segments, each hypothesis once.
+
+    Those of the first pool come first: an earlier round's, so that ties stay with it.
+
+    :raises PhrasescoreError: where labels or numbers of segments differ.
+    """
+    first = pools[0]
+    for number, pool in enumerate(pools[1:], 2):
+        if pool.labels != first.labels:
+            wanted, found = (" ".join(map(str, each.labels)) for each in (first, pool))
+            raise PhrasescoreError(f"list {number}: expected the features {wanted}, got {found}")
+        if pool.num_segments != first.num_segments:
+            raise PhrasescoreError(
+                f"list {number}: expected {first.num_segments} segments, got {pool.num_segments}"
+            )
+    order = np.argsort(np.concatenate([pool.segments for pool in pools]), kind="stable")
+    return replace(
+        first,
+        features=np.concatenate([pool.features for pool in pools])[order],
+        stats=np.concatenate([pool.stats for pool in pools])[order],
+        starts=np.sum([pool.starts for pool in pools], axis=0),
+    ).distinct()
+
+
+def _starts(counts: Integers) -> Integers:
+    return np.concatenate([[0], np.cumsum(counts)])
+
+
+def _first_of_equals(segments: Integers, *tables: Matrix) -> Integers:
+    """Return the rows that equal no earlier row of their segment, rising.
+
+    Rows are sorted by a 64-bit hash and neighbours compared; should two different rows have one
+    hash, all are sorted by their values instead, which takes many times as long.
+    """
+    bits = [np.ascontiguousarray(table + 0.0).view(np.uint64) for table in tables]  # no -0.0
+    hashes = _hash_rows(segments, *bits)
+    order = np.argsort(hashes, kind="stable")
+    same = hashes[order[1:]] == hashes[order[:-1]]
+    equal = segments[order[1:]] == segments[order[:-1]]
+    for table in bits:
+        equal &= (table[order[1:]] == table[order[:-1]]).all(axis=1)
+    if (same & ~equal).any():
+        rows = np.concatenate([segments.astype(np.uint64)[:, None], *bits], axis=1)
+        return np.sort(np.unique(rows, axis=0, return_index=True)[1])
+    return np.sort(order[np.concatenate([[True], ~equal])])
+
+
+def _hash_rows(segments: Integers, *tables: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    hashes = segments.astype(np.uint64)
+    for table in tables:
+        for column in table.T:
+            # The mixing of splitmix64 (Steele et al., 2014); products are modulo 2^64.
+            hashes = (hashes ^ column) * np.uint64(0xBF58476D1CE4E5B9)
+            hashes ^= hashes >> np.uint64(29)
+    return hashes
+
+
+@numba.njit(nogil=True, cache=True)
+def _model_scores(features: Any, weights: Any) -> Any:
+    scores = np.empty(len(features))
+    for row in range(len(features)):
+        total = 0.0
+        for column in range(len(weights)):
+            total += features[row, column] * weights[column]
+        scores[row] = total
+    return scores
+
+
+@numba.njit(nogil=True, cache=True)
+def _best_rows(scores: Any, starts: Any) -> Any:
+    best = np.empty(len(starts) - 1, np.int64)
+    for segment in range(len(best)):
+        row = starts[segment]
+        for other in range(row + 1, starts[segment + 1]):
+            if scores[other] > scores[row]:
+                row = other
+        best[segment] = row
+    return best
