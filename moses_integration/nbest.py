@@ -285,7 +285,7 @@ def parse_features(
                     "without names (-labeled-n-best-list false) cannot be used"
                 )
                 raise DataError(path, line, problem)
-            values.append(_number(token, path, line))
+            values.append(parse_number(token, path, line))
     for name, numbers in found.items():
         if not name or not numbers:
             raise DataError(path, line, f"expected a value after {name + '='!r}, found none")
@@ -300,10 +300,14 @@ def parse_total(raw: bytes, path: str = "n-best list", line: int | None = None) 
     >>> parse_total(b"0 ||| la  ||| LM0= -2 ||| -3.5 ||| 0-0")
     -3.5
     """
-    return _number(raw.split(b"|||", 4)[3].strip(b" \r"), path, line)
+    return parse_number(raw.split(b"|||", 4)[3].strip(b" \r"), path, line)
 
 
-def _number(token: bytes, path: str, line: int | None) -> float:
+def parse_number(token: bytes, path: str, line: int | None) -> float:
+    """Return a number of a text that Moses reads.
+
+    :raises DataError: if it is not a finite number, or is one to Python alone.
+    """
     # float() alone would take nan, inf, 1_0 and tabs.
     value = float(token) if _VALUE.fullmatch(token) else math.nan
     if not math.isfinite(value):
