@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from moses_integration.nbest import read_nbest
+
 FOLDER = Path(__file__).parents[1] / "examples" / "english-french"
 MODULES = ("clauses", "lexicon", "make_corpus", "make_model", "moods", "phrase_pairs", "phrases",
            "tokens")  # fmt: skip
@@ -148,9 +150,25 @@ def test_language_model_is_a_4_gram_arpa_that_knows_every_french_word() -> None:
     assert known >= {word for line in part("train", "fr") for word in line.split(" ")}
 
 
-def test_folder_is_at_most_four_megabytes() -> None:
-    sizes = [path.stat().st_size for path in FOLDER.iterdir() if path.is_file()]
-    assert sum(sizes) <= 4_000_000
+def test_corpus_and_model_have_at_most_four_megabytes_and_the_list_half_a_one() -> None:
+    sizes = {path.name: path.stat().st_size for path in FOLDER.iterdir() if path.is_file()}
+    assert sizes.pop("test.20best.gz") <= 500_000
+    assert sum(sizes.values()) <= 4_000_000
+
+
+def test_the_n_best_list_is_of_the_test_set_with_different_hypotheses() -> None:
+    lists = list(read_nbest(str(FOLDER / "test.20best.gz")))
+    assert [item.id for item in lists] == list(range(500))
+    assert all(len(item.distinct()) == len(item.raws) <= 20 for item in lists)
+    features = lists[0].features(0)
+    assert {name: len(values) for name, values in features.items()} == {
+        "LexicalReordering0": 6,
+        "Distortion0": 1,
+        "LM0": 1,
+        "WordPenalty0": 1,
+        "PhrasePenalty0": 1,
+        "TranslationModel0": 4,
+    }
 
 
 @pytest.mark.slow

@@ -1,170 +1,41 @@
-"""Train, annotate and compare: what ``make demo`` runs, with the commands a user would type.
+"""What ``make demo`` runs, with the commands a user would type.
 
-Each step is a ``phrasescore`` command, shown before it runs. In the end the demo prints what the
-network prefers against what the phrase table prefers, as table 2 of Cho et al. (2014) does.
-Everything goes to ``demo-output/``; what is there from an earlier run is used again.
+Each step is a ``phrasescore`` command, shown before it runs. First the phrase table: a network is
+trained on it and scores it, and the demo prints what the network prefers against what the table
+prefers, as table 2 of Cho et al. (2014) does. Then an n-best list: a network is trained on the
+sentences, scores the list and puts it into a better order. Everything goes to ``demo-output/``;
+what is there from an earlier run is used again.
 
-Nothing of this folder is imported here, and each command runs in a process of its own: names of
-the grammar's modules, such as ``phrases``, cannot stand in for others.
+Each command runs in a process of its own: names of the grammar's modules, such as ``phrases``,
+cannot stand in for others.
 """
 
 import argparse
-import html
 import io
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from moses_integration.phrase_table import joint_count, read_phrase_table
+import preferences
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
 TABLE = FOLDER / "phrase-table.gz"
+SENTENCES = (FOLDER / "train.en.gz", FOLDER / "train.fr.gz")
+LISTS = FOLDER / "test.20best.gz"
 
-MINUTES = 1.5  # of training; the rest takes half a minute on two cores
-MIN_WORDS = 4  # of a source phrase in the comparison: long ones, as in the paper
-MIN_TARGETS = 3
-TOP = 3
+MINUTES = 1.0  # of training on the table; what is not training takes half a minute on two cores
+SENTENCE_MINUTES = 1.0  # of training the network that reads sentences
+# Smaller than the preset, for a minute's training on few sentences.
+SENTENCE_OPTIONS = (
+    "--preset", "attention-small", "--set", "model.hidden_size=128",
+    "--set", "model.embedding_size=96", "--set", "model.alignment_size=128",
+    "--set", "training.learning_rate=3e-3",
+)  # fmt: skip
 SHOWN_PHRASES = 5  # frequent ones, and as many rare ones
-TARGET_SCORE = 2  # p(e|f) in Moses' order: p(f|e) lex(f|e) p(e|f) lex(e|f)
-
-
-class Target(NamedTuple):
-    """One target phrase of a source phrase."""
-
-    text: str
-    # p(target | source) of the phrase table: counted.
-    table: float
-    # p(target | source) of the network, its ``</s>`` counted.
-    network: float
-    # How often the pair was extracted.
-    times: float
-
-
-Targets = Mapping[str, Sequence[Target]]
-
-
-def read_targets(path: str) -> dict[str, list[Target]]:
-    """Return the targets of each source phrase of at least 4 words, in the table's order.
-
-    :param path: a phrase table with Moses' four scores and the network's as the last one.
-    """
-    found = defaultdict(list)
-    for line in read_phrase_table(path):
-        if len(line.pair.source) >= MIN_WORDS:
-            scores = [float(score) for score in line.raw.split(b"|||")[2].split()]
-            found[" ".join(line.pair.source)].append(
-                Target(
-                    " ".join(line.pair.target),
-                    scores[TARGET_SCORE],
-                    scores[-1],
-                    joint_count(line.raw),
-                )
-            )
-    return dict(found)
-
-
-def frequent_sources(targets: Targets, how_many: int) -> list[str]:
-    """Return the sources of at least 3 targets that were extracted most often.
-
-    One that holds another one, or is held by it, is left out: it would say the same again.
-    """
-    chosen: list[str] = []
-    for source in sorted(_contested(targets), key=lambda name: _rank(name, targets[name])):
-        words = f" {source} "
-        if not any(f" {other} " in words or words in f" {other} " for other in chosen):
-            chosen.append(source)
-    return chosen[:how_many]
-
-
-def rare_sources(targets: Targets, how_many: int) -> list[str]:
-    """Return sources of at least 3 targets of which each was extracted once.
-
-    They are taken at equal distances from all there are, in the order of the alphabet.
-    """
-    once = sorted(
-        source
-        for source in _contested(targets)
-        if all(target.times == 1 for target in targets[source])
-    )
-    num = min(how_many, len(once))
-    return [once[(2 * place + 1) * len(once) // (2 * num)] for place in range(num)]
-
-
-def _contested(targets: Targets) -> list[str]:
-    return [source for source, found in targets.items() if len(found) >= MIN_TARGETS]
-
-
-def _rank(source: str, found: Sequence[Target]) -> tuple[float, int, str]:
-    # Of equally frequent ones the shortest, which the longer ones hold.
-    return -_count(found), len(source.split(" ")), source
-
-
-def _count(found: Sequence[Target]) -> float:
-    return sum(target.times for target in found)
-
-
-def preference_table(targets: Targets, sources: Sequence[str]) -> str:
-    """Return, for each source, the table's 3 best targets beside the network's 3 best.
-
-    Equal ones stay in the order of the phrase table. Moses' escapes, such as ``&apos;``, are
-    shown as the characters they stand for.
-    """
-    rows = []
-    for source in sources:
-        found = targets[source]
-        head = f"{html.unescape(source)}  (seen {_count(found):g} times, {len(found)} targets)"
-        by_table = sorted(found, key=lambda target: -target.table)[:TOP]
-        by_network = sorted(found, key=lambda target: -target.network)[:TOP]
-        cells = [
-            (_probability(one.table), html.unescape(one.text),
-             _probability(other.network), html.unescape(other.text))
-            for one, other in zip(by_table, by_network, strict=True)
-        ]  # fmt: skip
-        rows.append((head, cells))
-    header = ("p(e|f)", "the table prefers", "p(e|f)", "the network prefers")
-    width = max(len(cell[1]) for _, cells in rows for cell in [header, *cells])
-    lines = [_row(header, width)]
-    for head, cells in rows:
-        lines += ["", head, *(_row(cell, width) for cell in cells)]
-    return "\n".join(lines)
-
-
-def _row(cells: tuple[str, str, str, str], width: int) -> str:
-    return f"  {cells[0]:>6}  {cells[1]:<{width}}  {cells[2]:>6}  {cells[3]}"
-
-
-def _probability(value: float) -> str:
-    return f"{value:.3f}" if value >= 0.0005 else "<0.001"
-
-
-def agreement(targets: Targets) -> str:
-    """Return how often the two have the same first choice, and how often chance would.
-
-    Over the sources of several targets of which the table prefers one alone.
-    """
-    same = chance = 0.0
-    num = 0
-    for found in targets.values():
-        best = max(target.table for target in found)
-        first = [target for target in found if target.table == best]
-        if len(found) > 1 and len(first) == 1:
-            num += 1
-            same += max(found, key=lambda target: target.network) == first[0]
-            chance += 1 / len(found)
-    if not num:
-        return "The table prefers one target of several nowhere."
-    return (
-        f"Of {num:,} source phrases of {MIN_WORDS} words or more where the table prefers one of "
-        f"several targets,\nthe network has the same first choice for {same / num:.0%}; "
-        f"by chance it would be {chance / num:.0%}."
-    )
 
 
 def absolute_paths(ini: str, folder: Path) -> str:
@@ -210,23 +81,26 @@ def is_made_from(made: Path, *sources: Path) -> bool:
     )
 
 
-def train(output: Path, minutes: float) -> None:
-    """Make ``model`` in the output folder, or show that it is there and whole."""
-    model = output / "model"
-    if is_made_from(model / "training.json", TABLE):
+def train(model: Path, inputs: tuple[Path, ...], *options: str) -> None:
+    """Make a model folder, or show that it is there and whole.
+
+    :param inputs: the phrase table, or the two sides of the sentences.
+    :param options: the rest of the command line, the kind of network first.
+    """
+    if is_made_from(model / "training.json", *inputs):
         say(f"\n{from_root(model)} is there from an earlier run and is used again (demo.py --fresh")
         say("trains it anew). The next command also checks that it is whole.")
         if run("show", from_root(model)) == 0:
             return
         say("\nIt is not whole, so it is trained anew.")
     shutil.rmtree(model, ignore_errors=True)
-    resume = (output / "model.work" / "run.json").is_file()
+    resume = (model.with_name(f"{model.name}.work") / "run.json").is_file()
     if resume:
         say("\nAn earlier run was stopped while it trained: --resume goes on from there.")
-    say(f"\nTraining for at most {minutes:g} minutes; all the rest takes half a minute.")
+    kind, *more = options
     run_or_exit(
-        "train", "encoder-decoder", from_root(TABLE), "-o", from_root(model), "--preset", "small",
-        "--minutes", f"{minutes:g}", *(["--resume"] if resume else []),
+        "train", kind, *map(from_root, inputs), "-o", from_root(model), *more,
+        *(["--resume"] if resume else []),
     )  # fmt: skip
     run_or_exit("show", from_root(model))
 
@@ -258,18 +132,44 @@ def annotate(output: Path, base: Path) -> None:
 
 def compare(path: Path) -> None:
     """Print what the network prefers against what the table prefers."""
-    targets = read_targets(str(path))
+    targets = preferences.read_targets(str(path))
+    words, several = preferences.MIN_WORDS, preferences.MIN_TARGETS
     say(f"""
-What the network prefers against what the table prefers, for source phrases of {MIN_WORDS} words or
-more with {MIN_TARGETS} targets or more (as Cho et al., 2014, table 2). The network has seen each
+What the network prefers against what the table prefers, for source phrases of {words} words or
+more with {several} targets or more (as Cho et al., 2014, table 2). The network has seen each
 pair as often as any other and knows no counts: it prefers what fits all the pairs it has seen.""")
     for title, sources in (
-        ("FREQUENT: extracted most often", frequent_sources(targets, SHOWN_PHRASES)),
-        ("RARE: each target extracted once, so the table cannot tell", rare_sources(
+        ("FREQUENT: extracted most often", preferences.frequent_sources(targets, SHOWN_PHRASES)),
+        ("RARE: each target extracted once, so the table cannot tell", preferences.rare_sources(
             targets, SHOWN_PHRASES)),
     ):  # fmt: skip
-        say(f"\n{title}\n\n{preference_table(targets, sources)}")
-    say(f"\n{agreement(targets)}")
+        say(f"\n{title}\n\n{preferences.preference_table(targets, sources)}")
+    say(f"\n{preferences.agreement(targets)}")
+
+
+def rerank(output: Path) -> None:
+    """Rescore and rerank Moses' n-best list of the test set, and say what it gives."""
+    rescored, moses, chosen = (
+        output / name for name in ("test.rescored.gz", "test.moses.fr", "test.reranked.fr")
+    )
+    say(f"""
+Now the n-best list that Moses made of the test set, 20 different translations a sentence
+({from_root(LISTS)}). The network scores each; the even average of its score and
+Moses' own (Sutskever et al., 2014) chooses one.""")
+    run_or_exit(
+        "rescore", from_root(LISTS), "--source", from_root(FOLDER / "test.en"),
+        "--model", from_root(output / "attention"), "-o", from_root(rescored),
+    )  # fmt: skip
+    run_or_exit(
+        "rerank", from_root(LISTS), "--weights", from_root(FOLDER / "moses.ini"),
+        "-o", from_root(moses),
+    )  # fmt: skip
+    run_or_exit("rerank", from_root(rescored), "--average", "Attention0", "-o", from_root(chosen))
+    run_or_exit(
+        "evaluate", from_root(moses), from_root(chosen),
+        "--references", from_root(FOLDER / "test.fr"),
+        "--paired", "bootstrap", "--nbest", from_root(rescored),
+    )  # fmt: skip
 
 
 def say_what_next(output: Path, base: Path) -> None:
@@ -281,14 +181,23 @@ What next, with Moses in $MOSES, from {ROOT}:
   translate:       $MOSES/bin/moses -f {made}/moses.ini < {example}/test.en
   tune weights:    $MOSES/scripts/training/mert-moses.pl {example}/dev.en {example}/dev.fr \
 $MOSES/bin/moses {made}/moses.ini --mertdir $MOSES/bin --working-dir {working}
-  your own table:  the commands above with its name, and --preset cho2014 on a GPU""")
+  your own table:  the commands above with its name, and --preset cho2014 on a GPU
+  your own lists:  moses -n-best-list NBEST 1000, and the commands above with your names""")
 
 
 def main() -> None:
     """Run the demo."""
     parser = argparse.ArgumentParser(description="Train on the example, annotate it, and compare.")
     parser.add_argument("--fresh", action="store_true", help="remove what an earlier run made")
-    parser.add_argument("--minutes", type=float, default=MINUTES, help="of training (%(default)s)")
+    parser.add_argument(
+        "--minutes", type=float, default=MINUTES, help="of training on the table (%(default)s)"
+    )
+    parser.add_argument(
+        "--sentence-minutes",
+        type=float,
+        default=SENTENCE_MINUTES,
+        help="of training on the sentences (%(default)s)",
+    )
     parser.add_argument("--output", type=Path, default=ROOT / "demo-output", help="a folder")
     options = parser.parse_args()
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -296,14 +205,25 @@ def main() -> None:
     output = options.output.resolve()
     output.mkdir(parents=True, exist_ok=True)
     if options.fresh:
-        for name in ("model", "model.work"):
+        for name in ("model", "attention"):
             shutil.rmtree(output / name, ignore_errors=True)
+            shutil.rmtree(output / f"{name}.work", ignore_errors=True)
     # moses.ini cannot hold a path with blanks or '#'; then it is for Moses run at the root.
     base = Path() if re.search(r"[\s#]", str(ROOT)) else ROOT
     say(f"The English-French example; what is made goes to {from_root(output)}.")
-    train(output, options.minutes)
+    say(f"\nTraining on the phrase table for at most {options.minutes:g} minutes, and later on the")
+    say(f"sentences for at most {options.sentence_minutes:g}; all the rest takes half a minute.")
+    train(
+        output / "model", (TABLE,),
+        "encoder-decoder", "--preset", "small", "--minutes", f"{options.minutes:g}",
+    )  # fmt: skip
     annotate(output, base)
     compare(output / "phrase-table.rnn.gz")
+    train(
+        output / "attention", SENTENCES,
+        "attention", *SENTENCE_OPTIONS, "--minutes", f"{options.sentence_minutes:g}",
+    )  # fmt: skip
+    rerank(output)
     say_what_next(output, base)
 
 
