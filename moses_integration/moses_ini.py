@@ -11,10 +11,12 @@ weight line is ``Name= w1 w2``; the last line for a name is the one that counts.
 import math
 import os
 import re
-from typing import NamedTuple, Self
+from collections.abc import Mapping
+from typing import NamedTuple
 
+from moses_integration.ini_text import Feature, IniText, Line, shown_path, split_argument
 from phrasescore.errors import ConfigError
-from phrasescore.text import open_input, open_output, same_file, shorten
+from phrasescore.text import same_file, shorten
 
 # Classes that load a text table from path=.
 TEXT_TABLES = ("PhraseDictionaryMemory", "PhraseDictionaryScope3")
@@ -29,7 +31,6 @@ _CONVERTERS = {
 # Phrase tables that are not called PhraseDictionary... (moses/FF/Factory.cpp).
 _MORE_TABLES = ("ProbingPT", "Mmsapt")
 
-_WORD = re.compile(r"[^ \t\r]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 # What Moses takes for a true value (moses/Util.cpp, Scan<bool>).
 _TRUE = ("yes", "y", "true", "1")
@@ -50,63 +51,12 @@ class PhraseTableFeature(NamedTuple):
     line: int
 
 
-class _Line(NamedTuple):
-    """A line with content."""
-
-    section: str
-    # 0-based, in the file.
-    place: int
-    # Each with its first and last position in the line.
-    words: list[re.Match[str]]
-
-
-class _Feature(NamedTuple):
-    """A feature line."""
-
-    name: str
-    kind: str
-    # key=value, in order, without the class; a word without "=" has the value None.
-    arguments: list[tuple[str, str | None]]
-    line: _Line
-
-
-class MosesIni:
-    """The text of a moses.ini, with edits that touch only what they are about.
-
-    :ivar path: for messages.
-    """
-
-    def __init__(self, path: str, content: bytes) -> None:
-        """
-        :raises ConfigError: if a feature line is one that Moses refuses.
-        """
-        self.path = path
-        # Bytes that are not UTF-8 come back as they were.
-        self._lines = content.decode(errors="surrogateescape").split("\n")
-        self._features = self._read_features()
-
-    @classmethod
-    def read(cls, path: str) -> Self:
-        """Read a file; ``-`` is stdin.
-
-        :raises DataError: if it cannot be read.
-        :raises ConfigError: as the constructor.
-        """
-        with open_input(path) as stream:
-            return cls(path, stream.read())
-
-    def to_bytes(self) -> bytes:
-        """Return the text: the bytes that were read, except for what was edited."""
-        return "\n".join(self._lines).encode(errors="surrogateescape")
-
-    def write(self, path: str) -> None:
-        """Write the text to a file, whole or not at all; ``-`` is stdout."""
-        with open_output(path) as output:
-            output.write(self.to_bytes())
+class MosesIni(IniText):
+    """A moses.ini: its phrase tables and its weights, with edits that touch nothing else."""
 
     def phrase_tables(self) -> list[PhraseTableFeature]:
         """Return the phrase tables in the order of the file, whatever their class."""
-        return [self._describe(feature) for feature in self._features if _is_table(feature.kind)]
+        return [self._describe(feature) for feature in self.features if _is_table(feature.kind)]
 
     def find_phrase_table(
         self, name: str | None = None, table_path: str | None = None
@@ -121,10 +71,10 @@ class MosesIni:
         """
         tables = self.phrase_tables()
         if not tables:
-            old = any(line.section == "ttable-file" for line in self._content_lines())
+            old = any(line.section == "ttable-file" for line in self.content_lines())
             cure = "; the old format with [ttable-file] is not supported" if old else ""
             problem = f"expected a phrase table such as PhraseDictionaryMemory, found none{cure}"
-            raise ConfigError(_shown(self.path), "[feature]", problem)
+            raise ConfigError(shown_path(self.path), "[feature]", problem)
         if name is not None:
             found = [table for table in tables if table.name == name]
         else:
@@ -134,7 +84,7 @@ class MosesIni:
         choices = ", ".join(f"{table.name} (path={table.path})" for table in tables)
         wanted = f"called {name}" if name is not None else f"for {table_path or 'the new scores'}"
         problem = f"expected one phrase table {wanted}, found {len(found)}; there are {choices}"
-        raise ConfigError(_shown(self.path), "[feature]", problem)
+        raise ConfigError(shown_path(self.path), "[feature]", problem)
 
     def add_scores(
         self,
@@ -173,10 +123,10 @@ class MosesIni:
         if how_many < 1 or not abs(initial_weight) < 1e6:
             raise ValueError(f"expected 1 or more, and a weight, got {how_many}, {initial_weight}")
         table = self.find_phrase_table(name, old_table_path)
-        feature = next(found for found in self._features if found.name == table.name)
+        feature = next(found for found in self.features if found.name == table.name)
         if num_scores is not None and num_scores != table.num_features:
             problem = f"expected num-features={num_scores}, as many as the phrase table has scores"
-            raise self._error(feature.line, table.name, f"{problem}, found {table.num_features}")
+            raise self.error(feature.line, table.name, f"{problem}, found {table.num_features}")
         if table_path is not None:
             self._check_new_path(table, feature.line, table_path)
         weights = self._weight_line(table)
@@ -188,10 +138,10 @@ class MosesIni:
         if tuneable is not None:
             new_values["tuneable-components"] = tuneable + ",true" * how_many
         self._set_arguments(feature.line, new_values)
-        text = self._lines[weights.place]
+        text = self.lines[weights.place]
         end = weights.words[-1].end()
-        self._lines[weights.place] = text[:end] + f" {initial_weight:.7g}" * how_many + text[end:]
-        self._features = self._read_features()
+        self.lines[weights.place] = text[:end] + f" {initial_weight:.7g}" * how_many + text[end:]
+        self.features = self.read_features()
         return next(found for found in self.phrase_tables() if found.name == table.name)
 
     def tuneable_weights(self) -> dict[str, tuple[float, ...]]:
@@ -205,29 +155,99 @@ class MosesIni:
             overwritten elsewhere in the file.
         """
         weights: dict[str, tuple[float, ...]] = {}
-        for line in self._content_lines():
+        for line in self.content_lines():
             first = line.words[0].group()
             if line.section == "weight-overwrite":
-                raise self._error(line, first, "expected no weights here; move them to [weight]")
+                raise self.error(line, first, "expected no weights here; move them to [weight]")
             if line.section != "weight":
                 continue
             name = first.removesuffix("=")
             values = [word.group() for word in line.words[1:]]
             if name == first or not values:
-                raise self._error(line, first, "expected 'Name= value ...'")
+                raise self.error(line, first, "expected 'Name= value ...'")
             for value in values:
                 if _NUMBER.fullmatch(value) is None or not math.isfinite(float(value)):
                     problem = f"expected a number as weight, found {shorten(value)}"
-                    raise self._error(line, name, problem)
+                    raise self.error(line, name, problem)
             weights[name] = tuple(map(float, values))  # the last line of a name counts
-        for feature in self._features:
+        for feature in self.features:
             if feature.name in weights:
                 shown = self._shown_components(feature, len(weights[feature.name]))
                 pairs = zip(weights[feature.name], shown, strict=True)
                 weights[feature.name] = tuple(weight for weight, is_shown in pairs if is_shown)
         return {name: values for name, values in weights.items() if values}
 
-    def _shown_components(self, feature: _Feature, num_weights: int) -> list[bool]:
+    def set_weights(self, weights: Mapping[str, tuple[float, ...]]) -> list[str]:
+        """Replace weights of what n-best lists show; all others, and comments, stay.
+
+        Weights of a sparse feature that has none yet are added to the section, at its end.
+
+        :param weights: as `tuneable_weights` returns them, of some features.
+        :return: names that the file has no feature for; their weights are left out.
+        :raises ConfigError: if a feature has another number of weights here.
+        """
+        lines = self._latest_weight_lines()
+        unknown = []
+        for name, values in weights.items():
+            line = lines.get(name)
+            if line is not None:
+                self._replace_weights(line, name, values)
+            elif not self._add_sparse_weight(name, values):
+                unknown.append(name)
+        self.features = self.read_features()
+        return unknown
+
+    def weight_overwrite(self, weights: Mapping[str, tuple[float, ...]]) -> str:
+        """Return weights as ``moses -weight-overwrite`` takes them: ``x`` keeps what stands here.
+
+        That is for scores with tuneable-components=, which n-best lists do not show.
+        """
+        lines = self._latest_weight_lines()
+        kinds = {feature.name: feature for feature in self.features}
+        parts = []
+        for name, values in weights.items():
+            texts = [format_weight(value) for value in values]
+            if name in lines and name in kinds:
+                shown = self._shown_components(kinds[name], len(lines[name].words) - 1)
+                remaining = iter(texts)
+                texts = [next(remaining, "x") if is_shown else "x" for is_shown in shown]
+            parts.append(" ".join([f"{name}=", *texts]))
+        return " ".join(parts)
+
+    def _latest_weight_lines(self) -> dict[str, Line]:
+        """Return the line that counts for each name."""
+        return {
+            line.words[0].group().removesuffix("="): line
+            for line in self.content_lines()
+            if line.section == "weight"
+        }
+
+    def _replace_weights(self, line: Line, name: str, values: tuple[float, ...]) -> None:
+        shown = [True] * (len(line.words) - 1)
+        for feature in self.features:
+            if feature.name == name:
+                shown = self._shown_components(feature, len(shown))
+        words = [word for word, is_shown in zip(line.words[1:], shown, strict=True) if is_shown]
+        if len(words) != len(values):
+            problem = f"expected {len(values)} weights, as there are values in the lists"
+            raise self.error(line, name, f"{problem}, found {len(words)}")
+        text = self.lines[line.place]
+        for word, value in list(zip(words, values, strict=True))[::-1]:
+            text = text[: word.start()] + format_weight(value) + text[word.end() :]
+        self.lines[line.place] = text
+
+    def _add_sparse_weight(self, name: str, values: tuple[float, ...]) -> bool:
+        """Add the weight of a sparse feature; return whether the file has that feature."""
+        prefix, separator, _ = name.partition("_")
+        if not separator or prefix not in {feature.name for feature in self.features}:
+            return False
+        places = [line.place for line in self.content_lines() if line.section == "weight"]
+        if not places:
+            return False
+        self.lines.insert(places[-1] + 1, " ".join([f"{name}=", *map(format_weight, values)]))
+        return True
+
+    def _shown_components(self, feature: Feature, num_weights: int) -> list[bool]:
         """Return for each score of a feature whether n-best lists show it."""
         arguments = dict(feature.arguments)
         tuneable = (arguments.get("tuneable") or "true").lower() in _TRUE
@@ -238,36 +258,7 @@ class MosesIni:
             return [True] * num_weights
         return [component.lower() in _TRUE for component in components.split(",")]
 
-    def _content_lines(self) -> list[_Line]:
-        """Return the lines that are not blank, a comment or the head of a section."""
-        found = []
-        section = ""
-        for index, text in enumerate(self._lines):
-            words = list(_WORD.finditer(text.partition("#")[0]))
-            if words and words[0].group().startswith("["):
-                head = text[words[0].start() + 1 :].partition("]")
-                section = head[0] if head[1] else section
-            elif words:
-                found.append(_Line(section, index, words))
-        return found
-
-    def _read_features(self) -> list[_Feature]:
-        """Return the features, each with the name that Moses gives it."""
-        features = []
-        nameless: dict[str, int] = {}
-        for line in self._content_lines():
-            if line.section != "feature":
-                continue
-            kind = line.words[0].group()
-            arguments = [_split_argument(word.group()) for word in line.words[1:]]
-            name = dict(arguments).get("name")
-            if not name:
-                name = f"{kind}{nameless.get(kind, 0)}"
-                nameless[kind] = nameless.get(kind, 0) + 1
-            features.append(_Feature(name, kind, arguments, line))
-        return features
-
-    def _describe(self, feature: _Feature) -> PhraseTableFeature:
+    def _describe(self, feature: Feature) -> PhraseTableFeature:
         """Return what a phrase table's line declares.
 
         :raises ConfigError: if Moses would refuse the line.
@@ -276,91 +267,90 @@ class MosesIni:
         for key, value in feature.arguments:
             if value is None:
                 problem = f"expected key=value, found {shorten(key)}"
-                raise self._error(feature.line, feature.name, problem)
+                raise self.error(feature.line, feature.name, problem)
         if len(arguments) != len(feature.arguments):
-            raise self._error(feature.line, feature.name, "expected each key once")
+            raise self.error(feature.line, feature.name, "expected each key once")
         num_features = arguments.get("num-features") or "1"
         if re.fullmatch("[1-9][0-9]{0,5}", num_features) is None:
             problem = f"expected a number in num-features=, found {shorten(num_features)}"
-            raise self._error(feature.line, feature.name, problem)
+            raise self.error(feature.line, feature.name, problem)
         path = arguments.get("path")
         line = feature.line.place + 1
         return PhraseTableFeature(feature.name, feature.kind, path, int(num_features), line)
 
-    def _check_new_path(self, table: PhraseTableFeature, line: _Line, table_path: str) -> None:
+    def _check_new_path(self, table: PhraseTableFeature, line: Line, table_path: str) -> None:
         """Refuse a path that Moses would not read a text table from."""
         if table.kind not in TEXT_TABLES:
             problem = f"expected class {TEXT_TABLES[0]} for a text table, found {table.kind}"
             tool = _CONVERTERS.get(table.kind)
             cure = f", or convert the new table with {tool} and keep path= as it is" if tool else ""
-            raise self._error(line, table.name, f"{problem}; change the class{cure}")
+            raise self.error(line, table.name, f"{problem}; change the class{cure}")
         if not table_path or re.search(r"[ \t\r\n#]", table_path):
             problem = f"expected a path without blanks and '#', found {shorten(table_path)}"
-            raise self._error(line, table.name, f"{problem}; moses.ini cannot hold it")
+            raise self.error(line, table.name, f"{problem}; moses.ini cannot hold it")
 
-    def _weight_line(self, table: PhraseTableFeature) -> _Line:
+    def _weight_line(self, table: PhraseTableFeature) -> Line:
         """Return the line with a table's weights.
 
         :raises ConfigError: if there is none, or not one weight a score.
         """
         key = f"{table.name}="
         found = None
-        for line in self._content_lines():
+        for line in self.content_lines():
             if line.section == "weight" and line.words[0].group() == key:
                 found = line  # the last one counts
             if line.section == "weight-overwrite" and key in (word.group() for word in line.words):
                 problem = "expected no weights of this table here; move them to [weight]"
-                raise self._error(line, table.name, problem)
+                raise self.error(line, table.name, problem)
         if found is None:
             problem = f"expected a line '{key} w1 w2 ...' with {table.num_features} weights"
-            raise ConfigError(_shown(self.path), f"[weight] {table.name}", f"{problem}, found none")
+            raise ConfigError(
+                shown_path(self.path), f"[weight] {table.name}", f"{problem}, found none"
+            )
         num_weights = len(found.words) - 1
         if num_weights != table.num_features:
             problem = f"expected {table.num_features} weights, as num-features= says"
-            raise self._error(found, table.name, f"{problem}, found {num_weights}")
+            raise self.error(found, table.name, f"{problem}, found {num_weights}")
         return found
 
-    def _tuneable_components(self, feature: _Feature, num_features: int) -> str | None:
+    def _tuneable_components(self, feature: Feature, num_features: int) -> str | None:
         """Return tuneable-components=, one truth value a score; None if it is not there."""
         value = dict(feature.arguments).get("tuneable-components")
         if value is None or len(value.split(",")) == num_features:
             return value
         problem = f"expected {num_features} values in tuneable-components=, found {shorten(value)}"
-        raise self._error(feature.line, feature.name, problem)
+        raise self.error(feature.line, feature.name, problem)
 
-    def _set_arguments(self, line: _Line, values: dict[str, str]) -> None:
+    def _set_arguments(self, line: Line, values: dict[str, str]) -> None:
         """Change arguments of a feature line in their places; new ones go to the end."""
-        text = self._lines[line.place]
+        text = self.lines[line.place]
         missing = dict(values)
         edits = []
         for word in line.words[1:]:
-            key, _ = _split_argument(word.group())
+            key, _ = split_argument(word.group())
             if key in values:
                 edits.append((word.start() + len(key) + 1, word.end(), missing.pop(key)))
         end = line.words[-1].end()
         edits.extend((end, end, f" {key}={value}") for key, value in missing.items())
         for start, stop, value in sorted(edits, key=lambda edit: edit[0], reverse=True):
             text = text[:start] + value + text[stop:]
-        self._lines[line.place] = text
-
-    def _error(self, line: _Line, name: str, problem: str) -> ConfigError:
-        """Return an error about one line."""
-        where = f"{_shown(self.path)}:{line.place + 1}"
-        return ConfigError(where, f"[{line.section}] {name}", problem)
+        self.lines[line.place] = text
 
 
-def _shown(path: str) -> str:
-    return "<stdin>" if path == "-" else path
+def format_weight(value: float) -> str:
+    """Return a weight as Moses reads it into a float32, without an exponent.
+
+    mert-moses.pl does not understand one.
+
+    >>> format_weight(0.2), format_weight(-1e-7)
+    ('0.2', '-0.0000001')
+    """
+    text = f"{value:.9g}"
+    return f"{value:.17f}".rstrip("0").rstrip(".") if "e" in text else text
 
 
 def _is_table(kind: str) -> bool:
     return kind.startswith("PhraseDictionary") or kind in _MORE_TABLES
-
-
-def _split_argument(word: str) -> tuple[str, str | None]:
-    """Split key=value at the first "=" (moses/Util.h, TokenizeFirstOnly)."""
-    key, separator, value = word.partition("=")
-    return key, value if separator else None
 
 
 def _tables_at(

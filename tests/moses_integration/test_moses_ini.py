@@ -347,3 +347,51 @@ def test_a_file_written_by_mert_is_edited() -> None:
         (b"num-features=4 path=phrase-table.gz", b"num-features=5 path=new.gz"),
         (b"0.0758568 -0.00360877", b"0.0758568 -0.00360877 0"),
     )
+
+
+def read_ini(path: Path) -> MosesIni:
+    return MosesIni.read(str(path))
+
+
+def test_weights_are_replaced_where_they_stand_and_nothing_else_is() -> None:
+    ini = read_ini(DATA / "several.moses.ini")
+    before = ini.to_bytes().decode()
+    old = ini.tuneable_weights()
+    assert ini.set_weights({"LM0": (0.125,), "PhraseDictionaryMemory1": (1.5, -0.25, 1e-7)}) == []
+    new = {**old, "LM0": (0.125,), "PhraseDictionaryMemory1": (1.5, -0.25, 1e-7)}
+    assert ini.tuneable_weights() == new
+    changed = [
+        (one, other)
+        for one, other in zip(before.split("\n"), ini.to_bytes().decode().split("\n"), strict=True)
+        if one != other
+    ]
+    assert [other for _, other in changed] == [
+        "PhraseDictionaryMemory1= 1.5 -0.25 0.0000001\r",
+        "LM0= 0.125",
+    ]
+    assert ini.set_weights(old) == []
+    assert ini.tuneable_weights() == old
+
+
+def test_hidden_components_keep_their_weights() -> None:
+    # First has tuneable-components=true,false.
+    ini = read_ini(DATA / "several.moses.ini")
+    hidden = next(line for line in ini.content_lines() if line.words[0].group() == "First=")
+    assert ini.weight_overwrite({"First": (0.7,), "LM0": (1.0,)}) == "First= 0.7 x LM0= 1"
+    ini.set_weights({"First": (0.7,)})
+    assert ini.lines[hidden.place].split()[:3] == ["First=", "0.7", hidden.words[2].group()]
+
+
+def test_weights_of_features_that_are_not_there_are_named_and_sparse_ones_added() -> None:
+    ini = read_ini(DATA / "several.moses.ini")
+    assert ini.set_weights({"LSTM0": (1.0,), "First_new": (2.0,), "Third_new": (1.0,)}) == [
+        "LSTM0",
+        "Third_new",
+    ]
+    assert ini.tuneable_weights()["First_new"] == (2.0,)
+
+
+def test_another_number_of_weights_is_refused() -> None:
+    ini = read_ini(DATA / "several.moses.ini")
+    with pytest.raises(ConfigError, match=r"LM0: expected 2 weights, as there are values in the"):
+        ini.set_weights({"LM0": (1.0, 2.0)})

@@ -1,0 +1,114 @@
+"""The text of a moses.ini: its lines, its features, and nothing of what they mean.
+
+The grammar is described in `moses_integration.moses_ini`.
+"""
+
+import re
+from typing import NamedTuple, Self
+
+from phrasescore.errors import ConfigError
+from phrasescore.text import open_input, open_output
+
+_WORD = re.compile(r"[^ \t\r]+")
+
+
+class Line(NamedTuple):
+    """A line with content."""
+
+    section: str
+    # 0-based, in the file.
+    place: int
+    # Each with its first and last position in the line.
+    words: list[re.Match[str]]
+
+
+class Feature(NamedTuple):
+    """A feature line."""
+
+    name: str
+    kind: str
+    # key=value, in order, without the class; a word without "=" has the value None.
+    arguments: list[tuple[str, str | None]]
+    line: Line
+
+
+class IniText:
+    """The text of a moses.ini, of which every byte stays that is not edited.
+
+    :ivar path: for messages.
+    :ivar lines: without their newlines.
+    :ivar features: in the order of the file.
+    """
+
+    def __init__(self, path: str, content: bytes) -> None:
+        """
+        :raises ConfigError: if a feature line is one that Moses refuses.
+        """
+        self.path = path
+        # Bytes that are not UTF-8 come back as they were.
+        self.lines = content.decode(errors="surrogateescape").split("\n")
+        self.features = self.read_features()
+
+    @classmethod
+    def read(cls, path: str) -> Self:
+        """Read a file; ``-`` is stdin.
+
+        :raises DataError: if it cannot be read.
+        :raises ConfigError: as the constructor.
+        """
+        with open_input(path) as stream:
+            return cls(path, stream.read())
+
+    def to_bytes(self) -> bytes:
+        """Return the text: the bytes that were read, except for what was edited."""
+        return "\n".join(self.lines).encode(errors="surrogateescape")
+
+    def write(self, path: str) -> None:
+        """Write the text to a file, whole or not at all; ``-`` is stdout."""
+        with open_output(path) as output:
+            output.write(self.to_bytes())
+
+    def content_lines(self) -> list[Line]:
+        """Return the lines that are not blank, a comment or the head of a section."""
+        found = []
+        section = ""
+        for index, text in enumerate(self.lines):
+            words = list(_WORD.finditer(text.partition("#")[0]))
+            if words and words[0].group().startswith("["):
+                head = text[words[0].start() + 1 :].partition("]")
+                section = head[0] if head[1] else section
+            elif words:
+                found.append(Line(section, index, words))
+        return found
+
+    def read_features(self) -> list[Feature]:
+        """Return the features, each with the name that Moses gives it."""
+        features = []
+        nameless: dict[str, int] = {}
+        for line in self.content_lines():
+            if line.section != "feature":
+                continue
+            kind = line.words[0].group()
+            arguments = [split_argument(word.group()) for word in line.words[1:]]
+            name = dict(arguments).get("name")
+            if not name:
+                name = f"{kind}{nameless.get(kind, 0)}"
+                nameless[kind] = nameless.get(kind, 0) + 1
+            features.append(Feature(name, kind, arguments, line))
+        return features
+
+    def error(self, line: Line, name: str, problem: str) -> ConfigError:
+        """Return an error about one line."""
+        where = f"{shown_path(self.path)}:{line.place + 1}"
+        return ConfigError(where, f"[{line.section}] {name}", problem)
+
+
+def shown_path(path: str) -> str:
+    """Return a path as messages have it."""
+    return "<stdin>" if path == "-" else path
+
+
+def split_argument(word: str) -> tuple[str, str | None]:
+    """Split key=value at the first "=" (moses/Util.h, TokenizeFirstOnly)."""
+    key, separator, value = word.partition("=")
+    return key, value if separator else None
