@@ -118,6 +118,15 @@ class Pool:
         lowest = np.minimum.reduceat(self.features, begins, axis=0)
         return np.asarray((highest == lowest).all(axis=0))
 
+    def deviations(self) -> Vector:
+        """Return the standard deviation of each feature inside the segments: (features,).
+
+        The root of the mean squared distance of a hypothesis from its segment's mean; 0 for a
+        constant feature. A weight times this says how much a feature moves choices.
+        """
+        deviations: Vector = _deviations(self.features, self.starts)
+        return np.where(self.constant_features(), 0.0, deviations)
+
     def distinct(self) -> "Pool":
         """Return the pool with equal hypotheses of a segment once: the first, in the same order.
 
@@ -228,3 +237,18 @@ def _best_rows(scores: Any, starts: Any) -> Any:
                 row = other
         best[segment] = row
     return best
+
+
+@numba.njit(nogil=True, cache=True)
+def _deviations(features: Any, starts: Any) -> Any:
+    total = np.zeros(features.shape[1])
+    mean = np.empty(features.shape[1])
+    for segment in range(len(starts) - 1):
+        mean[:] = 0.0
+        for row in range(starts[segment], starts[segment + 1]):
+            mean += features[row]
+        mean /= starts[segment + 1] - starts[segment]
+        for row in range(starts[segment], starts[segment + 1]):
+            for column in range(len(mean)):
+                total[column] += (features[row, column] - mean[column]) ** 2
+    return np.sqrt(total / len(features))
