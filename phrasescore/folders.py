@@ -1,12 +1,16 @@
-"""Folders that appear whole or not at all."""
+"""Folders that appear whole or not at all, and folders that one process works in."""
 
 import contextlib
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from phrasescore.errors import PhrasescoreError
+
+# A file in a folder that is worked in.
+LOCK = "lock"
 
 
 @contextlib.contextmanager
@@ -58,3 +62,23 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def locked(work: Path) -> Iterator[None]:
+    """Make a folder if need be, and keep other processes out of it.
+
+    :raises PhrasescoreError: if another process is at work there.
+    """
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        # A file beside what is in the folder: the folder itself is removed at the end.
+        lock = (work / LOCK).open("w")
+    except OSError as error:
+        raise PhrasescoreError(f"{work}: cannot write: {error.strerror}") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise PhrasescoreError(f"{work}: another run is at work here") from error
+        yield

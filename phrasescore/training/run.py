@@ -24,6 +24,7 @@ from phrasescore.checkpoint import (
 )
 from phrasescore.config import Config
 from phrasescore.errors import ConfigError, PhrasescoreError
+from phrasescore.folders import locked
 from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
 from phrasescore.training.pair_store import PairStore
 from phrasescore.training.pair_store_writer import Shortlist, fingerprint_input, write_pair_store
@@ -33,7 +34,6 @@ from phrasescore.training.work_folder import (
     check_folders,
     clear_work,
     is_begun,
-    locked,
     remove_work,
     write_settings,
 )

@@ -5,22 +5,19 @@ It has the pairs (``pairs/``), the settings (``run.json``), the states
 unfinished run: it is written when the pairs are there, and goes first when the run is over.
 """
 
-import contextlib
-import fcntl
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from phrasescore.config import Config, check_resumable
 from phrasescore.errors import ModelError, PhrasescoreError
-from phrasescore.folders import remove_folder
+from phrasescore.folders import LOCK, remove_folder
 from phrasescore.training.run_state import has_best, has_state
 
-_SETTINGS, _LOCK = "run.json", "lock"
+_SETTINGS = "run.json"
 # What a run that was killed before it began to train leaves in its work folder.
-_BEGINNINGS = {_LOCK, "pairs", "pairs.new", f"{_SETTINGS}.part"}
+_BEGINNINGS = {LOCK, "pairs", "pairs.new", f"{_SETTINGS}.part"}
 
 
 def default_work(model: Path) -> Path:
@@ -115,33 +112,13 @@ def _check_apart(model: Path, work: Path) -> None:
             )
 
 
-@contextlib.contextmanager
-def locked(work: Path) -> Iterator[None]:
-    """Make the work folder if need be, and keep other processes out of it.
-
-    :raises PhrasescoreError: if another process is at work there.
-    """
-    try:
-        work.mkdir(parents=True, exist_ok=True)
-        # A file beside what is in the folder: the folder itself is removed at the end.
-        lock = (work / _LOCK).open("w")
-    except OSError as error:
-        raise PhrasescoreError(f"{work}: cannot write: {error.strerror}") from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise PhrasescoreError(f"{work}: another run is at work here") from error
-        yield
-
-
 def clear_work(work: Path) -> None:
     """Remove what a run without a state has left in its folder, but for the lock."""
     (work / _SETTINGS).unlink(missing_ok=True)
     for path in work.iterdir():
         if path.is_dir():
             remove_folder(path)
-        elif path.name != _LOCK:
+        elif path.name != LOCK:
             path.unlink()
 
 

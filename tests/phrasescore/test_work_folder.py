@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import ConfigError, ModelError, PhrasescoreError
+from phrasescore.folders import locked
 from phrasescore.training import run as run_module
 from phrasescore.training.run import train_model
-from phrasescore.training.work_folder import locked, remove_work, stored_config
+from phrasescore.training.work_folder import remove_work, stored_config
 from tests.tiny_runs import TINY, KilledError, kill_after, make_run, weights
 
 SAVING = TINY.override(["training.checkpoint_updates=4"])
