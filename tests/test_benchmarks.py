@@ -153,3 +153,19 @@ def test_slices_hold_each_line_once(tiny_table: Path, tmp_path: Path) -> None:
 def test_a_row_has_the_median_and_the_range() -> None:
     assert Row("speed", [3.0, 1.0, 2.5], "lines/s", 1).text().endswith(" 2.5 lines/s (1.0 to 3.0)")
     assert Row("size", [4.0], digits=0).text().endswith(" 4")
+
+
+def test_rescoring_compares_the_same_values(example_table: Path, tmp_path: Path) -> None:
+    lists = [str(example_table.with_name(name)) for name in ("test.20best.gz", "test.en")]
+    figures = run(example_table, tmp_path, "rescoring", "--nbest", *lists, "--lists", "3")
+    assert figures["  largest difference in log (target 1e-4)"]["max"] < 1e-4
+    # 20 lines a list, all of them different.
+    assert figures["  words of plain, distinct / decoder steps"]["median"] > 1
+
+
+@pytest.mark.slow
+def test_caching_compares_the_same_bytes(example_table: Path, tmp_path: Path) -> None:
+    lists = [str(example_table.with_name(name)) for name in ("test.20best.gz", "test.en")]
+    options = ("--cache-preset", "attention-small", "--cache-lists", "20")
+    figures = run(example_table, tmp_path, "caching", "--nbest", *lists, *options)
+    assert figures["a full cache"]["median"] > 0

@@ -16,8 +16,9 @@ from phrasescore.checkpoint import Checkpoint
 from phrasescore.errors import ModelError
 from phrasescore.records import HypothesisList
 from phrasescore.scoring.cache import ScoreCache, score_keys
+from phrasescore.scoring.hypothesis_texts import HypothesisTexts
 from phrasescore.scoring.precision import Precision, PrecisionName
-from phrasescore.scoring.prefix_tree import Ids, PrefixTree, Sequences, build_prefix_tree
+from phrasescore.scoring.prefix_tree import Ids, PrefixTree, Sequences
 from phrasescore.scoring.sentence_scorer import SentenceScorer, TreeLogProbs, average_models
 from phrasescore.vocabulary import Vocabulary
 
@@ -68,7 +69,8 @@ class SentenceScores:
         every word; they must then be of one direction.
     :param words: whether to give the log-probabilities of the single words.
     :param cache: where values are looked up and kept. Single words never are.
-    :raises ModelError: if the models cannot be an ensemble.
+    :raises ModelError: if the models cannot be an ensemble, or hold what is not finite; with a
+        cache the latter is seen when the first hypothesis is scored.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class SentenceScores:
             raise ModelError("an ensemble is of models of one direction, not with some reverse")
         self._precision = Precision(precision, device)
         self._models = [_Model(checkpoint, device, self._precision) for checkpoint in checkpoints]
+        self._is_ready = False
         self._ensemble = ensemble
         self._words = words
         self._cache = None if words else cache
@@ -97,9 +100,8 @@ class SentenceScores:
             # The mean is summed in the order of the models.
             self._names.append(" + ".join(self._names))
         self.work = SentenceWork()
-        if self._models:
-            # Compiles the kernels before several threads do so at once.
-            self._score([HypothesisList(("a",), [("a",)])])
+        if cache is None:
+            self._get_ready()
 
     def values(self, lists: Iterable[HypothesisList]) -> Iterator[ListScores]:
         """Yield the scores of each list, in order; some lists are read ahead.
@@ -153,8 +155,19 @@ class SentenceScores:
             if missing
         ]
         if wanted:
+            self._get_ready()
             pending.scores = pool.submit(self._score, wanted)
         return pending
+
+    def _get_ready(self) -> None:
+        """Lay out the weights, which a full cache makes superfluous."""
+        if self._is_ready:
+            return
+        for model in self._models:
+            model.lay_out()
+        # Compiles the kernels before several threads do so at once.
+        self._score([HypothesisList(("a",), [("a",)])])
+        self._is_ready = True
 
     def _missing(self, item: HypothesisList, known: list[list[float | None]] | None) -> list[int]:
         if known is None:
@@ -197,7 +210,7 @@ class SentenceScores:
 
     def _score(self, group: list[HypothesisList]) -> tuple[list[ListScores], SentenceWork]:
         work = SentenceWork()
-        texts = _Texts(group)
+        texts = HypothesisTexts(group)
         work.scored = texts.count_distinct()
         found: list[tuple[TreeLogProbs, PrefixTree]] = []
         for model in self._models:
@@ -254,8 +267,15 @@ class _Model:
     def __init__(self, checkpoint: Checkpoint, device: torch.device, precision: Precision) -> None:
         self.reverse = checkpoint.reverse
         self.fingerprint = checkpoint.fingerprint
-        self.scorer = SentenceScorer(checkpoint.config.kind, checkpoint.model, device, precision)
+        self._checkpoint = checkpoint
+        self._place = (device, precision)
         self._vocabularies = (checkpoint.target_vocabulary, checkpoint.source_vocabulary)
+
+    def lay_out(self) -> None:
+        """Make the scorer."""
+        self.scorer = SentenceScorer(
+            self._checkpoint.config.kind, self._checkpoint.model, *self._place
+        )
 
     def number(self, words: Sequence[str]) -> tuple[Ids, Ids]:
         """Return the id of each word where it is predicted, and where it is read."""
@@ -263,63 +283,5 @@ class _Model:
         return target, source
 
 
-class _Texts:
-    """The sentences of some lists as numbers of their distinct words."""
-
-    def __init__(self, group: list[HypothesisList]) -> None:
-        numbers: dict[str, int] = {}
-        sources = [item.source for item in group]
-        hypotheses = list(chain.from_iterable(item.hypotheses for item in group))
-        self._sources = _sequences(sources, numbers)
-        self._hypotheses = _sequences(hypotheses, numbers)
-        self._source_of = np.repeat(np.arange(len(group)), [len(item.hypotheses) for item in group])
-        self.words = list(numbers)
-        self._forward = build_prefix_tree(self._hypotheses, self._source_of, len(group))
-
-    def count_distinct(self) -> int:
-        """Return the number of distinct pairs of a list and a hypothesis."""
-        ends = [np.unique(level.end_nodes) for level in self._forward.levels]
-        return len(np.unique(self._forward.empty_roots)) + sum(len(level) for level in ends)
-
-    def plan(self, *, reverse: bool) -> tuple[PrefixTree, Sequences]:
-        """Return the tree of what is predicted, a sequence a hypothesis, and what its roots read.
-
-        A reverse model predicts the source after each distinct hypothesis: there is little to
-        share, but the encoder's work for identical ones.
-        """
-        if not reverse:
-            return self._forward, self._sources
-        firsts, inverse = self._distinct_hypotheses()
-        predicted = self._sources.select(self._source_of)
-        return (
-            build_prefix_tree(predicted, inverse, len(firsts)),
-            self._hypotheses.select(firsts),
-        )
-
-    def _distinct_hypotheses(self) -> tuple[Ids, Ids]:
-        """Return the first of each distinct hypothesis of a list, and which of them each is."""
-        numbers = np.empty(len(self._source_of), np.int64)
-        firsts: list[Ids] = []
-        count = 0
-        tree = self._forward
-        for sequences, nodes in [
-            (tree.empty, tree.empty_roots),
-            *((level.ends, level.end_nodes) for level in tree.levels),
-        ]:
-            _, first, inverse = np.unique(nodes, return_index=True, return_inverse=True)
-            numbers[sequences] = inverse + count
-            firsts.append(sequences[first])
-            count += len(first)
-        return np.concatenate(firsts), numbers
-
-
 def _flatten(keys: list[list[list[bytes]]]) -> Iterator[bytes]:
     return chain.from_iterable(chain.from_iterable(keys))
-
-
-def _sequences(sentences: Sequence[tuple[str, ...]], numbers: dict[str, int]) -> Sequences:
-    lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-    total = int(lengths.sum())
-    words = chain.from_iterable(sentences)
-    ids = np.fromiter((numbers.setdefault(word, len(numbers)) for word in words), np.int64, total)
-    return Sequences(ids, lengths)

@@ -61,7 +61,7 @@ def measure_rescoring(options: RescoringOptions) -> Report:
     distinct = [HypothesisList(item.source, list(dict.fromkeys(item.hypotheses))) for item in lists]
     num_distinct = sum(len(item.hypotheses) for item in distinct)
     for config in options.configs:
-        checkpoint = _checkpoint(config, lists)
+        checkpoint = random_sentence_network(config, lists)
         found = _measure(checkpoint, lists, distinct, options)
         speed = quotients([lines] * options.turns, found.ours)
         kind = config.kind
@@ -113,7 +113,7 @@ def _words(lists: Sequence[HypothesisList]) -> int:
     return sum(len(hypothesis) + 1 for item in lists for hypothesis in item.hypotheses)
 
 
-def _checkpoint(config: Config, lists: Sequence[HypothesisList]) -> Checkpoint:
+def random_sentence_network(config: Config, lists: Sequence[HypothesisList]) -> Checkpoint:
     """Return a network with random weights whose shortlists know all the words."""
     pairs = [PhrasePair(item.source, words) for item in lists for words in item.hypotheses[:100]]
     source, target = padded_vocabularies(pairs, config)

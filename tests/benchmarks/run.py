@@ -27,7 +27,7 @@ TABLES = (
 RESCORING_TURNS = 3
 # Processes that run or want to, on average over the last minute.
 BUSY = 0.5
-PARTS = ("reading", "scoring", "training", "memory", "rescoring")
+PARTS = ("reading", "scoring", "training", "memory", "rescoring", "caching")
 # n-best lists and what they translate: the real task's, or the shipped example's.
 LISTS = (
     (
@@ -111,6 +111,10 @@ def _default_lists() -> tuple[str, str]:
     show_default=True,
     help="rescoring: sizes of a network, lstm or attention.",
 )
+@click.option(
+    "--cache-preset", default="bahdanau2014", show_default=True, help="caching: sizes of a network."
+)
+@click.option("--cache-lists", type=click.IntRange(min=1), default=200, show_default=True)
 @click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Write it there, too.")
 def main(
     parts: tuple[str, ...],
@@ -129,9 +133,12 @@ def main(
     nbest: tuple[str, str],
     lists: int,
     sentence_presets: tuple[str, ...],
+    cache_preset: str,
+    cache_lists: int,
     json_file: str | None,
 ) -> None:
-    """Run the benchmarks: all, or the PARTS reading, scoring, training, memory and rescoring.
+    """Run the benchmarks: all, or the PARTS reading, scoring, training, memory, rescoring and
+    caching.
 
     Figures are medians, with their range behind them.
     """
@@ -172,6 +179,12 @@ def main(
                 configs = [Config.preset(name) for name in sentence_presets]
                 report = measure_rescoring(
                     RescoringOptions(*nbest, configs, lists, threads, turns=RESCORING_TURNS)
+                )
+            case "caching":
+                from tests.benchmarks.caching import CachingOptions, measure_caching
+
+                report = measure_caching(
+                    CachingOptions(*nbest, Config.preset(cache_preset), cache_lists, threads)
                 )
             case _:
                 sizes = config if long_memory else Config.preset("small").override(overrides)

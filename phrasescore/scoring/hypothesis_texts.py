@@ -1,0 +1,67 @@
+"""The plan of scoring n-best lists: one tree for the hypotheses of several sentences."""
+
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+
+from phrasescore.records import HypothesisList
+from phrasescore.scoring.prefix_tree import Ids, PrefixTree, Sequences, build_prefix_tree
+
+
+class HypothesisTexts:
+    """The sentences of some lists as numbers of their distinct words."""
+
+    def __init__(self, group: list[HypothesisList]) -> None:
+        numbers: dict[str, int] = {}
+        sources = [item.source for item in group]
+        hypotheses = list(chain.from_iterable(item.hypotheses for item in group))
+        self._sources = _sequences(sources, numbers)
+        self._hypotheses = _sequences(hypotheses, numbers)
+        self._source_of = np.repeat(np.arange(len(group)), [len(item.hypotheses) for item in group])
+        self.words = list(numbers)
+        self._forward = build_prefix_tree(self._hypotheses, self._source_of, len(group))
+
+    def count_distinct(self) -> int:
+        """Return the number of distinct pairs of a list and a hypothesis."""
+        ends = [np.unique(level.end_nodes) for level in self._forward.levels]
+        return len(np.unique(self._forward.empty_roots)) + sum(len(level) for level in ends)
+
+    def plan(self, *, reverse: bool) -> tuple[PrefixTree, Sequences]:
+        """Return the tree of what is predicted, a sequence a hypothesis, and what its roots read.
+
+        A reverse model predicts the source after each distinct hypothesis: there is little to
+        share, but the encoder's work for identical ones.
+        """
+        if not reverse:
+            return self._forward, self._sources
+        firsts, inverse = self._distinct_hypotheses()
+        predicted = self._sources.select(self._source_of)
+        return (
+            build_prefix_tree(predicted, inverse, len(firsts)),
+            self._hypotheses.select(firsts),
+        )
+
+    def _distinct_hypotheses(self) -> tuple[Ids, Ids]:
+        """Return the first of each distinct hypothesis of a list, and which of them each is."""
+        numbers = np.empty(len(self._source_of), np.int64)
+        firsts: list[Ids] = []
+        count = 0
+        tree = self._forward
+        for sequences, nodes in [
+            (tree.empty, tree.empty_roots),
+            *((level.ends, level.end_nodes) for level in tree.levels),
+        ]:
+            _, first, inverse = np.unique(nodes, return_index=True, return_inverse=True)
+            numbers[sequences] = inverse + count
+            firsts.append(sequences[first])
+            count += len(first)
+        return np.concatenate(firsts), numbers
+
+
+def _sequences(sentences: Sequence[tuple[str, ...]], numbers: dict[str, int]) -> Sequences:
+    lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+    total = int(lengths.sum())
+    words = chain.from_iterable(sentences)
+    ids = np.fromiter((numbers.setdefault(word, len(numbers)) for word in words), np.int64, total)
+    return Sequences(ids, lengths)
