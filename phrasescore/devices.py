@@ -1,17 +1,21 @@
 """Which device and how many threads a network runs on."""
 
 import os
-
-import torch
+from typing import TYPE_CHECKING
 
 from phrasescore.errors import PhrasescoreError
 
+if TYPE_CHECKING:
+    import torch
 
-def choose_device(name: str) -> torch.device:
+
+def choose_device(name: str) -> "torch.device":
     """Return the device of a ``--device`` option: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
 
     :raises PhrasescoreError: if a CUDA device is asked for that is not there.
     """
+    import torch
+
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(name)

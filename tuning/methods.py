@@ -26,7 +26,12 @@ METHODS: dict[str, str] = {
     "mert": "tuning.mert:search_mert",
 }
 
+# Takes a line that says how far a search is. It may raise StopTuning.
 Report = Callable[[str], None]
+
+
+class StopTuning(Exception):  # noqa: N818 nothing is wrong
+    """Raised by a report where the user wants no more: a search returns its best so far."""
 
 
 def _silent(_line: str) -> None: ...
@@ -36,8 +41,8 @@ def _silent(_line: str) -> None: ...
 class Problem:
     """What a search works on.
 
-    The pool has each hypothesis once and no constant feature. The weights of some of its features
-    may be fixed: a search leaves those as they are in `start`.
+    The pool has no constant feature. The weights of some of its features may be fixed: a search
+    leaves those as they are in `start`.
     """
 
     pool: Pool
@@ -48,7 +53,7 @@ class Problem:
     free: Mask
     settings: TuneSettings
     seed: int
-    # Takes a line that says how far the search is.
+    # May raise StopTuning, as often as it is called.
     report: Report
 
 
@@ -142,9 +147,13 @@ def keep_promises(method: str, search: Search) -> Optimise:
         if nothing:
             return tuned(start, start_score, 0, (nothing,))
         varying = ~constant
-        small = pool.with_features(varying).distinct()
+        small = pool if varying.all() else pool.with_features(varying)
         free = ~fixed[varying]
-        found = search(Problem(small, metric, start[varying], free, settings, seed, report))
+        problem = Problem(small, metric, start[varying], free, settings, seed, report)
+        try:
+            found = search(problem)
+        except StopTuning:  # before there was anything to return
+            return tuned(start, start_score, 0, ("stopped: the weights stay as they were",))
         weights = start.copy()
         weights[varying] = _scaled(found.weights, start[varying], free)
         score = pool.score(metric, weights) if np.isfinite(weights).all() else -1.0

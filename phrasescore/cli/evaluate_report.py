@@ -136,14 +136,14 @@ class Report:
                 row.append(f"{found.mean:.2f} ± {found.confidence:.2f}")
             rows.append([*row, "baseline" if found.p_value is None else f"{found.p_value:.4f}"])
         head = f"{_TESTS[self.test.kind]} against {self.systems[0].path}"
-        return [head, f"{comparison.metric}|{comparison.signature}", *_table(rows)]
+        return [head, f"{comparison.metric}|{comparison.signature}", *table(rows)]
 
     def _breakdown(self, breakdown: BreakdownReport) -> list[str]:
         rows = [["", "sentences", *(system.path for system in self.systems)]]
         for row in breakdown.rows:
             cells = (f"{score:.2f}" for score in row.bleu)
             rows.append([row.label, f"{row.sentences:,}", *cells])
-        return [f"BLEU by {breakdown.title}", *_table(rows)]
+        return [f"BLEU by {breakdown.title}", *table(rows)]
 
 
 def _system_json(system: SystemReport) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def _bleu_json(score: BleuScore) -> dict[str, Any]:
     }
 
 
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield rows as text: the first column to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
