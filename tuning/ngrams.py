@@ -39,11 +39,14 @@ class NgramIndex:
     An n-gram is known by the id of its first n-1 words and by its last word; both together are one
     64-bit number. So no n-gram is ever a tuple of strings, and all are found by sorting.
 
-    :ivar ngrams: those of the sentences, for each order from 1 to MAX_ORDER.
+    :param sentences: words; or strings, whose words are their characters.
+    :param max_order: of the longest n-grams, at least 1.
+    :ivar ngrams: those of the sentences, for each order from 1 to the highest.
     :ivar sizes: how many different ones there are of each order.
     """
 
-    def __init__(self, sentences: Sequence[Sequence[str]]) -> None:
+    def __init__(self, sentences: Sequence[Sequence[str]], *, max_order: int = MAX_ORDER) -> None:
+        self._max_order = max_order
         self._words: dict[str, int] = {}
         words = [
             self._words.setdefault(word, len(self._words))
@@ -69,7 +72,7 @@ class NgramIndex:
         starts = np.flatnonzero(tokens.words != _UNKNOWN)
         ids = tokens.words[starts]
         found = [Ngrams(ids, tokens.sentences[starts])]
-        for order in range(2, MAX_ORDER + 1):
+        for order in range(2, self._max_order + 1):
             inside = starts + (order - 1) < tokens.ends[starts]
             starts, ids = starts[inside], ids[inside]
             last = tokens.words[starts + (order - 1)]
