@@ -24,6 +24,7 @@ from tuning.settings import TuneSettings
 # name -> module:function, a Search. Modules are imported when they are asked for.
 METHODS: dict[str, str] = {
     "mert": "tuning.mert:search_mert",
+    "xbleu": "tuning.expected_bleu:search_expected_score",
 }
 
 # Takes a line that says how far a search is. It may raise StopTuning.

@@ -104,7 +104,14 @@ class Pool:
 
     def model_best(self, weights: Vector) -> Integers:
         """Return the row of each segment's best hypothesis: (segments,); of equals the earliest."""
-        rows: Integers = _best_rows(self.model_scores(weights), self.starts)
+        return self.highest(self.model_scores(weights))
+
+    def highest(self, scores: Vector) -> Integers:
+        """Return the row of each segment's highest score: (segments,); of equals the earliest.
+
+        :param scores: (hypotheses,).
+        """
+        rows: Integers = _best_rows(scores, self.starts)
         return rows
 
     def score(self, metric: Metric, weights: Vector) -> float:
@@ -246,7 +253,8 @@ def _deviations(features: Any, starts: Any) -> Any:
     for segment in range(len(starts) - 1):
         mean[:] = 0.0
         for row in range(starts[segment], starts[segment + 1]):
-            mean += features[row]
+            for column in range(len(mean)):
+                mean[column] += features[row, column]
         mean /= starts[segment + 1] - starts[segment]
         for row in range(starts[segment], starts[segment + 1]):
             for column in range(len(mean)):

@@ -1,0 +1,231 @@
+"""Expected BLEU: the metric of what the model expects, which has a gradient, by L-BFGS.
+
+Each hypothesis gets a probability, softmax(scale * model score) inside its segment; the statistics
+that are expected, summed over segments, have a score, which is smooth in the weights (Rosti et al.,
+2010, BBN System Description for WMT10, section 3; 2011, Expected BLEU Training for Graphs). With a
+small scale the surface is flat and has few hills; with a large one it is the metric of the best
+hypotheses. So the scale rises in steps, and each step starts from the weights of the one before.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from scipy.optimize import minimize
+
+from tuning.methods import Found, Problem
+from tuning.metric import Metric, Statistics
+from tuning.ngrams import Integers
+from tuning.pool import Pool, Vector
+
+# The scales, where the start's model scores have a standard deviation of 1 inside segments.
+_SCALES = (1.0, 4.0, 16.0)
+# The difference by which a metric's derivative is taken, in parts of a statistic: the cube root of
+# the precision of numbers, where rounding and the third derivative err about as much.
+_DIFFERENCE = 6e-6
+# Parts that a pool is worked on in, whatever the number of threads: so the bits stay the same.
+_PARTS = 8
+# Probabilities below this are left out: a list of 1,000 then lacks 1e-15 at most.
+_NEGLIGIBLE = 1e-18
+
+
+class Expected(NamedTuple):
+    """The metric of expected statistics, and its derivative by the weights."""
+
+    # 0 to 1.
+    score: float
+    # (features,).
+    gradient: Vector
+    # The metric of the most likely hypotheses.
+    best_score: float
+
+
+class _Best(NamedTuple):
+    """Weights in units of deviations, and the metric of what they choose."""
+
+    score: float
+    weights: Vector
+
+
+def expected_score(
+    pool: Pool, metric: Metric, weights: Vector, scale: float, *, threads: int = 1
+) -> Expected:
+    """Return the metric of the expected statistics, with its gradient by the weights.
+
+    The derivative by the statistics is taken by central differences, so that any metric will do;
+    it errs by some 1e-10 of its size. All else is exact but for hypotheses with a probability
+    below 1e-18, which do not count. Memory: one number a hypothesis.
+
+    :param weights: (features,), finite.
+    :param scale: of the model scores in the softmax, above 0.
+    :param threads: change no bit of the result.
+    """
+    ends = np.linspace(0, pool.num_segments, _PARTS + 1).astype(np.int64)
+    parts = [pool.starts[begin : end + 1] for begin, end in pairwise(ends)]
+    chances = np.empty(len(pool.stats))
+
+    def expect(part: Integers) -> Statistics:
+        _score(pool.features, part, weights * scale, chances)
+        rows = chances[part[0] : part[-1]]
+        np.exp(rows, out=rows)  # many times as fast as one after the other
+        sums: Statistics = _expect(pool.stats, part, chances)
+        return sums
+
+    expected, best = _sum_of(expect, parts, threads)
+    derivative = _derivative(metric, expected)
+
+    def climb(part: Integers) -> Vector:
+        slopes: Vector = _climb(pool.features, pool.stats, part, chances, derivative)
+        return slopes
+
+    slopes = _sum_of(climb, parts, threads) * scale
+    return Expected(float(metric.score(expected)), slopes, float(metric.score(best)))
+
+
+def gradient(pool: Pool, metric: Metric, weights: Vector, scale: float) -> Vector:
+    """Return the gradient of `expected_score` by the weights: (features,)."""
+    return expected_score(pool, metric, weights, scale).gradient
+
+
+def search_expected_score(problem: Problem) -> Found:
+    """Raise the expected metric by L-BFGS while the scale of the softmax rises.
+
+    Weights are optimised in units of the features' deviations, less a penalty for their squared
+    distance from the start. Of all weights that L-BFGS comes by, those are returned with which
+    the best hypotheses of the pool score highest. Nothing is random: seeds give the same weights.
+    """
+    pool, settings = problem.pool, problem.settings
+    units = pool.deviations()
+    spread = _score_deviation(pool, problem.start) or 1.0
+    start = problem.start * units / spread
+    best = _Best(pool.score(problem.metric, problem.start), start)
+    current, iterations = start, 0
+
+    def loss(free: Vector, scale: float) -> tuple[float, Vector]:
+        weights = start.copy()
+        weights[problem.free] = free
+        found = expected_score(
+            pool, problem.metric, weights / units, scale, threads=settings.threads
+        )
+        remember(found.best_score, weights)
+        distance = free - start[problem.free]
+        penalty = settings.penalty * float(distance @ distance)
+        slopes = (found.gradient / units)[problem.free] - 2 * settings.penalty * distance
+        return penalty - found.score, -slopes
+
+    def remember(score: float, weights: Vector) -> None:
+        nonlocal best
+        if score > best.score:
+            best = _Best(score, weights)
+
+    for scale in _SCALES:
+        found = minimize(
+            loss,
+            current[problem.free],
+            args=(scale,),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": settings.iterations, "ftol": 1e-7, "gtol": 1e-6},
+        )
+        current = start.copy()
+        current[problem.free] = found.x
+        iterations += int(found.nit)
+        problem.report(
+            f"scale {scale:g}: expected {problem.metric.name} {-100 * found.fun:.2f},"
+            f" best so far {100 * best.score:.2f}, {found.nit} iterations"
+        )
+    return Found(best.weights / units * spread, iterations)
+
+
+def _score_deviation(pool: Pool, weights: Vector) -> float:
+    """Return the standard deviation of model scores inside segments."""
+    scores = pool.model_scores(weights)
+    means = np.add.reduceat(scores, pool.starts[:-1]) / np.diff(pool.starts)
+    return float(np.sqrt(np.square(scores - means[pool.segments]).mean()))
+
+
+def _sum_of(function: Callable[[Integers], Vector], parts: list[Integers], threads: int) -> Vector:
+    """Return the sum over all parts, in their order, whichever is ready first."""
+    if threads == 1:
+        found = [function(part) for part in parts]
+    else:
+        with ThreadPoolExecutor(threads) as workers:
+            found = list(workers.map(function, parts))
+    return np.asarray(np.sum(found, axis=0))
+
+
+def _derivative(metric: Metric, sums: Statistics) -> Statistics:
+    """Return the derivative of the metric by each statistic; 0 where it has none."""
+    sizes = _DIFFERENCE * np.where(sums == 0, 1.0, np.abs(sums))
+    shifts = np.diag(sizes)
+    slopes = (metric.score(sums + shifts) - metric.score(sums - shifts)) / (2 * sizes)
+    return np.where(np.isfinite(slopes), slopes, 0.0)
+
+
+_KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
+
+
+@_KERNEL
+def _score(features: Any, starts: Any, weights: Any, scores: Any) -> None:
+    """Write model scores, less the highest of the segment: so that exp cannot overflow."""
+    for segment in range(len(starts) - 1):
+        first, end = starts[segment], starts[segment + 1]
+        highest = -np.inf
+        for row in range(first, end):
+            score = 0.0
+            for column in range(len(weights)):
+                score += features[row, column] * weights[column]
+            scores[row] = score
+            highest = max(highest, score)
+        for row in range(first, end):
+            scores[row] -= highest
+
+
+@_KERNEL
+def _expect(stats: Any, starts: Any, chances: Any) -> Any:
+    """Return the sums of expected and of most likely statistics: (2, num_stats).
+
+    :param chances: up to a factor of each segment, by which they are divided here; the most likely
+        hypotheses have 1.
+    """
+    sums = np.zeros((2, stats.shape[1]))
+    for segment in range(len(starts) - 1):
+        first, end = starts[segment], starts[segment + 1]
+        total = 0.0
+        best = end
+        for row in range(end - 1, first - 1, -1):
+            total += chances[row]
+            if chances[row] == 1.0:
+                best = row
+        for column in range(stats.shape[1]):
+            sums[1, column] += stats[best, column]
+        for row in range(first, end):
+            chances[row] /= total
+            if chances[row] >= _NEGLIGIBLE:
+                for column in range(stats.shape[1]):
+                    sums[0, column] += chances[row] * stats[row, column]
+    return sums
+
+
+@_KERNEL
+def _climb(features: Any, stats: Any, starts: Any, chances: Any, derivative: Any) -> Any:
+    """Return the gradient by the weights of derivative @ expected statistics."""
+    slopes = np.zeros(features.shape[1])
+    for segment in range(len(starts) - 1):
+        first, end = starts[segment], starts[segment + 1]
+        gains = np.zeros(end - first)
+        expected = 0.0
+        for row in range(first, end):
+            if chances[row] >= _NEGLIGIBLE:
+                for column in range(len(derivative)):
+                    gains[row - first] += stats[row, column] * derivative[column]
+                expected += chances[row] * gains[row - first]
+        for row in range(first, end):
+            if chances[row] >= _NEGLIGIBLE:
+                share = chances[row] * (gains[row - first] - expected)
+                for column in range(len(slopes)):
+                    slopes[column] += share * features[row, column]
+    return slopes
