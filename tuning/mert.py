@@ -1,0 +1,173 @@
+"""Minimum error rate training: weights by exact line searches on the corpus metric.
+
+Och (2003), Minimum Error Rate Training in Statistical Machine Translation. From each of several
+starts, lines are searched one after the other: along the gradient of the expected metric, along
+every axis, and along random directions; each time the best step is taken at once. The metric has
+very many local optima, so starts matter more than thoroughness: all starts get a few rounds, the
+better half of them some more, and so on; the best is searched until nothing improves, along many
+random directions, too.
+
+Weights are searched in units of the features' deviations, with length 1: only their direction
+matters.
+"""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from tuning.expected_bleu import gradient
+from tuning.landscape import Landscape
+from tuning.line_search import best_step
+from tuning.methods import Found, Problem
+from tuning.pool import Mask, Vector
+from tuning.settings import TuneSettings
+
+# Steps go so far at most, where the weights have length 1: beyond, all but one direction is
+# forgotten, and weights like 2.9e-39 come out.
+LIMIT = 100.0
+# How sharp the softmax of the expected metric is, in one round and in the next: a scale that sees
+# the whole list, and one that sees the best few.
+SCALES = (1.0, 10.0)
+# Rounds that starts get before the worse half is given up; and how many are never given up.
+ROUNDS = 2
+LEAST_ALIVE = 3
+# A rise of the metric that counts: less is rounding.
+_RISE = 1e-9
+
+
+@dataclass(eq=False)
+class _Walk:
+    """Where the search from one start is."""
+
+    # (features,), length 1; the weights are these times `length`, in the landscape's units.
+    weights: Vector
+    length: float
+    scores: Vector
+    metric: float
+    random: np.random.Generator
+    searches: int = 0
+    rounds: int = 0
+    # Whether a whole round has changed nothing.
+    done: bool = False
+
+
+def search_mert(problem: Problem) -> Found:
+    """Return the best weights found: a `tuning.methods.Search`.
+
+    Random starts are drawn in units of the features' deviations, see `_random_start`; Moses draws
+    each weight from 0 to 1 in the features' own units.
+    """
+    landscape = Landscape(problem.pool, problem.metric)
+    search = _Search(landscape, problem.free, problem.settings)
+    seeds = np.random.SeedSequence(problem.seed).spawn(problem.settings.starts + 1)
+    randoms = [np.random.default_rng(seed) for seed in seeds]
+    starts = [problem.start * landscape.units]
+    starts += [_random_start(starts[0], problem.free, random) for random in randoms[1:]]
+    with ThreadPoolExecutor(problem.settings.threads) as threads:
+        walks = list(threads.map(search.begin, starts, randoms))
+        best = _race(walks, search, threads.map, problem)
+    search.finish(best)
+    problem.report(f"random directions: {problem.metric.name} {100 * best.metric:.2f}")
+    searches = sum(walk.searches for walk in walks)
+    note = f"{len(starts)} starts, {searches} line searches"
+    return Found(best.weights * best.length / landscape.units, searches, (note,))
+
+
+def _random_start(given: Vector, free: Mask, random: np.random.Generator) -> Vector:
+    """Return weights with the signs of the given ones and random sizes; signs of zeros are random.
+
+    What is known of a feature is mostly whether more of it is better. A direction drawn from all
+    is hardly ever near a good one where there are many features.
+    """
+    drawn = random.normal(size=len(given))
+    drawn = np.where(given != 0, np.abs(drawn) * np.sign(given), drawn)
+    drawn *= np.linalg.norm(given) / np.linalg.norm(drawn)
+    return np.where(free, drawn, given)
+
+
+def _race(
+    walks: list[_Walk],
+    search: "_Search",
+    run: Callable[[Callable[[_Walk], None], Iterable[_Walk]], Iterable[None]],
+    problem: Problem,
+) -> _Walk:
+    """Return the best of all walks, after the worse half was given up again and again."""
+    ranked = walks
+    while walks:
+        list(run(search.go_on, walks))  # changes the walks
+        ranked = sorted(ranked, key=lambda walk: -walk.metric)  # of equals the earlier start
+        best = 100 * ranked[0].metric
+        problem.report(f"{len(walks)} starts: {problem.metric.name} {best:.2f}")
+        alive = max(LEAST_ALIVE, len(walks) // 2)
+        walks = [walk for walk in ranked[:alive] if not walk.done]
+    return ranked[0]
+
+
+class _Search:
+    """Line searches in a landscape."""
+
+    def __init__(self, landscape: Landscape, free: Mask, settings: TuneSettings) -> None:
+        self._landscape = landscape
+        self._free = free
+        self._axes = np.eye(len(free))[free]
+        self._settings = settings
+
+    def begin(self, weights: Vector, random: np.random.Generator) -> _Walk:
+        """Return a walk that is still at its start."""
+        length = float(np.linalg.norm(weights))
+        weights = weights / length
+        scores = self._landscape.scores(weights)
+        return _Walk(weights, length, scores, self._landscape.metric_at(scores), random)
+
+    def go_on(self, walk: _Walk) -> None:
+        """Take some rounds, fewer where one changes nothing."""
+        for _ in range(ROUNDS):
+            if not walk.done:
+                walk.rounds += 1
+                walk.done = not self._round(walk) or walk.rounds >= self._settings.rounds
+
+    def finish(self, walk: _Walk) -> None:
+        """Search along random directions, too, until nothing improves."""
+        if not self._settings.directions:
+            return
+        while walk.rounds < self._settings.rounds:
+            walk.rounds += 1
+            before = walk.metric
+            self._round(walk)
+            for _ in range(self._settings.directions):
+                two = walk.random.permutation(len(self._axes))[:2]
+                self._search(walk, walk.random.normal(size=len(two)) @ self._axes[two])
+            if walk.metric <= before + _RISE:
+                break
+
+    def _round(self, walk: _Walk) -> bool:
+        """Search along the gradient and every axis, and return whether the metric has risen."""
+        before = walk.metric
+        units = self._landscape.units
+        scale = SCALES[walk.rounds % len(SCALES)]
+        slope = gradient(self._landscape.pool, self._landscape.metric, walk.weights / units, scale)
+        slope /= units
+        self._search(walk, slope - (slope @ walk.weights) * walk.weights)
+        for direction in walk.random.permutation(self._axes):
+            self._search(walk, direction)
+        return walk.metric > before + _RISE
+
+    def _search(self, walk: _Walk, direction: Vector) -> None:
+        """Move to the best step along a direction; nowhere if it is 0."""
+        direction = np.where(self._free, direction, 0.0)
+        size = float(np.linalg.norm(direction))
+        if not size > 0:
+            return
+        direction = direction / size
+        slopes = self._landscape.scores(direction)
+        profile = self._landscape.metric_along(walk.scores, slopes, LIMIT)
+        step = best_step(profile, neighbours=self._settings.neighbours)
+        walk.searches += 1
+        if step.gain > _RISE:
+            weights = walk.weights + step.step * direction
+            size = float(np.linalg.norm(weights))
+            walk.weights, walk.length = weights / size, walk.length * size
+            walk.scores = (walk.scores + step.step * slopes) / size
+            walk.metric = step.score
