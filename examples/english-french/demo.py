@@ -29,11 +29,12 @@ LISTS = FOLDER / "test.20best.gz"
 
 MINUTES = 1.0  # of training on the table; what is not training takes half a minute on two cores
 SENTENCE_MINUTES = 1.0  # of training the network that reads sentences
-# Smaller than the preset, for a minute's training on few sentences.
+# Smaller than the preset, for a minute's training on few sentences; with one thread, since two that
+# wait for one another on a busy machine are several times slower.
 SENTENCE_OPTIONS = (
     "--preset", "attention-small", "--set", "model.hidden_size=128",
     "--set", "model.embedding_size=96", "--set", "model.alignment_size=128",
-    "--set", "training.learning_rate=3e-3",
+    "--set", "training.learning_rate=3e-3", "--threads", "1",
 )  # fmt: skip
 SHOWN_PHRASES = 5  # frequent ones, and as many rare ones
 
