@@ -38,6 +38,7 @@ VERBS = {
     "rescore": "phrasescore.cli.rescore:rescore",
     "show": "phrasescore.cli.show:show",
     "train": "phrasescore.cli.train:train",
+    "tune": "phrasescore.cli.tune:tune",
 }
 
 # What a machine, and not a program, does wrong; other errors without a file name are bugs.

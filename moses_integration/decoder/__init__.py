@@ -1,0 +1,1 @@
+"""Programs that translate and write n-best lists."""

@@ -1,0 +1,153 @@
+"""N-best lists as a tuner needs them: feature values in columns, and each hypothesis once.
+
+A feature whose name has an underscore is sparse, as it is to Moses (mert/Data.cpp): a hypothesis
+may lack it, and has 0 then. Every other feature is dense: all hypotheses of all lists have it.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from moses_integration.nbest import NbestList, read_nbest
+from moses_integration.reranking import FeatureMatrix, feature_matrix
+from moses_integration.tuning_files import Integers, Label, Values
+from phrasescore.errors import DataError
+
+# What no text of weights could hold as a name.
+_BAD_NAME = re.compile(r"[\s=#]|^\[|^$")
+
+
+class FeatureColumns:
+    """The columns of feature values, which grow with every sparse feature that is met.
+
+    The dense ones are those of the first hypothesis.
+    """
+
+    def __init__(self) -> None:
+        # How many values each feature has, in the order of the columns.
+        self.sizes: dict[str, int] = {}
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """The columns met so far."""
+        return tuple((name, at) for name, size in self.sizes.items() for at in range(size))
+
+    def arrange(self, nbest: NbestList, matrix: FeatureMatrix) -> Values:
+        """Return the values of a list in the order of the columns: (hypotheses, columns).
+
+        :raises DataError: if a hypothesis lacks a dense feature, has one more, or one with another
+            number of values; naming the line.
+        """
+        if not self.sizes:
+            self._learn(nbest, matrix)
+        if matrix.missing is None and matrix.sizes == self.sizes:
+            if list(matrix.sizes) == list(self.sizes):
+                return matrix.values
+        else:
+            self._check(nbest, matrix)
+        ends = np.cumsum([0, *matrix.sizes.values()]).tolist()
+        spans = {
+            name: slice(start, end)
+            for name, start, end in zip(matrix.sizes, ends, ends[1:], strict=False)
+        }
+        nothing = np.zeros((len(matrix.values), 1))
+        parts = [matrix.values[:, spans[name]] if name in spans else nothing for name in self.sizes]
+        return np.concatenate(parts, axis=1)
+
+    def _learn(self, nbest: NbestList, matrix: FeatureMatrix) -> None:
+        first = nbest.features(0)
+        for name in matrix.sizes:
+            if name in first:
+                self._add(nbest, matrix, name)
+
+    def _add(self, nbest: NbestList, matrix: FeatureMatrix, name: str) -> None:
+        line = nbest.first_line + _first_with(matrix, name)
+        if _BAD_NAME.search(name):
+            problem = f"expected the name of a feature without blanks, '=' and '#', found {name!r}"
+            raise DataError(nbest.path, line, problem)
+        if is_sparse(name) and matrix.sizes[name] != 1:
+            problem = f"the feature {name} has '_' in its name, so it is a sparse one to Moses"
+            found = f"expected one value, found {matrix.sizes[name]}"
+            raise DataError(nbest.path, line, f"{problem}: {found}")
+        self.sizes[name] = matrix.sizes[name]
+
+    def _check(self, nbest: NbestList, matrix: FeatureMatrix) -> None:
+        """Refuse a list whose dense features are not the usual ones; learn new sparse ones."""
+        for name, size in matrix.sizes.items():
+            line = nbest.first_line + _first_with(matrix, name)
+            if name in self.sizes and self.sizes[name] != size:
+                problem = f"expected {self.sizes[name]} values of {name} as before, found {size}"
+                raise DataError(nbest.path, line, problem)
+            if name not in self.sizes:
+                if not is_sparse(name):
+                    problem = f"this hypothesis has the feature {name}, which earlier ones lack"
+                    raise DataError(nbest.path, line, problem)
+                self._add(nbest, matrix, name)
+        for name in self.sizes:
+            if is_sparse(name):
+                continue
+            line = nbest.first_line
+            if name in matrix.sizes:
+                if matrix.missing is None:
+                    continue
+                lacks = matrix.missing[:, list(matrix.sizes).index(name)]
+                if not lacks.any():
+                    continue
+                line += int(lacks.argmax())
+            problem = f"this hypothesis lacks the feature {name}, which earlier ones have"
+            raise DataError(nbest.path, line, problem)
+
+
+def _first_with(matrix: FeatureMatrix, name: str) -> int:
+    """Return the place of the first hypothesis that has a feature."""
+    if matrix.missing is None:
+        return 0
+    return int(matrix.missing[:, list(matrix.sizes).index(name)].argmin())
+
+
+def is_sparse(name: str) -> bool:
+    """Return whether Moses takes a feature for a sparse one."""
+    return "_" in name
+
+
+class TuningList(NamedTuple):
+    """The hypotheses of a sentence."""
+
+    # 0-based.
+    segment: int
+    # (hypotheses, columns met so far).
+    values: Values
+    # The words of each distinct hypothesis, by its text.
+    hypotheses: dict[bytes, tuple[str, ...]]
+    # (hypotheses,): which of the distinct ones each is, from 0 on.
+    which: Integers
+
+
+def read_tuning_lists(
+    path: str, num_segments: int, columns: FeatureColumns
+) -> Iterator[TuningList]:
+    """Yield the lists of a file, one for every sentence, lazily.
+
+    :param num_segments: how many references there are.
+    :raises DataError: as `read_nbest`, at features that do not go together, and where a sentence
+        has no hypotheses, or no reference.
+    """
+    expected = 0
+    for nbest in read_nbest(path):
+        if nbest.id >= num_segments:
+            problem = f"id {nbest.id} is beyond the references, which have {num_segments:,} lines"
+            raise DataError(path, nbest.first_line, problem)
+        if nbest.id != expected:
+            problem = f"expected id {expected}, found {nbest.id}"
+            raise DataError(path, nbest.first_line, f"{problem}: a sentence has no hypotheses")
+        expected += 1
+        values = columns.arrange(nbest, feature_matrix(nbest))
+        distinct = nbest.distinct()
+        places = {hypothesis: place for place, hypothesis in enumerate(distinct)}
+        which = [places[hypothesis] for hypothesis in nbest.hypotheses]
+        yield TuningList(nbest.id, values, distinct, np.array(which))
+    if expected < num_segments:
+        problem = f"expected lists of {num_segments:,} sentences, as there are references"
+        raise DataError(path, None, f"{problem}, the last has id {expected - 1}")

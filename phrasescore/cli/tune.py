@@ -1,0 +1,176 @@
+"""``phrasescore tune``: find the weights that make the best translations of the n-best lists."""
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from phrasescore.cli import options, tune_options
+from phrasescore.cli.tune_options import TuneOptions
+
+if TYPE_CHECKING:
+    from moses_integration.moses_ini import MosesIni
+    from moses_integration.weights import Weights
+    from phrasescore.cli.tune_loop import LoopRun
+    from phrasescore.cli.tune_report import TuneReport
+    from tuning.metric import ReferenceMetric
+    from tuning.pool import Pool, Vector
+
+_logger = logging.getLogger(__name__)
+
+
+@click.command()
+@click.argument("nbest", metavar="[NBEST]...", nargs=-1)
+@tune_options.inputs
+@tune_options.search
+@tune_options.loop
+@click.option(
+    "--report",
+    metavar="FILE",
+    help="Write what each feature has, gives, and costs to leave out, and how the run went.",
+)
+@options.output
+@options.report_format
+@options.seed
+@options.device
+@options.threads
+@options.verbosity
+def tune(**given: Any) -> None:
+    """Find feature weights that raise BLEU on NBEST, Moses' n-best lists of a development set.
+
+    Lists of several files are pooled. The weights found are never worse on them than those given.
+    They are written as 'Name= value' lines, which rerank and Moses' tools read. With --decoder
+    the lists are made in rounds, as by mert-moses.pl. The last line on stderr has the BLEU reached.
+    """
+    wanted = TuneOptions(**given)
+    wanted.check()
+    if wanted.decoder is None:
+        _tune_lists(wanted)
+    else:
+        _tune_loop(wanted)
+
+
+def _tune_lists(wanted: TuneOptions) -> None:
+    """Tune on lists that are there."""
+    from moses_integration.moses_ini import MosesIni
+    from phrasescore.cli.tune_pool import BleuOfStatistics, named_weights, read_extracted
+    from phrasescore.cli.tune_replicas import compare_methods, replicate
+    from phrasescore.cli.tune_report import TuneReport
+    from phrasescore.cli.tune_search import Search
+    from tuning.metric import Metric
+
+    ini = None if wanted.moses_ini is None else MosesIni.read(wanted.moses_ini)
+    metric: Metric
+    if wanted.features:
+        metric, pool = BleuOfStatistics(), read_extracted(wanted.features, wanted.scores)
+    else:
+        metric, pool = _read_lists(wanted)
+    start = _start_weights(wanted, ini, pool)
+    search = Search(wanted)
+    lists = f"{pool.num_segments:,} sentences, {len(pool.stats):,} hypotheses"
+    _logger.info("%s, %d weights", lists, pool.num_features)
+    report = TuneReport(wanted.method, metric.name, wanted.seed)
+    if wanted.cross_validate is not None:
+        compare_methods(wanted, pool, metric, start, report)
+    found = replicate(wanted, search, pool, metric, start, report)
+    report.measure(pool, metric, start, found, details=wanted.report is not None)
+    _write(wanted, named_weights(found, pool.labels), ini, report)
+    if search.stopped:
+        raise KeyboardInterrupt
+
+
+def _read_lists(wanted: TuneOptions) -> "tuple[ReferenceMetric, Pool]":
+    """Return the metric, and the union of the lists, each hypothesis once."""
+    from phrasescore.cli.tune_pool import ListReader
+    from tuning.loop import union
+
+    metric, num_segments = _metric(wanted)
+    reader = ListReader(metric, num_segments)
+    pools = [reader.read(path).distinct() for path in wanted.nbest]
+    return metric, union(pools)
+
+
+def _metric(wanted: TuneOptions) -> "tuple[ReferenceMetric, int]":
+    """Return the metric, and how many sentences there are."""
+    from phrasescore.analysis.sentences import check_aligned, read_sentences
+    from phrasescore.cli.tune_pool import read_references
+    from tuning.bleu import Bleu
+    from tuning.metric import Interpolated
+
+    references = [read_sentences(path) for path in read_references(wanted.references)]
+    check_aligned(references)
+    words = [sentences.words for sentences in references]
+    made: list[ReferenceMetric] = []
+    for name in wanted.metrics:
+        if name == "bleu":
+            made.append(Bleu(words, reference_length=wanted.reference_length))
+        else:
+            from tuning.chrf import Chrf
+
+            made.append(Chrf(words))
+    found = made[0] if len(made) == 1 else Interpolated(made, list(wanted.metrics.values()))
+    return found, len(words[0])
+
+
+def _start_weights(wanted: TuneOptions, ini: "MosesIni | None", pool: "Pool") -> "Vector":
+    """Return the weight of each value to start from."""
+    from moses_integration.start_points import read_start_point
+    from moses_integration.weights import read_weights
+    from phrasescore.cli.tune_pool import weights_vector
+
+    if wanted.ifile is not None:
+        return read_start_point(wanted.ifile, pool.num_features).weights
+    where = wanted.weights or wanted.moses_ini
+    assert where is not None
+    weights = read_weights(where) if ini is None or wanted.weights else ini.tuneable_weights()
+    start, missing = weights_vector(weights, pool.labels, where)
+    if missing:
+        _logger.info("without a weight in %s, and so from 0: %s", where, ", ".join(missing))
+    unused = sorted(weights.keys() - {label.name for label in pool.labels})
+    if unused:
+        _logger.warning("no list has these features of %s: %s", where, ", ".join(unused))
+    return start
+
+
+def _tune_loop(wanted: TuneOptions) -> None:
+    """Tune in rounds with a decoder."""
+    from phrasescore.cli.tune_loop import LoopRun
+    from phrasescore.cli.tune_report import TuneReport
+    from phrasescore.cli.tune_search import Search
+
+    metric, num_segments = _metric(wanted)
+    report = TuneReport(wanted.method, metric.name, wanted.seed)
+    run = LoopRun(wanted, metric, num_segments, Search(wanted))
+    try:
+        run.run()
+    except KeyboardInterrupt:
+        if run.result.best is not None:
+            _finish_loop(wanted, run, report)
+        raise
+    _finish_loop(wanted, run, report)
+
+
+def _finish_loop(wanted: TuneOptions, run: "LoopRun", report: "TuneReport") -> None:
+    weights = run.finish(report, details=wanted.report is not None)
+    _write(wanted, weights, run.ini, report)
+
+
+def _write(
+    wanted: TuneOptions, weights: "Weights", ini: "MosesIni | None", report: "TuneReport"
+) -> None:
+    """Write the weights, moses.ini and report that the user wants; say the score reached."""
+    from moses_integration.weights import write_weights
+    from phrasescore.text import open_output
+
+    if wanted.moses_ini_out is not None and ini is not None:
+        unknown = ini.set_weights(weights)
+        if unknown:
+            names = ", ".join(unknown)
+            _logger.warning("%s has no features for these weights: %s", ini.path, names)
+        ini.write(wanted.moses_ini_out)
+    write_weights(wanted.output, weights)
+    if wanted.report is not None:
+        text = report.to_json() if wanted.report_format == "json" else report.to_text()
+        with open_output(wanted.report) as stream:
+            stream.write(text.encode())
+    _logger.info("%s", report.last_line())

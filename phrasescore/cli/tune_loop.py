@@ -1,0 +1,216 @@
+"""``phrasescore tune --decoder``: rounds of decoding, rescoring and optimising."""
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from moses_integration.decoder.moses import Decoder, log_tail
+from moses_integration.moses_ini import MosesIni
+from moses_integration.nbest import read_nbest
+from moses_integration.tuning_lists import is_sparse
+from moses_integration.weights import Weights, read_weights
+from phrasescore.cli.rescore import rescore
+from phrasescore.cli.tune_options import TuneOptions
+from phrasescore.cli.tune_pool import ListReader, by_label, by_name, read_references
+from phrasescore.cli.tune_report import TuneReport
+from phrasescore.cli.tune_search import Search
+from phrasescore.cli.tune_state import fingerprint, read_state, write_state
+from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.folders import locked
+from tuning.loop import (
+    Decoded,
+    LoopResult,
+    LoopSettings,
+    NamedWeights,
+    run_loop,
+    weights_vector,
+)
+from tuning.metric import ReferenceMetric
+
+_logger = logging.getLogger(__name__)
+
+
+class Rounds:
+    """Decodes in a working folder; a round whose list is there is not decoded again."""
+
+    def __init__(
+        self, wanted: TuneOptions, decoder: Decoder, reader: ListReader, ini: MosesIni | None
+    ) -> None:
+        assert wanted.source is not None
+        self._wanted = wanted
+        self._source = wanted.source
+        self._decoder = decoder
+        self._work = Path(wanted.working_dir)
+        self._reader = reader
+        # Features that are Moses' own; None where that is not known.
+        self._own = None if ini is None else set(ini.tuneable_weights())
+        # Those that rescoring adds.
+        self._added: set[str] = set()
+
+    def __call__(self, number: int, weights: NamedWeights) -> Decoded:
+        """Return the lists of a round: a `tuning.loop.Decode`."""
+        nbest = self._work / f"run{number}.nbest"
+        if nbest.exists():
+            _logger.info("round %d: taken from %s", number, nbest)
+            return self._read(number, weights, str(nbest))
+        _logger.info("round %d: decoding", number)
+        run = str(self._work / f"run{number}")
+        # It gets its name when it is known to be complete.
+        part = f"{nbest}.part"
+        size = self._wanted.nbest_size
+        self._decoder.run(self._source, self._for_decoder(weights), part, size, work=run)
+        decoded = self._read(number, weights, part)
+        os.replace(part, nbest)
+        return decoded
+
+    def _for_decoder(self, weights: NamedWeights) -> Weights:
+        """Return the weights that the decoder knows features for."""
+        return {
+            name: values
+            for name, values in by_name(weights).items()
+            if name not in self._added
+            and (self._own is None or name in self._own or is_sparse(name))
+        }
+
+    def _read(self, number: int, weights: NamedWeights, nbest: str) -> Decoded:
+        try:
+            path = self._rescore(number, nbest) if self._wanted.rescore else nbest
+            pool = self._reader.read(path)
+        except DataError as error:
+            log = str(self._work / f"run{number}.log")
+            said = log_tail(log) if os.path.exists(log) else ""
+            raise PhrasescoreError(f"{error}{said}") from error
+        names = dict.fromkeys(label.name for label in pool.labels if label not in weights)
+        if number == 1 and names:
+            _logger.info("without a weight, and so from 0: %s", ", ".join(names))
+        if not self._wanted.rescore:
+            return Decoded(pool, pool.starts[:-1])  # the decoder's own best
+        return Decoded(pool, pool.model_best(weights_vector(weights, pool)))
+
+    def _rescore(self, number: int, nbest: str) -> str:
+        """Add the networks' scores to a list, by ``phrasescore rescore``; return the new list."""
+        rescored = str(self._work / f"run{number}.rescored.gz")
+        arguments = [nbest, "--source", self._source, "-o", rescored]
+        arguments += ["--cache", str(self._work / "scores.cache")]
+        arguments += ["--device", self._wanted.device]
+        if self._wanted.threads is not None:
+            arguments += ["--threads", str(self._wanted.threads)]
+        for model in self._wanted.rescore:
+            arguments += ["--model", model]
+        rescore.main(arguments, prog_name="phrasescore rescore", standalone_mode=False)
+        before, after = (next(read_nbest(path)).features(0) for path in (nbest, rescored))
+        self._added = after.keys() - before.keys()
+        return rescored
+
+
+class LoopRun:
+    """A run of the loop in a working folder.
+
+    :ivar result: what it has found so far.
+    :ivar ini: the moses.ini whose weights are tuned, where it is known.
+    """
+
+    def __init__(
+        self, wanted: TuneOptions, metric: ReferenceMetric, num_segments: int, search: Search
+    ) -> None:
+        assert wanted.decoder is not None
+        self._wanted = wanted
+        self._metric = metric
+        self._num_segments = num_segments
+        self._search = search
+        self._work = Path(wanted.working_dir)
+        self.result = LoopResult()
+        plain = Decoder(wanted.decoder, wanted.decoder_flags)
+        path = wanted.moses_ini or (plain.ini_path() if plain.is_moses else None)
+        self.ini = None if path is None else MosesIni.read(path)
+        self._decoder = Decoder(wanted.decoder, wanted.decoder_flags, self.ini)
+        if self.ini is None and wanted.weights is None:
+            problem = "the weights to start from are needed: --weights, or --moses-ini"
+            raise click.UsageError(f"{problem} (or -f moses.ini in the decoder's command)")
+
+    def run(self) -> None:
+        """Decode and optimise until nothing better is found; `result` is kept up to date.
+
+        :raises KeyboardInterrupt: where the user stops it.
+        """
+        start = self._start()
+        about = self._about(start)
+        with locked(self._work):
+            kept = read_state(self._work, about, resume=self._wanted.resume)
+            reader = ListReader(self._metric, self._num_segments)
+
+            def on_round(result: LoopResult) -> None:
+                if self._search.stopped:
+                    raise KeyboardInterrupt  # optimising was not done: it is begun again
+                self.result = result
+                write_state(self._work, about, result)
+                _logger.info("%s", describe(result, self._metric.name))
+
+            self.result = run_loop(
+                Rounds(self._wanted, self._decoder, reader, self.ini),
+                self._metric,
+                start,
+                self._search,
+                self._search.settings(()),
+                LoopSettings(self._wanted.iterations, self._wanted.patience),
+                seed=self._wanted.seed,
+                decided=kept[1:],
+                on_round=on_round,
+            )
+        _logger.info("%d rounds: %s", len(self.result.rounds), self.result.reason)
+
+    def finish(self, report: TuneReport, *, details: bool) -> Weights:
+        """Write the best moses.ini into the folder, fill the report, and return the weights."""
+        best, pool = self.result.best, self.result.pool
+        assert best is not None
+        assert pool is not None
+        weights = by_name(best.weights)
+        if self.ini is not None:
+            self.ini.set_weights(weights)
+            self.ini.write(str(self._work / "moses.ini"))
+            _logger.info("%s has the weights of round %d", self._work / "moses.ini", best.number)
+        report.loop = self.result
+        start = weights_vector(self.result.rounds[0].weights, pool)
+        found = weights_vector(best.weights, pool)
+        report.measure(pool, self._metric, start, found, details=details)
+        report.start, report.reached = 100 * self.result.rounds[0].score, 100 * best.score
+        return weights
+
+    def _start(self) -> NamedWeights:
+        if self._wanted.weights is not None:
+            return by_label(read_weights(self._wanted.weights))
+        assert self.ini is not None
+        return by_label(self.ini.tuneable_weights())
+
+    def _about(self, start: NamedWeights) -> dict[str, Any]:
+        """Return what a run must have in common with one that it resumes."""
+        wanted = self._wanted
+        assert wanted.source is not None
+        return {
+            "decoder": wanted.decoder,
+            "decoder flags": wanted.decoder_flags,
+            "source": fingerprint(wanted.source),
+            "references": [fingerprint(path) for path in read_references(wanted.references)],
+            "start weights": {name: list(values) for name, values in by_name(start).items()},
+            "n-best size": wanted.nbest_size,
+            "models": list(wanted.rescore),
+            "method": wanted.method,
+            "metric": wanted.metrics,
+            "reference length": wanted.reference_length,
+            "starts": wanted.starts,
+            "fixed features": list(wanted.fixed),
+            "seed": wanted.seed,
+        }
+
+
+def describe(result: LoopResult, metric: str) -> str:
+    """Return a line about the latest round."""
+    done = result.rounds[-1]
+    text = f"round {done.number}: {metric} {100 * done.score:.2f}"
+    text += f", {done.new:,} new of {done.hypotheses:,} hypotheses"
+    if done.found_score is not None:
+        text += f", on all of them {100 * done.pool_score:.2f} -> {100 * done.found_score:.2f}"
+    return text

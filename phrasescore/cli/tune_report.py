@@ -1,0 +1,144 @@
+"""The report of ``phrasescore tune``, as text and as JSON."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from phrasescore.cli.evaluate_report import table
+
+if TYPE_CHECKING:
+    from tuning.loop import LoopResult
+    from tuning.metric import Metric
+    from tuning.pool import Pool, Vector
+
+
+class FeatureRow(NamedTuple):
+    """What a feature value has to say."""
+
+    # As in Moses' files: LM0_0.
+    name: str
+    start: float
+    weight: float
+    # How much of the choice among hypotheses is this feature's, 0 to 1; None if not asked for.
+    contribution: float | None
+    # The metric, 0 to 100, with this weight at 0 and the others as they are.
+    left_out: float | None
+
+
+class MethodRow(NamedTuple):
+    """A method, by its score on sentences that it was not tuned on."""
+
+    method: str
+    # 0 to 100: of the whole set, and where it was tuned on the other parts.
+    tuned_on: float
+    held_out: float
+
+
+class ReplicaRow(NamedTuple):
+    """A run with a seed of its own."""
+
+    seed: int
+    # 0 to 100.
+    score: float
+
+
+@dataclass
+class TuneReport:
+    """What was done, and what came of it; scores are from 0 to 100."""
+
+    method: str
+    metric: str
+    seed: int
+    sentences: int = 0
+    hypotheses: int = 0
+    start: float = 0.0
+    reached: float = 0.0
+    notes: list[str] = field(default_factory=list)
+    features: list[FeatureRow] = field(default_factory=list)
+    replicas: list[ReplicaRow] = field(default_factory=list)
+    methods: list[MethodRow] = field(default_factory=list)
+    loop: "LoopResult | None" = None
+
+    def measure(
+        self, pool: "Pool", metric: "Metric", start: "Vector", found: "Vector", *, details: bool
+    ) -> None:
+        """Measure weights on a pool.
+
+        :param details: whether each feature is looked at, which takes time.
+        """
+        self.sentences, self.hypotheses = pool.num_segments, len(pool.stats)
+        self.start = 100 * pool.score(metric, start)
+        self.reached = 100 * pool.score(metric, found)
+        for place, label in enumerate(pool.labels):
+            without = found.copy()
+            without[place] = 0.0
+            left_out = 100 * pool.score(metric, without) if details else None
+            weights = float(start[place]), float(found[place])
+            self.features.append(FeatureRow(str(label), *weights, None, left_out))
+
+    def last_line(self) -> str:
+        """Return the score reached, as ``BLEU 57.09``."""
+        return f"{self.metric} {self.reached:.2f}"
+
+    def to_json(self) -> str:
+        """Return the report as a JSON object."""
+        report: dict[str, Any] = {
+            "method": self.method,
+            "metric": self.metric,
+            "seed": self.seed,
+            "sentences": self.sentences,
+            "hypotheses": self.hypotheses,
+            "start": self.start,
+            "reached": self.reached,
+            "notes": self.notes,
+            "features": [row._asdict() for row in self.features],
+        }
+        if self.replicas:
+            report["replicas"] = [row._asdict() for row in self.replicas]
+        if self.methods:
+            report["cross_validation"] = [row._asdict() for row in self.methods]
+        if self.loop is not None:
+            report["rounds"] = [
+                {"round": done.number, "score": 100 * done.score, "hypotheses": done.hypotheses,
+                 "new": done.new} for done in self.loop.rounds
+            ]  # fmt: skip
+            report["ended"] = self.loop.reason
+        return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+
+    def to_text(self) -> str:
+        """Return the report as text."""
+        return "\n\n".join("\n".join(lines) for lines in self._parts()) + "\n"
+
+    def _parts(self) -> Iterator[list[str]]:
+        lists = f"{self.sentences:,} sentences, {self.hypotheses:,} hypotheses"
+        run = f"{self.method}, seed {self.seed}: {self.metric} {self.start:.2f} -> "
+        yield [f"{run}{self.reached:.2f}", lists, *self.notes]
+        if self.loop is not None:
+            rows = [["round", self.metric, "hypotheses", "new"]]
+            rows += [
+                [
+                    str(done.number),
+                    f"{100 * done.score:.2f}",
+                    f"{done.hypotheses:,}",
+                    f"{done.new:,}",
+                ]
+                for done in self.loop.rounds
+            ]
+            yield [*table(rows), f"  ended: {self.loop.reason or 'stopped'}"]
+        rows = [["feature", "start", "weight", "contribution", f"{self.metric} without"]]
+        for row in self.features:
+            share = "" if row.contribution is None else f"{100 * row.contribution:.1f}%"
+            without = "" if row.left_out is None else f"{row.left_out:.2f}"
+            rows.append([row.name, f"{row.start:.6g}", f"{row.weight:.6g}", share, without])
+        yield list(table(rows))
+        if self.replicas:
+            rows = [["seed", self.metric]]
+            rows += [[str(row.seed), f"{row.score:.2f}"] for row in self.replicas]
+            yield list(table(rows))
+        if self.methods:
+            rows = [["method", f"{self.metric} tuned on", "held out"]]
+            rows += [
+                [row.method, f"{row.tuned_on:.2f}", f"{row.held_out:.2f}"] for row in self.methods
+            ]
+            yield list(table(rows))

@@ -1,0 +1,82 @@
+"""How ``phrasescore tune`` calls a method: with settings, and so that Ctrl-C stops it."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from phrasescore.cli.tune_options import TuneOptions
+from phrasescore.devices import usable_threads
+from phrasescore.errors import PhrasescoreError
+from phrasescore.training.signals import catching_signals
+from tuning.methods import Optimise, Report, StopTuning, Tuned, load_method
+from tuning.metric import Metric
+from tuning.pool import FeatureLabel, Pool, Vector
+from tuning.settings import TuneSettings
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Search:
+    """A method with its settings: a `tuning.methods.Optimise` that a user may stop.
+
+    After Ctrl-C a method returns the best weights that it has so far; a second Ctrl-C interrupts.
+    """
+
+    options: TuneOptions
+    # Whether the user has stopped it.
+    stopped: bool = False
+    _optimise: Optimise = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._optimise = load_method(self.options.method)
+
+    def settings(self, labels: Sequence[FeatureLabel]) -> TuneSettings:
+        """Return the settings for a pool of these features; without any, none is fixed yet."""
+        fixed = fixed_labels(self.options.fixed, labels) if labels else ()
+        threads = usable_threads(self.options.threads)
+        return TuneSettings(fixed=fixed, threads=threads, starts=self.options.starts)
+
+    def __call__(
+        self,
+        pool: Pool,
+        metric: Metric,
+        start: Vector,
+        settings: TuneSettings,
+        *,
+        seed: int,
+        report: Report = _logger.debug,
+    ) -> Tuned:
+        """Return weights that are at least as good as the start.
+
+        :param settings: `settings` of this pool are taken instead, where features are fixed.
+        """
+        with catching_signals() as caught:
+
+            def say(line: str) -> None:
+                report(line)
+                if caught:
+                    raise StopTuning
+
+            if self.options.fixed:
+                settings = self.settings(pool.labels)
+            tuned = self._optimise(pool, metric, start, settings, seed=seed, report=say)
+            self.stopped = bool(caught)
+        for note in tuned.notes:
+            _logger.info("%s: %s", tuned.method, note)
+        return tuned
+
+
+def fixed_labels(names: Sequence[str], labels: Sequence[FeatureLabel]) -> tuple[FeatureLabel, ...]:
+    """Return the values that ``--fix`` names: all of a feature, or one.
+
+    :raises PhrasescoreError: if there is none of a name.
+    """
+    found: list[FeatureLabel] = []
+    for name in names:
+        chosen = [label for label in labels if name in (label.name, str(label))]
+        if not chosen:
+            there = ", ".join(dict.fromkeys(label.name for label in labels))
+            raise PhrasescoreError(f"--fix {name}: there is no such feature; there are {there}")
+        found.extend(chosen)
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,105 @@
+"""The state of the tuning loop in its working folder, so that a stopped run goes on.
+
+``tune.json`` has what the run is about and each round with its weights; it is replaced as a whole
+after each round. The lists are beside it, ``run1.nbest`` and so on: a list has its name only when
+it is complete.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from phrasescore.cli.tune_pool import by_label, by_name
+from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.text import open_input, open_output
+from tuning.loop import LoopResult, NamedWeights
+
+STATE = "tune.json"
+_FORMAT = 1
+
+
+def fingerprint(path: str) -> str:
+    """Return a number for the content of a file."""
+    digest = hashlib.blake2b(digest_size=16)
+    with open_input(path) as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def read_state(work: Path, about: Mapping[str, Any], *, resume: bool) -> list[NamedWeights]:
+    """Return the weights that a run has decided on so far: those of its rounds, and the next.
+
+    Without a state: none. Such a folder may have old lists in it, which are removed: they belong
+    to a run that was stopped in its first round.
+
+    :param about: what a run must have in common with the one that is resumed.
+    :raises PhrasescoreError: if there is a run and it is not to be resumed, or it is another one.
+    """
+    path = work / STATE
+    if not path.exists():
+        _remove_lists(work)
+        return []
+    if not resume:
+        problem = "there is a run here already: --resume goes on with it"
+        raise PhrasescoreError(f"{work}: {problem}, or name another --working-dir")
+    with open_input(str(path)) as stream:
+        content = stream.read()
+    try:
+        state = json.loads(content)
+        found, rounds, following = state["about"], state["rounds"], state["next"]
+        kept = [_from_json(each["weights"]) for each in rounds]
+        if following is not None:
+            kept.append(_from_json(following))
+        if state["format"] != _FORMAT:
+            raise ValueError(f"format {state['format']}")
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        problem = f"expected the state of a run of this version, found another thing: {error!r}"
+        raise DataError(str(path), None, problem) from error
+    for key, value in about.items():
+        if found.get(key) != value:
+            problem = f"this run was begun with another {key}: {found.get(key)!r}, not {value!r}"
+            raise PhrasescoreError(f"{work}: {problem}; use the same, or another --working-dir")
+    return kept
+
+
+def write_state(work: Path, about: Mapping[str, Any], result: LoopResult) -> None:
+    """Write the state after a round, whole or not at all."""
+    rounds = [
+        {
+            "score": done.score,
+            "hypotheses": done.hypotheses,
+            "new": done.new,
+            "pool_score": done.pool_score,
+            "found_score": done.found_score,
+            "weights": _to_json(done.weights),
+        }
+        for done in result.rounds
+    ]
+    following = None if result.next_weights is None else _to_json(result.next_weights)
+    state = {
+        "format": _FORMAT,
+        "about": dict(about),
+        "rounds": rounds,
+        "next": following,
+        "reason": result.reason,
+    }
+    with open_output(str(work / STATE)) as stream:
+        stream.write((json.dumps(state, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def _remove_lists(work: Path) -> None:
+    for path in work.glob("run*"):
+        if path.name.split(".")[0][3:].isdigit():
+            os.unlink(path)
+
+
+def _to_json(weights: NamedWeights) -> dict[str, list[float]]:
+    return {name: list(values) for name, values in by_name(weights).items()}
+
+
+def _from_json(weights: dict[str, list[float]]) -> NamedWeights:
+    return by_label({name: tuple(map(float, values)) for name, values in weights.items()})
