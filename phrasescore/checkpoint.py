@@ -303,6 +303,8 @@ def _load_weights(network: nn.Module, path: Path, device: str) -> None:
                 f"{path}: {name}: expected shape {shape} from {_CONFIG} and the vocabularies, "
                 f"got {found}"
             )
+        if not bool(weights[name].isfinite().all()):
+            raise ModelError(f"{path}: the weights {name!r} are not all finite numbers")
     network.load_state_dict(weights, assign=True)
 
 

@@ -218,6 +218,15 @@ def test_weights_of_other_names_are_refused(folder: Path) -> None:
         load_checkpoint(folder)
 
 
+def test_weights_that_are_not_numbers_are_refused_with_the_folder_named(tmp_path: Path) -> None:
+    checkpoint = make_checkpoint()
+    with torch.no_grad():
+        checkpoint.model.get_parameter("output.bias")[1] = math.nan
+    save_checkpoint(tmp_path / "model", checkpoint)
+    with pytest.raises(ModelError, match=r"model\.safetensors: .*'output.bias' are not all finite"):
+        load_checkpoint(tmp_path / "model")
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": 1}', ""])
 def test_a_record_that_is_none_is_refused(folder: Path, text: str) -> None:
     (folder / "training.json").write_text(text)
