@@ -40,15 +40,20 @@ class Precision:
         """Return rows as :meth:`multiply` makes them itself; worth it for more than one product."""
         return rows.to(self._factor_type)
 
-    def pad(self, rows: Tensor) -> Tensor:
-        """Return rounded rows, with zero rows added where a product of this size is not known.
+    def padded_count(self, count: int) -> int:
+        """Return the number of rows, at least ``count``, that a product had better have.
 
         The CPU's bfloat16 library compiles a product anew for each number of rows, which takes as
         long as computing it: with numbers that are multiples of 128 it soon has them all.
         """
-        if self.product_type != torch.bfloat16:
+        return count + -count % 128 if self.product_type == torch.bfloat16 else count
+
+    def pad(self, rows: Tensor) -> Tensor:
+        """Return rounded rows, with zero rows behind them as :meth:`padded_count` wants."""
+        count = self.padded_count(len(rows))
+        if count == len(rows):
             return self.round(rows)
-        padded = rows.new_zeros(len(rows) + -len(rows) % 128, rows.shape[1], dtype=torch.bfloat16)
+        padded = rows.new_zeros(count, rows.shape[1], dtype=self._factor_type)
         padded[: len(rows)] = rows
         return padded
 

@@ -99,10 +99,23 @@ class PairScorer:
         return torch.from_numpy(positions).to(self.device, non_blocking=True)
 
     def _multiply(self, name: str, rows: Tensor, matrix: Tensor) -> Tensor:
-        padded = self.precision.pad(rows)
+        return self._multiply_padded(name, self._pad("padded", rows), matrix)[: len(rows)]
+
+    def _pad(self, name: str, rows: Tensor) -> Tensor:
+        """Return rows as a product wants them, in a buffer of this name if they have to change."""
+        precision = self.precision
+        count = precision.padded_count(len(rows))
+        if count == len(rows):
+            return precision.round(rows)
+        # What stands in the rows behind is of no matter: nobody looks at their products.
+        buffer = self.workspace.take(name, count, rows.shape[1], precision.product_type)
+        buffer[: len(rows)] = rows
+        return buffer
+
+    def _multiply_padded(self, name: str, rows: Tensor, matrix: Tensor) -> Tensor:
         kind = self.precision.product_type
-        out = self.workspace.take(name, len(padded), matrix.shape[1], kind)
-        return self.precision.multiply(padded, matrix, out)[: len(rows)]
+        out = self.workspace.take(name, len(rows), matrix.shape[1], kind)
+        return self.precision.multiply(rows, matrix, out)
 
     def _encode(self, tree: PrefixTree) -> Tensor:
         """Return h_N of each distinct source, ``(sources, hidden)``; 0 for the empty one."""
@@ -147,7 +160,7 @@ class PairScorer:
         readout = readout.float() + weights.readout_bias
         old = self._multiply("initial", summary, weights.initial)
         old = (old.float() + weights.initial_bias).tanh_()
-        rounded = self.precision.round(old)
+        rounded = self._pad("rounded", old)
         # The empty prefix of each root is a level of its own, reached by the zero vector e(y_0).
         roots = np.arange(tree.num_roots)
         start = np.full(tree.num_roots, weights.start_word)
@@ -162,7 +175,7 @@ class PairScorer:
                 target_nodes=len(level.words),
                 products=self._decoder_step(old, rounded, level, words, context, from_roots, new),
             )
-            old, rounded = new, self.precision.round(new)
+            old, rounded = new, self._pad("rounded", new)
             factors = self._factors(rounded, words, readout, from_roots)
             log_normalizers = normalizer.log_normalizers(factors)
             nodes = self._index(level.end_nodes)
@@ -192,8 +205,9 @@ class PairScorer:
         """Write the level's states into ``out``; return how many states went on."""
         goes_on, positions = np.unique(level.parents, return_inverse=True)
         if len(goes_on) < len(old):
-            rounded = rounded.index_select(0, self._index(goes_on))
-        products = self._multiply("recurrent", rounded, self.weights.decoder_recurrent)
+            behind = self.precision.padded_count(len(goes_on)) - len(goes_on)
+            rounded = rounded.index_select(0, self._index(np.pad(goes_on, (0, behind))))
+        products = self._multiply_padded("recurrent", rounded, self.weights.decoder_recurrent)
         gates.decoder_step(
             products,
             self._index(positions),
@@ -208,14 +222,17 @@ class PairScorer:
         return len(goes_on)
 
     def _factors(self, states: Tensor, words: Tensor, readout: Tensor, roots: Tensor) -> Tensor:
-        """Return G_r s with the columns that the normaliser wants, ``(nodes, width)``."""
+        """Return G_r s with the columns that the normaliser wants, ``(nodes, width)``.
+
+        :param states: from :meth:`_pad`, the nodes' ones first.
+        """
         weights, take = self.weights, self.workspace.take
-        products = self._multiply("readout", states, weights.readout_hidden)
-        units = take("maxout", len(states), weights.num_units)
+        products = self._multiply_padded("readout", states, weights.readout_hidden)
+        units = take("maxout", len(words), weights.num_units)
         gates.maxout(products, readout, roots, weights.readout_words, words, units)
         factors = self._multiply("factors", units, weights.output_factor)
         normalizer = weights.normalizer
-        return normalizer.extend(factors, take("extended", len(states), normalizer.width))
+        return normalizer.extend(factors, take("extended", len(words), normalizer.width))
 
 
 def _shape(level: Level, states: Tensor) -> tuple[int, int]:
