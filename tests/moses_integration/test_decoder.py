@@ -1,0 +1,124 @@
+"""Promises of moses_integration.decoder.moses: the command that is run, and what may go wrong."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from moses_integration.decoder.moses import Decoder
+from moses_integration.moses_ini import MosesIni
+from moses_integration.weights import Weights
+from phrasescore.errors import PhrasescoreError
+
+WEIGHTS: Weights = {"LM0": (0.5,), "TM0": (0.25, -1e-7)}
+DATA = Path(__file__).parents[1] / "data"
+
+
+def test_moses_gets_weights_and_lists_by_its_own_options() -> None:
+    decoder = Decoder("'/a b/moses' -f moses.ini", "-threads 2")
+    assert decoder.arguments(WEIGHTS, "out.nbest", "weights", 100) == [
+        *("/a b/moses", "-f", "moses.ini", "-threads", "2"),
+        *("-weight-overwrite", "LM0= 0.5 TM0= 0.25 -0.0000001"),
+        *("-n-best-list", "out.nbest", "100", "distinct"),
+    ]
+    assert decoder.ini_path() == "moses.ini"
+
+
+def test_another_decoder_gets_what_its_command_has_places_for() -> None:
+    decoder = Decoder("search --lists={nbest}:{size} -w {weights}")
+    found = decoder.arguments(WEIGHTS, "out.nbest", "weights", 50)
+    assert found == ["search", "--lists=out.nbest:50", "-w", "weights"]
+    assert not decoder.is_moses
+
+
+def test_the_ini_is_named_where_the_command_does_not() -> None:
+    ini = MosesIni.read(str(DATA / "several.moses.ini"))
+    found = Decoder("moses", "", ini).arguments({"First": (0.5,)}, "out", "weights", 9)
+    # First has tuneable-components=true,false: the second weight stays.
+    assert found == [
+        *("moses", "-f", str(DATA / "several.moses.ini"), "-weight-overwrite", "First= 0.5 x"),
+        *("-n-best-list", "out", "9", "distinct"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        ("", "--decoder: expected a command, found nothing"),
+        ("moses 'x", "--decoder: cannot split the command: No closing quotation"),
+        ("search {weights}", "--decoder: expected {nbest} where the decoder is to write its lists"),
+    ],
+)
+def test_a_command_that_cannot_work_is_refused(command: str, problem: str) -> None:
+    with pytest.raises(PhrasescoreError, match=problem.replace("{", r"\{")):
+        Decoder(command)
+
+
+def test_more_weights_than_a_command_line_holds_are_refused() -> None:
+    weights: Weights = {f"WT_{number}": (0.5,) for number in range(20_000)}
+    with pytest.raises(PhrasescoreError, match="20,000 features are too many"):
+        Decoder("moses").arguments(weights, "out", "weights", 9)
+
+
+class Runner:
+    """Runs a Python program as a decoder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.nbest = folder / "nbest"
+        (folder / "source").write_text("one\ntwo\n")
+
+    def run(self, code: str) -> None:
+        program = self.folder / "program.py"
+        program.write_text(f"import os, sys, signal\n{code}")
+        decoder = Decoder(f"{sys.executable} {program} {{nbest}} {{weights}}")
+        source = str(self.folder / "source")
+        decoder.run(source, WEIGHTS, str(self.nbest), 5, work=str(self.folder / "run1"))
+
+    def refusal(self, code: str) -> str:
+        with pytest.raises(PhrasescoreError) as caught:
+            self.run(code)
+        return str(caught.value).replace(f"{self.folder}/", "")
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Runner:
+    return Runner(tmp_path)
+
+
+def test_the_decoder_reads_the_source_and_the_weights(runner: Runner) -> None:
+    runner.run("open(sys.argv[1], 'w').write(sys.stdin.read() + open(sys.argv[2]).read())")
+    assert runner.nbest.read_text() == "one\ntwo\nLM0= 0.5\nTM0= 0.25\nTM0= -1e-07\n"
+
+
+def test_the_end_of_what_a_dying_decoder_said_is_shown(runner: Runner) -> None:
+    code = "for n in range(9): print('line', n, file=sys.stderr)\nsys.exit(3)"
+    assert runner.refusal(code) == (
+        "the decoder ended with exit code 3 (log: run1.log): line 4 | line 5 | line 6 | line 7 | "
+        "line 8"
+    )
+
+
+def test_a_signal_is_named(runner: Runner) -> None:
+    code = "os.kill(os.getpid(), signal.SIGKILL)"
+    assert runner.refusal(code) == (
+        "the decoder was killed by SIGKILL; it said nothing (log: run1.log)"
+    )
+
+
+def test_an_old_list_is_not_taken_for_a_new_one(runner: Runner) -> None:
+    runner.nbest.write_text("old\n")
+    for code in ("pass", "open(sys.argv[1], 'w').close()"):
+        assert runner.refusal(code).startswith("the decoder wrote no n-best list to nbest; it said")
+
+
+def test_a_list_that_is_cut_off_is_refused(runner: Runner) -> None:
+    code = "open(sys.argv[1], 'w').write('0 ||| a ||| LM0= 1 ||| -1.2')"
+    assert runner.refusal(code).startswith("nbest: the last line is cut off; is the disk full?")
+
+
+def test_a_command_that_is_not_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "source").write_text("one\n")
+    decoder = Decoder("/nowhere/moses -f moses.ini")
+    with pytest.raises(PhrasescoreError, match="cannot run the decoder '/nowhere/moses': No such"):
+        decoder.run(str(tmp_path / "source"), {}, "nbest", 5, work=str(tmp_path / "run1"))

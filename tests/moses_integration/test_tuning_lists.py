@@ -1,0 +1,94 @@
+"""Promises of moses_integration.tuning_lists: columns of values, and each hypothesis once."""
+
+from pathlib import Path
+
+import pytest
+
+from moses_integration.tuning_lists import FeatureColumns, read_tuning_lists
+from phrasescore.errors import DataError
+
+
+class Lists:
+    """Reads texts of n-best lists, one after the other, into the same columns."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "nbest"
+        self.columns = FeatureColumns()
+
+    def read(self, *lines: str, num_segments: int = 1) -> list[list[list[float]]]:
+        text = "".join(f"{line} ||| -1\n" for line in lines)
+        self.path.write_text(text)
+        found = list(read_tuning_lists(str(self.path), num_segments, self.columns))
+        self.found = found
+        return [part.values.tolist() for part in found]
+
+    def refusal(self, *lines: str, num_segments: int = 1) -> str:
+        with pytest.raises(DataError) as caught:
+            self.read(*lines, num_segments=num_segments)
+        return str(caught.value).removeprefix(str(self.path))
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> Lists:
+    return Lists(tmp_path)
+
+
+def test_values_stand_in_the_order_of_the_first_hypothesis(lists: Lists) -> None:
+    found = lists.read("0 ||| a ||| LM0= 1 TM0= 2 3", "1 ||| a ||| TM0= 5 6 LM0= 4", num_segments=2)
+    assert found == [[[1, 2, 3]], [[4, 5, 6]]]
+    assert lists.columns.labels == (("LM0", 0), ("TM0", 0), ("TM0", 1))
+
+
+def test_a_hypothesis_is_there_once_however_often_it_stands_in_the_list(lists: Lists) -> None:
+    lists.read("0 ||| a b ||| LM0= 1", "0 ||| c ||| LM0= 2", "0 ||| a b ||| LM0= 3")
+    (found,) = lists.found
+    assert list(found.hypotheses.values()) == [("a", "b"), ("c",)]
+    assert found.which.tolist() == [0, 1, 0]
+
+
+def test_sparse_features_are_0_where_they_are_not_and_get_columns_as_they_come(
+    lists: Lists,
+) -> None:
+    first = lists.read("0 ||| a ||| LM0= 1", "0 ||| b ||| LM0= 2 WT_b= 5")
+    assert first == [[[1, 0], [2, 5]]]
+    assert lists.read("0 ||| c ||| WT_c= 7 LM0= 3") == [[[3, 0, 7]]]
+    assert lists.columns.labels == (("LM0", 0), ("WT_b", 0), ("WT_c", 0))
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        (
+            ["0 ||| a ||| LM0= 1 TM0= 1", "0 ||| a ||| LM0= 1"],
+            ":2: this hypothesis lacks the feature TM0, which earlier ones have",
+        ),
+        (
+            ["0 ||| a ||| LM0= 1", "0 ||| a ||| LM0= 1 TM0= 1"],
+            ":2: this hypothesis has the feature TM0, which earlier ones lack",
+        ),
+        (
+            ["0 ||| a ||| LM0= 1", "1 ||| a ||| TM0= 1"],
+            ":2: this hypothesis has the feature TM0, which earlier ones lack",
+        ),
+        (
+            ["0 ||| a ||| LM0= 1 TM0= 1", "1 ||| a ||| LM0= 1"],
+            ":2: this hypothesis lacks the feature TM0, which earlier ones have",
+        ),
+        (["0 ||| a ||| LM0= 1 2", "1 ||| a ||| LM0= 1"], ":2: expected 2 values of LM0 as before"),
+        (["0 ||| a ||| W_a= 1 2"], ":1: the feature W_a has '_' in its name, so it is a sparse"),
+        (["0 ||| a ||| A=B= 1"], ":1: expected the name of a feature without blanks, '=' and '#'"),
+        (["0 ||| a ||| Two words= 1"], ":1: expected the name of a feature, as 'LM0=', found"),
+        (["0 ||| a ||| LM0= nan"], ":1: expected a number, found b'nan'"),
+        (["0 ||| a ||| LM0= 1", "1 ||| a ||| LM0= -inf"], ":2: expected a number, found b'-inf'"),
+        (["1 ||| a ||| LM0= 1"], ":1: expected id 0, found 1: a sentence has no hypotheses"),
+        (["0 ||| a ||| LM0= 1"], ": expected lists of 2 sentences, as there are references"),
+        (
+            ["0 ||| a ||| LM0= 1", "1 ||| a ||| LM0= 1", "2 ||| a ||| LM0= 1"],
+            ":3: id 2 is beyond the references, which have 2 lines",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused_with_its_line(
+    lists: Lists, lines: list[str], problem: str
+) -> None:
+    assert lists.refusal(*lines, num_segments=2).startswith(problem)

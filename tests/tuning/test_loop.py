@@ -1,0 +1,191 @@
+"""Promises of tuning.loop, with lists made by hand."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from tuning.loop import Decoded, LoopResult, LoopSettings, NamedWeights, run_loop, union
+from tuning.methods import Tuned
+from tuning.metric import Metric
+from tuning.pool import FeatureLabel, Pool, Vector
+from tuning.settings import TuneSettings
+
+# For each segment its hypotheses: the values of A and B, and whether it is right.
+Lists = list[list[tuple[float, float, int]]]
+
+A, B, SPARSE = FeatureLabel("A", 0), FeatureLabel("B", 0), FeatureLabel("S_x", 0)
+
+
+class Share:
+    """A metric of one statistic: the share of segments whose hypothesis is right."""
+
+    name = "share"
+    num_stats = 2
+
+    def score(self, sums: np.ndarray) -> np.ndarray:
+        """Return the number of right ones divided by all."""
+        return sums[..., 0] / sums[..., 1]
+
+
+class Script:
+    """A decoder that gives one list after the other, and an optimiser that does likewise.
+
+    :param rounds: for each round, for each of two segments the hypotheses as (A, B, right).
+    :param found: the weights that optimising after each round gives.
+    """
+
+    def __init__(
+        self,
+        rounds: Sequence[Lists],
+        found: Sequence[list[float]],
+    ) -> None:
+        self.rounds, self.found = rounds, found
+        self.decoded: list[tuple[int, NamedWeights]] = []
+        self.starts: list[list[float]] = []
+        self.seeds: list[int] = []
+
+    def decode(self, number: int, weights: NamedWeights) -> Decoded:
+        self.decoded.append((number, weights))
+        made = make_pool(self.rounds[number - 1])
+        return Decoded(made, made.starts[:-1])
+
+    def optimise(
+        self,
+        pool: Pool,
+        metric: Metric,
+        start: Vector,
+        settings: TuneSettings,
+        *,
+        seed: int,
+        report: object = None,
+    ) -> Tuned:
+        assert (settings, report) == (TuneSettings(), None)
+        self.starts.append(start.tolist())
+        self.seeds.append(seed)
+        weights = np.array(self.found[len(self.starts) - 1])
+        scores = pool.score(metric, weights), pool.score(metric, start)
+        return Tuned(weights, *scores, "script", seed, 1, ())
+
+    def run(self, iterations: int = 9, patience: int = 9, decided: Sequence[NamedWeights] = ()):  # type: ignore[no-untyped-def]
+        loop = LoopSettings(iterations, patience)
+        self.seen: list[LoopResult] = []
+        arguments = (self.decode, Share(), {A: 1.0, B: 0.0}, self.optimise, TuneSettings(), loop)
+        return run_loop(*arguments, seed=10, decided=decided, on_round=self.seen.append)
+
+
+def make_pool(segments: Lists) -> Pool:
+    rows = [row for segment in segments for row in segment]
+    features = np.array([[a, b] for a, b, _ in rows], float)
+    stats = np.array([[right, 1] for _, _, right in rows], float)
+    starts = np.cumsum([0, *map(len, segments)])
+    return Pool((A, B), features, stats, starts)
+
+
+WRONG, RIGHT = (3, 0, 0), (1, 3, 1)
+# The first round has the wrong ones first; the second one has them right; the third one worse.
+ONE: Lists = [[WRONG, RIGHT], [WRONG, RIGHT]]
+TWO: Lists = [[RIGHT, (0, 0, 0)], [RIGHT, (0, 0, 0)]]
+THREE: Lists = [[(0, 9, 0), RIGHT], [RIGHT, (0, 9, 0)]]
+
+
+def test_the_best_round_is_kept_and_not_the_last() -> None:
+    # On all lists of two rounds, (1, 0.8) has 3 for the wrong one, 3.4 for the right one, and 3.2.
+    two: Lists = [[RIGHT, (0, 4, 0)], [RIGHT, (0, 4, 0)]]
+    script = Script([ONE, two, THREE], [[0.0, 1.0], [1.0, 0.8]])
+    result = script.run(iterations=3)
+    assert [done.score for done in result.rounds] == [0, 1, 0.5]
+    assert result.best is not None
+    assert (result.best.number, result.best.weights) == (2, {A: 0, B: 1})
+    assert (result.reason, result.next_weights) == ("3 rounds are done", None)
+
+
+def test_each_round_is_decoded_with_what_the_one_before_found() -> None:
+    script = Script([ONE, THREE], [[0.25, 0.75]])
+    result = script.run(iterations=2)
+    assert script.decoded == [(1, {A: 1, B: 0}), (2, {A: 0.25, B: 0.75})]
+    assert [(done.new, done.hypotheses) for done in result.rounds] == [(4, 4), (2, 6)]
+    assert [done.found_score for done in result.rounds] == [1, None]
+    assert script.seeds == [11]
+
+
+def test_optimising_starts_from_the_best_weights_on_all_lists() -> None:
+    # On all lists of two rounds, (1, 0) chooses wrong, (0, 1) right.
+    script = Script([ONE, TWO, THREE], [[0.0, 1.0], [1.0, 1.0]])
+    script.run(iterations=3, patience=9)
+    assert script.starts == [[1, 0], [0, 1]][: len(script.starts)]
+
+
+def test_it_ends_where_nothing_better_is_found_on_all_lists() -> None:
+    script = Script([ONE, TWO, THREE], [[0.0, 1.0], [0.0, 2.0]])
+    result = script.run()
+    assert len(result.rounds) == 2
+    assert result.reason == "no weights that are better by 0.01 points on all lists"
+
+
+def test_it_ends_where_no_hypothesis_is_new() -> None:
+    script = Script([ONE, ONE], [[0.0, 1.0]])
+    result = script.run()
+    assert (len(result.rounds), result.reason) == (2, "no new hypotheses")
+    assert result.rounds[1].new == 0
+
+
+def test_it_ends_where_the_output_gets_no_better_for_too_long() -> None:
+    worse: Lists = [[(0, 9, 0), RIGHT], [(0, 9, 0), RIGHT]]
+    script = Script([TWO, worse], [[0.0, 1.0]])
+    script.rounds = [[[(1, 0, 1), (0, 1, 1)], [(1, 0, 0), (0, 1, 1)]], worse]
+    result = script.run(patience=1)
+    assert (len(result.rounds), result.reason) == (2, "no better output in 1 rounds")
+    assert result.best is not None
+    assert result.best.number == 1
+
+
+def test_a_stopped_run_goes_on_to_the_same_end() -> None:
+    found = [[0.0, 1.0], [0.5, 0.5], [0.0, 1.0]]
+    whole = Script([ONE, TWO, THREE], found)
+    expected = whole.run(iterations=3)
+    decided = [done.weights for done in expected.rounds[1:2]]
+    again = Script([ONE, TWO, THREE], found[1:])
+    result = again.run(iterations=3, decided=decided)
+    assert again.seeds == whole.seeds[1:]
+    assert [(done.weights, done.score) for done in result.rounds] == [
+        (done.weights, done.score) for done in expected.rounds
+    ]
+
+
+def test_each_round_is_told_when_it_is_done() -> None:
+    script = Script([ONE, TWO, THREE], [[0.0, 1.0], [0.0, 1.0]])
+    script.run()
+    assert [len(seen.rounds) for seen in script.seen] == [1, 2]
+    assert script.seen[0].next_weights == {A: 0, B: 1}
+
+
+def test_a_feature_that_a_pool_lacks_is_0_there() -> None:
+    one = make_pool(ONE)
+    other = Pool(
+        (B, SPARSE), np.array([[7.0, 5.0], [8.0, 0.0]]), np.ones((2, 2)), np.array([0, 1, 2])
+    )
+    found = union([one, other])
+    assert found.labels == (A, B, SPARSE)
+    assert found.features.tolist() == [
+        [3, 0, 0],
+        [1, 3, 0],
+        [0, 7, 5],
+        [3, 0, 0],
+        [1, 3, 0],
+        [0, 8, 0],
+    ]
+
+
+def test_nothing_is_best_before_the_first_round() -> None:
+    assert LoopResult().best is None
+    with pytest.raises(ZeroDivisionError):
+        run_loop(
+            lambda _number, _weights: 1 // 0,  # type: ignore[arg-type]
+            Share(),
+            {},
+            Script([], []).optimise,
+            TuneSettings(),
+            LoopSettings(),
+            seed=1,
+        )
