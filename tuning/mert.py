@@ -11,6 +11,7 @@ Weights are searched in units of the features' deviations, with length 1: only t
 matters.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -63,34 +64,38 @@ def search_mert(problem: Problem) -> Found:
     """
     landscape = Landscape(problem.pool, problem.metric)
     search = _Search(landscape, problem.free, problem.settings)
-    random = np.random.default_rng(problem.seed)
     given = problem.start * landscape.units
-    starts = [given]
-    for _ in range(problem.settings.starts):
-        starts.append(_random_start(given, problem.free, random))
-    searches = 0
-    with ThreadPoolExecutor(problem.settings.threads) as threads:
+    walks = [search.begin(given, np.random.default_rng(problem.seed))]
+    with contextlib.suppress(StopTuning):
+        _walk_everywhere(walks, search, problem)
+    best = max(walks, key=_metric)
+    searches = sum(walk.searches for walk in walks)
+    return Found(best.weights * best.length / landscape.units, searches)
 
-        def race(starts: list[Vector]) -> _Walk:
-            nonlocal searches
-            walks = list(threads.map(search.begin, starts, random.spawn(len(starts))))
-            best = _race(walks, search, threads.map, problem)
-            searches += sum(walk.searches for walk in walks)
-            return best
 
-        best = race(starts)
-        for _ in range(GENERATIONS if problem.settings.near_starts else 0):
-            starts = [
-                _near_start(best.weights * best.length, problem.free, random)
-                for _ in range(problem.settings.near_starts)
-            ]
-            best = max(best, race(starts), key=lambda walk: walk.metric)  # of equals the first
-    searches -= best.searches
-    search.finish(best)
-    searches += best.searches
-    problem.report(f"random directions: {problem.metric.name} {100 * best.metric:.2f}")
-    note = f"{searches} line searches"
-    return Found(best.weights * best.length / landscape.units, searches, (note,))
+def _walk_everywhere(walks: list[_Walk], search: "_Search", problem: Problem) -> None:
+    """Go on with the walk from the weights given, and add others, random ones and near ones."""
+    first, free, settings = walks[0], problem.free, problem.settings
+    given, random = first.weights * first.length, np.random.default_rng([problem.seed, 1])
+    with ThreadPoolExecutor(settings.threads) as threads:
+
+        def race(starts: list[Vector], others: list[_Walk]) -> None:
+            added = list(threads.map(search.begin, starts, random.spawn(len(starts))))
+            walks.extend(added)
+            _race(others + added, search, threads.map, problem)
+
+        race([_random_start(given, free, random) for _ in range(settings.starts)], [first])
+        for _ in range(GENERATIONS if settings.near_starts else 0):
+            near = max(walks, key=_metric)
+            best = near.weights * near.length
+            race([_near_start(best, free, random) for _ in range(settings.near_starts)], [])
+    best_walk = max(walks, key=_metric)
+    search.finish(best_walk)
+    problem.report(f"random directions: {problem.metric.name} {100 * best_walk.metric:.2f}")
+
+
+def _metric(walk: _Walk) -> float:
+    return walk.metric
 
 
 def _random_start(given: Vector, free: Mask, random: np.random.Generator) -> Vector:
@@ -116,8 +121,8 @@ def _race(
     search: "_Search",
     run: Callable[[Callable[[_Walk], None], Iterable[_Walk]], Iterable[None]],
     problem: Problem,
-) -> _Walk:
-    """Return the best of all walks, after the worse half was given up again and again."""
+) -> None:
+    """Go on with all walks, then with the better half, and so on, until no good one changes."""
     ranked = walks
     while walks:
         list(run(search.go_on, walks))  # changes the walks
@@ -126,7 +131,6 @@ def _race(
         problem.report(f"{len(walks)} starts: {problem.metric.name} {best:.2f}")
         alive = max(LEAST_ALIVE, len(walks) // 2)
         walks = [walk for walk in ranked[:alive] if not walk.done]
-    return ranked[0]
 
 
 class _Search:

@@ -16,8 +16,10 @@ class TuneSettings:
     threads: int = 1
     # mert: random starts besides the weights given; 0 or more (Moses: mert -n).
     starts: int = 20
+    # mert: starts near the best weights so far, drawn twice; 0 or more.
+    near_starts: int = 6
     # mert: random directions in each of the last rounds, from the best weights; 0 or more.
-    directions: int = 40
+    directions: int = 20
     # mert: intervals on each side of one that smooth the metric (Cer et al., 2008); 0: none do.
     neighbours: int = 0
     # mert: rounds of a start, an end to what would not converge; at least 1.
