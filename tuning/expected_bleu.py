@@ -16,7 +16,7 @@ import numba
 import numpy as np
 from scipy.optimize import minimize
 
-from tuning.methods import Found, Problem
+from tuning.methods import Found, Problem, StopTuning
 from tuning.metric import Metric, Statistics
 from tuning.ngrams import Integers
 from tuning.pool import Pool, Vector
@@ -99,7 +99,7 @@ def search_expected_score(problem: Problem) -> Found:
     """
     pool, settings = problem.pool, problem.settings
     units = pool.deviations()
-    spread = _score_deviation(pool, problem.start) or 1.0
+    spread = pool.score_deviation(problem.start) or 1.0
     start = problem.start * units / spread
     best = _Best(pool.score(problem.metric, problem.start), start)
     current, iterations = start, 0
@@ -121,30 +121,26 @@ def search_expected_score(problem: Problem) -> Found:
         if score > best.score:
             best = _Best(score, weights)
 
-    for scale in _SCALES:
-        found = minimize(
-            loss,
-            current[problem.free],
-            args=(scale,),
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": settings.iterations, "ftol": 1e-7, "gtol": 1e-6},
-        )
-        current = start.copy()
-        current[problem.free] = found.x
-        iterations += int(found.nit)
-        problem.report(
-            f"scale {scale:g}: expected {problem.metric.name} {-100 * found.fun:.2f},"
-            f" best so far {100 * best.score:.2f}, {found.nit} iterations"
-        )
+    try:
+        for scale in _SCALES:
+            found = minimize(
+                loss,
+                current[problem.free],
+                args=(scale,),
+                jac=True,
+                method="L-BFGS-B",
+                options={"maxiter": settings.iterations, "ftol": 1e-7, "gtol": 1e-6},
+            )
+            current = start.copy()
+            current[problem.free] = found.x
+            iterations += int(found.nit)
+            problem.report(
+                f"scale {scale:g}: expected {problem.metric.name} {-100 * found.fun:.2f},"
+                f" best so far {100 * best.score:.2f}, {found.nit} iterations"
+            )
+    except StopTuning:
+        pass
     return Found(best.weights / units * spread, iterations)
-
-
-def _score_deviation(pool: Pool, weights: Vector) -> float:
-    """Return the standard deviation of model scores inside segments."""
-    scores = pool.model_scores(weights)
-    means = np.add.reduceat(scores, pool.starts[:-1]) / np.diff(pool.starts)
-    return float(np.sqrt(np.square(scores - means[pool.segments]).mean()))
 
 
 def _sum_of(function: Callable[[Integers], Vector], parts: list[Integers], threads: int) -> Vector:

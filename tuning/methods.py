@@ -24,6 +24,8 @@ from tuning.settings import TuneSettings
 # name -> module:function, a Search. Modules are imported when they are asked for.
 METHODS: dict[str, str] = {
     "mert": "tuning.mert:search_mert",
+    "pro": "tuning.pro:search_pro",
+    "mira": "tuning.mira:search_mira",
     "xbleu": "tuning.expected_bleu:search_expected_score",
 }
 

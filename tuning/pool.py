@@ -134,6 +134,12 @@ class Pool:
         deviations: Vector = _deviations(self.features, self.starts)
         return np.where(self.constant_features(), 0.0, deviations)
 
+    def score_deviation(self, weights: Vector) -> float:
+        """Return the standard deviation of model scores inside the segments."""
+        scores = self.model_scores(weights)
+        means = np.add.reduceat(scores, self.starts[:-1]) / np.diff(self.starts)
+        return float(np.sqrt(np.square(scores - means[self.segments]).mean()))
+
     def distinct(self) -> "Pool":
         """Return the pool with equal hypotheses of a segment once: the first, in the same order.
 

@@ -31,8 +31,9 @@ class TuneSettings:
     penalty: float = 1e-5
     # mira: passes over the segments; at least 1 (Moses: kbmira -J).
     epochs: int = 60
-    # mira: the most that a step may add of a difference of features; above 0 (kbmira -C).
-    step_limit: float = 0.01
+    # mira: the most that a step may add of a difference of features, which are in units of their
+    # deviations; above 0 (kbmira -C, whose features are in no unit).
+    step_limit: float = 0.1
     # mira: what is left of the pseudo-corpus after each segment; above 0 to 1 (kbmira -D).
     decay: float = 0.999
     # pro: pairs that are drawn in each segment, those of them that are learned from, and the

@@ -1,0 +1,120 @@
+"""PRO: ranking as classification of pairs of hypotheses.
+
+Hopkins and May (2011), Tuning as Ranking: in each segment pairs are drawn, those whose sentence
+scores differ most are kept, and logistic regression learns from the differences of their features
+which of the two is better. With Nakov et al. (2012), Optimizing for Sentence-Level BLEU+1 Yields
+Short Translations: the brevity penalty is smoothed as the precisions are, or else the result is too
+short.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from tuning.bleu import LENGTH, MATCHES, REFERENCE_LENGTH, TOTALS, CorpusBleu
+from tuning.methods import Found, Problem, StopTuning
+from tuning.metric import Metric, Statistics
+from tuning.ngrams import Integers
+from tuning.pool import Matrix, Vector
+
+_MAX_ITERATIONS = 200
+
+
+class Loss(NamedTuple):
+    """The loss of logistic regression, and its gradient."""
+
+    value: float
+    # (features,).
+    gradient: Vector
+
+
+def sentence_scores(metric: Metric, stats: Statistics) -> Vector:
+    """Return a score of each hypothesis on its own, smoothed: (hypotheses,).
+
+    BLEU has 1 added to matches and n-grams of all orders and to the length of the reference (not
+    to that of the hypothesis), as Moses' ``pro -b`` (Nakov et al., 2012, section 4). Of another
+    metric it is the score of the statistics plus 1.
+    """
+    if not isinstance(metric, CorpusBleu):
+        return np.asarray(metric.score(stats + 1.0))
+    with np.errstate(divide="ignore"):
+        brevity = np.minimum(0.0, 1.0 - (stats[..., REFERENCE_LENGTH] + 1) / stats[..., LENGTH])
+    ratios = (stats[..., MATCHES] + 1) / (stats[..., TOTALS] + 1)
+    return np.asarray(np.exp(np.log(ratios).mean(axis=-1) + brevity))
+
+
+def logistic_loss(weights: Vector, differences: Matrix, prior: Vector) -> Loss:
+    """Return the sum of log(1 + exp(-difference @ weights)), plus prior / 2 * weights squared.
+
+    :param differences: (pairs, features), of the better hypothesis less the worse.
+    :param prior: (features,).
+    """
+    margins = differences @ weights
+    value = np.logaddexp(0.0, -margins).sum() + 0.5 * float(prior @ np.square(weights))
+    wrong = np.exp(-np.logaddexp(0.0, margins))  # 1 / (1 + exp(margin)), that cannot overflow
+    return Loss(float(value), prior * weights - wrong @ differences)
+
+
+def search_pro(problem: Problem) -> Found:
+    """Return the weights of the classifier, mixed with the start as settings.share has it.
+
+    Fixed features count as one, the part of the model score that they make; the classifier finds
+    its weight, by which the others are divided.
+    """
+    pool, settings = problem.pool, problem.settings
+    random = np.random.default_rng(problem.seed)
+    try:
+        better, worse = draw_pairs(problem, random)
+        problem.report(f"{len(better):,} pairs")
+    except StopTuning:
+        return Found(problem.start, 0, ("stopped before there were weights",))
+    if not len(better):
+        return Found(problem.start, 0, ("no two hypotheses differ enough to learn from",))
+    free = problem.free
+    units = pool.deviations()[free]
+    differences = pool.features[better] - pool.features[worse]
+    columns = differences[:, free] / units
+    prior = np.full(columns.shape[1], settings.prior)
+    if not free.all():  # a column more, not penalised
+        columns = np.column_stack([columns, differences[:, ~free] @ problem.start[~free]])
+        prior = np.append(prior, 0.0)
+    found = minimize(
+        logistic_loss,
+        np.zeros(columns.shape[1]),
+        args=(columns, prior),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": _MAX_ITERATIONS},
+    )
+    weights = problem.start.copy()
+    weights[free] = found.x[: len(units)] / units
+    if not free.all() and problem.start[~free].any():
+        if found.x[-1] <= 0:
+            return Found(problem.start, int(found.nit), ("the fixed features only mislead",))
+        weights[free] /= found.x[-1]
+    elif np.abs(weights[free]).sum() > 0:
+        weights[free] *= np.abs(problem.start[free]).sum() / np.abs(weights[free]).sum()
+    return Found(settings.share * weights + (1 - settings.share) * problem.start, int(found.nit))
+
+
+def draw_pairs(problem: Problem, random: np.random.Generator) -> tuple[Integers, Integers]:
+    """Return the rows of the better and of the worse hypotheses of the pairs to learn from.
+
+    In each segment settings.candidates pairs are drawn, with replacement; of those whose scores
+    differ by settings.least_difference the settings.pairs that differ most are kept, of equals the
+    first ones drawn.
+    """
+    pool, settings = problem.pool, problem.settings
+    scores = sentence_scores(problem.metric, pool.stats)
+    better, worse = [], []
+    for segment in range(pool.num_segments):
+        first, end = pool.starts[segment], pool.starts[segment + 1]
+        pairs = random.integers(first, end, (2, settings.candidates))
+        differences = scores[pairs[0]] - scores[pairs[1]]
+        sizes = np.abs(differences)
+        enough = np.flatnonzero((sizes >= settings.least_difference) & (sizes > 0))
+        kept = enough[np.argsort(-sizes[enough], kind="stable")[: settings.pairs]]
+        better.append(np.where(differences > 0, pairs[0], pairs[1])[kept])
+        worse.append(np.where(differences > 0, pairs[1], pairs[0])[kept])
+    return np.concatenate(better), np.concatenate(worse)
