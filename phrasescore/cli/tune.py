@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from phrasescore.cli import options, tune_options
+from phrasescore.cli import options, tune_parameters
 from phrasescore.cli.tune_options import TuneOptions
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ _logger = logging.getLogger(__name__)
 
 @click.command()
 @click.argument("nbest", metavar="[NBEST]...", nargs=-1)
-@tune_options.inputs
-@tune_options.search
-@tune_options.loop
+@tune_parameters.inputs
+@tune_parameters.search
+@tune_parameters.loop
 @click.option(
     "--report",
     metavar="FILE",
@@ -74,6 +74,7 @@ def _tune_lists(wanted: TuneOptions) -> None:
         compare_methods(wanted, pool, metric, start, report)
     found = replicate(wanted, search, pool, metric, start, report)
     report.measure(pool, metric, start, found, details=wanted.report is not None)
+    _write_for_moses(wanted, pool, found)
     _write(wanted, named_weights(found, pool.labels), ini, report)
     if search.stopped:
         raise KeyboardInterrupt
@@ -130,6 +131,20 @@ def _start_weights(wanted: TuneOptions, ini: "MosesIni | None", pool: "Pool") ->
     if unused:
         _logger.warning("no list has these features of %s: %s", where, ", ".join(unused))
     return start
+
+
+def _write_for_moses(wanted: TuneOptions, pool: "Pool", weights: "Vector") -> None:
+    """Write what Moses' own tuners read, where it is wanted."""
+    from moses_integration.start_points import write_start_point
+    from moses_integration.tuning_file_writer import write_features, write_scores
+    from moses_integration.tuning_lists import is_sparse
+
+    if wanted.features_out is not None and wanted.scores_out is not None:
+        write_features(wanted.features_out, pool.labels, pool.features, pool.starts)
+        write_scores(wanted.scores_out, pool.stats, pool.starts)
+    if wanted.ifile_out is not None:
+        dense = [at for at, label in enumerate(pool.labels) if not is_sparse(label.name)]
+        write_start_point(wanted.ifile_out, weights[dense])
 
 
 def _tune_loop(wanted: TuneOptions) -> None:

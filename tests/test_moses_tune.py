@@ -1,0 +1,166 @@
+"""Moses and ``phrasescore tune`` read one another. Needs its programs; run with ``-m moses``."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from moses_integration.tuning_files import read_features, read_scores
+from moses_integration.weights import read_weights
+from phrasescore.cli import main
+
+pytestmark = pytest.mark.moses
+
+SENTENCES = 60
+
+
+def tool(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"needs {name} on the PATH")
+    return found
+
+
+def run_tool(folder: Path, name: str, *arguments: str, text: str = "") -> str:
+    done = subprocess.run(
+        [tool(name), *arguments],
+        cwd=folder,
+        input=text,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    return done.stdout + done.stderr
+
+
+def tune(*arguments: str) -> Result:
+    result = CliRunner().invoke(main, ["tune", *arguments, "--threads", "1"])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+class Task:
+    """The first sentences of the shipped example, in a folder with Moses' lists of them."""
+
+    def __init__(self, folder: Path, example: Path) -> None:
+        self.folder = folder
+        for name in ("dev.en", "dev.fr"):
+            lines = (example / name).read_text("utf-8").splitlines(keepends=True)
+            (folder / name).write_text("".join(lines[:SENTENCES]), "utf-8")
+        ini = (example / "moses.ini").read_text("utf-8")
+        (folder / "moses.ini").write_text(re.sub(r"path=(?=\w)", f"path={example}/", ini))
+        self.decoder = f"{tool('moses')} -f {folder}/moses.ini -threads 1 -v 0"
+
+    def path(self, name: str) -> str:
+        return str(self.folder / name)
+
+    def decode(self, ini: str, *options: str) -> str:
+        command = [*self.decoder.split()[:2], self.path(ini), *self.decoder.split()[3:], *options]
+        with (self.folder / "dev.en").open() as source:
+            done = subprocess.run(
+                command, stdin=source, capture_output=True, text=True, check=True, timeout=300
+            )
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    example = Path(__file__).resolve().parent.parent / "examples" / "english-french"
+    task = Task(tmp_path_factory.mktemp("task"), example)
+    task.decode("moses.ini", "-n-best-list", task.path("nbest"), "50", "distinct")
+    return task
+
+
+def test_lists_are_read_as_the_extractor_reads_them(task: Task) -> None:
+    scorer = ["--sctype", "BLEU", "--scconfig", "case:true,reflen:closest"]
+    files = ["--ffile", "theirs.f", "--scfile", "theirs.s", "-r", "dev.fr", "-n", "nbest"]
+    run_tool(task.folder, "extractor", *scorer, *files)
+    out = ["--features-out", task.path("ours.f"), "--scores-out", task.path("ours.s")]
+    inputs = [task.path("nbest"), "--references", task.path("dev.fr")]
+    tune(*inputs, "--moses-ini", task.path("moses.ini"), *out, "-o", task.path("w"))
+    theirs, ours = (read_features(task.path(name)) for name in ("theirs.f", "ours.f"))
+    assert ours.labels == theirs.labels
+    scores = read_scores(task.path("theirs.s")), read_scores(task.path("ours.s"))
+    # Moses' lists may hold a hypothesis twice, and ours do not: as sets of lines they are equal.
+    for segment in range(SENTENCES):
+        lines = []
+        for features, statistics in zip((theirs, ours), scores, strict=True):
+            rows = slice(features.starts[segment], features.starts[segment + 1])
+            values = features.values[rows].tolist(), statistics.values[rows].tolist()
+            lines.append({(*one, *other) for one, other in zip(*values, strict=True)})
+        assert lines[0] == lines[1]
+
+
+def test_mert_and_kbmira_read_what_is_written(task: Task) -> None:
+    out = ["--features-out", task.path("f"), "--scores-out", task.path("s")]
+    out += ["--ifile-out", task.path("init.opt"), "-o", task.path("dense")]
+    inputs = [task.path("nbest"), "--references", task.path("dev.fr")]
+    result = tune(*inputs, "--moses-ini", task.path("moses.ini"), *out)
+    reached = float(result.stderr.split()[-1])
+    files = ["--ffile", "f", "--scfile", "s"]
+    scorer = ["--sctype", "BLEU", "--scconfig", "case:true"]
+    search = ["--ifile", "init.opt", "-d", "14", "-n", "1", "-r", "1"]
+    found = run_tool(task.folder, "mert", *scorer, *files, *search)
+    # mert starts from the weights given, so it reaches at least what they do.
+    best = re.search(r"Best point: .* => ([0-9.]+)", found)
+    assert best is not None
+    assert 100 * float(best[1]) >= reached - 0.01
+    run_tool(task.folder, "kbmira", *files, "--dense-init", "dense", "-J", "2", "-o", "mira.dense")
+    # It names weights by their place, F0 to F13.
+    assert (task.folder / "mira.dense").read_text().count("\n") == 14
+
+
+def test_weights_of_moses_tools_are_start_weights_and_their_files_are_tuned_on(task: Task) -> None:
+    scorer = ["--sctype", "BLEU", "--scconfig", "case:true,reflen:closest"]
+    files = ["--ffile", "run1.f", "--scfile", "run1.s"]
+    run_tool(task.folder, "extractor", *scorer, *files, "-r", "dev.fr", "-n", "nbest")
+    weights = read_weights(task.path("moses.ini"))
+    extracted = ["--features", task.path("run1.f"), "--scores", task.path("run1.s")]
+    start = ["--moses-ini", task.path("moses.ini"), "-o", task.path("from-files")]
+    from_files = tune(*extracted, *start)
+    inputs = [task.path("nbest"), "--references", task.path("dev.fr")]
+    from_lists = tune(*inputs, *start[:-1], task.path("from-lists"))
+    assert from_files.stderr.splitlines()[-1] == from_lists.stderr.splitlines()[-1]
+    assert read_weights(task.path("from-files")).keys() == weights.keys()
+
+
+def test_the_loop_with_real_moses_ends_with_the_bleu_that_it_says(task: Task) -> None:
+    inputs = ["--source", task.path("dev.en"), "--references", task.path("dev.fr")]
+    work = ["--working-dir", task.path("work"), "--nbest-size", "50", "--iterations", "3"]
+    result = tune("--decoder", task.decoder, *inputs, *work, "-o", task.path("loop"))
+    scores = [float(text) for text in re.findall(r"round \d+: BLEU ([0-9.]+)", result.stderr)]
+    assert max(scores) > scores[0]
+    assert result.stderr.splitlines()[-1] == f"phrasescore: BLEU {max(scores):.2f}"
+    (task.folder / "best").write_text(task.decode("work/moses.ini"), "utf-8")
+    options = ["--references", task.path("dev.fr"), "--metric", "multi-bleu"]
+    measured = CliRunner().invoke(main, ["evaluate", task.path("best"), *options])
+    assert measured.stdout.startswith(f"BLEU = {max(scores):.2f}, ")
+
+
+def test_mert_moses_tunes_an_annotated_table(task: Task) -> None:
+    # docs/tuning.md: the loop of Moses itself, with one more score in the table.
+    perl = shutil.which("mert-moses.pl")
+    if perl is None:
+        pytest.skip("needs mert-moses.pl on the PATH")
+    from tests.doubles import RandomModel
+
+    model = RandomModel(task.folder / "model", ["the", "a", "is"], ["le", "la", "un", "est"])
+    table = re.search(r"TranslationModel0.*path=(\S+)", (task.folder / "moses.ini").read_text())
+    assert table is not None
+    inis = ["--moses-ini", task.path("moses.ini"), "--moses-ini-out", task.path("rnn.ini")]
+    out = ["--model", str(model.path), "-o", task.path("table.gz"), *inis]
+    annotated = CliRunner().invoke(main, ["annotate", table[1], *out, "--feature", "unknown_words"])
+    assert annotated.exit_code == 0, annotated.output
+    command = [perl, task.path("dev.en"), task.path("dev.fr"), tool("moses"), task.path("rnn.ini")]
+    tools = str(Path(tool("mert")).parent)
+    command += ["--working-dir", task.path("mert-work"), "--mertdir", tools]
+    command += ["--no-filter-phrase-table", "--decoder-flags", "-threads 1 -v 0", "--nbest", "20"]
+    command += ["--maximum-iterations", "2", "--predictable-seeds"]
+    subprocess.run(command, check=True, capture_output=True, timeout=300, cwd=task.folder)
+    weights = read_weights(task.path("mert-work/moses.ini"))
+    assert len(weights["TranslationModel0"]) == 6
+    assert any(weights["TranslationModel0"][4:])
