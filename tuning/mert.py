@@ -5,7 +5,7 @@ starts, lines are searched one after the other: along the gradient of the expect
 every axis, and at the end along random directions; each time the best step is taken at once. The
 metric has very many local optima, so starts matter more than thoroughness: all starts get a round,
 the better half of them another, and so on. Then starts near the best weights so far are searched in
-the same way, twice: near good weights there are mostly better ones.
+the same way, again and again: near good weights there are mostly better ones.
 
 Weights are searched in units of the features' deviations, with length 1: only their direction
 matters.
@@ -33,8 +33,10 @@ LIMIT = 100.0
 SCALES = (1.0, 10.0)
 # How many starts are never given up.
 LEAST_ALIVE = 3
+# One random start in so many has random signs.
+ANY_SIGN = 4
 # How often starts are drawn near the best weights, and how far away; the weights have length 1.
-GENERATIONS = 2
+GENERATIONS = 4
 NEAR = 0.25
 # A rise of the metric that counts: less is rounding.
 _RISE = 1e-9
@@ -84,7 +86,11 @@ def _walk_everywhere(walks: list[_Walk], search: "_Search", problem: Problem) ->
             walks.extend(added)
             _race(others + added, search, threads.map, problem)
 
-        race([_random_start(given, free, random) for _ in range(settings.starts)], [first])
+        starts = [
+            _random_start(given, free, random, any_sign=number % ANY_SIGN == 0)
+            for number in range(1, settings.starts + 1)
+        ]
+        race(starts, [first])
         for _ in range(GENERATIONS if settings.near_starts else 0):
             near = max(walks, key=_metric)
             best = near.weights * near.length
@@ -98,14 +104,17 @@ def _metric(walk: _Walk) -> float:
     return walk.metric
 
 
-def _random_start(given: Vector, free: Mask, random: np.random.Generator) -> Vector:
-    """Return weights with the signs of the given ones and random sizes; signs of zeros are random.
+def _random_start(
+    given: Vector, free: Mask, random: np.random.Generator, *, any_sign: bool
+) -> Vector:
+    """Return weights of random sizes with the signs of the given ones, or with any.
 
-    What is known of a feature is mostly whether more of it is better. A direction drawn from all
-    is hardly ever near a good one where there are many features.
+    What is known of a feature is mostly whether more of it is better, and a direction drawn from
+    all is hardly ever near a good one where there are many features. But the signs may be wrong.
     """
     drawn = random.normal(size=len(given))
-    drawn = np.where(given != 0, np.abs(drawn) * np.sign(given), drawn)
+    if not any_sign:
+        drawn = np.where(given != 0, np.abs(drawn) * np.sign(given), drawn)
     drawn *= np.linalg.norm(given) / np.linalg.norm(drawn)
     return np.where(free, drawn, given)
 

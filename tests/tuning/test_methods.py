@@ -1,0 +1,149 @@
+"""The promises that every method of tuning keeps. A new method is one more line in METHODS."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from phrasescore.errors import PhrasescoreError
+from tests.random_pools import random_pool
+from tuning.bleu import CorpusBleu
+from tuning.methods import METHODS, Found, Problem, StopTuning, keep_promises, load_method
+from tuning.pool import FeatureLabel
+from tuning.settings import TuneSettings
+
+START = np.array([0.5, -0.2, 0.3])
+# Enough for a small pool, and quick.
+SETTINGS = TuneSettings(starts=4, near_starts=2, directions=4, candidates=100, pairs=20)
+METRIC = CorpusBleu()
+
+
+@pytest.fixture(params=METHODS)
+def method(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_a_method_raises_the_metric_and_says_by_how_much(method: str) -> None:
+    pool = random_pool(1)
+    lines: list[str] = []
+    found = load_method(method)(pool, METRIC, START, SETTINGS, seed=1, report=lines.append)
+    assert found.start_score == pool.score(METRIC, START)
+    assert found.score == pool.score(METRIC, found.weights) > found.start_score + 0.01
+    assert (found.method, found.seed) == (method, 1)
+    assert found.steps > 0
+    assert lines
+    assert np.abs(found.weights).sum() == pytest.approx(1.0, rel=1e-12)
+    assert START.tolist() == [0.5, -0.2, 0.3]  # as it was
+
+
+def test_no_result_is_worse_than_its_start(method: str) -> None:
+    for seed in range(8):
+        pool = random_pool(seed, num_segments=3, size=4)
+        tuned = START
+        for _ in range(3):  # mostly nothing is better than what was found before
+            found = load_method(method)(pool, METRIC, tuned, SETTINGS, seed=seed)
+            assert found.score == pool.score(METRIC, found.weights) >= pool.score(METRIC, tuned)
+            assert np.isfinite(found.weights).all()
+            assert found.weights.any()
+            tuned = found.weights
+
+
+def test_the_same_seed_gives_the_same_bits_with_any_number_of_threads(method: str) -> None:
+    pool = random_pool(2)
+    runs = [
+        load_method(method)(pool, METRIC, START, replace(SETTINGS, threads=threads), seed=3)
+        for threads in (1, 2, 2)
+    ]
+    assert len({run.weights.tobytes() for run in runs}) == 1
+
+
+def test_constant_features_keep_their_weight_and_are_named(method: str) -> None:
+    pool = random_pool(1)
+    features = pool.features.copy()
+    features[:, 1] = pool.segments  # differs between segments, not inside
+    pool = replace(pool, features=features)
+    found = load_method(method)(pool, METRIC, START, SETTINGS, seed=1)
+    assert found.score > found.start_score
+    assert found.weights[1] == START[1]
+    assert any(note.endswith("so their weights stay: TM_0") for note in found.notes)
+    assert np.abs(found.weights).sum() == pytest.approx(1.0, rel=1e-12)
+
+
+def test_fixed_features_keep_their_weight(method: str) -> None:
+    settings = replace(SETTINGS, fixed=(FeatureLabel("LM", 0),))
+    found = load_method(method)(random_pool(1), METRIC, START, settings, seed=1)
+    assert found.score > found.start_score
+    assert found.weights[0] == START[0]
+
+
+def test_with_one_segment_the_start_is_returned(method: str) -> None:
+    found = load_method(method)(random_pool(1).subset([0]), METRIC, START, SETTINGS, seed=1)
+    assert found.weights.tolist() == START.tolist()
+    assert found.notes == ("only one segment: the weights stay as they were",)
+
+
+def test_with_hypotheses_all_alike_the_start_is_returned(method: str) -> None:
+    pool = random_pool(1)
+    pool = replace(pool, features=pool.features[pool.starts[pool.segments]])
+    found = load_method(method)(pool, METRIC, START, SETTINGS, seed=1)
+    assert found.weights.tolist() == START.tolist()
+    assert "the hypotheses of every segment are all alike" in found.notes[-1]
+
+
+def test_with_bleu_0_everywhere_the_start_is_returned(method: str) -> None:
+    pool = random_pool(1)
+    stats = pool.stats.copy()
+    stats[:, 3] = 0  # no 4-gram matches
+    found = load_method(method)(replace(pool, stats=stats), METRIC, START, SETTINGS, seed=1)
+    assert found.weights.tolist() == START.tolist()
+    assert found.score == found.start_score == 0
+    assert found.notes[-1] == "BLEU is 0 with all weights tried: the weights stay as they were"
+
+
+def test_a_search_that_is_stopped_returns_its_best(method: str) -> None:
+    def stop(_line: str) -> None:
+        raise StopTuning
+
+    found = load_method(method)(random_pool(1), METRIC, START, SETTINGS, seed=1, report=stop)
+    assert found.score >= found.start_score
+    assert np.isfinite(found.weights).all()
+
+
+@pytest.mark.parametrize("bad", [np.zeros(3), np.full(3, np.nan)], ids=["zero", "nan"])
+def test_whatever_a_search_returns_the_promises_hold(bad: np.ndarray) -> None:
+    def search(_problem: Problem) -> Found:
+        return Found(bad, 7, ("said something",))
+
+    found = keep_promises("bad", search)(random_pool(1), METRIC, START, SETTINGS, seed=1)
+    assert found.weights.tolist() == START.tolist()
+    assert found.notes[0] == "said something"
+    assert found.notes[-1] == "no weights were found that raise BLEU: they stay as they were"
+
+
+def test_worse_weights_are_not_returned() -> None:
+    pool = random_pool(1)
+    best = load_method("mert")(pool, METRIC, START, SETTINGS, seed=1)
+    worse = keep_promises("bad", lambda _: Found(-best.weights, 1))
+    found = worse(pool, METRIC, best.weights, SETTINGS, seed=1)
+    assert found.weights.tolist() == best.weights.tolist()
+    assert pool.score(METRIC, -best.weights) < found.score == best.score
+
+
+@pytest.mark.parametrize(
+    ("start", "problem"),
+    [
+        ([0.1, 0.2], "expected 3 start weights, got 2"),
+        ([0.1, math.nan, 0.2], "start weight of TM_0: expected a finite number"),
+        ([0.0, 0.0, 0.0], "expected start weights that are not all zero"),
+    ],
+)
+def test_a_start_that_is_no_start_is_refused(start: list[float], problem: str) -> None:
+    with pytest.raises(PhrasescoreError, match=f"^{problem}"):
+        load_method("mert")(random_pool(1), METRIC, np.array(start), SETTINGS, seed=1)
+
+
+def test_a_fixed_feature_that_is_not_there_is_refused() -> None:
+    settings = replace(SETTINGS, fixed=(FeatureLabel("TM", 2),))
+    with pytest.raises(PhrasescoreError, match="fixed feature TM_2: expected one of LM_0 TM_0"):
+        load_method("mert")(random_pool(1), METRIC, START, settings, seed=1)
