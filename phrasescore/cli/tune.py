@@ -71,7 +71,7 @@ def _tune_lists(wanted: TuneOptions) -> None:
     _logger.info("%s, %d weights", lists, pool.num_features)
     report = TuneReport(wanted.method, metric.name, wanted.seed)
     if wanted.cross_validate is not None:
-        compare_methods(wanted, pool, metric, start, report)
+        compare_methods(wanted, search, pool, metric, start, report)
     found = replicate(wanted, search, pool, metric, start, report)
     report.measure(pool, metric, start, found, details=wanted.report is not None)
     _write_for_moses(wanted, pool, found)

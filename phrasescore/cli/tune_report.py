@@ -20,10 +20,12 @@ class FeatureRow(NamedTuple):
     name: str
     start: float
     weight: float
-    # How much of the choice among hypotheses is this feature's, 0 to 1; None if not asked for.
-    contribution: float | None
+    # How much it moves model scores: weight times the value's deviation among hypotheses of a
+    # sentence. And the part that this is of all features', 0 to 1. None if not asked for.
+    contribution: float | None = None
+    share: float | None = None
     # The metric, 0 to 100, with this weight at 0 and the others as they are.
-    left_out: float | None
+    left_out: float | None = None
 
 
 class MethodRow(NamedTuple):
@@ -70,12 +72,19 @@ class TuneReport:
         self.sentences, self.hypotheses = pool.num_segments, len(pool.stats)
         self.start = 100 * pool.score(metric, start)
         self.reached = 100 * pool.score(metric, found)
-        for place, label in enumerate(pool.labels):
-            without = found.copy()
-            without[place] = 0.0
-            left_out = 100 * pool.score(metric, without) if details else None
-            weights = float(start[place]), float(found[place])
-            self.features.append(FeatureRow(str(label), *weights, None, left_out))
+        names = [str(label) for label in pool.labels]
+        rows = zip(names, start.tolist(), found.tolist(), strict=True)
+        self.features = [FeatureRow(*row) for row in rows]
+        if details:
+            from tuning.contribution import measure_contributions
+
+            measured = measure_contributions(pool, metric, found)
+            self.features = [
+                row._replace(
+                    contribution=of.contribution, share=of.share, left_out=100 * of.score_without
+                )
+                for row, of in zip(self.features, measured, strict=True)
+            ]
 
     def last_line(self) -> str:
         """Return the score reached, as ``BLEU 57.09``."""
@@ -126,12 +135,7 @@ class TuneReport:
                 for done in self.loop.rounds
             ]
             yield [*table(rows), f"  ended: {self.loop.reason or 'stopped'}"]
-        rows = [["feature", "start", "weight", "contribution", f"{self.metric} without"]]
-        for row in self.features:
-            share = "" if row.contribution is None else f"{100 * row.contribution:.1f}%"
-            without = "" if row.left_out is None else f"{row.left_out:.2f}"
-            rows.append([row.name, f"{row.start:.6g}", f"{row.weight:.6g}", share, without])
-        yield list(table(rows))
+        yield self._feature_table()
         if self.replicas:
             rows = [["seed", self.metric]]
             rows += [[str(row.seed), f"{row.score:.2f}"] for row in self.replicas]
@@ -142,3 +146,14 @@ class TuneReport:
                 [row.method, f"{row.tuned_on:.2f}", f"{row.held_out:.2f}"] for row in self.methods
             ]
             yield list(table(rows))
+
+    def _feature_table(self) -> list[str]:
+        rows = [["feature", "start", "weight", "contribution", "share", f"{self.metric} without"]]
+        for row in self.features:
+            cells = [row.name, f"{row.start:.6g}", f"{row.weight:.6g}"]
+            if row.contribution is not None and row.share is not None:
+                cells += [f"{row.contribution:.4g}", f"{100 * row.share:.1f}%"]
+            else:
+                cells += ["", ""]
+            rows.append([*cells, "" if row.left_out is None else f"{row.left_out:.2f}"])
+        return list(table(rows))
