@@ -169,3 +169,18 @@ def test_caching_compares_the_same_bytes(example_table: Path, tmp_path: Path) ->
     options = ("--cache-preset", "attention-small", "--cache-lists", "20")
     figures = run(example_table, tmp_path, "caching", "--nbest", *lists, *options)
     assert figures["a full cache"]["median"] > 0
+
+
+def test_tuning_names_seconds_and_bleu(
+    example_table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.benchmarks.tuning.MADE_UP_LISTS", 6)
+    monkeypatch.setattr("tests.benchmarks.tuning.MADE_UP_SIZE", 5)
+    monkeypatch.setattr("tests.benchmarks.run.EXTRACTED", tmp_path)
+    figures = run(example_table, tmp_path, "tuning", "--seeds", "2", "--starts", "1", "--no-moses")
+    assert list(figures) == [
+        "phrasescore: from the files to the weights",
+        "phrasescore: BLEU reached",
+    ]
+    assert len(figures["phrasescore: BLEU reached"]["values"]) == 2
+    assert 0 < figures["phrasescore: BLEU reached"]["min"] <= 100

@@ -207,26 +207,31 @@ def _first_of_equals(segments: Integers, *tables: Matrix) -> Integers:
     hash, all are sorted by their values instead, which takes many times as long.
     """
     bits = [np.ascontiguousarray(table + 0.0).view(np.uint64) for table in tables]  # no -0.0
-    hashes = _hash_rows(segments, *bits)
+    hashes = segments.astype(np.uint64)
+    for table in bits:
+        _hash_rows(table, hashes)
     order = np.argsort(hashes, kind="stable")
     same = hashes[order[1:]] == hashes[order[:-1]]
-    equal = segments[order[1:]] == segments[order[:-1]]
+    one, other = order[:-1][same], order[1:][same]
+    equal = segments[one] == segments[other]
     for table in bits:
-        equal &= (table[order[1:]] == table[order[:-1]]).all(axis=1)
-    if (same & ~equal).any():
+        equal &= (table[one] == table[other]).all(axis=1)
+    if not equal.all():
         rows = np.concatenate([segments.astype(np.uint64)[:, None], *bits], axis=1)
         return np.sort(np.unique(rows, axis=0, return_index=True)[1])
-    return np.sort(order[np.concatenate([[True], ~equal])])
+    return np.sort(order[np.concatenate([[True], ~same])])
 
 
-def _hash_rows(segments: Integers, *tables: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    hashes = segments.astype(np.uint64)
-    for table in tables:
-        for column in table.T:
-            # The mixing of splitmix64 (Steele et al., 2014); products are modulo 2^64.
-            hashes = (hashes ^ column) * np.uint64(0xBF58476D1CE4E5B9)
-            hashes ^= hashes >> np.uint64(29)
-    return hashes
+@numba.njit(nogil=True, cache=True)
+def _hash_rows(table: Any, hashes: Any) -> None:
+    """Add the rows to their hashes: the mixing of splitmix64 (Steele et al., 2014)."""
+    factor, shift = np.uint64(0xBF58476D1CE4E5B9), np.uint64(29)
+    for row in range(len(table)):
+        mixed = hashes[row]
+        for column in range(table.shape[1]):
+            mixed = (mixed ^ table[row, column]) * factor  # modulo 2^64
+            mixed ^= mixed >> shift
+        hashes[row] = mixed
 
 
 @numba.njit(nogil=True, cache=True)

@@ -27,7 +27,9 @@ TABLES = (
 RESCORING_TURNS = 3
 # Processes that run or want to, on average over the last minute.
 BUSY = 0.5
-PARTS = ("reading", "scoring", "training", "memory", "rescoring", "caching")
+PARTS = ("reading", "scoring", "training", "memory", "rescoring", "caching", "tuning")
+# What Moses' extractor wrote of the real task.
+EXTRACTED = REPOSITORY.parent / "shared" / "data" / "mert"
 # n-best lists and what they translate: the real task's, or the shipped example's.
 LISTS = (
     (
@@ -115,6 +117,16 @@ def _default_lists() -> tuple[str, str]:
     "--cache-preset", default="bahdanau2014", show_default=True, help="caching: sizes of a network."
 )
 @click.option("--cache-lists", type=click.IntRange(min=1), default=200, show_default=True)
+@click.option(
+    "--extracted",
+    nargs=3,
+    metavar="FEATURES SCORES START",
+    show_default="the real ones, or made-up ones",
+    help="tuning: files of Moses' extractor, and of weights as mert --ifile takes them.",
+)
+@click.option("--seeds", type=click.IntRange(min=1), default=5, show_default=True, help="tuning.")
+@click.option("--starts", type=click.IntRange(min=0), default=20, show_default=True, help="tuning.")
+@click.option("--no-moses", is_flag=True, help="tuning: not Moses' mert, which takes minutes.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Write it there, too.")
 def main(
     parts: tuple[str, ...],
@@ -135,10 +147,14 @@ def main(
     sentence_presets: tuple[str, ...],
     cache_preset: str,
     cache_lists: int,
+    extracted: tuple[str, str, str] | None,
+    seeds: int,
+    starts: int,
+    no_moses: bool,
     json_file: str | None,
 ) -> None:
-    """Run the benchmarks: all, or the PARTS reading, scoring, training, memory, rescoring and
-    caching.
+    """Run the benchmarks: all, or the PARTS reading, scoring, training, memory, rescoring,
+    caching and tuning.
 
     Figures are medians, with their range behind them.
     """
@@ -185,6 +201,18 @@ def main(
 
                 report = measure_caching(
                     CachingOptions(*nbest, Config.preset(cache_preset), cache_lists, threads)
+                )
+            case "tuning":
+                from tests.benchmarks.tuning import (
+                    Extracted,
+                    TuningOptions,
+                    default_files,
+                    measure_tuning,
+                )
+
+                files = Extracted(*extracted) if extracted else default_files(EXTRACTED)
+                report = measure_tuning(
+                    TuningOptions(files, seeds, starts, threads, moses=not no_moses)
                 )
             case _:
                 sizes = config if long_memory else Config.preset("small").override(overrides)
