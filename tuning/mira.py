@@ -66,11 +66,15 @@ class _Mira:
         self._groups = _group(problem.pool)
         self._corpus = _Corpus(problem.pool, problem.metric, problem.settings.decay)
         self._weights = problem.start * scale * self._units
-        self._total = self._weights.copy()
-        self._count = 1
+        self._total = np.zeros(len(self._weights))
+        self._count = 0
 
     def average(self) -> Vector:
-        """Return the average of the start and of the weights after each step so far."""
+        """Return the average of the weights after each segment so far.
+
+        Also of those that moved nothing: so that it comes to rest where the weights do. Moses'
+        kbmira averages over steps only.
+        """
         return np.asarray(self._total / self._count / self._units / self._scale)
 
     def learn(self, segments: Integers) -> None:
@@ -86,6 +90,8 @@ class _Mira:
             if gain > 0:
                 self._step(pool.features[hope] - pool.features[fear], float(gain))
                 self._corpus.add(pool.stats[hope])
+            self._total += self._weights
+            self._count += 1
 
     def _step(self, raw_difference: Vector, gain: float) -> None:
         difference = raw_difference / self._units
@@ -96,8 +102,6 @@ class _Mira:
             return
         step = min(self._problem.settings.step_limit, loss / length)
         self._weights = self._weights + step * difference
-        self._total += self._weights
-        self._count += 1
 
 
 def search_mira(problem: Problem) -> Found:

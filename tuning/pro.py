@@ -19,6 +19,8 @@ from tuning.ngrams import Integers
 from tuning.pool import Matrix, Vector
 
 _MAX_ITERATIONS = 200
+# The least weight of all fixed features together, in units of their deviation.
+_LEAST_FIXED = 0.1
 
 
 class Loss(NamedTuple):
@@ -60,7 +62,7 @@ def search_pro(problem: Problem) -> Found:
     """Return the weights of the classifier, mixed with the start as settings.share has it.
 
     Fixed features count as one, the part of the model score that they make; the classifier finds
-    its weight, by which the others are divided.
+    its weight, by which the others are divided. It is kept above 0 even where they mislead.
     """
     pool, settings = problem.pool, problem.settings
     random = np.random.default_rng(problem.seed)
@@ -71,31 +73,40 @@ def search_pro(problem: Problem) -> Found:
         return Found(problem.start, 0, ("stopped before there were weights",))
     if not len(better):
         return Found(problem.start, 0, ("no two hypotheses differ enough to learn from",))
-    free = problem.free
-    units = pool.deviations()[free]
-    differences = pool.features[better] - pool.features[worse]
+    weights, iterations = _classify(problem, pool.features[better] - pool.features[worse])
+    return Found(settings.share * weights + (1 - settings.share) * problem.start, iterations)
+
+
+def _classify(problem: Problem, differences: Matrix) -> tuple[Vector, int]:
+    """Return the weights of the classifier, in the scale of the start, and its iterations."""
+    free, start = problem.free, problem.start
+    units = problem.pool.deviations()[free]
     columns = differences[:, free] / units
-    prior = np.full(columns.shape[1], settings.prior)
-    if not free.all():  # a column more, not penalised
-        columns = np.column_stack([columns, differences[:, ~free] @ problem.start[~free]])
+    prior = np.full(columns.shape[1], problem.settings.prior)
+    bounds: list[tuple[float | None, None]] = [(None, None)] * columns.shape[1]
+    fixed = differences[:, ~free] @ start[~free]
+    unit = float(np.sqrt(np.square(fixed).mean()))
+    if unit > 0:  # a column more, not penalised
+        columns = np.column_stack([columns, fixed / unit])
         prior = np.append(prior, 0.0)
+        bounds.append((_LEAST_FIXED, None))
     found = minimize(
         logistic_loss,
-        np.zeros(columns.shape[1]),
+        np.clip(np.zeros(len(prior)), [low or 0.0 for low, _ in bounds], None),
         args=(columns, prior),
         jac=True,
         method="L-BFGS-B",
+        bounds=bounds,
         options={"maxiter": _MAX_ITERATIONS},
     )
-    weights = problem.start.copy()
+    weights = start.copy()
     weights[free] = found.x[: len(units)] / units
-    if not free.all() and problem.start[~free].any():
-        if found.x[-1] <= 0:
-            return Found(problem.start, int(found.nit), ("the fixed features only mislead",))
-        weights[free] /= found.x[-1]
-    elif np.abs(weights[free]).sum() > 0:
-        weights[free] *= np.abs(problem.start[free]).sum() / np.abs(weights[free]).sum()
-    return Found(settings.share * weights + (1 - settings.share) * problem.start, int(found.nit))
+    size = np.abs(weights[free]).sum()
+    if unit > 0:
+        weights[free] *= unit / found.x[-1]
+    elif size > 0:
+        weights[free] *= np.abs(start).sum() / size
+    return weights, int(found.nit)
 
 
 def draw_pairs(problem: Problem, random: np.random.Generator) -> tuple[Integers, Integers]:

@@ -1,0 +1,96 @@
+"""MIRA: one step by hand, hopes and fears, and a planted vector."""
+
+import numpy as np
+import pytest
+
+from tests.random_pools import random_pool
+from tuning.bleu import CorpusBleu
+from tuning.methods import Problem
+from tuning.mira import _Corpus, _group, _hope_and_fear, _Mira, search_mira
+from tuning.pool import FeatureLabel, Pool
+from tuning.settings import TuneSettings
+
+
+class Half:
+    """A metric that is half of its only statistic: nothing is relative to a corpus."""
+
+    name = "half"
+    num_stats = 1
+
+    def score(self, sums: np.ndarray) -> np.ndarray:
+        return 0.5 * sums[..., 0]
+
+
+def _pool(features: list[float], stats: list[float], starts: list[int]) -> Pool:
+    columns = np.array(features)[:, None]
+    return Pool((FeatureLabel("LM", 0),), columns, np.array(stats)[:, None], np.array(starts))
+
+
+def _problem(pool: Pool, step_limit: float, epochs: int = 1) -> Problem:
+    settings = TuneSettings(step_limit=step_limit, epochs=epochs)
+    count = pool.num_features
+    free = np.ones(count, np.bool_)
+    return Problem(pool, Half(), np.ones(count), free, settings, 1, lambda _line: None)
+
+
+# One segment; feature values 1 and -1 have deviation 1, the better one has -1. The pseudo-corpus
+# starts with statistic 0.15; gains are (0.15 + stats) / 2 * 2 segments * 10, so they differ by 3.
+# The weight 1 chooses wrongly by 2: the loss is 3 + 2, the squared distance 4.
+PLAIN = _pool([1.0, -1.0], [0.0, 0.3], [0, 2])
+
+
+@pytest.mark.parametrize(("limit", "step"), [(1e9, 5 / 4), (0.25, 0.25)])
+def test_a_step_by_hand(limit: float, step: float) -> None:
+    mira = _Mira(_problem(PLAIN, limit), 1.0)
+    mira.learn(np.array([0]))
+    assert mira.average() == pytest.approx([1 - 2 * step])
+
+
+def test_a_hypothesis_that_wins_by_more_than_its_gain_moves_nothing() -> None:
+    mira = _Mira(_problem(_pool([1.0, -1.0], [0.1, 0.0], [0, 2]), 1e9), 1.0)
+    mira.learn(np.array([0]))
+    assert mira.average().tolist() == [1.0]  # ahead by 2, the gain is 1
+
+
+def test_the_average_is_over_segments_whether_they_move_weights_or_not() -> None:
+    mira = _Mira(_problem(PLAIN, 0.25), 1.0)
+    mira.learn(np.array([0, 0]))
+    # After the first segment 0.5: behind by 1, so it moves again by the limit, to 0.
+    assert mira.average() == pytest.approx([0.25])
+
+
+def test_hope_has_score_and_gain_and_fear_score_without_gain() -> None:
+    # Score plus gain 3, 4, 3.5; score less gain 3, -2, 2.5.
+    features, places = np.array([[3.0], [1.0], [3.0]]), np.array([0, 1, 2])
+    gains = np.array([0.0, 3.0, 0.5])
+    assert _hope_and_fear(features, 0, 3, np.ones(1), places, gains) == (1, 0)
+
+
+def test_of_equal_hypotheses_the_first_is_taken() -> None:
+    features, places = np.ones((3, 1)), np.zeros(3, np.int64)
+    assert _hope_and_fear(features, 0, 3, np.ones(1), places, np.zeros(1)) == (0, 0)
+
+
+def test_the_pseudo_corpus_fades_by_hand() -> None:
+    corpus = _Corpus(PLAIN, Half(), 0.5)  # 0.15, of 1 segment
+    corpus.add(np.array([1.0]))  # 0.075 + 1, of 1.5 segments
+    # (1.075 + 0) / 2 * 2.5 segments * 10, and (1.075 + 1) / 2 * 2.5 segments * 10.
+    assert corpus.gains(np.array([[0.0], [1.0]])) == pytest.approx([13.4375, 25.9375])
+
+
+def test_groups_hold_equal_statistics_of_one_segment() -> None:
+    groups = _group(_pool([1.0, 2, 3, 4], [5.0, 6, 5, 5], [0, 3, 4]))
+    assert groups.places.tolist() == [0, 1, 0, 0]
+    assert groups.stats.tolist() == [[5.0], [6.0], [5.0]]
+    assert groups.starts.tolist() == [0, 2, 3]
+
+
+def test_a_planted_vector_is_found() -> None:
+    planted = np.array([0.2, 1.0, -0.6])
+    pool = random_pool(5, num_segments=100, size=30)
+    free = np.ones(3, np.bool_)
+    problem = Problem(
+        pool, CorpusBleu(), np.ones(3), free, TuneSettings(epochs=20), 1, lambda _line: None
+    )
+    found = search_mira(problem).weights
+    assert found @ planted / np.linalg.norm(found) / np.linalg.norm(planted) > 0.95
