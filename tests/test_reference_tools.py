@@ -1,5 +1,6 @@
 """``evaluate`` prints what multi-bleu.perl and sacrebleu's own command line print."""
 
+import gzip
 import json
 import random
 import re
@@ -11,8 +12,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from sacrebleu import corpus_bleu
 
 from phrasescore.cli import main
+from tuning.bleu import Bleu
 
 
 def evaluate(systems: Sequence[Path], references: Path, *options: str) -> str:
@@ -156,3 +159,35 @@ def test_the_oracle_of_real_lists_is_the_one_that_was_found_before(shared_data: 
         report = evaluate([], shared_data / f"{name}.fr", "--nbest", nbest)
         lines = [line.split()[3].removesuffix(",") for line in report.splitlines()[1:3]]
         assert lines == [first, best]
+
+
+@pytest.mark.moses
+def test_bleu_of_real_lists_is_that_of_moses_evaluator_and_of_sacrebleu(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    evaluator = shutil.which("evaluator")
+    if evaluator is None:
+        pytest.skip("needs Moses' evaluator on the PATH")
+    references = shared_data / "test_2016_flickr.fr"
+    wanted = [line.split(" ") for line in references.read_text(encoding="utf-8").split("\n")[:-1]]
+    metric = Bleu([wanted])
+    chosen: dict[int, list[list[str]]] = {}
+    lists = shared_data / "test_2016_flickr.1000best.gz"
+    with gzip.open(lists, "rt", encoding="utf-8", newline="\n") as lines:
+        for line in lines:
+            number, words, *_ = line.split(" ||| ")
+            chosen.setdefault(int(number), []).append(words.strip(" ").split(" "))
+    for rank in (0, 9, -1):
+        system = [chosen[number][min(rank, len(chosen[number]) - 1)] for number in sorted(chosen)]
+        sums = metric.statistics(system, range(len(wanted))).sum(axis=0)
+        texts = [" ".join(words) for words in system]
+        (tmp_path / "system").write_text("\n".join(texts) + "\n", encoding="utf-8")
+        command = [evaluator, "--sctype", "BLEU", "--reference", str(references)]
+        done = subprocess.run(
+            [*command, "--candidate", "system"], cwd=tmp_path, capture_output=True, check=True
+        )
+        assert done.stdout.decode().split()[-1] == f"{float(metric.score(sums)):.4f}"
+        theirs = corpus_bleu(
+            texts, [[" ".join(words) for words in wanted]], tokenize="none", force=True
+        )
+        assert 100 * float(metric.score(sums)) == pytest.approx(theirs.score, rel=1e-14)
