@@ -431,6 +431,10 @@ def test_ctrl_c_writes_the_best_weights_so_far(
         (["nbest", "--metric", "bleu", "--metric", "bleu=2"], "expected bleu or chrf once"),
         (["--decoder", "moses", "--references", "reference"], "--decoder needs --source"),
         (
+            ["--decoder", "moses", "--references", "-", "--source", "reference"],
+            "cannot be stdin with --decoder: they are read more than once",
+        ),
+        (
             ["nbest", "--references", "reference", "--weights", "weights", "--moses-ini-out", "x"],
             "--moses-ini-out needs the --moses-ini to change",
         ),

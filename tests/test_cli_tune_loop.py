@@ -157,6 +157,12 @@ def test_names_of_mert_moses_options_are_understood(folder: Folder) -> None:
     assert "2 rounds: 2 rounds are done" in result.stderr
 
 
+def test_weights_that_a_file_does_not_name_are_those_of_moses_ini(folder: Folder) -> None:
+    (folder.path / "start").write_text("Good0= 0.25\n")
+    assert folder.run("--weights", "start", "--iterations", "1").exit_code == 0
+    assert read_weights("work/run1.weights") == {"Good0": (0.25,), "Bad0": (0.5, -0.5)}
+
+
 def test_a_run_that_is_there_is_neither_lost_nor_mixed_up(folder: Folder) -> None:
     assert folder.run("--iterations", "1").exit_code == 0
     again = folder.run()

@@ -117,7 +117,7 @@ def _start_weights(wanted: TuneOptions, ini: "MosesIni | None", pool: "Pool") ->
     """Return the weight of each value to start from."""
     from moses_integration.start_points import read_start_point
     from moses_integration.weights import read_weights
-    from phrasescore.cli.tune_pool import weights_vector
+    from phrasescore.cli.tune_pool import some_names, weights_vector
 
     if wanted.ifile is not None:
         return read_start_point(wanted.ifile, pool.num_features).weights
@@ -126,10 +126,10 @@ def _start_weights(wanted: TuneOptions, ini: "MosesIni | None", pool: "Pool") ->
     weights = read_weights(where) if ini is None or wanted.weights else ini.tuneable_weights()
     start, missing = weights_vector(weights, pool.labels, where)
     if missing:
-        _logger.info("without a weight in %s, and so from 0: %s", where, ", ".join(missing))
+        _logger.info("without a weight in %s, and so from 0: %s", where, some_names(missing))
     unused = sorted(weights.keys() - {label.name for label in pool.labels})
     if unused:
-        _logger.warning("no list has these features of %s: %s", where, ", ".join(unused))
+        _logger.warning("no list has these features of %s: %s", where, some_names(unused))
     return start
 
 
@@ -175,12 +175,13 @@ def _write(
 ) -> None:
     """Write the weights, moses.ini and report that the user wants; say the score reached."""
     from moses_integration.weights import write_weights
+    from phrasescore.cli.tune_pool import some_names
     from phrasescore.text import open_output
 
     if wanted.moses_ini_out is not None and ini is not None:
         unknown = ini.set_weights(weights)
         if unknown:
-            names = ", ".join(unknown)
+            names = some_names(unknown)
             _logger.warning("%s has no features for these weights: %s", ini.path, names)
         ini.write(wanted.moses_ini_out)
     write_weights(wanted.output, weights)

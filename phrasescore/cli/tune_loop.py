@@ -14,7 +14,7 @@ from moses_integration.tuning_lists import is_sparse
 from moses_integration.weights import Weights, read_weights
 from phrasescore.cli.rescore import rescore
 from phrasescore.cli.tune_options import TuneOptions
-from phrasescore.cli.tune_pool import ListReader, by_label, by_name, read_references
+from phrasescore.cli.tune_pool import ListReader, by_label, by_name, read_references, some_names
 from phrasescore.cli.tune_report import TuneReport
 from phrasescore.cli.tune_search import Search
 from phrasescore.cli.tune_state import fingerprint, read_state, write_state
@@ -85,7 +85,7 @@ class Rounds:
             raise PhrasescoreError(f"{error}{said}") from error
         names = dict.fromkeys(label.name for label in pool.labels if label not in weights)
         if number == 1 and names:
-            _logger.info("without a weight, and so from 0: %s", ", ".join(names))
+            _logger.info("without a weight, and so from 0: %s", some_names(names))
         if not self._wanted.rescore:
             return Decoded(pool, pool.starts[:-1])  # the decoder's own best
         return Decoded(pool, pool.model_best(weights_vector(weights, pool)))
@@ -180,10 +180,10 @@ class LoopRun:
         return weights
 
     def _start(self) -> NamedWeights:
-        if self._wanted.weights is not None:
-            return by_label(read_weights(self._wanted.weights))
-        assert self.ini is not None
-        return by_label(self.ini.tuneable_weights())
+        # What a file of weights does not name, Moses takes from its moses.ini.
+        start = {} if self.ini is None else self.ini.tuneable_weights()
+        given = {} if self._wanted.weights is None else read_weights(self._wanted.weights)
+        return by_label({**start, **given})
 
     def _about(self, start: NamedWeights) -> dict[str, Any]:
         """Return what a run must have in common with one that it resumes."""

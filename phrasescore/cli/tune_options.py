@@ -99,8 +99,9 @@ class TuneOptions:
             raise click.UsageError("--decoder needs --source, the text to translate")
         if self.replicas > 1 or self.cross_validate is not None:
             raise click.UsageError("--replicas and --cross-validate go with NBEST")
-        if self.source == "-":
-            raise click.UsageError("--source is read in every round: it cannot be stdin")
+        if "-" in (self.source, self.moses_ini, *self.references):
+            problem = "--source, --references and --moses-ini cannot be stdin with --decoder"
+            raise click.UsageError(f"{problem}: they are read more than once")
 
     def _check_files(self) -> None:
         from phrasescore.text import same_file

@@ -1,7 +1,7 @@
 """From files to what is tuned on: n-best lists, or what Moses' extractor made of them."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -123,6 +123,17 @@ def read_references(names: Sequence[str]) -> list[str]:
 
 
 # Weights
+
+
+def some_names(names: Iterable[str]) -> str:
+    """Return names for a message, the first ten of them where there are more.
+
+    >>> some_names(["LM0", "TM0"])
+    'LM0, TM0'
+    """
+    listed = list(names)
+    more = [f"and {len(listed) - 10:,} more"] if len(listed) > 10 else []
+    return ", ".join(listed[:10] + more)
 
 
 def weights_vector(
