@@ -59,12 +59,15 @@ class Normalizer:
         out[:, self.rank + 1 :] = 0
         return out
 
-    def logits(self, factors: Tensor, words: Tensor) -> Tensor:
-        """Return the logit of one word a row, ``(rows,)``.
+    def log_probs(self, factors: Tensor, words: Tensor, log_normalizers: Tensor) -> Tensor:
+        """Return log p of one word a row, ``(rows,)``; none is above 0 by rounding alone.
 
         :param factors: ``(rows, width)``, as :meth:`extend` makes them.
+        :param log_normalizers: of these rows.
         """
-        return (factors * self.words.index_select(0, words)).sum(1)
+        weights = self.words.index_select(0, words)
+        log_probs = (factors * weights).sum(1) - log_normalizers
+        return self.precision.at_most_certain(log_probs, factors, weights)
 
     def log_normalizers(self, factors: Tensor) -> Tensor:
         """Return the log-sum-exp of all logits of each row, ``(rows,)``."""

@@ -12,6 +12,10 @@ from phrasescore.errors import PhrasescoreError
 PrecisionName = Literal["float32", "tf32", "bfloat16"]
 PRECISIONS: tuple[PrecisionName, ...] = get_args(PrecisionName)
 
+# By how much rounding may change the product of two vectors, as a share of the product of their
+# norms: twice the error of their rounded factors, and for float32 that of adding up some thousand.
+_ROUNDING = {"float32": 2.0**-20, "tf32": 2.0**-9, "bfloat16": 2.0**-7}
+
 
 class Precision:
     """Matrix products of a chosen precision. States, gates and sums are float32 always.
@@ -27,6 +31,7 @@ class Precision:
             raise PhrasescoreError("precision tf32 needs a CUDA device")
         self.name = name
         self.device = device
+        self.rounding = _ROUNDING[name]  # see at_most_certain()
         rounded = name == "bfloat16"
         self._factor_type = torch.bfloat16 if rounded else torch.float32
         # Half the memory to write and read, which on a CPU counts. A GPU adds up in float32 anyway.
@@ -68,6 +73,19 @@ class Precision:
         if out.dtype == self._factor_type:
             return torch.mm(rows, matrix, out=out)
         return out.copy_(torch.mm(rows, matrix, out_dtype=out.dtype))
+
+    def at_most_certain(self, log_probs: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
+        """Return log-probabilities, those at 0 that rounding alone has lifted above 0.
+
+        A word's own logit is computed in float32, and the sum over all words, of which it is one,
+        from rounded factors. Where the word is all but certain, the two may differ either way.
+
+        :param log_probs: ``(count,)``.
+        :param rows: ``(count, width)``; with ``weights``, what the words' own logits are made of.
+        :param weights: ``(count, width)``.
+        """
+        bound = self.rounding * rows.norm(dim=1) * weights.norm(dim=1)
+        return torch.where(log_probs <= bound, log_probs.clamp(max=0), log_probs)
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:

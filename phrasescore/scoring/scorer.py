@@ -180,15 +180,17 @@ class PairScorer:
             log_normalizers = normalizer.log_normalizers(factors)
             nodes = self._index(level.end_nodes)
             end = torch.zeros_like(nodes)  # </s> has the id 0
-            logits = normalizer.logits(factors.index_select(0, nodes), end)
-            values[self._index(level.ends)] = sums[nodes] + (logits - log_normalizers[nodes])
+            values[self._index(level.ends)] = sums[nodes] + normalizer.log_probs(
+                factors.index_select(0, nodes), end, log_normalizers[nodes]
+            )
             if depth + 1 < len(levels):
                 following = levels[depth + 1]
                 parents = self._index(following.parents)
-                logits = normalizer.logits(
-                    factors.index_select(0, parents), self._index(following.words)
+                sums = sums[parents] + normalizer.log_probs(
+                    factors.index_select(0, parents),
+                    self._index(following.words),
+                    log_normalizers[parents],
                 )
-                sums = sums[parents] + (logits - log_normalizers[parents])
                 roots = roots[following.parents]
         return values.cpu().numpy(), work
 

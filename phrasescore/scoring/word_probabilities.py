@@ -55,9 +55,16 @@ class WordProbabilities:
     def log_probs(self, rows: Tensor, normalizers: Tensor, places: Ids, words: Ids) -> Tensor:
         """Return log p of ``words[i]`` after row ``places[i]``, float64, on the CPU.
 
+        None is above 0 by rounding alone.
+
         :param normalizers: of all rows, from :meth:`log_normalizers`.
         """
         device = rows.device
         at, wanted = (torch.from_numpy(np.ascontiguousarray(x)).to(device) for x in (places, words))
         logits = gates.chosen_logits(rows, at, self._weight, self._bias, wanted)
-        return (logits.double() - normalizers.index_select(0, at)).cpu()
+        found = logits.double() - normalizers.index_select(0, at)
+        above = torch.nonzero(found > 0).flatten()
+        if len(above):
+            chosen = rows[at[above]], self._weight[wanted[above]]
+            found[above] = self._products.precision.at_most_certain(found[above], *chosen)
+        return found.cpu()
