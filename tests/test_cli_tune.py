@@ -459,3 +459,17 @@ def test_no_input_is_overwritten(folder: Folder) -> None:
         assert result.exit_code == 1
         assert f"{name}: would overwrite another file" in result.stderr
     assert (folder.path / "nbest").read_text() == NBEST
+
+
+@pytest.mark.slow
+def test_real_files_of_the_extractor_reach_more_than_mosess_mert(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    # shared/data/README.md: Moses' mert, from the same start with 20 random starts, reached 56.95.
+    files = shared_data / "mert"
+    extracted = ["--features", str(files / "features.dat.gz")]
+    extracted += ["--scores", str(files / "scores.dat.gz"), "--starts", "3"]
+    start = ["--ifile", str(files / "init.default.opt"), "-o", str(tmp_path / "out")]
+    result = CliRunner().invoke(main, ["tune", *extracted, *start])
+    assert result.exit_code == 0, result.output
+    assert float(result.stderr.split()[-1]) >= 56.95

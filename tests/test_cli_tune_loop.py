@@ -14,8 +14,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from moses_integration.weights import read_weights
-from phrasescore.cli import main
+from phrasescore.cli import main, tune_search
 from tests.doubles import RandomModel
+from tuning.methods import load_method
 
 DECODER = Path(__file__).parent / "tiny_decoder.py"
 INI = """\
@@ -252,6 +253,33 @@ def test_ctrl_c_while_decoding_ends_the_decoder_and_keeps_the_best(folder: Folde
     resumed = folder.run("--resume", decoder=command.replace("slow.py", str(DECODER)))
     assert resumed.exit_code == 1  # another command
     assert "begun with another decoder" in resumed.stderr
+
+
+def test_ctrl_c_while_optimising_keeps_the_best_and_the_loop_goes_on_as_if_nothing_was(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = folder.run("--working-dir", "whole")
+    expected = (folder.path / "out").read_bytes()
+    with monkeypatch.context() as patch:
+
+        def load(name: str):  # type: ignore[no-untyped-def]
+            optimise = load_method(name)
+
+            def interrupted(pool, metric, start, settings, *, seed, report):  # type: ignore[no-untyped-def]
+                signal.raise_signal(signal.SIGINT)
+                return optimise(pool, metric, start, settings, seed=seed, report=report)
+
+            return interrupted
+
+        patch.setattr(tune_search, "load_method", load)
+        stopped = folder.run()
+    assert stopped.exit_code == 130
+    assert stopped.stderr.endswith(f"BLEU {rounds(whole)[0]:.2f}\nphrasescore: interrupted\n")
+    assert read_weights("out") == {"Good0": (0.1,), "Bad0": (0.5, -0.5)}
+    resumed = folder.run("--resume")
+    assert "round 1: taken from work/run1.nbest" in resumed.stderr
+    assert rounds(resumed) == rounds(whole)
+    assert (folder.path / "out").read_bytes() == expected
 
 
 def signal_decoder(number: int) -> None:

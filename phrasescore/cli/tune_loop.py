@@ -143,9 +143,13 @@ class LoopRun:
             reader = ListReader(self._metric, self._num_segments)
 
             def on_round(result: LoopResult) -> None:
-                if self._search.stopped:
-                    raise KeyboardInterrupt  # optimising was not done: it is begun again
                 self.result = result
+                if self._search.stopped:
+                    # A run that is resumed reads this round again, and optimises to the end.
+                    *earlier, last = result.rounds
+                    open_round = LoopResult(tuple(earlier), last.weights)
+                    write_state(self._work, about, open_round)
+                    raise KeyboardInterrupt
                 write_state(self._work, about, result)
                 _logger.info("%s", describe(result, self._metric.name))
 
