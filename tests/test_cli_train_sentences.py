@@ -125,6 +125,18 @@ def stopped_run(
     return command
 
 
+def test_resuming_where_no_run_is_says_that_a_new_one_begins(
+    text: tuple[Path, Path], tmp_path: Path
+) -> None:
+    # A run that was killed while it read its text has not kept its settings yet.
+    command = [*text, "-o", tmp_path / "model", "--updates", "3", *TINY, "--resume"]
+    result = train("lstm", *command)
+    assert result.exit_code == 0
+    assert f"{tmp_path / 'model.work'}: holds no run to go on with; a new one begins" in (
+        result.stderr
+    )
+
+
 def test_a_run_is_resumed_with_the_same_text_only(
     text: tuple[Path, Path], tmp_path: Path, stopped: list[object]
 ) -> None:

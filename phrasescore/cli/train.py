@@ -116,7 +116,11 @@ def train(
     given = {"updates": updates, "epochs": epochs, "minutes": minutes}
     if ctx.get_parameter_source("seed") != ParameterSource.DEFAULT:
         given["seed"] = seed
-    config = _read_config(kind, preset, config_file, stored_config(work) if resume else None)
+    stored = stored_config(work) if resume else None
+    config = _read_config(kind, preset, config_file, stored)
+    if resume and stored is None:
+        # With the settings of this command line, which may say less than the first one did.
+        _logger.info("%s: holds no run to go on with; a new one begins", work)
     config = _override(config, assignments, given)
     torch.set_num_threads(usable_threads(threads))
     run = TrainingRun(
