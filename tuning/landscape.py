@@ -28,7 +28,7 @@ class Landscape:
         self.metric = metric
         self.units: Vector = pool.deviations()
         # (features, hypotheses): a search along an axis reads one feature of all hypotheses.
-        self._columns: Matrix = np.ascontiguousarray((pool.features / self.units).T)
+        self._columns: Matrix = _standardise(pool.features, self.units)
 
     def scores(self, weights: Vector) -> Vector:
         """Return the model scores: (hypotheses,).
@@ -52,7 +52,23 @@ class Landscape:
         return float(self.metric.score(self.pool.stats[best].sum(axis=0)))
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+_KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
+
+
+@_KERNEL
+def _standardise(features: Any, units: Any) -> Any:
+    """Return features / units, turned on their side."""
+    columns = np.empty((len(units), len(features)))
+    for begin in range(0, len(features), _ROWS):
+        part = features[begin : begin + _ROWS]
+        for feature in range(len(units)):
+            column = columns[feature, begin : begin + _ROWS]
+            for row in range(len(column)):
+                column[row] = part[row, feature] / units[feature]
+    return columns
+
+
+@_KERNEL
 def _combine(columns: Any, weights: Any) -> Any:
     """Return weights @ columns, each number summed in the same order."""
     scores = np.zeros(columns.shape[1])

@@ -146,7 +146,7 @@ def keep_promises(method: str, search: Search) -> Optimise:
             said = notes + why
             return Tuned(weights, score, start_score, method, seed, steps, said)
 
-        nothing = _nothing_to_tune(pool, constant | fixed)
+        nothing = _nothing_to_tune(pool, constant, fixed)
         if nothing:
             return tuned(start, start_score, 0, (nothing,))
         varying = ~constant
@@ -193,12 +193,12 @@ def _constant_notes(pool: Pool, constant: Mask) -> tuple[str, ...]:
     return (f"constant in every list, so their weights stay: {' '.join(names)}",)
 
 
-def _nothing_to_tune(pool: Pool, kept: Mask) -> str:
+def _nothing_to_tune(pool: Pool, constant: Mask, fixed: Mask) -> str:
     if pool.num_segments == 1:
         return "only one segment: the weights stay as they were"
-    if pool.constant_features().all():
+    if constant.all():
         return "the hypotheses of every segment are all alike: the weights stay as they were"
-    if kept.all():
+    if (constant | fixed).all():
         return "every feature that varies is fixed: the weights stay as they were"
     return ""
 

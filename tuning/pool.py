@@ -120,10 +120,8 @@ class Pool:
 
     def constant_features(self) -> Mask:
         """Return which features do not vary inside any segment: their weights change nothing."""
-        begins = self.starts[:-1]
-        highest = np.maximum.reduceat(self.features, begins, axis=0)
-        lowest = np.minimum.reduceat(self.features, begins, axis=0)
-        return np.asarray((highest == lowest).all(axis=0))
+        constant: Mask = _constant_columns(self.features, self.starts)
+        return constant
 
     def deviations(self) -> Vector:
         """Return the standard deviation of each feature inside the segments: (features,).
@@ -271,3 +269,14 @@ def _deviations(features: Any, starts: Any) -> Any:
             for column in range(len(mean)):
                 total[column] += (features[row, column] - mean[column]) ** 2
     return np.sqrt(total / len(features))
+
+
+@numba.njit(nogil=True, cache=True)
+def _constant_columns(features: Any, starts: Any) -> Any:
+    constant = np.ones(features.shape[1], np.bool_)
+    for segment in range(len(starts) - 1):
+        first = starts[segment]
+        for row in range(first + 1, starts[segment + 1]):
+            for column in range(len(constant)):
+                constant[column] &= features[row, column] == features[first, column]
+    return constant
