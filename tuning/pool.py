@@ -177,6 +177,8 @@ def pool_lists(pools: Sequence[Pool]) -> Pool:
     :raises PhrasescoreError: where labels or numbers of segments differ.
     """
     first = pools[0]
+    if len(pools) == 1:
+        return first.distinct()
     for number, pool in enumerate(pools[1:], 2):
         if pool.labels != first.labels:
             wanted, found = (" ".join(map(str, each.labels)) for each in (first, pool))
