@@ -22,8 +22,9 @@ from phrasescore.scoring.prefix_tree import Ids, PrefixTree, Sequences
 from phrasescore.scoring.sentence_scorer import SentenceScorer, TreeLogProbs, average_models
 from phrasescore.vocabulary import Vocabulary
 
-# Hypotheses that are scored together: enough of them to fill the products of every level.
-GROUP_SIZE = {"cpu": 4096, "cuda": 65536}
+# Different hypotheses that are scored together: enough of them to fill the products of most levels,
+# and few enough for every thread to have some where there are only some lists.
+GROUP_SIZE = {"cpu": 1024, "cuda": 65536}
 
 Floats = NDArray[np.float64]
 
