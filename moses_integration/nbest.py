@@ -26,8 +26,8 @@ from phrasescore.text import decode, read_blocks, read_lines, shorten, split_blo
 FEATURE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 _VALUE = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-# What is left of field 3 without these are names and spaces, the same in nearly all lines.
-_DIGITS = b"0123456789.-"
+# Numbers as nearly all are written; each of them is a _VALUE, and finite.
+_PLAIN_VALUE = rb"-?+[0-9]{1,99}+(?:\.[0-9]*+)?+(?:e-[0-9]++)?+"
 
 
 class NbestList(NamedTuple):
@@ -106,15 +106,15 @@ def split_words(text: str) -> tuple[str, ...]:
 def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList]:
     """Yield the lists of a file in their order, lazily: one list is held at a time.
 
-    Each line's number of fields, its id, and the characters of its numbers are checked; whether
-    digits stand in a sensible order (``1.2.3``) is seen where a number is read.
+    Each line's number of fields, its id, the names of its features and all its numbers are
+    checked. Lines may have other features than those before them; such lines are read slower.
 
     :param path: text or gzip; ``-`` is stdin.
     :param new_names: features that are going to be added: one that is there is an error.
     :raises DataError: at the first ``next`` if the file cannot be opened or is empty; later, on
         reaching a line with fewer than 4 fields, with an id that is no number or comes after
-        a larger one, with something that is not a number in field 3 or as total, or that has one
-        of the new features.
+        a larger one, with what :func:`parse_features` or :func:`parse_total` refuses, or that
+        has one of the new features.
     """
     check = _FieldCheck(path, new_names)
     number = 0
@@ -125,7 +125,7 @@ def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList
         for raw in split_block(block):
             number += 1
             try:
-                key, hypothesis, features, rest = raw.split(b"|||", 3)
+                key, hypothesis, features, _ = raw.split(b"|||", 3)
             except ValueError:
                 raise _too_few_fields(path, number, raw) from None
             if key != known_key:
@@ -137,29 +137,20 @@ def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList
                     first_lines[identity] = number
                     found = NbestList(path, identity, number, [], [], [], b"\n")
                     raws, hypotheses, ends = found.raws, found.hypotheses, found.ends
-            total = rest if b"|||" not in rest else rest[: rest.index(b"|||")]
-            if features.translate(None, _DIGITS) not in check.known or not _is_plain(total):
-                check.line(number, raw, features)
+            start = len(key) + len(hypothesis) + 6
+            if check.is_known(raw, start) is None:
+                check.line(number, raw)
             raws.append(raw)
             hypotheses.append(hypothesis)
-            ends.append(len(key) + len(hypothesis) + 6 + len(features.rstrip(b" ")))
+            ends.append(start + len(features.rstrip(b" ")))
         last = block
     if found is None:
         raise DataError(path, None, "expected an n-best list, found no lines")
     yield found if last.endswith(b"\n") else found._replace(newline=b"")
 
 
-def _is_plain(number: bytes) -> bool:
-    """Say whether a field is a number of digits, point and sign alone; others may be good, too."""
-    try:
-        float(number)
-    except ValueError:
-        return False
-    return not number.translate(None, b"0123456789.- ")
-
-
 class _FieldCheck:
-    """Checks the numbers of lines, and knows which lines need no closer look.
+    """Checks the features and totals of lines, quickly where they are like those of the first.
 
     :param new_names: features that must not be there.
     """
@@ -167,13 +158,12 @@ class _FieldCheck:
     def __init__(self, path: str, new_names: Collection[str]) -> None:
         self._path = path
         self._new_names = set(new_names)
-        # LSTM0 and LSTM1 are both LSTM= without their digits: such lines are always looked at.
-        self._watched = {_letters(name) for name in new_names}
-        # What is left without digits of a field 3 that is good.
-        self.known: set[bytes] = set()
+        self._is_first = True
+        # Matches a line from its field 3 on, if that and the total need no closer look.
+        self.is_known = re.compile(rb"(?!)").match
 
-    def line(self, number: int, raw: bytes, features: bytes) -> None:
-        """Check every number of a line.
+    def line(self, number: int, raw: bytes) -> None:
+        """Check the features and the total of a line.
 
         :raises DataError: saying what is wrong with it.
         """
@@ -183,12 +173,18 @@ class _FieldCheck:
             if name in self._new_names:
                 problem = f"has the feature {name} already; --replace writes it anew"
                 raise DataError(self._path, number, problem)
-        if self._watched.isdisjoint(map(_letters, found)):
-            self.known.add(features.translate(None, _DIGITS))
+        if self._is_first:
+            self._is_first = False
+            self.is_known = _line_pattern(found).match
 
 
-def _letters(name: str) -> bytes:
-    return name.encode().translate(None, _DIGITS)
+def _line_pattern(features: dict[str, tuple[float, ...]]) -> re.Pattern[bytes]:
+    """Return what matches fields 3 and 4 if they are good and have the same features."""
+    tokens = []
+    for name, values in features.items():
+        tokens += [re.escape(name.encode() + b"="), *[_PLAIN_VALUE] * len(values)]
+    field, total = rb" ++".join(tokens), _PLAIN_VALUE
+    return re.compile(rb" *+%b *+\|\|\| *+%b[ \r]*+(?:\|\|\||\Z)" % (field, total))
 
 
 def _too_few_fields(path: str, number: int, raw: bytes) -> DataError:

@@ -203,12 +203,63 @@ def test_a_bad_line_is_an_error_with_its_number(
         list(read_nbest(path, ["LSTM0"]))
 
 
-def test_digits_in_disorder_are_seen_where_they_are_read(tmp_path: Path) -> None:
-    # Checking every number of every line would take as long as all the rest.
-    path = write(tmp_path, line(0), line(0, fields=b"x ||| LM0= 1.2.3 ||| 1"))
-    (found,) = read_nbest(path)
-    with pytest.raises(DataError, match=r":2: expected a number, found b'1\.2\.3'"):
-        found.features(1)
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (b"x ||| LM0=  B= 2 ||| 1", "expected a value after 'LM0='"),
+        (b"x ||| LM0= -1 B= ||| 1", "expected a value after 'B='"),
+        (b"x ||| LM0= -1.2.3 B= 2 ||| 1", r"expected a number, found b'-1\.2\.3'"),
+        (b"x ||| LM0= -1 B= - ||| 1", "expected a number, found b'-'"),
+        (b"x ||| LM0= -1 B= . ||| 1", r"expected a number, found b'\.'"),
+        (b"x ||| LM0= -1 B= 2 ||| 1-2", "expected a number, found b'1-2'"),
+        (b"x ||| LM0= -1 B= 2 ||| 1 2 ||| 0-0", "expected a number, found b'1 2'"),
+        (b"x ||| LM0= -1 B= " + b"9" * 400 + b" ||| 1", "expected a number, found b'999"),
+        (b"x ||| LM0= -1 B= 2e-x ||| 1", "expected a number, found b'2e-x'"),
+        (b"x ||| LM7= -1 LM7= 2 ||| 1", "the feature LM7 comes twice"),
+    ],
+)
+def test_a_bad_number_is_seen_also_after_a_line_with_the_same_letters(
+    tmp_path: Path, fields: bytes, message: str
+) -> None:
+    good = line(0, fields=b"x ||| LM0= -1 B= 2 ||| 1")
+    path = write(tmp_path, good, good, line(0, fields=fields), good)
+    with pytest.raises(DataError, match=re.escape(path) + ":3: " + message):
+        list(read_nbest(path))
+
+
+def test_lines_may_have_other_features_than_those_before_them(tmp_path: Path) -> None:
+    lines = [
+        line(0, fields=b"x ||| LM0= -1 B= 2 ||| 1"),
+        line(0, fields=b"x ||| LM7= -1 B= 2 ||| 1"),
+        line(0, fields=b"x ||| LM0= -1 2 B= 2 ||| 1"),
+        line(0, fields=b"x |||  LM0=  7e-1   B= 1E+2  |||  1. \r"),
+    ]
+    (found,) = read_nbest(write(tmp_path, *lines))
+    assert [found.features(place) for place in range(4)] == [
+        {"LM0": (-1.0,), "B": (2.0,)},
+        {"LM7": (-1.0,), "B": (2.0,)},
+        {"LM0": (-1.0, 2.0), "B": (2.0,)},
+        {"LM0": (0.7,), "B": (100.0,)},
+    ]
+    path = write(tmp_path, lines[0], line(0, fields=b"x ||| LM0= 7 e-1 B= 2 ||| 1"))
+    with pytest.raises(DataError, match=":2: expected a number, found b'e-1'"):
+        list(read_nbest(path))
+
+
+def test_only_lines_unlike_the_first_are_looked_at_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[int | None] = []
+
+    def parse(raw: bytes, path: str, number: int | None) -> dict[str, tuple[float, ...]]:
+        looked_at.append(number)
+        return parse_features(raw, path, number)
+
+    monkeypatch.setattr("moses_integration.nbest.parse_features", parse)
+    good = line(0, fields=b"x ||| LM0= -1.25e-05 B_c.d= 2 ||| -1 ||| 0-0")
+    other = good.replace(b"LM0", b"LM7")
+    assert list(read_nbest(write(tmp_path, good, good, other, good)))
+    assert looked_at == [1, 3]
 
 
 def test_a_new_name_is_seen_also_after_one_with_the_same_letters(tmp_path: Path) -> None:
