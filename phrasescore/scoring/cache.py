@@ -17,10 +17,12 @@ import sqlite3
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from importlib.metadata import version
 from itertools import chain
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
 import torch
 from sqlitedict import SqliteDict
 
@@ -58,8 +60,8 @@ logging.getLogger("sqlitedict").addHandler(logging.NullHandler())
 def score_keys(name: str, hypotheses: HypothesisList) -> list[bytes]:
     """Return the keys of one column of scores of a list, in the order of its hypotheses.
 
-    Besides what is given here a key holds the versions of this package and of torch, and the kind
-    of processor: another one may round the last bit of a score in another way.
+    Besides what is given here a key holds the versions of this package and of what it computes
+    with, and the kind of processor: another one may round the last bit of a score in another way.
 
     :param name: what tells the column from all others: fingerprints, precision, device.
     :param hypotheses: words without line ends, as in every vocabulary.
@@ -78,8 +80,9 @@ def score_keys(name: str, hypotheses: HypothesisList) -> list[bytes]:
 
 
 _ENVIRONMENT = (
-    f"phrasescore {__version__}, torch {torch.__version__}, {platform.machine()} "
-    f"{torch.backends.cpu.get_cpu_capability()}"
+    f"phrasescore {__version__}, torch {torch.__version__}, numpy {np.__version__}, "
+    # Importing numba takes long, and a full cache needs none of its kernels.
+    f"numba {version('numba')}, {platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
 )
 
 

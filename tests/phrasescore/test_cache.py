@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 from contextlib import closing
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from sqlitedict import SqliteDict
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.records import HypothesisList
-from phrasescore.scoring.cache import DEFAULT_LIMIT, ScoreCache, score_keys
+from phrasescore.scoring.cache import _ENVIRONMENT, DEFAULT_LIMIT, ScoreCache, score_keys
 
 
 def keys(how_many: int, name: str = "model") -> list[bytes]:
@@ -104,6 +105,11 @@ def test_a_key_depends_on_the_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     before = keys(1)
     monkeypatch.setattr("phrasescore.scoring.cache._ENVIRONMENT", "another torch")
     assert keys(1) != before
+
+
+@pytest.mark.parametrize("package", ["phrasescore", "torch", "numpy", "numba"])
+def test_the_versions_are_of_all_that_computes(package: str) -> None:
+    assert f"{package} {version(package)}" in _ENVIRONMENT
 
 
 # Size
