@@ -121,6 +121,22 @@ def test_an_ensemble_averages_probabilities_word_by_word(
             assert mean == pytest.approx(_log(first, second), rel=1e-5)
 
 
+def test_an_ensemble_of_different_shortlists_is_warned_of_once(
+    tmp_path: Path, lists: Lists, model: RandomModel
+) -> None:
+    words = ["la", "rue"]
+    small = [RandomModel(tmp_path / str(n), SOURCE_WORDS, words, seed=n) for n in range(2)]
+    warning = "warning: --ensemble: the models predict words of different shortlists"
+    of_two = [option for other in small for option in ("--model", other.path)]
+    result = run(lists, "--model", model.path, *of_two, "--ensemble", "-o", tmp_path / "out")
+    assert result.stderr.count(warning) == 1
+    # With </s> and <unk>.
+    assert f"{warning} (of 8, 4, 4 words): a smaller one gives <unk> more" in result.stderr
+    assert warning not in run(lists, *of_two, "--ensemble", "-o", tmp_path / "same").stderr
+    pair = run(lists, "--model", model.path, *of_two, "-o", tmp_path / "single")
+    assert warning not in pair.stderr
+
+
 def _log(first: float, second: float) -> float:
     return math.log((math.exp(first) + math.exp(second)) / 2)
 

@@ -1,7 +1,7 @@
 """``phrasescore rescore``: add the networks' scores to n-best lists."""
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain, tee
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
@@ -21,6 +21,7 @@ from phrasescore.records import HypothesisList
 
 if TYPE_CHECKING:
     from moses_integration.nbest import NbestList
+    from phrasescore.checkpoint import Checkpoint
     from phrasescore.features.sentences import ListScores, SentenceScores
 
 _logger = logging.getLogger(__name__)
@@ -52,7 +53,8 @@ class Item(NamedTuple):
 @click.option(
     "--ensemble",
     is_flag=True,
-    help="One more column: the models' probabilities, averaged at each word.",
+    help="One more column: the models' probabilities, averaged at each word. They should have one "
+    "shortlist: a smaller one gives <unk> more probability than a larger one any one rare word.",
 )
 @click.option(
     "--normalize",
@@ -149,6 +151,8 @@ def rescore(
             words=word_scores is not None,
             cache=cache,
         )
+        if ensemble:
+            _warn_of_shortlists(checkpoints)
         _write(chain([first], items), columns, scores, output, word_scores, replace=replace)
     _logger.info("%s", scores.summary())
     for column in columns:
@@ -171,6 +175,17 @@ def _check_files(
         for other in (nbest, source, *written[:place]):
             if out is not None and other is not None and same_file(out, other):
                 raise PhrasescoreError(f"{out}: would overwrite another file; name another one")
+
+
+def _warn_of_shortlists(checkpoints: "Sequence[Checkpoint]") -> None:
+    """Say that an ensemble's models predict other words than one another, if so."""
+    vocabularies = [checkpoint.target_vocabulary for checkpoint in checkpoints]
+    if any(vocabulary != vocabularies[0] for vocabulary in vocabularies):
+        _logger.warning(
+            "--ensemble: the models predict words of different shortlists (of %s words): a smaller "
+            "one gives <unk> more probability than the others give any one rare word",
+            ", ".join(f"{len(vocabulary):,}" for vocabulary in vocabularies),
+        )
 
 
 def _items(lists: "Iterable[tuple[NbestList, tuple[str, ...]]]") -> Iterator[Item]:
