@@ -107,6 +107,34 @@ main()
     assert weights[0] == weights[1]
 
 
+def test_a_run_that_was_killed_as_it_read_its_text_is_resumed_with_its_settings(
+    text: tuple[Path, Path], tmp_path: Path
+) -> None:
+    command = ["--updates", "4", *TINY]
+    assert train("lstm", *text, "-o", tmp_path / "whole", *command).exit_code == 0
+    program = """
+import os, signal
+from phrasescore.cli import main
+from phrasescore.training.table_spool import TableSpool
+TableSpool.add = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+main()
+"""
+    arguments = ["train", "lstm", *map(str, text), "-o", str(tmp_path / "killed"), *command]
+    killed = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    resume = ["-o", tmp_path / "killed", "--updates=4", "--resume", "--threads=1", "--device=cpu"]
+    wrong = train("lstm", *text, *resume, "--preset", "lstm-small")
+    assert wrong.exit_code == 1
+    assert "--resume: [model] " in wrong.stderr
+    resumed = train("lstm", *text, *resume)
+    assert resumed.exit_code == 0, resumed.stderr
+    assert "killed.work: the run was stopped before its pairs were stored" in resumed.stderr
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "killed")]
+    assert weights[0] == weights[1]
+
+
 @pytest.fixture(name="stopped")
 def stopped_run(
     text: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -128,7 +156,6 @@ def stopped_run(
 def test_resuming_where_no_run_is_says_that_a_new_one_begins(
     text: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    # A run that was killed while it read its text has not kept its settings yet.
     command = [*text, "-o", tmp_path / "model", "--updates", "3", *TINY, "--resume"]
     result = train("lstm", *command)
     assert result.exit_code == 0

@@ -119,7 +119,7 @@ def train(
     stored = stored_config(work) if resume else None
     config = _read_config(kind, preset, config_file, stored)
     if resume and stored is None:
-        # With the settings of this command line, which may say less than the first one did.
+        # With the settings of this command line: an error or Ctrl-C in the text leaves no run.
         _logger.info("%s: holds no run to go on with; a new one begins", work)
     config = _override(config, assignments, given)
     torch.set_num_threads(usable_threads(threads))

@@ -28,7 +28,7 @@ from phrasescore.folders import locked
 from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
 from phrasescore.training.pair_store import PairStore
 from phrasescore.training.pair_store_writer import Shortlist, fingerprint_input, write_pair_store
-from phrasescore.training.run_state import load_best
+from phrasescore.training.run_state import has_state, load_best
 from phrasescore.training.table_spool import CountedPair
 from phrasescore.training.work_folder import (
     check_folders,
@@ -39,6 +39,8 @@ from phrasescore.training.work_folder import (
 )
 
 _logger = logging.getLogger(__name__)
+
+_PAIRS = "pairs"
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,9 @@ def train_model(
 ) -> TrainingRecord | None:
     """Train a network and write its model folder; return its record, or None after Ctrl-C.
 
-    :param resume: go on with the unfinished run in the work folder, if there is one. A run that
-        was stopped before its first state is begun anew without it.
+    :param resume: go on with the unfinished run in the work folder, if there is one; read the
+        pairs again if it was killed before they were stored. A run that was stopped before its
+        first state is begun anew without it.
     :param report: called after each update.
     :raises PhrasescoreError: if the model is there already, or an unfinished run that is not to be
         resumed, or one with other settings, another table or other shortlists; if one of the two
@@ -131,10 +134,12 @@ def _prepare(
 ) -> tuple[PairStore, nn.Module, TrainingLoop]:
     """Open the pairs and build the network and its loop.
 
-    When this returns the run can be resumed; if it fails, nothing is left of a run that began here.
+    If it fails, nothing is left of a run that began here.
     """
+    is_resumed = resume and is_begun(run.work)
     try:
-        store = _open_pairs(run, resume)
+        has_pairs = is_resumed and _has_pairs(run)
+        store = _open_pairs(run) if has_pairs else _store_pairs(run, is_resumed)
         problem = "the network does not fit; choose smaller sizes in [model] or [vocabulary]"
         with _enough_memory(run.device, problem):
             network = _start_network(run.config, store).to(run.device)
@@ -146,9 +151,10 @@ def _prepare(
                 dropout=run.config.model.dropout > 0,
                 report=report,
             )
+        # The limits of a run that is resumed may be others.
         write_settings(run.work, run.config)
     except BaseException:
-        if not is_begun(run.work):
+        if not is_resumed:
             remove_work(run.work)
         raise
     return store, network, loop
@@ -168,20 +174,36 @@ def _enough_memory(device: torch.device, problem: str) -> Iterator[None]:
         raise PhrasescoreError(f"out of memory on {device}: {problem}") from error
 
 
-def _open_pairs(run: TrainingRun, resume: bool) -> PairStore:
-    """Return the pairs; those of the run to resume, if the input is still the same."""
-    folder = run.work / "pairs"
-    if not resume or not is_begun(run.work):
-        clear_work(run.work)
-        return write_pair_store(
-            folder,
-            run.read(),
-            run.config.vocabulary,
-            max_length=run.config.training.max_length,
-            reverse=run.reverse,
-            shortlists=run.shortlists(),
+def _has_pairs(run: TrainingRun) -> bool:
+    """Return whether the run to resume has stored its pairs, which appear whole or not at all."""
+    # Pairs that are missing beside a state were removed by somebody: opening them says so.
+    return (run.work / _PAIRS).exists() or has_state(run.work)
+
+
+def _store_pairs(run: TrainingRun, is_resumed: bool) -> PairStore:
+    """Read the input and store its pairs; before that the settings, for a kill on the way."""
+    if is_resumed:
+        _logger.info(
+            "%s: the run was stopped before its pairs were stored; they are read again, with "
+            "--reverse and shortlists as given now",
+            run.work,
         )
-    store = PairStore(folder)
+    else:
+        clear_work(run.work)
+        write_settings(run.work, run.config)
+    return write_pair_store(
+        run.work / _PAIRS,
+        run.read(),
+        run.config.vocabulary,
+        max_length=run.config.training.max_length,
+        reverse=run.reverse,
+        shortlists=run.shortlists(),
+    )
+
+
+def _open_pairs(run: TrainingRun) -> PairStore:
+    """Return the pairs of the run to resume, if the input is still the same."""
+    store = PairStore(run.work / _PAIRS)
     if store.record.reverse != run.reverse:
         had = "with" if store.record.reverse else "without"
         raise ConfigError("--resume", "--reverse", f"the run to resume was started {had} it")

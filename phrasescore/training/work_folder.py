@@ -2,7 +2,7 @@
 
 It has the pairs (``pairs/``), the settings (``run.json``), the states
 (:mod:`phrasescore.training.run_state`) and a lock. ``run.json`` is what makes it the folder of an
-unfinished run: it is written when the pairs are there, and goes first when the run is over.
+unfinished run: it is written before the pairs are read, and goes first when the run is over.
 """
 
 import json
@@ -16,7 +16,7 @@ from phrasescore.folders import LOCK, remove_folder
 from phrasescore.training.run_state import has_best, has_state
 
 _SETTINGS = "run.json"
-# What a run that was killed before it began to train leaves in its work folder.
+# What a run that was killed as it began, or as it was begun anew, leaves without settings.
 _BEGINNINGS = {LOCK, "pairs", "pairs.new", f"{_SETTINGS}.part"}
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ import pytest
 from phrasescore.errors import ConfigError, ModelError, PhrasescoreError
 from phrasescore.folders import locked
 from phrasescore.training import run as run_module
-from phrasescore.training.run import train_model
+from phrasescore.training.run import TrainingRun, train_model
+from phrasescore.training.table_spool import CountedPair
 from phrasescore.training.work_folder import remove_work, stored_config
 from tests.tiny_runs import TINY, KilledError, kill_after, make_run, weights
 
@@ -156,6 +158,55 @@ def test_a_run_without_a_state_that_is_resumed_reads_the_table_no_more(tmp_path:
         train_model(run, report=kill_after(3))
     train_model(dataclasses.replace(run, read=lambda: iter(())), resume=True)
     assert run.model.is_dir()
+
+
+def killed_as_it_read(run: TrainingRun) -> None:
+    """Leave what a kill leaves while the table is read."""
+
+    def copied() -> Iterator[CountedPair]:
+        shutil.copytree(run.work, aside)
+        return iter(())
+
+    aside = run.work.with_name("aside")
+    with pytest.raises(PhrasescoreError, match="no pair to train on"):
+        train_model(dataclasses.replace(run, read=copied))
+    aside.rename(run.work)
+
+
+def test_a_run_that_was_killed_as_it_read_its_table_keeps_its_settings(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    killed_as_it_read(run)
+    assert stored_config(run.work) == TINY
+    # Neither another's settings nor an error in the table cost the run its own.
+    other = dataclasses.replace(run, config=TINY.override(["training.seed=5"]))
+    with pytest.raises(ConfigError, match=r"--resume: \[training\] seed"):
+        train_model(other, resume=True)
+    with pytest.raises(PhrasescoreError, match="no pair to train on"):
+        train_model(dataclasses.replace(run, read=lambda: iter(())), resume=True)
+    assert stored_config(run.work) == TINY
+    train_model(run, resume=True)
+    fresh = make_run(tmp_path, name="fresh")
+    train_model(fresh)
+    assert weights(run) == weights(fresh)
+    assert not run.work.exists()
+
+
+def test_a_run_that_was_killed_as_it_read_its_table_may_be_begun_anew(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    killed_as_it_read(run)
+    again = dataclasses.replace(run, config=TINY.override(["training.seed=5"]))
+    train_model(again)
+    assert again.model.is_dir()
+
+
+def test_pairs_that_are_lost_beside_a_state_are_an_error(tmp_path: Path) -> None:
+    run = make_run(tmp_path, SAVING)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(10))
+    shutil.rmtree(run.work / "pairs")
+    with pytest.raises(ModelError, match="pairs"):
+        train_model(run, resume=True)
+    assert list(run.work.glob("state-*"))
 
 
 def test_a_run_that_is_at_work_is_not_begun_anew(tmp_path: Path) -> None:
