@@ -116,7 +116,8 @@ class NeuralScore:
         work = self.work
         return (
             f"{work.pairs:,} pairs scored in {work.source_nodes:,} encoder and "
-            f"{work.target_nodes:,} decoder steps; {self.unknown_words:,} unknown words on both sides"
+            f"{work.target_nodes:,} decoder steps; {self.unknown_words:,} unknown words on both "
+            "sides"
         )
 
 
