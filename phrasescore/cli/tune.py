@@ -53,16 +53,17 @@ def tune(**given: Any) -> None:
 def _tune_lists(wanted: TuneOptions) -> None:
     """Tune on lists that are there."""
     from moses_integration.moses_ini import MosesIni
-    from phrasescore.cli.tune_pool import BleuOfStatistics, named_weights, read_extracted
+    from phrasescore.cli.tune_pool import named_weights, read_extracted
     from phrasescore.cli.tune_replicas import compare_methods, replicate
     from phrasescore.cli.tune_report import TuneReport
     from phrasescore.cli.tune_search import Search
+    from tuning.bleu import CorpusBleu
     from tuning.metric import Metric
 
     ini = None if wanted.moses_ini is None else MosesIni.read(wanted.moses_ini)
     metric: Metric
     if wanted.features:
-        metric, pool = BleuOfStatistics(), read_extracted(wanted.features, wanted.scores)
+        metric, pool = CorpusBleu(), read_extracted(wanted.features, wanted.scores)
     else:
         metric, pool = _read_lists(wanted)
     start = _start_weights(wanted, ini, pool)

@@ -9,7 +9,6 @@ from moses_integration.tuning_files import check_pair, read_features, read_score
 from moses_integration.tuning_lists import FeatureColumns, TuningList, read_tuning_lists
 from moses_integration.weights import Weights
 from phrasescore.errors import PhrasescoreError
-from tuning.bleu import NUM_STATISTICS, Statistics, bleu
 from tuning.loop import NamedWeights, union
 from tuning.metric import ReferenceMetric
 from tuning.pool import FeatureLabel, Pool, Vector
@@ -81,17 +80,6 @@ class ListReader:
             self._waiting.clear()
 
 
-class BleuOfStatistics:
-    """BLEU of statistics that others have computed: a metric that knows no references."""
-
-    name = "BLEU"
-    num_stats = NUM_STATISTICS
-
-    def score(self, sums: Statistics) -> Statistics:
-        """Return BLEU, 0 to 1, of each sum."""
-        return bleu(sums)
-
-
 def read_extracted(features: Sequence[str], scores: Sequence[str]) -> Pool:
     """Return the union of what Moses' extractor wrote: features and scores in pairs.
 
@@ -103,8 +91,7 @@ def read_extracted(features: Sequence[str], scores: Sequence[str]) -> Pool:
         statistics = read_scores(scores_path)
         check_pair(values, statistics)
         labels = tuple(FeatureLabel(*label) for label in values.labels)
-        found = Pool(labels, values.values, statistics.bleu_statistics(), values.starts)
-        pools.append(found.distinct())
+        pools.append(Pool(labels, values.values, statistics.bleu_statistics(), values.starts))
     return union(pools)
 
 
