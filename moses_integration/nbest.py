@@ -171,7 +171,10 @@ class _FieldCheck:
         parse_total(raw, self._path, number)
         for name in found:
             if name in self._new_names:
-                problem = f"has the feature {name} already; --replace writes it anew"
+                problem = (
+                    f"has the feature {name} already; give the new one another --name, or write "
+                    "it anew with --replace"
+                )
                 raise DataError(self._path, number, problem)
         if self._is_first:
             self._is_first = False

@@ -142,7 +142,8 @@ def _settings(values: dict[str, Any]) -> str:
 
 
 def _shortlist(side: str, size: int, coverage: float, origin: str) -> str:
-    return f"the {side} side: shortlist of {size:,} words, {coverage:.2%} of the {origin}'s words"
+    source = "training data" if origin == "table" else origin
+    return f"the {side} side: shortlist of {size:,} words, {coverage:.2%} of the {source}'s words"
 
 
 def _trained(model: Checkpoint) -> str:

@@ -207,7 +207,7 @@ def test_the_end_says_what_was_done(tmp_path: Path, lists: Lists, model: RandomM
     result = run(lists, *options)
     distinct = len({(number, tuple(words)) for number, words in lists.hypotheses})
     assert "rescore: 180 hypotheses in " in result.stderr
-    assert f"{distinct} hypotheses in 6 lists; {distinct} scored in " in result.stderr
+    assert f"{distinct} different hypotheses in 6 lists; {distinct} scored in " in result.stderr
     assert re.search(r"UnknownWords0: \d+ unknown target words", result.stderr)
 
 
@@ -256,8 +256,10 @@ def test_features_that_are_there_are_refused_unless_they_are_to_be_replaced(
     options = ["--source", lists.source, "--model", other.path, "-o", again]
     result = run(None, first, *options)
     assert result.exit_code == 1
-    message = f"Error: {first}:1: has the feature RNN0 already; --replace writes it anew\n"
-    assert result.stderr == message
+    assert result.stderr == (
+        f"Error: {first}:1: has the feature RNN0 already; give the new one another --name, or "
+        "write it anew with --replace\n"
+    )
     assert not again.exists()
     assert run(None, first, *options, "--replace").exit_code == 0
     assert again.read_bytes() == fresh.read_bytes()
@@ -297,7 +299,7 @@ def test_what_is_in_the_cache_is_not_scored_again(
     options = ["--model", model.path, "--cache", tmp_path / "cache", "-o", tmp_path / "out"]
     assert "; 0 found in the cache" in run(lists, *options).stderr
     result = run(lists, *options)
-    assert "; 0 scored in 0 decoder steps; 0 unknown words" in result.stderr
+    assert "; 0 scored in 0 decoder steps; unknown words: 0 read, 0 predicted" in result.stderr
     assert f"; {distinct} found in the cache" in result.stderr
     # Another model's scores are others.
     other = RandomModel(tmp_path / "other", SOURCE_WORDS, TARGET_WORDS, seed=9)

@@ -108,15 +108,26 @@ def compare(
         signatures, results = paired()
     return [
         PairedComparison(
-            name, signature.format(), [_comparison(result) for result in results[name]]
+            name,
+            signature.format(),
+            [
+                _comparison(result, same=list(lines) == list(systems[0]))
+                for result, lines in zip(results[name], systems, strict=True)
+            ],
         )
         for name, signature in signatures.items()
     ]
 
 
-def _comparison(result: str | Result) -> Comparison:
+def _comparison(result: str | Result, *, same: bool) -> Comparison:
+    """Return sacrebleu's figures, but for a text that is the baseline's.
+
+    sacrebleu counts samples whose difference is larger than the real one: of two equal texts none,
+    as if they differed beyond all doubt.
+    """
     assert isinstance(result, Result)
-    optional = (result.p_value, result.mean, result.ci)
+    p_value = 1.0 if same and result.p_value is not None else result.p_value
+    optional = (p_value, result.mean, result.ci)
     return Comparison(float(result.score), *(None if x is None else float(x) for x in optional))
 
 

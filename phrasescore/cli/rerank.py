@@ -88,7 +88,7 @@ def rerank(
     from phrasescore.text import open_output, same_file
 
     if (weights is None) == (not average):
-        raise click.UsageError("one of --weights and --average is needed, and not both")
+        raise click.UsageError("one of --weights and --average is needed, and not both (--mbr too)")
     if (ignore_missing or ignore_unweighted) and weights is None:
         raise click.UsageError("--ignore-missing and --ignore-unweighted go with --weights")
     if mbr_scale is not None and not mbr:
@@ -119,7 +119,8 @@ def rerank(
             scores = score(found)
             if scale is not None:
                 scores = _expected_bleu(found, scores, scale)
-            moved += int(scores.argmax()) != 0
+            # The same text may stand in a list several times.
+            moved += found.hypotheses[int(scores.argmax())] != found.hypotheses[0]
             stream.write(_sorted_lines(found, scores) if as_lists else _best_text(found, scores))
             progress.update(len(found.raws))
     _logger.info("%s of %s sentences have another best hypothesis", f"{moved:,}", f"{sentences:,}")

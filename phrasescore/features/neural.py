@@ -52,7 +52,10 @@ class NeuralScore:
         self._threads = threads if device.type == "cpu" else 1
         self._precision = Precision(precision, device)
         if not isinstance(checkpoint.model, EncoderDecoder):
-            raise ModelError(f"a {checkpoint.config.kind} model does not score phrase pairs")
+            raise ModelError(
+                f"a model of the kind {checkpoint.config.kind} does not score phrase pairs; "
+                "rescore takes it for n-best lists"
+            )
         self._scorer = PairScorer(
             checkpoint.model, device, self._precision, piece_size=PIECE_SIZE[device.type]
         )

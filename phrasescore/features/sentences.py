@@ -51,6 +51,8 @@ class SentenceWork:
     cached: int = 0
     # Distinct prefixes: decoder steps of one network.
     steps: int = 0
+    # Outside the shortlists, over all models: of sentences that were read, of distinct prefixes.
+    unknown_read: int = 0
     unknown_words: int = 0
 
 
@@ -182,6 +184,7 @@ class SentenceScores:
             scored, work = pending.scores.result()
             self.work.scored += work.scored
             self.work.steps += work.steps
+            self.work.unknown_read += work.unknown_read
             self.work.unknown_words += work.unknown_words
         new = iter(scored)
         keys: list[bytes] = []
@@ -222,6 +225,7 @@ class SentenceScores:
                 sum((target_ids[level.words] == Vocabulary.UNKNOWN).sum() for level in tree.levels)
             )
             read = Sequences(source_ids[sources.ids], sources.lengths)
+            work.unknown_read += int((read.ids == Vocabulary.UNKNOWN).sum())
             found.append((model.scorer.score(read, tree, target_ids, Vocabulary.END), tree))
         if self._ensemble:
             found.append((average_models([log_probs for log_probs, _ in found]), found[0][1]))
@@ -240,9 +244,9 @@ class SentenceScores:
         """Return how much was computed, and how many words the networks did not know."""
         work = self.work
         parts = [
-            f"{work.hypotheses:,} hypotheses in {work.lists:,} lists",
+            f"{work.hypotheses:,} different hypotheses in {work.lists:,} lists",
             f"{work.scored:,} scored in {work.steps:,} decoder steps",
-            f"{work.unknown_words:,} unknown words in distinct prefixes",
+            f"unknown words: {work.unknown_read:,} read, {work.unknown_words:,} predicted",
         ]
         if self._cache is not None:
             parts.append(f"{work.cached:,} found in the cache")
