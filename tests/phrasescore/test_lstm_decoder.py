@@ -9,6 +9,8 @@ import torch
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.lstm import LstmNetwork
 from phrasescore.scoring import gates, lstm_gates
+from phrasescore.scoring.decoders.lstm import LstmDecoder
+from phrasescore.scoring.fixed_products import FixedProducts
 from phrasescore.scoring.precision import Precision, PrecisionName
 from phrasescore.scoring.prefix_tree import Sequences, build_prefix_tree
 from phrasescore.scoring.sentence_scorer import SentenceScorer, TreeLogProbs
@@ -135,6 +137,8 @@ def test_a_table_that_would_be_too_large_is_not_made(monkeypatch: pytest.MonkeyP
     lists = make_lists(4)
     with_table = score(make_scorer(network), lists)
     monkeypatch.setattr("phrasescore.scoring.decoders.lstm.TABLE_SIZE", TARGET_SIZE * 4 * 21 - 1)
+    products = FixedProducts(Precision("float32", CPU), CPU)
+    assert not LstmDecoder(network, products)._decoder._has_table
     without = score(make_scorer(network), lists)
     for first, second in zip(with_table, without, strict=True):
         for values, others in zip(first, second, strict=True):

@@ -196,6 +196,22 @@ def test_only_what_is_new_is_scored(tmp_path: Path) -> None:
             assert other.work.cached == 0
 
 
+def test_with_a_full_cache_no_network_is_run_at_all(tmp_path: Path) -> None:
+    lists = [hypothesis_list("x", "a", "ab")]
+    with ScoreCache(str(tmp_path / "scores")) as cache:
+        list(SentenceScores([checkpoint()], CPU, cache=cache).values(lists))
+        BigramDecoder.rows_made = 0
+        list(SentenceScores([checkpoint()], CPU, cache=cache).values(lists))
+        assert BigramDecoder.rows_made == 0
+
+
+def test_unknown_words_are_counted_on_either_side() -> None:
+    scores = SentenceScores([checkpoint()], CPU)
+    list(scores.values([hypothesis_list("xay", "a?", "a?b", "b")]))
+    # x and y are read; the prefix a ? is one.
+    assert (scores.work.unknown_read, scores.work.unknown_words) == (2, 1)
+
+
 def test_a_probability_above_one_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = SentenceScores([checkpoint()], CPU)
     monkeypatch.setattr(
