@@ -122,7 +122,7 @@ def _set_up_logging() -> None:
 @click.version_option(__version__, "--version", message="phrasescore %(version)s")
 @options.verbosity
 def main() -> None:
-    """Score phrase pairs with neural networks, for Moses.
+    """Score phrase pairs and translations with neural networks, for Moses.
 
     Files named '-' are stdin or stdout, files named .gz are compressed. stdout carries data only;
     progress and messages go to stderr.
