@@ -20,6 +20,7 @@ from tests.benchmarks.arithmetic import plain_operations, plan_operations, unsha
 from tests.benchmarks.material import write_slices
 from tests.benchmarks.results import Row
 from tests.benchmarks.run import main
+from tests.benchmarks.tuning import write_made_up
 
 TINY = (
     "model.hidden_size=8",
@@ -177,10 +178,19 @@ def test_tuning_names_seconds_and_bleu(
     monkeypatch.setattr("tests.benchmarks.tuning.MADE_UP_LISTS", 6)
     monkeypatch.setattr("tests.benchmarks.tuning.MADE_UP_SIZE", 5)
     monkeypatch.setattr("tests.benchmarks.run.EXTRACTED", tmp_path)
-    figures = run(example_table, tmp_path, "tuning", "--seeds", "2", "--starts", "1", "--no-moses")
+    files = write_made_up(tmp_path)
+    figures = run(
+        *(example_table, tmp_path, "tuning", "--seeds", "2", "--starts", "1", "--no-moses"),
+        *("--extracted-test", files.features, files.scores),
+    )
     assert list(figures) == [
         "phrasescore: from the files to the weights",
         "phrasescore: BLEU reached",
+        "phrasescore: spread of it, a deviation",
+        "phrasescore: BLEU of the test set",
     ]
-    assert len(figures["phrasescore: BLEU reached"]["values"]) == 2
-    assert 0 < figures["phrasescore: BLEU reached"]["min"] <= 100
+    reached = figures["phrasescore: BLEU reached"]
+    assert len(reached["values"]) == 2
+    assert 0 < reached["min"] <= 100
+    # The other set is the same one here, and so the weights must do the same on it.
+    assert figures["phrasescore: BLEU of the test set"]["values"] == reached["values"]

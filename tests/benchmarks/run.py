@@ -124,6 +124,12 @@ def _default_lists() -> tuple[str, str]:
     show_default="the real ones, or made-up ones",
     help="tuning: files of Moses' extractor, and of weights as mert --ifile takes them.",
 )
+@click.option(
+    "--extracted-test",
+    nargs=2,
+    metavar="FEATURES SCORES",
+    help="tuning: those of another set, to try the weights on.",
+)
 @click.option("--seeds", type=click.IntRange(min=1), default=5, show_default=True, help="tuning.")
 @click.option("--starts", type=click.IntRange(min=0), default=20, show_default=True, help="tuning.")
 @click.option("--no-moses", is_flag=True, help="tuning: not Moses' mert, which takes minutes.")
@@ -148,6 +154,7 @@ def main(
     cache_preset: str,
     cache_lists: int,
     extracted: tuple[str, str, str] | None,
+    extracted_test: tuple[str, str] | None,
     seeds: int,
     starts: int,
     no_moses: bool,
@@ -212,7 +219,9 @@ def main(
 
                 files = Extracted(*extracted) if extracted else default_files(EXTRACTED)
                 report = measure_tuning(
-                    TuningOptions(files, seeds, starts, threads, moses=not no_moses)
+                    TuningOptions(
+                        files, seeds, starts, threads, moses=not no_moses, test=extracted_test
+                    )
                 )
             case _:
                 sizes = config if long_memory else Config.preset("small").override(overrides)

@@ -9,6 +9,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import stdev
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from phrasescore.cli.tune_pool import read_extracted
 from tests.benchmarks.results import Report, Row, quotients
 from tests.random_pools import random_pool
 from tuning.bleu import CorpusBleu
-from tuning.methods import load_method
+from tuning.methods import Tuned, load_method
 from tuning.pool import Pool
 from tuning.settings import TuneSettings
 
@@ -51,6 +52,9 @@ class TuningOptions:
     threads: int
     # Whether to run Moses' mert, too, if it is on the PATH: it takes minutes a seed.
     moses: bool
+    # Features and scores of another set, with the same features: both sides' weights are tried
+    # there.
+    test: tuple[str, str] | None = None
 
 
 @dataclass
@@ -59,6 +63,28 @@ class _Found:
 
     seconds: list[float] = field(default_factory=list)
     bleu: list[float] = field(default_factory=list)
+    # BLEU of the other set; none where there is none.
+    test: list[float] = field(default_factory=list)
+
+    def add(self, seconds: float, bleu: float, weights: np.ndarray, test: Pool | None) -> None:
+        self.seconds.append(seconds)
+        self.bleu.append(100 * bleu)
+        if test is not None:
+            self.test.append(100 * test.score(CorpusBleu(), weights))
+
+    def rows(self, who: str) -> list[Row]:
+        """Return what there is to show, or nothing of a side that has not run."""
+        if not self.seconds:
+            return []
+        rows = [
+            Row(f"{who}: from the files to the weights", self.seconds, "s"),
+            Row(f"{who}: BLEU reached", self.bleu),
+        ]
+        if len(self.bleu) > 1:
+            rows.append(Row(f"{who}: spread of it, a deviation", [stdev(self.bleu)], digits=3))
+        if self.test:
+            rows.append(Row(f"{who}: BLEU of the test set", self.test))
+        return rows
 
 
 def measure_tuning(options: TuningOptions) -> Report:
@@ -69,31 +95,26 @@ def measure_tuning(options: TuningOptions) -> Report:
     """
     tool = shutil.which("mert") if options.moses else None
     ours, theirs = _Found(), _Found()
+    test = None if options.test is None else read_extracted(*([path] for path in options.test))
     with tempfile.TemporaryDirectory() as name:
         files = _plain_files(Path(name), options.files)
         start = _read_start(files.start)
+        # Compiled before anything is timed.
         _tune(read_extracted([files.features], [files.scores]).subset([0, 1]), start, 0, options)
         for seed in range(1, options.seeds + 1):
             began = time.perf_counter()
             pool = read_extracted([files.features], [files.scores])
-            ours.bleu.append(100 * _tune(pool, start, seed, options))
-            ours.seconds.append(time.perf_counter() - began)
+            found = _tune(pool, start, seed, options)
+            ours.add(time.perf_counter() - began, found.score, found.weights, test)
             if tool is not None:
                 began = time.perf_counter()
-                theirs.bleu.append(100 * _run_mert(tool, Path(name), files, seed, options))
-                theirs.seconds.append(time.perf_counter() - began)
-    rows = [
-        Row("phrasescore: from the files to the weights", ours.seconds, "s"),
-        Row("phrasescore: BLEU reached", ours.bleu),
-    ]
+                bleu, weights = _run_mert(tool, Path(name), files, seed, options)
+                theirs.add(time.perf_counter() - began, bleu, weights, test)
+    rows = ours.rows("phrasescore") + theirs.rows("Moses' mert")
     if tool is not None:
         better = np.array(ours.bleu) - np.array(theirs.bleu)
-        rows += [
-            Row("Moses' mert: from the files to the weights", theirs.seconds, "s"),
-            Row("Moses' mert: BLEU reached", theirs.bleu),
-            Row("times as fast", quotients(theirs.seconds, ours.seconds)),
-            Row("BLEU above Moses'", better.tolist()),
-        ]
+        rows.append(Row("times as fast", quotients(theirs.seconds, ours.seconds)))
+        rows.append(Row("BLEU above Moses'", better.tolist()))
     what = (
         f"{len(pool.stats)} distinct hypotheses of {pool.num_segments} sentences,"
         f" {pool.num_features} features, {options.starts} random starts,"
@@ -102,15 +123,15 @@ def measure_tuning(options: TuningOptions) -> Report:
     return Report("tuning", what, rows)
 
 
-def _tune(pool: Pool, start: np.ndarray, seed: int, options: TuningOptions) -> float:
+def _tune(pool: Pool, start: np.ndarray, seed: int, options: TuningOptions) -> Tuned:
     settings = TuneSettings(starts=options.starts, threads=options.threads)
-    return load_method("mert")(pool, CorpusBleu(), start, settings, seed=seed).score
+    return load_method("mert")(pool, CorpusBleu(), start, settings, seed=seed)
 
 
 def _run_mert(
     tool: str, folder: Path, files: Extracted, seed: int, options: TuningOptions
-) -> float:
-    """Run mert as mert-moses.pl does, and return the BLEU of the point that it calls best."""
+) -> tuple[float, np.ndarray]:
+    """Run mert as mert-moses.pl does; return the BLEU, 0 to 1, and weights that it calls best."""
     command = [tool, "-d", str(len(_read_start(files.start))), "--sctype", "BLEU"]
     command += ["--scconfig", "case:true", "-n", str(options.starts), "-r", str(seed)]
     command += ["--threads", str(options.threads), "--ifile", files.start]
@@ -119,13 +140,14 @@ def _run_mert(
     found = re.search(r"Best point: .* => ([0-9.e-]+)", done.stderr + done.stdout)
     if found is None:
         raise RuntimeError(f"mert names no best point: {done.stderr[-300:]}")
-    return float(found[1])
+    weights = (folder / "weights.txt").read_text(encoding="ascii").split()
+    return float(found[1]), np.array([float(weight) for weight in weights])
 
 
 def _plain_files(folder: Path, files: Extracted | None) -> Extracted:
     """Return uncompressed files: neither side is timed at unpacking."""
     if files is None:
-        return _write_made_up(folder)
+        return write_made_up(folder)
     features, scores = folder / "features.dat", folder / "scores.dat"
     for path, target in ((files.features, features), (files.scores, scores)):
         with xopen(path, "rb") as source, target.open("wb") as copy:
@@ -139,7 +161,7 @@ def _read_start(path: str) -> np.ndarray:
         return np.array([float(number) for number in lines.readline().split(" ")])
 
 
-def _write_made_up(folder: Path) -> Extracted:
+def write_made_up(folder: Path) -> Extracted:
     pool = random_pool(1, MADE_UP_LISTS, MADE_UP_SIZE, MADE_UP_QUALITY)
     size = pool.num_features
     names = " ".join(map(str, pool.labels))
