@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
@@ -21,6 +22,8 @@ from tests.benchmarks.material import write_slices
 from tests.benchmarks.results import Row
 from tests.benchmarks.run import main
 from tests.benchmarks.tuning import write_made_up
+from tests.benchmarks.tuning_scale import resample
+from tests.random_pools import random_pool
 
 TINY = (
     "model.hidden_size=8",
@@ -194,3 +197,34 @@ def test_tuning_names_seconds_and_bleu(
     assert 0 < reached["min"] <= 100
     # The other set is the same one here, and so the weights must do the same on it.
     assert figures["phrasescore: BLEU of the test set"]["values"] == reached["values"]
+
+
+def test_tuning_scale_measures_each_method_in_a_process_of_its_own(
+    example_table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.benchmarks.tuning_scale.SIZES", ((20, ("mert", "pro")),))
+    monkeypatch.setattr("tests.benchmarks.run.EXTRACTED", tmp_path)
+    figures = run(
+        *(example_table, tmp_path, "tuning_scale", "--scale", "4", "5", "--starts", "1"),
+    )
+    for method in ("mert", "pro"):
+        what = f"20 features, {method}"
+        assert figures[f"{what}: seconds"]["min"] > 0
+        assert figures[f"{what}: peak of the process"]["min"] > 10
+        reached = figures[f"{what}: BLEU reached"]["min"]
+        assert reached >= figures[f"{what}: BLEU at the start"]["min"]
+
+
+def test_resampled_lists_have_the_hypotheses_of_one_list_each() -> None:
+    real = random_pool(3, 4, 7)
+    made = resample(real, 6, 10, 8, seed=1)
+    assert made.features.shape == (60, 8)
+    assert len(np.unique(made.features, axis=0)) == 60
+    for begin in range(0, 60, 10):
+        rows = [
+            np.flatnonzero((real.features == row[:3]).all(axis=1)).item()
+            for row in made.features[begin : begin + 10]
+        ]
+        assert len({row // 7 for row in rows}) == 1
+        assert set(np.bincount(rows)[min(rows) // 7 * 7 :]) <= {1, 2}
+        np.testing.assert_array_equal(made.stats[begin : begin + 10], real.stats[rows])

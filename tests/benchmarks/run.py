@@ -27,7 +27,10 @@ TABLES = (
 RESCORING_TURNS = 3
 # Processes that run or want to, on average over the last minute.
 BUSY = 0.5
-PARTS = ("reading", "scoring", "training", "memory", "rescoring", "caching", "tuning")
+PARTS = (
+    *("reading", "scoring", "training", "memory", "rescoring", "caching"),
+    *("tuning", "tuning_scale"),
+)
 # What Moses' extractor wrote of the real task.
 EXTRACTED = REPOSITORY.parent / "shared" / "data" / "mert"
 # n-best lists and what they translate: the real task's, or the shipped example's.
@@ -133,6 +136,15 @@ def _default_lists() -> tuple[str, str]:
 @click.option("--seeds", type=click.IntRange(min=1), default=5, show_default=True, help="tuning.")
 @click.option("--starts", type=click.IntRange(min=0), default=20, show_default=True, help="tuning.")
 @click.option("--no-moses", is_flag=True, help="tuning: not Moses' mert, which takes minutes.")
+@click.option(
+    "--scale",
+    nargs=2,
+    type=click.IntRange(min=2),
+    default=(3000, 1000),
+    show_default=True,
+    metavar="SENTENCES HYPOTHESES",
+    help="tuning_scale: how much is made of the --extracted lists.",
+)
 @click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Write it there, too.")
 def main(
     parts: tuple[str, ...],
@@ -158,10 +170,11 @@ def main(
     seeds: int,
     starts: int,
     no_moses: bool,
+    scale: tuple[int, int],
     json_file: str | None,
 ) -> None:
     """Run the benchmarks: all, or the PARTS reading, scoring, training, memory, rescoring,
-    caching and tuning.
+    caching, tuning and tuning_scale.
 
     Figures are medians, with their range behind them.
     """
@@ -223,6 +236,12 @@ def main(
                         files, seeds, starts, threads, moses=not no_moses, test=extracted_test
                     )
                 )
+            case "tuning_scale":
+                from tests.benchmarks.tuning import Extracted, default_files
+                from tests.benchmarks.tuning_scale import ScaleOptions, measure_tuning_scale
+
+                files = Extracted(*extracted) if extracted else default_files(EXTRACTED)
+                report = measure_tuning_scale(ScaleOptions(files, *scale, starts, threads))
             case _:
                 sizes = config if long_memory else Config.preset("small").override(overrides)
                 report = _memory(table, sizes, memory_lines or lines, threads)

@@ -98,7 +98,7 @@ def measure_tuning(options: TuningOptions) -> Report:
     test = None if options.test is None else read_extracted(*([path] for path in options.test))
     with tempfile.TemporaryDirectory() as name:
         files = _plain_files(Path(name), options.files)
-        start = _read_start(files.start)
+        start = read_start(files.start)
         # Compiled before anything is timed.
         _tune(read_extracted([files.features], [files.scores]).subset([0, 1]), start, 0, options)
         for seed in range(1, options.seeds + 1):
@@ -132,7 +132,7 @@ def _run_mert(
     tool: str, folder: Path, files: Extracted, seed: int, options: TuningOptions
 ) -> tuple[float, np.ndarray]:
     """Run mert as mert-moses.pl does; return the BLEU, 0 to 1, and weights that it calls best."""
-    command = [tool, "-d", str(len(_read_start(files.start))), "--sctype", "BLEU"]
+    command = [tool, "-d", str(len(read_start(files.start))), "--sctype", "BLEU"]
     command += ["--scconfig", "case:true", "-n", str(options.starts), "-r", str(seed)]
     command += ["--threads", str(options.threads), "--ifile", files.start]
     command += ["--ffile", files.features, "--scfile", files.scores]
@@ -155,7 +155,7 @@ def _plain_files(folder: Path, files: Extracted | None) -> Extracted:
     return Extracted(str(features), str(scores), str(Path(files.start).resolve()))
 
 
-def _read_start(path: str) -> np.ndarray:
+def read_start(path: str) -> np.ndarray:
     """Return the weights in the first line; the other two say what may vary, and how far."""
     with open(path, encoding="ascii") as lines:
         return np.array([float(number) for number in lines.readline().split(" ")])
