@@ -1,6 +1,8 @@
 """``phrasescore tune --decoder`` as a user meets it, with a decoder of our own."""
 
+import errno
 import json
+import os
 import random
 import re
 import shlex
@@ -14,8 +16,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from moses_integration.weights import read_weights
-from phrasescore.cli import main, tune_search
+from phrasescore.cli import main, tune_loop, tune_search
+from phrasescore.cli.tune_state import write_state
 from tests.doubles import RandomModel
+from tuning.loop import LoopResult
 from tuning.methods import load_method
 
 DECODER = Path(__file__).parent / "tiny_decoder.py"
@@ -210,6 +214,41 @@ def test_a_decoder_that_fails_is_quoted_and_the_loop_goes_on_later(
     assert rounds(resumed) == rounds(whole)
 
 
+@pytest.mark.parametrize("full_in", [1, 2])
+def test_a_full_disk_leaves_the_state_of_the_round_before_and_the_loop_goes_on_later(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, full_in: int
+) -> None:
+    whole = folder.run("--working-dir", "whole")
+    expected = (folder.path / "out").read_bytes()
+    (folder.path / "out").unlink()
+    state = folder.path / "work" / "tune.json"
+    before = []
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def write(work: Path, about: dict, result: LoopResult) -> None:
+        if len(result.rounds) == full_in:
+            before.extend([state.read_bytes()] if state.exists() else [])
+            patch.setattr(os, "fsync", full)
+        write_state(work, about, result)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tune_loop, "write_state", write)
+        failed = folder.run()
+    assert failed.exit_code == 1
+    (line,) = [line for line in failed.stderr.splitlines() if not line.startswith("phrasescore: ")]
+    assert line.startswith("Error: work/tune.json: cannot write: No space left on device; free")
+    assert [path.name for path in folder.path.glob("out*")] == []
+    assert [path.name for path in (folder.path / "work").glob("*.part")] == []
+    assert len(before) == full_in - 1  # there is no state before the end of the first round
+    assert ([state.read_bytes()] if state.exists() else []) == before
+    resumed = folder.run("--resume")
+    assert resumed.exit_code == 0, resumed.output
+    assert rounds(resumed) == rounds(whole)
+    assert (folder.path / "out").read_bytes() == expected
+
+
 def test_a_state_of_another_kind_is_refused(folder: Folder) -> None:
     assert folder.run("--iterations", "1").exit_code == 0
     for text in ("", "[]", '{"format": 9, "about": {}, "rounds": [], "next": null}', "{}"):
@@ -283,8 +322,6 @@ def test_ctrl_c_while_optimising_keeps_the_best_and_the_loop_goes_on_as_if_nothi
 
 
 def signal_decoder(number: int) -> None:
-    import os
-
     os.kill(number, 0)
 
 
