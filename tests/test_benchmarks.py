@@ -188,6 +188,7 @@ def test_tuning_names_seconds_and_bleu(
     )
     assert list(figures) == [
         "phrasescore: from the files to the weights",
+        "phrasescore: the same, of the processor",
         "phrasescore: BLEU reached",
         "phrasescore: spread of it, a deviation",
         "phrasescore: BLEU of the test set",
