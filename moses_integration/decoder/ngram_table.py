@@ -1,0 +1,149 @@
+"""N-grams of a backoff language model in one open-addressing hash table, and compiled look-ups.
+
+An n-gram is known by a 64-bit hash of its words, the last word first, as in KenLM's probing model:
+so an n-gram is reached from its suffix, which a score always needs before it. Key and values of an
+n-gram stand side by side, 16 bytes, in one line of the processor's cache. Two different n-grams of
+the same hash would be taken for one: among 50 million of them that happens with a chance below
+1 in 10,000.
+
+What counts as a state, and which probability an n-gram has that the file lacks while a longer one
+needs it (a *blank*), is KenLM's doing (lm/model.cc, lm/search_hashed.cc), so that two hypotheses
+are the same to this search where they are the same to Moses.
+"""
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+MAX_ORDER = 16
+
+# 2^64 over the golden ratio, and the mixing of splitmix64 (Steele et al., 2014); all modulo 2^64.
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
+_SHIFT = np.uint64(29)
+_HALF = np.uint64(32)
+
+KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
+
+
+class NgramTables(NamedTuple):
+    """A language model as arrays; log10 everywhere.
+
+    A backoff of -0.0 says that the n-gram need not be remembered: no longer n-gram begins with it.
+    """
+
+    order: int
+    # Words from this id on are unknown to the model, as id 0 is.
+    num_words: int
+    # float32 (num_words,): of the words on their own.
+    unigram_log_probs: Any
+    unigram_backoffs: Any
+    # uint64 (slots, 2): column 0 is the hash of an n-gram of 2 or more words, 0 in an empty slot.
+    keys: Any
+    # float32 (slots, 4), the same memory: column 2 is the log probability, column 3 the backoff.
+    values: Any
+
+
+def make_tables(order: int, num_words: int, num_ngrams: int) -> NgramTables:
+    """Return empty tables.
+
+    :param num_ngrams: of 2 and more words; one in three slots stays empty.
+    """
+    keys = np.zeros((num_ngrams + num_ngrams // 2 + 16, 2), np.uint64)
+    unigrams = np.full((2, num_words), -0.0, np.float32)
+    return NgramTables(order, num_words, unigrams[0], unigrams[1], keys, keys.view(np.float32))
+
+
+@KERNEL
+def first_hash(word: Any) -> Any:
+    """Return the hash of the last word of an n-gram."""
+    return np.uint64(word + 1) * _GOLDEN
+
+
+@KERNEL
+def longer_hash(suffix: Any, word: Any) -> Any:
+    """Return the hash of an n-gram from that of all its words but the first."""
+    mixed = (suffix ^ np.uint64(word + 1)) * _FACTOR
+    return mixed ^ (mixed >> _SHIFT)
+
+
+@KERNEL
+def find(keys: Any, key: Any) -> Any:
+    """Return the slot of an n-gram, or -1 minus the empty slot where it belongs."""
+    size = np.uint64(len(keys))
+    slot: Any = np.int64(((key >> _HALF) * size) >> _HALF)
+    while True:
+        found = keys[slot, 0]
+        if found == key:
+            return slot
+        if found == np.uint64(0):
+            return -1 - slot
+        slot += 1
+        if slot == len(keys):
+            slot = 0
+
+
+@KERNEL
+def extends(backoff: Any) -> Any:
+    """Return whether an n-gram is remembered: the backoff is not -0.0."""
+    return backoff != 0.0 or np.copysign(1.0, backoff) > 0.0
+
+
+@KERNEL
+def score_word(tables: Any, context: Any, length: int, word: int) -> tuple[float, int]:
+    """Return log10 p(word | context) and the length of the state after the word.
+
+    The state after the word is the word and the first ``new length - 1`` words of the context: as
+    many as can still matter, so two histories with the same state go on alike. It is KenLM's
+    state. A word that the model does not know is scored as ``<unk>``.
+
+    :param context: int32; the state before the word, the latest word first. A sentence begins with
+        ``<s>`` alone, a length of 1.
+    :param length: of the context, less than the order.
+    :return: the probability is a sum of float32 numbers in float64.
+    """
+    if word >= tables.num_words:
+        word = 0
+    log_prob = np.float64(tables.unigram_log_probs[word])
+    new_length = 1 if extends(tables.unigram_backoffs[word]) and tables.order > 1 else 0
+    matched = 1  # words of the longest n-gram that was found
+    key = first_hash(word)
+    for position in range(min(length, tables.order - 1)):
+        before = context[position]
+        if before >= tables.num_words:
+            before = 0
+        key = longer_hash(key, before)
+        slot = find(tables.keys, key)
+        if slot < 0:
+            break
+        log_prob = np.float64(tables.values[slot, 2])
+        matched = position + 2
+        if matched < tables.order and extends(tables.values[slot, 3]):
+            new_length = matched
+    if matched <= length:
+        log_prob += _backoffs(tables, context, matched, length)
+    return log_prob, new_length
+
+
+@KERNEL
+def _backoffs(tables: Any, context: Any, first: int, length: int) -> float:
+    """Return the sum of the backoffs of the latest ``first`` .. ``length`` words of a context."""
+    total = 0.0
+    key = np.uint64(0)
+    for position in range(length):
+        word = context[position]
+        if word >= tables.num_words:
+            word = 0
+        if position == 0:
+            key = first_hash(word)
+            if first == 1:
+                total += tables.unigram_backoffs[word]
+            continue
+        key = longer_hash(key, word)
+        if position + 1 >= first:
+            slot = find(tables.keys, key)
+            if slot < 0:
+                break
+            total += tables.values[slot, 3]
+    return total

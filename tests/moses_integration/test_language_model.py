@@ -1,0 +1,193 @@
+"""The n-gram model against arithmetic by hand and against the kenlm package."""
+
+import gzip
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import kenlm
+import numpy as np
+import pytest
+
+from moses_integration.decoder.language_model import NgramModel, read_arpa_order, score_word
+from phrasescore.errors import DataError
+
+# "b c" is missing though "a b c" is there, as SRILM leaves it: a blank. "c d" has no use at all.
+PRUNED = """
+\\data\\
+ngram 1=7
+ngram 2=6
+ngram 3=3
+
+\\1-grams:
+-99\t<s>\t-0.5
+-1.5\t</s>
+-1.1\ta\t-0.3
+-1.2\tb\t-0.25
+-1.3\tc\t-0.2
+-1.4\td\t-0.1
+-3\te
+
+\\2-grams:
+-0.4\t<s> a\t-0.15
+-0.5\ta b\t-0.35
+-0.6\tb a
+-0.7\tc d\t0
+-0.8 d </s>
+-0.9 b </s>
+
+\\3-grams:
+-.25\ta b c
+-2e-1\t<s> a b
+-0.125\ta b </s>
+
+\\end\\
+"""
+
+
+def write(folder: Path, text: str = PRUNED) -> str:
+    path = folder / "lm.arpa"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def scores(model: NgramModel, words: Sequence[str], *, begin: bool) -> list[tuple[float, int]]:
+    """Return the probability of each word and the length of the state after it."""
+    ids = {word: place for place, word in enumerate(model.words)}
+    context, length = np.zeros(16, np.int32), 0
+    if begin:
+        context[0], length = 1, 1
+    found = []
+    for word in words:
+        place = ids.get(word, len(ids) + 3)
+        log_prob, length = score_word(model.tables, context, length, place)
+        context = np.concatenate([[place], context[:-1]]).astype(np.int32)
+        found.append((log_prob, length))
+    return found
+
+
+def test_probabilities_are_those_of_backing_off_by_hand(tmp_path: Path) -> None:
+    model = NgramModel.read(write(tmp_path))
+    assert model.order == 3
+    assert model.words == ["<unk>", "<s>", "</s>", "a", "b", "c", "d", "e"]
+    found = scores(model, ["a", "b", "c", "d", "</s>"], begin=True)
+    # <s> a; <s> a b; a b c; then "b c" is a blank without backoff: c d; d </s>.
+    assert [log_prob for log_prob, _ in found] == pytest.approx([-0.4, -0.2, -0.25, -0.7, -0.8])
+    # After "c" only c counts, as no n-gram goes on from "b c"; "c d" goes on nowhere, d does.
+    assert [length for _, length in found] == [2, 2, 1, 1, 0]
+    # "b c" without "a": b's backoff, then c.
+    found = scores(model, ["b", "c", "unheard"], begin=False)
+    assert [log_prob for log_prob, _ in found] == pytest.approx([-1.2, -1.55, -100.2])
+
+
+def check_against_kenlm(path: str, texts: Sequence[Sequence[str]]) -> None:
+    """Compare probabilities, and which histories are the same to the model."""
+    model, reference = NgramModel.read(path), kenlm.Model(path)
+    states: dict[tuple[int, ...], kenlm.State] = {}
+    ids = {word: place for place, word in enumerate(model.words)}
+    for words in texts:
+        for begin in (True, False):
+            state = kenlm.State()
+            (reference.BeginSentenceWrite if begin else reference.NullContextWrite)(state)
+            history = [1] if begin else []
+            for word, (log_prob, length) in zip(
+                words, scores(model, words, begin=begin), strict=True
+            ):
+                after = kenlm.State()
+                wanted = reference.BaseScore(state, word, after)
+                assert log_prob == pytest.approx(wanted, rel=1e-7, abs=2e-6)
+                history.append(ids.get(word, 0))
+                key = tuple(history[len(history) - length :])
+                assert states.setdefault(key, after) == after
+                state = after
+    keys = list(states)
+    assert len({hash(states[key]) for key in keys}) == len(keys)
+
+
+def test_a_pruned_model_is_the_one_that_kenlm_reads(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    words = ["a", "b", "c", "d", "e", "unheard", "</s>"]
+    check_against_kenlm(write(tmp_path), [rng.choices(words, k=8) for _ in range(200)])
+
+
+@pytest.mark.parametrize("folder", ["example", "real"])
+def test_scores_and_states_are_those_of_kenlm(repository: Path, folder: str) -> None:
+    example = folder == "example"
+    where = repository / "examples/english-french" if example else repository / "../shared/data"
+    if not where.exists():
+        pytest.skip("needs ../shared/data")
+    text = where / ("dev.fr" if example else "val.fr")
+    rng = random.Random(1)
+    lines = [line.split() for line in text.read_text(encoding="utf-8").split("\n")[:80]]
+    lines += [rng.sample(line, len(line)) for line in lines]  # n-grams that nobody has seen
+    lines = [[*line, "</s>"] for line in lines]
+    lines += [["unheard", "le", "<s>", "</s>", "le", "<unk>", "</s>"]]
+    check_against_kenlm(str(where / "lm.fr.arpa.gz"), lines)
+
+
+@pytest.mark.parametrize("order", range(1, 8))
+def test_models_of_any_order_are_read(tmp_path: Path, order: int) -> None:
+    """A model in which "x x" goes on as long as it can: log10 p = -1/n after n-1 words."""
+    lines = ["\\data\\", "ngram 1=3", *(f"ngram {n}=1" for n in range(2, order + 1)), ""]
+    lines += ["\\1-grams:", "-99\t<s>\t-1", "-2\t</s>\t0", "-1\tx\t-0.5", ""]
+    for n in range(2, order + 1):
+        lines += [f"\\{n}-grams:", f"{-1 / n:.9f}\t{' '.join(['x'] * n)}", ""]
+    path = tmp_path / "lm.gz"
+    path.write_bytes(gzip.compress("\n".join([*lines, "\\end\\", ""]).encode()))
+    assert read_arpa_order(str(path)) == order
+    model = NgramModel.read(str(path), order)
+    found = scores(model, ["x"] * 8, begin=False)
+    wanted = [-1 / min(n, order) for n in range(1, 9)]
+    assert [log_prob for log_prob, _ in found] == pytest.approx(wanted)
+    assert [length for _, length in found] == [min(n, order - 1) for n in range(1, 9)]
+
+
+def test_a_model_that_lacks_most_suffixes_is_read(tmp_path: Path) -> None:
+    """600 4-grams need 600 bigrams and 600 trigrams more than the counts say."""
+    words = [f"w{place}" for place in range(600)]
+    lines = ["\\data\\", "ngram 1=603", "ngram 2=1", "ngram 3=1", "ngram 4=600", ""]
+    lines += ["\\1-grams:", "-1 <s> -1", "-2 </s>", "-3 a -0.5", *(f"-4 {w} -0.5" for w in words)]
+    lines += ["\\2-grams:", "-1 a a -0.25", "\\3-grams:", "-1 a a a -0.125", "\\4-grams:"]
+    lines += [f"-0.5 a a a {word}" for word in words]
+    model = NgramModel.read(write(tmp_path, "\n".join([*lines, "\\end\\"])))
+    for word in words[::50]:
+        found = scores(model, ["a", "a", "a", word], begin=False)
+        assert found[-1][0] == pytest.approx(-0.5)
+        assert found[-1][1] == 1
+        # A blank after two words: its own backing off, -4 - 0.5 - 0.25.
+        assert scores(model, ["a", "a", word], begin=False)[-1][0] == pytest.approx(-4.75)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "problem"),
+    [
+        ("\\data\\", "data", 2, r"expected \data\, found b'data'"),
+        ("\\data\\", "mmap lm http://kheafield.com/code", 2, "ARPA file that it was built from"),
+        ("ngram 2=6", "ngram 3=6", 4, "expected 'ngram 2=COUNT'"),
+        ("-1.1\ta", "-1,1\ta", 10, "expected numbers"),
+        ("-1.1\ta", "1.1\ta", 10, "at most 0"),
+        ("-99\t<s>", "-99\tz", 14, "expected <s> among the 1-grams"),
+        ("-0.5\ta b", "-0.5x\ta b", 18, "expected numbers"),
+        ("-0.5\ta b", "0.5\ta b", 18, "at most 0"),
+        ("-0.5\ta b", "-0.5\ta z", 18, "among the 1-grams"),
+        ("-0.5\ta b\t", "-0.5\ta b a\t0 ", 18, "expected a probability, 2 words"),
+        ("-.25\ta b c", "-.25\tb c a", 25, "first 2 words among the 2-grams"),
+        ("-.25\ta b c\n", "", 27, "expected 3 3-grams, as counted above, found 2"),
+        ("ngram 3=3", "ngram 3=2", 27, r"expected \end\, found b'-0.125"),
+        ("\n\\end\\\n", "", 27, "found the end of the file"),
+    ],
+)
+def test_what_kenlm_refuses_is_refused_with_its_line(
+    tmp_path: Path, old: str, new: str, line: int, problem: str
+) -> None:
+    assert old in PRUNED
+    path = write(tmp_path, PRUNED.replace(old, new, 1))
+    with pytest.raises(DataError) as caught:
+        NgramModel.read(path)
+    assert caught.value.line == line
+    assert problem in str(caught.value)
+
+
+def test_a_model_of_another_order_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="expected a model of order 4, found order 3"):
+        NgramModel.read(write(tmp_path), 4)
