@@ -36,6 +36,7 @@ FORMAT = 1
 # The networks, by the kind that config.toml names: dotted, so that only the one needed is imported.
 NETWORKS = {
     "attention": "phrasescore.models.attention:AttentionNetwork",
+    "cslm": "phrasescore.models.cslm:CslmNetwork",
     "encoder-decoder": "phrasescore.models.encoder_decoder:EncoderDecoder",
     "grconv": "phrasescore.models.grconv:GrconvNetwork",
     "lstm": "phrasescore.models.lstm:LstmNetwork",

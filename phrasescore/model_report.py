@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phrasescore.checkpoint import REVERSE, Checkpoint, CurvePoint, load_checkpoint
+from phrasescore.settings import LANGUAGE_MODELS
 
 # Points of the curve that the text shows at most.
 _MAX_POINTS = 20
@@ -47,31 +48,38 @@ class ModelReport:
         probability = "p(source | target)" if record.direction == REVERSE else "p(target | source)"
         config = model.config
         left_out = f"{record.duplicates:,} duplicates, {record.too_long:,} too long"
+        read = _shortlist(
+            f"the {reads} side",
+            len(model.source_vocabulary) - 2,
+            record.source_coverage,
+            record.source_shortlist_from,
+        )
+        predicted = (
+            len(model.target_vocabulary) - 2,
+            record.target_coverage,
+            record.target_shortlist_from,
+        )
+        if config.kind in LANGUAGE_MODELS:
+            what = [
+                ("kind", f"{config.kind}, p(word | the words before it)"),
+                ("predicts", _shortlist("a text", *predicted)),
+                ("sentences", f"{record.training_pairs:,} for training ({left_out})"),
+                ("held out", f"{record.validation_pairs:,} sentences for validation"),
+            ]
+        else:
+            what = [
+                ("kind", f"{config.kind}, {probability} (direction {record.direction})"),
+                ("reads", read),
+                ("predicts", _shortlist(f"the {predicts} side", *predicted)),
+                ("pairs", f"{record.training_pairs:,} distinct for training ({left_out})"),
+                ("held out", f"{record.validation_pairs:,} pairs for validation"),
+            ]
         rows = [
             ("model", self.path),
-            ("kind", f"{config.kind}, {probability} (direction {record.direction})"),
+            what[0],
             ("sizes", _settings(dataclasses.asdict(config.model))),
             ("parameters", f"{model.num_parameters:,}"),
-            (
-                "reads",
-                _shortlist(
-                    reads,
-                    len(model.source_vocabulary) - 2,
-                    record.source_coverage,
-                    record.source_shortlist_from,
-                ),
-            ),
-            (
-                "predicts",
-                _shortlist(
-                    predicts,
-                    len(model.target_vocabulary) - 2,
-                    record.target_coverage,
-                    record.target_shortlist_from,
-                ),
-            ),
-            ("pairs", f"{record.training_pairs:,} distinct for training ({left_out})"),
-            ("held out", f"{record.validation_pairs:,} pairs for validation"),
+            *what[1:],
             ("trained", _trained(model)),
             ("settings", _settings(dataclasses.asdict(config.training))),
             ("data", record.data_fingerprint),
@@ -143,7 +151,7 @@ def _settings(values: dict[str, Any]) -> str:
 
 def _shortlist(side: str, size: int, coverage: float, origin: str) -> str:
     source = "training data" if origin == "table" else origin
-    return f"the {side} side: shortlist of {size:,} words, {coverage:.2%} of the {source}'s words"
+    return f"{side}: shortlist of {size:,} words, {coverage:.2%} of the {source}'s words"
 
 
 def _trained(model: Checkpoint) -> str:

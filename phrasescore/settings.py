@@ -102,16 +102,43 @@ class GrconvConfig:
     dropout: float = setting(0.0, minimum=0.0, maximum=0.9)
 
 
+@dataclass(frozen=True, slots=True)
+class CslmConfig:
+    """Sizes of the feed-forward language model; the defaults are those of Cho et al. (2014), 4.1.2.
+
+    It learns from one text, whose words are those of the predicted side.
+    """
+
+    # Words of an n-gram: one is predicted from those before it.
+    order: int = setting(7, minimum=2, maximum=32)
+    # Of each word of the context.
+    embedding_size: int = setting(512, minimum=1, maximum=_MAX_SIZE)
+    # Rectified units of the first layer, which reads all embeddings, and of the second.
+    hidden_size: int = setting(1536, minimum=1, maximum=_MAX_SIZE)
+    upper_size: int = setting(1024, minimum=1, maximum=_MAX_SIZE)
+    # All weights start uniformly between minus this and this.
+    init_range: float = setting(0.01, above=0.0)
+    # Not the paper's: share of embeddings and units that an update drops.
+    dropout: float = setting(0.0, minimum=0.0, maximum=0.9)
+    # Not the paper's: alpha, by which training keeps the softmax's log Z near 0, so that it may be
+    # left out when scoring (Devlin et al., 2014, who take 0.1); 0: not so.
+    self_normalization: float = setting(0.0, minimum=0.0, maximum=1e6)
+
+
 # The settings of any kind of network.
-ModelConfig = EncoderDecoderConfig | LstmConfig | AttentionConfig | GrconvConfig
+ModelConfig = EncoderDecoderConfig | LstmConfig | AttentionConfig | GrconvConfig | CslmConfig
 
 # The kinds of networks, by the dataclass of their sizes.
 MODEL_CONFIGS: dict[str, type[ModelConfig]] = {
     "attention": AttentionConfig,
+    "cslm": CslmConfig,
     "encoder-decoder": EncoderDecoderConfig,
     "grconv": GrconvConfig,
     "lstm": LstmConfig,
 }
+
+# Kinds that learn from one text, and read no source.
+LANGUAGE_MODELS = frozenset({"cslm"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +147,7 @@ class VocabularyConfig:
 
     # Of the side that the network reads; with --reverse that is the target side of the table.
     source_size: int = setting(15000, minimum=1, maximum=_MAX_WORDS)
-    # Of the side that the network predicts.
+    # Of the side that the network predicts; a language model has no other.
     target_size: int = setting(15000, minimum=1, maximum=_MAX_WORDS)
 
 
@@ -159,8 +186,8 @@ class TrainingConfig:
     # Pairs held out for validation, but never more than this share of all; 0: no validation.
     validation_pairs: int = setting(5000, minimum=0)
     validation_share: float = setting(0.02, minimum=0.0, maximum=0.5)
-    # Updates between validations.
-    validation_updates: int = setting(1000, minimum=1)
+    # Updates between validations; 0: one at the end of each epoch.
+    validation_updates: int = setting(1000, minimum=0)
     # Validations without a better perplexity before training stops; 0: never.
     patience: int = setting(0, minimum=0)
     # Limits, whichever comes first; 0: none.

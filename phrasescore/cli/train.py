@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from phrasescore.cli import options
 from phrasescore.config import Config, preset_names
 from phrasescore.errors import ConfigError, PhrasescoreError
-from phrasescore.settings import MODEL_CONFIGS
+from phrasescore.settings import LANGUAGE_MODELS, MODEL_CONFIGS
 
 if TYPE_CHECKING:
     from phrasescore.checkpoint import CurvePoint
@@ -26,22 +26,24 @@ _logger = logging.getLogger(__name__)
 # What the settings start from where nothing is named.
 DEFAULT_PRESETS = {
     "attention": "attention-small",
+    "cslm": "cslm-small",
     "encoder-decoder": "small",
     "grconv": "grconv-small",
     "lstm": "lstm-small",
 }
-# Kinds of networks that may be trained on a phrase table; all are trained on parallel text.
+# Kinds of networks that may be trained on a phrase table; all but language models are trained on
+# parallel text.
 TABLE_KINDS = ("encoder-decoder",)
 
 
 @click.command()
 @click.argument("kind", metavar="KIND", type=click.Choice(sorted(MODEL_CONFIGS)))
-@click.argument("inputs", metavar="TABLE|SOURCE TARGET", nargs=-1, required=True)
+@click.argument("inputs", metavar="TABLE|TEXT|SOURCE TARGET", nargs=-1, required=True)
 @click.option("-o", "--output", metavar="MODEL", required=True, help="The folder to make.")
 @click.option(
     "--preset",
     type=click.Choice(preset_names()),
-    show_default="small, lstm-small, attention-small or grconv-small, by KIND",
+    show_default="small, lstm-small, attention-small, grconv-small or cslm-small, by KIND",
     help="Settings to start from.",
 )
 @click.option("--config", "config_file", metavar="FILE", help="A TOML file of settings, instead.")
@@ -94,7 +96,8 @@ def train(
     """Train a network of KIND and write the folder MODEL.
 
     It learns from parallel text, which is the files SOURCE and TARGET with a tokenised sentence a
-    line; an encoder-decoder also from the phrase pairs of the phrase table TABLE. Files may be
+    line; an encoder-decoder also from the phrase pairs of the phrase table TABLE. A cslm, which is
+    a language model, learns from one file, TEXT; it goes by the options of the target. Files may be
     compressed by gzip, and one of them may be -, which is stdin.
 
     Training stops at the first limit that is reached, or when the perplexity of held-out pairs
@@ -109,6 +112,8 @@ def train(
     from phrasescore.training.work_folder import default_work, stored_config
 
     _check_inputs(kind, inputs)
+    if kind in LANGUAGE_MODELS and (reverse or source_corpus or source_vocabulary):
+        raise click.UsageError(f"{kind} reads no source: it has no reverse and no source shortlist")
     model = Path(os.path.normpath(output))
     if not model.name:
         raise PhrasescoreError(f"{output or repr(output)}: expected the name of a folder to make")
@@ -125,7 +130,7 @@ def train(
     torch.set_num_threads(usable_threads(threads))
     run = TrainingRun(
         inputs=inputs,
-        read=lambda: _read_pairs(inputs),
+        read=lambda: _read_text(inputs[0]) if kind in LANGUAGE_MODELS else _read_pairs(inputs),
         model=model,
         work=work,
         config=config,
@@ -150,7 +155,11 @@ def train(
 
 
 def _check_inputs(kind: str, inputs: tuple[str, ...]) -> None:
-    """Refuse what is neither a phrase table, for a network that learns from one, nor two files."""
+    """Refuse what is not the one file, or two, that this kind learns from."""
+    if kind in LANGUAGE_MODELS:
+        if len(inputs) > 1:
+            raise click.UsageError(f"{kind} is trained on one text, got {len(inputs)} files")
+        return
     if len(inputs) > 2:
         raise click.UsageError(
             f"expected a phrase table or two files of parallel text, got {len(inputs)} files"
@@ -209,6 +218,18 @@ def _read_pairs(inputs: tuple[str, ...]) -> "Iterator[CountedPair]":
         else:
             for sentence in progress.track(read_parallel_text(*inputs)):
                 yield CountedPair(sentence.raw, sentence.pair, 1.0)
+
+
+def _read_text(path: str) -> "Iterator[CountedPair]":
+    """Yield the sentences of a text as pairs without a source, where each line counts 1."""
+    from phrasescore.cli.progress import Progress
+    from phrasescore.monolingual_text import read_monolingual_text
+    from phrasescore.records import PhrasePair
+    from phrasescore.training.table_spool import CountedPair
+
+    with Progress("read") as progress:
+        for line in progress.track(read_monolingual_text(path)):
+            yield CountedPair(line.raw, PhrasePair((), line.words), 1.0)
 
 
 def _shortlists(

@@ -134,7 +134,7 @@ class TrainingLoop:
             stopped_by = self._stop_reason()
             while not stopped_by:
                 self._update(next(batches), autocast)
-                if self.state.update % self._config.validation_updates == 0:
+                if self._validation_is_due():
                     self._validate(autocast)
                 stopped_by = INTERRUPTED if caught else self._stop_reason()
                 if not stopped_by and self._checkpoint_is_due():
@@ -212,6 +212,11 @@ class TrainingLoop:
                 f"update {update}: the {what} is {value}; try a smaller learning rate or "
                 f"clip_norm. {kept}"
             )
+
+    def _validation_is_due(self) -> bool:
+        updates = self._config.validation_updates
+        # The first batch of an epoch is next when the last one is done.
+        return self.state.update % updates == 0 if updates else self.state.batch == 0
 
     def _validate(self, autocast: contextlib.AbstractContextManager[None]) -> None:
         """Add a point to the curve, and keep the weights if they are the best so far."""

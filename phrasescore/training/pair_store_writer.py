@@ -62,6 +62,7 @@ def write_pair_store(
     max_length: int,
     reverse: bool = False,
     shortlists: tuple[Shortlist, Shortlist] = (_TABLE, _TABLE),
+    distinct: bool = True,
 ) -> PairStore:
     """Make a pair store in ``folder``, which appears whole or not at all, and open it.
 
@@ -73,6 +74,7 @@ def write_pair_store(
     :param max_length: pairs with more words on a side are counted and not stored.
     :param reverse: read the table's target side and predict its source side.
     :param shortlists: of the side that the network reads and of the one that it predicts.
+    :param distinct: leave out what was there before; a language model learns how often it comes.
     :raises PhrasescoreError: if no pair is left, or the folder cannot be written.
     """
     with writing_folder(folder) as new:
@@ -80,7 +82,7 @@ def write_pair_store(
         with table:
             for chunk in _chunks(lines):
                 table.add(chunk)
-        keep = _distinct(table.hashes())
+        keep = _distinct(table.hashes()) if distinct else np.ones(table.lines, bool)
         duplicates = int(table.lines - keep.sum())
         keep &= table.fits()
         pairs = int(keep.sum())

@@ -25,6 +25,7 @@ from phrasescore.checkpoint import (
 from phrasescore.config import Config
 from phrasescore.errors import ConfigError, PhrasescoreError
 from phrasescore.folders import locked
+from phrasescore.settings import LANGUAGE_MODELS
 from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
 from phrasescore.training.pair_store import PairStore
 from phrasescore.training.pair_store_writer import Shortlist, fingerprint_input, write_pair_store
@@ -47,7 +48,8 @@ _PAIRS = "pairs"
 class TrainingRun:
     """What to train, and where.
 
-    :param inputs: the path of a phrase table, or the two of a parallel text; ``-`` for stdin.
+    :param inputs: the path of a phrase table or of a language model's text, or the two of a
+        parallel text; ``-`` for stdin.
     :param read: opens them and yields their pairs; called once at most.
     :param model: the folder that will be written.
     :param work: the folder of the unfinished run.
@@ -64,6 +66,11 @@ class TrainingRun:
     reverse: bool = False
     shortlists: Callable[[], tuple[Shortlist, Shortlist]] = lambda: (Shortlist(), Shortlist())
     keep_work: bool = False
+
+    @property
+    def is_language_model(self) -> bool:
+        """Whether it learns from one text, stored as the targets of pairs without a source."""
+        return self.config.kind in LANGUAGE_MODELS
 
 
 def train_model(
@@ -198,6 +205,7 @@ def _store_pairs(run: TrainingRun, is_resumed: bool) -> PairStore:
         max_length=run.config.training.max_length,
         reverse=run.reverse,
         shortlists=run.shortlists(),
+        distinct=not run.is_language_model,
     )
 
 
@@ -209,7 +217,7 @@ def _open_pairs(run: TrainingRun) -> PairStore:
         raise ConfigError("--resume", "--reverse", f"the run to resume was started {had} it")
     if fingerprint_input(run.inputs) != store.record.fingerprint:
         names = ", ".join("<stdin>" if path == "-" else path for path in run.inputs)
-        what = "table" if len(run.inputs) == 1 else "text"
+        what = "table" if len(run.inputs) == 1 and not run.is_language_model else "text"
         raise PhrasescoreError(
             f"{names}: not the {what} that the run in {run.work} was started with; resume it with "
             f"that {what}, or train into another folder"
@@ -260,12 +268,15 @@ def _describe(run: TrainingRun, store: PairStore, loop: TrainingLoop, network: n
         if number
     ]
     parameters = sum(parameter.numel() for parameter in network.parameters())
+    what, reads = "distinct pairs", f"reads {record.source_coverage:.2%}, "
+    if run.is_language_model:
+        what, reads = "sentences", ""
     return "; ".join(
         [
-            f"{record.lines:,} lines, {record.pairs:,} distinct pairs",
+            f"{record.lines:,} lines, {record.pairs:,} {what}",
             *left_out,
             f"{loop.held_out:,} held out",
-            f"coverage: reads {record.source_coverage:.2%}, predicts {record.target_coverage:.2%}",
+            f"coverage: {reads}predicts {record.target_coverage:.2%}",
             f"{parameters:,} parameters",
             f"device {run.device}, {torch.get_num_threads()} threads",
             f"precision {training.precision}, seed {training.seed}",

@@ -1,0 +1,101 @@
+"""The feed-forward language model of Schwenk (2007) with the layers of Cho et al. (2014), 4.1.2.
+
+A word is predicted from the words before it, as many as an n-gram has: their embeddings, one after
+the other, go through two layers of rectified units to a softmax over the shortlist. The source of a
+pair is not looked at: a text is stored as pairs whose sources are empty.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout, relu
+
+from phrasescore.models.batches import PairBatch
+from phrasescore.models.layers import WordLogProb
+from phrasescore.settings import CslmConfig
+from phrasescore.vocabulary import Vocabulary
+
+# What a context holds before the first word of a sentence, as often as it has places there: the
+# id of </s>, which no context holds otherwise.
+BOUNDARY = Vocabulary.END
+
+
+class Ngrams(NamedTuple):
+    """Every n-gram of the sentences of a batch, ``</s>`` predicted at the end of each."""
+
+    contexts: Tensor  # (ngrams, order - 1) the words before, the oldest first
+    words: Tensor  # (ngrams,) the words to predict
+    sentences: Tensor  # (ngrams,) which sentence of the batch
+
+
+def all_ngrams(ids: Tensor, lengths: Tensor, order: int) -> Ngrams:
+    """Return the n-grams of sentences.
+
+    :param ids: words without ``</s>``, ``(batch, time)``, padded.
+    :param lengths: ``(batch,)``.
+    """
+    before = ids.new_full((len(ids), order - 1), BOUNDARY)
+    words = torch.cat([before, ids, ids.new_full((len(ids), 1), Vocabulary.END)], dim=1)
+    places = torch.arange(ids.shape[1] + 1, device=ids.device)
+    # The first column after a sentence is its </s>, whatever its padding is.
+    is_end = places == lengths.unsqueeze(1)
+    words[:, order - 1 :].masked_fill_(is_end, Vocabulary.END)
+    sentences, starts = (places <= lengths.unsqueeze(1)).nonzero(as_tuple=True)
+    found = words.unfold(1, order, 1)[sentences, starts]  # (ngrams, order)
+    return Ngrams(found[:, :-1], found[:, -1], sentences)
+
+
+class CslmNetwork(nn.Module):
+    """p(word | the words before it), of one language.
+
+    A new network has no weights yet: :meth:`initialize` draws them, or a checkpoint brings them.
+
+    :param config: sizes.
+    :param _source_size: not looked at; every network is made of two vocabularies.
+    :param target_size: words of the vocabulary with ``</s>`` and ``<unk>``.
+    """
+
+    def __init__(self, config: CslmConfig, _source_size: int, target_size: int) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Parameter(torch.empty(target_size, config.embedding_size))
+        self.lower = nn.Linear((config.order - 1) * config.embedding_size, config.hidden_size)
+        self.upper = nn.Linear(config.hidden_size, config.upper_size)
+        self.output = nn.Linear(config.upper_size, target_size)
+
+    @torch.no_grad()
+    def initialize(self, generator: torch.Generator) -> None:
+        """Draw all weights uniformly between -0.01 and 0.01 (``init_range``), section 4.1.2."""
+        bound = self.config.init_range
+        for parameter in self.parameters():
+            parameter.uniform_(-bound, bound, generator=generator)
+
+    def forward(self, batch: PairBatch) -> Tensor:
+        """Return log p(target ``</s>``) of each pair, ``(batch,)``, whatever its source.
+
+        Natural logarithms, summed over the words and ``</s>``, not divided by length. In training
+        the penalty of ``self_normalization`` is taken from them: what training makes large is
+        log p - alpha (log Z)^2 (Devlin et al., 2014, equation 2).
+        """
+        found = all_ngrams(batch.target_ids, batch.target_lengths, self.config.order)
+        rows = self.hidden(found.contexts)
+        weight, bias = self.output.weight, self.output.bias
+        values: Tensor = WordLogProb.apply(rows, weight, bias, found.words)
+        alpha = self.config.self_normalization
+        if self.training and alpha > 0:
+            logits = (rows * weight[found.words]).sum(1) + bias[found.words]
+            values = values - alpha * (logits - values).square()
+        return values.new_zeros(len(batch.target_lengths)).index_add(0, found.sentences, values)
+
+    def hidden(self, contexts: Tensor) -> Tensor:
+        """Return what the softmax reads after contexts, ``(rows, upper_size)``.
+
+        :param contexts: ``(rows, order - 1)`` ids, the oldest first.
+        """
+        rows = self._drop(self.embedding[contexts].flatten(1))
+        rows = self._drop(relu(self.lower(rows)))
+        return self._drop(relu(self.upper(rows)))
+
+    def _drop(self, values: Tensor) -> Tensor:
+        return dropout(values, self.config.dropout, self.training)
