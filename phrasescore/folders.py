@@ -65,8 +65,10 @@ def _sync(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(work: Path) -> Iterator[None]:
+def locked(work: Path) -> Iterator[int]:
     """Make a folder if need be, and keep other processes out of it.
+
+    Gives the descriptor of the lock: a process that inherits it keeps the folder locked, too.
 
     :raises PhrasescoreError: if another process is at work there.
     """
@@ -81,4 +83,4 @@ def locked(work: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise PhrasescoreError(f"{work}: another run is at work here") from error
-        yield
+        yield lock.fileno()

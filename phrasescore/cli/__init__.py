@@ -34,6 +34,7 @@ READER_GONE = 141
 VERBS = {
     "annotate": "phrasescore.cli.annotate:annotate",
     "evaluate": "phrasescore.cli.evaluate:evaluate",
+    "experiment": "phrasescore.cli.experiment:experiment",
     "rerank": "phrasescore.cli.rerank:rerank",
     "rescore": "phrasescore.cli.rescore:rescore",
     "show": "phrasescore.cli.show:show",

@@ -1,0 +1,99 @@
+"""``phrasescore experiment``: a table of systems, trained, tuned and measured by one command."""
+
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from phrasescore.cli import options
+
+if TYPE_CHECKING:
+    from phrasescore.cli.experiment_config import Experiment
+    from phrasescore.cli.experiment_plan import Plan
+    from phrasescore.cli.experiment_steps import StepRunner
+
+_logger = logging.getLogger(__name__)
+
+
+@click.command()
+@click.argument("config", metavar="CONFIG")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FOLDER",
+    required=True,
+    help="Where everything goes; a run that was stopped goes on by the same command.",
+)
+@click.option("--dry-run", is_flag=True, help="List the steps, and which of them are done.")
+@options.verbosity
+def experiment(config: str, output: str, dry_run: bool) -> None:
+    """Train, annotate, tune and translate for each row of a table, as CONFIG says, a TOML file.
+
+    Each row has its own weights, of several tuning runs. FOLDER gets table.txt, table.toml and
+    table.html. What is done is not repeated: a step runs again when its inputs or settings change.
+    """
+    from phrasescore.cli.experiment_config import read_experiment
+    from phrasescore.cli.experiment_plan import build_plan
+    from phrasescore.cli.experiment_steps import StepRunner
+    from phrasescore.folders import locked
+
+    wanted = read_experiment(config)
+    folder = Path(output).absolute()
+    plan = build_plan(wanted, folder)
+    if dry_run:
+        _list(plan, StepRunner(folder, _logger.info, written=plan.written))
+        return
+    with locked(folder) as lock, _ending_on_signals():
+        runner = StepRunner(folder, _logger.info, lock=lock, written=plan.written)
+        runner.write_files()
+        _run(wanted, plan, folder, runner)
+
+
+def _list(plan: "Plan", runner: "StepRunner") -> None:
+    """Print each step, and whether it is done."""
+    for number, (step, done) in enumerate(zip(plan.steps, runner.done(plan.steps), strict=True), 1):
+        state = "done " if done else "to do"
+        click.echo(f"{number:3}  {state}  {step.name}: {step.shown()}")
+
+
+def _run(wanted: "Experiment", plan: "Plan", folder: Path, runner: "StepRunner") -> None:
+    """Run what is not done; the table is there from the first row on, and grows."""
+    from phrasescore.cli.experiment_table import measure, to_text, write_table
+
+    texts = (wanted.dev, *wanted.tests)
+    outputs = {run.output(text) for run in plan.runs for text in texts}
+    # Not what an older run of other settings has left.
+    made: set[Path] = set()
+    _logger.info("%d of %d steps are done", sum(runner.done(plan.steps)), len(plan.steps))
+    for number, step in enumerate(plan.steps, start=1):
+        was_run = runner.run(step, f"step {number} of {len(plan.steps)}")
+        made |= outputs.intersection(step.outputs)
+        if number == len(plan.steps) or (was_run and outputs.intersection(step.outputs)):
+            steps = [_summary(runner.seconds(step), step.shown()) for step in plan.steps]
+            table = measure(texts, plan.runs, made, plan.notes, steps)
+            write_table(table, folder)
+    click.echo(to_text(table), nl=False)
+
+
+def _summary(seconds: float | None, command: str) -> str:
+    return f"{'' if seconds is None else f'{seconds:,.1f} s':>12}  {command}"
+
+
+@contextmanager
+def _ending_on_signals() -> Iterator[None]:
+    """Let a signal that ends this process end the command that it runs, too."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,360 @@
+"""From what is wanted to the commands that make it: networks, tables, weights, translations."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from moses_integration.ini_paths import named_files, with_paths_from
+from moses_integration.moses_ini import MosesIni
+from moses_integration.weights import write_weights
+from phrasescore.cli.experiment_config import (
+    CSLM,
+    PREVIOUS,
+    TABLE_KIND,
+    UNKNOWN_WORDS,
+    Experiment,
+    ModelPlan,
+    System,
+    TextSet,
+)
+from phrasescore.cli.experiment_start import Given, Layout, Tuned, extra_names, start_weights
+from phrasescore.cli.experiment_steps import PHRASESCORE, Step
+from phrasescore.errors import ConfigError, DataError
+from phrasescore.resumable import work_files
+
+MOSES_INI = "moses.ini"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A row of the table with weights of its own, tuned from one seed."""
+
+    system: System
+    seed: int
+    folder: Path
+    ini: Path
+    # What its search reads, but for the ini and models.
+    model_files: tuple[Path, ...]
+    start: "Run | None" = None
+
+    @property
+    def weights(self) -> Path:
+        """The weights that tuning finds."""
+        return self.folder / "weights"
+
+    def output(self, text: TextSet) -> Path:
+        """Return where the translation of a text goes."""
+        return self.folder / f"{text.name}.out"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All steps in their order."""
+
+    steps: tuple[Step, ...]
+    # Files that the experiment writes itself, before any step.
+    written: dict[Path, bytes]
+    # By replica and then by row.
+    runs: tuple[Run, ...]
+    notes: tuple[str, ...] = field(default=())
+
+
+def build_plan(wanted: Experiment, folder: Path) -> Plan:
+    """Return what has to be done, whether it is done already or not.
+
+    :param folder: where everything goes; absolute.
+    :raises PhrasescoreError: if a file that the user names is not there or not what it should be.
+    """
+    return _Planner(wanted, folder).plan()
+
+
+class _Planner:
+    def __init__(self, wanted: Experiment, folder: Path) -> None:
+        self._wanted = wanted
+        self._folder = folder
+        ini = MosesIni.read(str(wanted.moses_ini))
+        with_paths_from(ini, wanted.paths_from)
+        self._base = folder / MOSES_INI
+        self._written = {self._base: ini.to_bytes()}
+        table_path = None if wanted.table is None else str(wanted.table)
+        self._table_feature = ini.find_phrase_table(None, table_path)
+        if self._table_feature.path is None:
+            name = self._table_feature.name
+            raise ConfigError(str(wanted.moses_ini), f"[feature] {name}", "expected a path=")
+        self._table = wanted.table or Path(self._table_feature.path)
+        self._files = named_files(ini)
+        self._engine = wanted.engine
+        self._threads = (
+            () if (given := wanted.engine.threads) is None else ("--threads", str(given))
+        )
+
+    def plan(self) -> Plan:
+        self._check_texts()
+        named = {name for system in self._wanted.systems for _, name in system.features()}
+        models = [model for name, model in self._wanted.models.items() if name in named]
+        steps = [self._train(model) for model in models if model.path is None]
+        steps += self._tables()
+        runs = self._runs()
+        for run in runs:
+            steps += self._tune_and_decode(run)
+        return Plan(tuple(steps), self._written, tuple(runs), tuple(self._notes()))
+
+    def _check_texts(self) -> None:
+        """Refuse what is missing before the long work."""
+        texts = [self._wanted.dev, *self._wanted.tests]
+        paths = [path for text in texts for path in (text.source, *text.references)]
+        paths += [*(self._wanted.train or ()), self._table, *self._files]
+        paths += [model.path for model in self._wanted.models.values() if model.path is not None]
+        for path in paths:
+            if not path.exists():
+                raise DataError(str(path), None, "cannot open: No such file or directory")
+        names = [text.name for text in texts]
+        for name in names:
+            if names.count(name) > 1 or not re.fullmatch(r"[\w.+-]+", name):
+                problem = "expected names of letters, digits, '_', '.', '+' and '-', each once"
+                raise ConfigError("[data]", f"test.{name}", f"{problem}; dev is one")
+
+    # Networks and tables
+
+    def _model_folder(self, name: str) -> Path:
+        return self._wanted.models[name].path or self._folder / "models" / name
+
+    def _train(self, model: ModelPlan) -> Step:
+        if model.kind == TABLE_KIND:
+            inputs: tuple[Path, ...] = (self._table,)
+        else:
+            if self._wanted.train is None:
+                problem = f"is missing: expected the text that {model.name} is trained on"
+                raise ConfigError("the experiment", "[data] train", problem)
+            inputs = self._wanted.train[1:] if model.kind == CSLM else self._wanted.train
+        output = self._model_folder(model.name)
+        command = [PHRASESCORE, "train", model.kind, *map(str, inputs), "-o", str(output)]
+        if model.preset is not None:
+            command += ["--preset", model.preset]
+        command += ["--reverse"] if model.reverse else []
+        command += model.options
+        if "--threads" not in model.options:
+            command += self._threads
+        work = output.with_name(f"{output.name}.work")
+        return Step(
+            f"train {model.name}", tuple(command), inputs, (output,), ("--resume",), (work,)
+        )
+
+    def _tables(self) -> Iterator[Step]:
+        """Yield the steps that annotate, one for each different choice of columns."""
+        for columns in dict.fromkeys(system.columns for system in self._wanted.systems):
+            if not columns:
+                continue
+            table, ini = self._table_of(columns), self._ini_of(columns)
+            command = [PHRASESCORE, "annotate", str(self._table)]
+            for name in columns:
+                if name == UNKNOWN_WORDS:
+                    command += ["--feature", name]
+                else:
+                    command += ["--model", str(self._model_folder(name))]
+            command += ["-o", str(table), "--moses-ini", str(self._base)]
+            command += ["--moses-ini-out", str(ini), *self._threads]
+            models = [self._model_folder(name) for name in columns if name != UNKNOWN_WORDS]
+            yield Step(
+                f"annotate {'+'.join(columns)}",
+                tuple(command),
+                (self._table, self._base, *models),
+                (table, ini),
+                ("--resume",),
+                tuple(map(Path, work_files(str(table)))),
+            )
+
+    def _table_of(self, columns: tuple[str, ...]) -> Path:
+        return self._folder / "tables" / "+".join(columns) / "phrase-table.gz"
+
+    def _ini_of(self, columns: tuple[str, ...]) -> Path:
+        if not columns:
+            return self._base
+        return self._folder / "tables" / "+".join(columns) / MOSES_INI
+
+    def _files_of(self, columns: tuple[str, ...]) -> tuple[Path, ...]:
+        """Return the files that a moses.ini names."""
+        if not columns:
+            return self._files
+        old = Path(self._table_feature.path or "")
+        return (self._table_of(columns), *(path for path in self._files if path != old))
+
+    # Weights and translations
+
+    def _runs(self) -> list[Run]:
+        runs = []
+        folders = _folder_names([system.name for system in self._wanted.systems])
+        for seed in self._wanted.tuning.seeds:
+            earlier: list[Run] = []
+            for system in self._wanted.systems:
+                run = Run(
+                    system,
+                    seed,
+                    self._folder / "systems" / folders[system.name] / f"seed{seed}",
+                    self._ini_of(system.columns),
+                    self._files_of(system.columns),
+                    self._start_of(system, earlier),
+                )
+                earlier.append(run)
+                runs.append(run)
+        return runs
+
+    def _start_of(self, system: System, earlier: list[Run]) -> Run | None:
+        """Return the run whose weights a row starts from: the richest that it has all features of.
+
+        Of equally rich ones the latest.
+        """
+        if self._wanted.tuning.start != PREVIOUS:
+            return None
+        found = [run for run in earlier if run.system.features() <= system.features()]
+        return max(reversed(found), key=lambda run: len(run.system.features()), default=None)
+
+    def _in_search(self, system: System) -> tuple[str, ...]:
+        return system.search if self._engine.decoder == "embedded" else ()
+
+    def _in_lists(self, system: System) -> tuple[str, ...]:
+        """Return the networks that score n-best lists; with Moses, those of the search as well."""
+        return (*(() if self._in_search(system) else system.search), *system.rescore)
+
+    def _decode(self, run: Run, source: str) -> list[str]:
+        """Return the beginning of a command that decodes."""
+        engine = self._engine
+        command = [PHRASESCORE, "decode", source, "--config", str(run.ini)]
+        if engine.decoder == "moses":
+            command += ["--decoder", "moses", "--moses-bin", str(engine.moses_bin)]
+        for name in self._in_search(run.system):
+            command += ["--feature", CSLM, "--model", str(self._model_folder(name))]
+        if engine.processes is not None:
+            command += ["--processes", str(engine.processes)]
+        return [*command, *engine.search]
+
+    def _decode_inputs(self, run: Run) -> tuple[Path, ...]:
+        models = (self._model_folder(name) for name in self._in_search(run.system))
+        binary = () if self._engine.moses_bin is None else (self._engine.moses_bin / "moses",)
+        return (run.ini, *run.model_files, *models, *binary)
+
+    def _tune_and_decode(self, run: Run) -> Iterator[Step]:
+        yield self._tune(run)
+        for text in (self._wanted.dev, *self._wanted.tests):
+            if self._in_lists(run.system):
+                yield from self._decode_and_rerank(run, text)
+                continue
+            command = self._decode(run, str(text.source))
+            command += ["--weights", str(run.weights), "-o", str(run.output(text))]
+            yield Step(
+                _name("decode", text.name, run),
+                tuple(command),
+                (*self._decode_inputs(run), text.source, run.weights),
+                (run.output(text),),
+            )
+
+    def _tune(self, run: Run) -> Step:
+        engine, dev = self._engine, self._wanted.dev
+        decode = [*self._decode(run, "-"), "--weights", "{weights}"]
+        decode += ["--nbest", "{nbest}", "{size}", "--distinct", "-o", "-"]
+        start, work, report = (run.folder / name for name in ("start", "tuning", "report.json"))
+        command = [PHRASESCORE, "tune", "--decoder", shlex.join(decode)]
+        command += ["--source", str(dev.source)]
+        for path in dev.references:
+            command += ["--references", str(path)]
+        command += ["--weights", str(start), "--working-dir", str(work)]
+        command += ["--method", self._wanted.tuning.method, "--seed", str(run.seed)]
+        command += ["--nbest-size", str(engine.nbest_size), "--iterations", str(engine.iterations)]
+        command += ["--patience", str(engine.patience), *self._threads]
+        models = [self._model_folder(name) for name in self._in_lists(run.system)]
+        for model in models:
+            command += ["--rescore", str(model)]
+        command += ["-o", str(run.weights), "--report", str(report), "--format", "json"]
+        before = () if run.start is None else (run.start.weights,)
+        return Step(
+            _name("tune", "", run),
+            tuple(command),
+            (*self._decode_inputs(run), dev.source, *dev.references, *models, *before),
+            (run.weights, report),
+            ("--resume",),
+            (work,),
+            partial(self._write_start, run, start),
+        )
+
+    def _decode_and_rerank(self, run: Run, text: TextSet) -> Iterator[Step]:
+        """Yield the steps of a row whose networks score n-best lists."""
+        lists, rescored = (run.folder / f"{text.name}.{end}" for end in ("nbest.gz", "rescored.gz"))
+        command = self._decode(run, str(text.source))
+        command += ["--weights", str(run.weights)]
+        command += ["--nbest", str(lists), str(self._engine.nbest_size), "--distinct"]
+        first = run.folder / f"{text.name}.decoded"
+        yield Step(
+            _name("decode", text.name, run),
+            (*command, "-o", str(first)),
+            (*self._decode_inputs(run), text.source, run.weights),
+            (first, lists),
+        )
+        models = [self._model_folder(name) for name in self._in_lists(run.system)]
+        command = [PHRASESCORE, "rescore", str(lists), "--source", str(text.source)]
+        for model in models:
+            command += ["--model", str(model)]
+        yield Step(
+            _name("rescore", text.name, run),
+            (*command, *self._threads, "-o", str(rescored)),
+            (lists, text.source, *models),
+            (rescored,),
+        )
+        command = [PHRASESCORE, "rerank", str(rescored), "--weights", str(run.weights)]
+        yield Step(
+            _name("rerank", text.name, run),
+            (*command, "-o", str(run.output(text))),
+            (rescored, run.weights),
+            (run.output(text),),
+        )
+
+    def _write_start(self, run: Run, path: Path) -> None:
+        """Write the weights that tuning starts from."""
+        given, before = Given(MosesIni.read(str(run.ini)), self._layout(run.system)), None
+        if run.start is not None:
+            before = Tuned(str(run.start.weights), self._layout(run.start.system))
+        write_weights(str(path), start_weights(given, before))
+
+    def _layout(self, system: System) -> Layout:
+        own = self._table_feature.num_features
+        kinds = {
+            name: self._wanted.models[name].kind
+            for name in (*self._in_search(system), *self._in_lists(system))
+        }
+        return Layout(self._table_feature.name, own, system.columns, extra_names(kinds))
+
+    def _notes(self) -> Iterator[str]:
+        engine = self._engine
+        name = "Moses" if engine.decoder == "moses" else "the embedded search"
+        limits = f" ({' '.join(engine.search)})" if engine.search else ""
+        yield f"Decoded by {name}{limits}."
+        tuning = self._wanted.tuning
+        yield (
+            f"Weights of each row tuned on dev by {tuning.method}, seeds "
+            f"{', '.join(map(str, tuning.seeds))}; lists of {engine.nbest_size}, "
+            f"{engine.iterations} rounds at most."
+        )
+        if tuning.start == PREVIOUS and len(self._wanted.systems) > 1:
+            yield (
+                "A row's tuning starts from the weights of the richest earlier row whose features "
+                "it has."
+            )
+        if engine.decoder == "moses" and any(system.search for system in self._wanted.systems):
+            yield "CSLM scores Moses' n-best lists: Moses' search does not know it."
+
+
+def _name(verb: str, text: str, run: Run) -> str:
+    return f"{verb} {text} {run.system.name} seed {run.seed}".replace("  ", " ")
+
+
+def _folder_names(names: list[str]) -> dict[str, str]:
+    """Return a name of a folder for each row, all different."""
+    found: dict[str, str] = {}
+    for name in names:
+        folder = re.sub(r"[^\w.+-]", "_", name).lstrip(".") or "_"
+        while folder in found.values():
+            folder += "_"
+        found[name] = folder
+    return found

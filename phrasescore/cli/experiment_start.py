@@ -1,0 +1,71 @@
+"""The weights that tuning a row starts from: another row's, and 0 for what is new."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from moses_integration.moses_ini import MosesIni
+from moses_integration.weights import Weights, read_weights
+from phrasescore.cli.rescore_columns import NETWORK_NAMES
+
+
+class Layout(NamedTuple):
+    """Which weight belongs to what, in a row."""
+
+    # The phrase table that is annotated, and how many scores it has of its own.
+    table: str
+    num_scores: int
+    # The scores after them, in order.
+    columns: tuple[str, ...]
+    # Features that moses.ini does not have: their name in n-best lists, by model.
+    extra: dict[str, str]
+
+
+class Given(NamedTuple):
+    """A row before it is tuned."""
+
+    ini: MosesIni
+    layout: Layout
+
+
+class Tuned(NamedTuple):
+    """A row that is tuned."""
+
+    weights: str
+    layout: Layout
+
+
+def extra_names(kinds: Mapping[str, str]) -> dict[str, str]:
+    """Return what features of networks are called in n-best lists, by model.
+
+    :param kinds: of the models, in the order in which they are named to a command.
+
+    >>> extra_names({"first": "lstm", "second": "lstm"})
+    {'first': 'LSTM0', 'second': 'LSTM1'}
+    """
+    counts: dict[str, int] = {}
+    found = {}
+    for model, kind in kinds.items():
+        number = counts[kind] = counts.get(kind, -1) + 1
+        found[model] = f"{NETWORK_NAMES[kind]}{number}"
+    return found
+
+
+def start_weights(given: Given, before: Tuned | None) -> Weights:
+    """Return a weight for each feature of a row.
+
+    :param before: a row whose features it has; None starts from moses.ini.
+    """
+    weights = dict(given.ini.tuneable_weights())
+    weights |= dict.fromkeys(given.layout.extra.values(), (0.0,))
+    if before is None:
+        return weights
+    old, new = before.layout, given.layout
+    renamed = {name: new.extra[model] for model, name in old.extra.items()}
+    for name, values in read_weights(before.weights).items():
+        if name == old.table:
+            columns = dict(zip(old.columns, values[old.num_scores :], strict=True))
+            added = (columns.get(column, 0.0) for column in new.columns)
+            weights[name] = (*values[: old.num_scores], *added)
+        else:
+            weights[renamed.get(name, name)] = values
+    return weights

@@ -1,0 +1,208 @@
+"""The table of an experiment: BLEU of each row, its spread, and what chance has to do with it."""
+
+import html
+import json
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from phrasescore.analysis.sentences import check_aligned, read_sentences
+from phrasescore.cli.experiment_config import TextSet
+from phrasescore.cli.experiment_plan import Run
+from phrasescore.text import open_output
+from tuning.bleu import Bleu, Statistics
+from tuning.significance import randomization_p_value
+
+TRIALS = 10_000
+SEED = 12345
+METRIC = (
+    "BLEU of tokenised text as it is (multi-bleu.perl's figure), the mean of the replicas ± their "
+    "standard deviation."
+)
+TEST = (
+    "p: how often chance alone gives such a difference from the first row, by approximate "
+    f"randomization over sentences, {TRIALS:,} trials, seed {SEED}."
+)
+
+
+class Cell(NamedTuple):
+    """The figures of a row on a text."""
+
+    # Of each replica, 0 to 100.
+    scores: list[float]
+    # From the first row; None for the first row itself.
+    difference: float | None = None
+    p_value: float | None = None
+
+    @property
+    def mean(self) -> float:
+        """The mean of the replicas."""
+        return float(np.mean(self.scores))
+
+    @property
+    def deviation(self) -> float | None:
+        """Of the sample, divided by replicas - 1; None for a single one."""
+        return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else None
+
+
+class Row(NamedTuple):
+    """A system."""
+
+    name: str
+    # By text; a text that no replica has translated yet is not there.
+    cells: dict[str, Cell]
+
+
+class ResultTable(NamedTuple):
+    """All rows."""
+
+    texts: list[str]
+    rows: list[Row]
+    notes: list[str]
+    # Lines about what was run, for the HTML file.
+    steps: list[str]
+
+
+def measure(
+    texts: Sequence[TextSet],
+    runs: Sequence[Run],
+    made: Collection[Path],
+    notes: Sequence[str],
+    steps: Sequence[str],
+) -> ResultTable:
+    """Return the table of what has been translated so far.
+
+    :param made: the translations that are there.
+    :raises DataError: if a translation has more or fewer lines than its references.
+    """
+    names = list(dict.fromkeys(run.system.name for run in runs))
+    rows = [Row(name, {}) for name in names]
+    for text in texts:
+        metric = None
+        baseline: tuple[float, Statistics] | None = None
+        for row in rows:
+            outputs = [run.output(text) for run in runs if run.system.name == row.name]
+            outputs = [path for path in outputs if path in made]
+            if not outputs:
+                continue
+            metric = metric or _metric(text)
+            systems = [read_sentences(str(path)) for path in outputs]
+            check_aligned([read_sentences(str(text.references[0])), *systems])
+            segments = range(metric.num_segments)
+            stats = np.array([metric.statistics(system.words, segments) for system in systems])
+            cell = Cell([100 * float(score) for score in metric.score(stats.sum(axis=1))])
+            if row is rows[0]:
+                baseline = cell.mean, stats
+            elif baseline is not None:
+                mean, before = baseline
+                p_value = randomization_p_value(metric, before, stats, trials=TRIALS, seed=SEED)
+                cell = Cell(cell.scores, cell.mean - mean, p_value)
+            row.cells[text.name] = cell
+    return ResultTable([text.name for text in texts], rows, [METRIC, TEST, *notes], list(steps))
+
+
+def _metric(text: TextSet) -> Bleu:
+    references = [read_sentences(str(path)) for path in text.references]
+    check_aligned(references)
+    return Bleu([sentences.words for sentences in references])
+
+
+def write_table(table: ResultTable, folder: Path) -> None:
+    """Write ``table.txt``, ``table.toml`` and ``table.html``, each whole or not at all."""
+    for ending, text in (("txt", to_text), ("toml", to_toml), ("html", to_html)):
+        with open_output(str(folder / f"table.{ending}")) as stream:
+            stream.write(text(table).encode())
+
+
+def to_text(table: ResultTable) -> str:
+    """Return the table as text, a line a row."""
+    heads = ["", *table.texts]
+    lines = [heads, *([row.name, *map(_cell_text, _cells(table, row))] for row in table.rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
+    shown = [
+        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+    return "\n".join([*shown, "", *table.notes]) + "\n"
+
+
+def _cells(table: ResultTable, row: Row) -> Iterator[Cell | None]:
+    return (row.cells.get(text) for text in table.texts)
+
+
+def _cell_text(cell: Cell | None) -> str:
+    if cell is None:
+        return "-"
+    text = f"{cell.mean:.2f}"
+    if cell.deviation is not None:
+        text += f" ± {cell.deviation:.2f}"
+    if cell.difference is not None and cell.p_value is not None:
+        text += f" ({cell.difference:+.2f}, {_p_text(cell.p_value)})"
+    return text
+
+
+def _p_text(p_value: float) -> str:
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+
+
+def to_toml(table: ResultTable) -> str:
+    """Return the table as TOML: all figures, unrounded."""
+    lines = [f"notes = {json.dumps(table.notes, ensure_ascii=False)}"]
+    for row in table.rows:
+        lines += ["", "[[row]]", f"name = {json.dumps(row.name, ensure_ascii=False)}"]
+        for text, cell in row.cells.items():
+            figures = [f"bleu = {cell.mean!r}", f"replicas = {cell.scores!r}"]
+            if cell.deviation is not None:
+                figures.append(f"deviation = {cell.deviation!r}")
+            if cell.difference is not None:
+                figures += [f"difference = {cell.difference!r}", f"p_value = {cell.p_value!r}"]
+            lines.append(f'"{text}" = {{ {", ".join(figures)} }}')
+    return "\n".join(lines) + "\n"
+
+
+_STYLE = """\
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 60em; padding: 0 1em }
+table { border-collapse: collapse } th, td { padding: .3em 1em; text-align: left }
+thead th { border-bottom: 2px solid } tbody tr { border-bottom: 1px solid #ccc }
+.better { font-weight: bold } small { color: #666 } pre { overflow-x: auto }
+"""
+
+
+def to_html(table: ResultTable) -> str:
+    """Return the table as one file that needs no other."""
+    heads = "".join(f"<th>{html.escape(text)}</th>" for text in ("", *table.texts))
+    rows = "\n".join(
+        f"<tr><th>{html.escape(row.name)}</th>"
+        + "".join(map(_cell_html, _cells(table, row)))
+        + "</tr>"
+        for row in table.rows
+    )
+    notes = "\n".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
+    steps = html.escape("\n".join(table.steps))
+    return f"""\
+<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>phrasescore experiment</title>
+<style>
+{_STYLE}</style></head><body>
+<h1>BLEU</h1>
+<table><thead><tr>{heads}</tr></thead><tbody>
+{rows}
+</tbody></table>
+<p>Bold: better than the first row with p &lt; 0.05.</p>
+<ul>
+{notes}
+</ul>
+<details><summary>What was run</summary><pre>{steps}</pre></details>
+</body></html>
+"""
+
+
+def _cell_html(cell: Cell | None) -> str:
+    if cell is None:
+        return "<td>-</td>"
+    figure, _, rest = _cell_text(cell).partition(" (")
+    is_better = (cell.difference or 0) > 0 and cell.p_value is not None and cell.p_value < 0.05
+    shown = f'<span class="better">{figure}</span>' if is_better else figure
+    return f"<td>{shown}{f' <small>({html.escape(rest)}</small>' if rest else ''}</td>"

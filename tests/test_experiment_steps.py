@@ -1,0 +1,289 @@
+"""Steps: each run once, repeated where something changed, gone on with where one was killed."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from phrasescore.cli.experiment_steps import Step, StepRunner
+from phrasescore.errors import PhrasescoreError
+
+# A command: writes what it read, with its own name before it, and a line into "calls".
+COMMAND = """\
+import pathlib, sys, time
+name, source, target, *more = sys.argv[1:]
+folder = pathlib.Path(target).parent
+with open(folder / "calls", "a") as calls:
+    calls.write(" ".join([name, *more]) + "\\n")
+print("working on", name, file=sys.stderr)
+mood = folder / f"mood.{name}"
+if mood.exists():
+    if mood.read_text() == "fail":
+        print("no such table", file=sys.stderr)
+        sys.exit(7)
+    if mood.read_text() == "stopped":
+        pathlib.Path(target).write_text("half")
+        sys.exit(130)
+    if mood.read_text() == "whole":
+        pathlib.Path(target).write_text(f"{name}({pathlib.Path(source).read_text()})")
+    (folder / f"part.{name}").write_text("part")
+    while mood.exists():
+        time.sleep(0.01)
+pathlib.Path(target).write_text(f"{name}({pathlib.Path(source).read_text()})")
+"""
+
+
+class Steps:
+    """A folder where ``a`` and ``other`` read ``input`` and ``input2``, and ``b`` reads ``a``'s."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.said: list[str] = []
+        (folder / "input").write_text("text")
+        (folder / "input2").write_text("text")
+        (folder / "command.py").write_text(COMMAND)
+
+    def step(self, name: str, source: str, *more: str) -> Step:
+        target = self.folder / f"{name}.out"
+        command = [sys.executable, str(self.folder / "command.py"), name]
+        return Step(
+            name,
+            (*command, str(self.folder / source), str(target), *more),
+            (self.folder / source,),
+            (target,),
+            ("--resume",),
+            (self.folder / f"part.{name}",),
+        )
+
+    def steps(self, *more: str) -> list[Step]:
+        return [
+            self.step("a", "input", *more),
+            self.step("b", "a.out"),
+            self.step("other", "input2"),
+        ]
+
+    def run(self, *more: str) -> list[str]:
+        """Run all steps with a new runner; return the names of those that it ran."""
+        runner = StepRunner(self.folder, self.said.append)
+        return [step.name for step in self.steps(*more) if runner.run(step, "step")]
+
+    def done(self, *more: str) -> list[bool]:
+        return StepRunner(self.folder, self.said.append).done(self.steps(*more))
+
+    def calls(self) -> list[str]:
+        return (self.folder / "calls").read_text().splitlines()
+
+    def mood(self, name: str, mood: str | None) -> None:
+        path = self.folder / f"mood.{name}"
+        path.unlink(missing_ok=True) if mood is None else path.write_text(mood)
+
+    def start(self) -> "subprocess.Popen[bytes]":
+        """Run all steps in a process of its own, and return when b has begun."""
+        code = f"""
+import sys; sys.path.insert(0, {os.getcwd()!r})
+from pathlib import Path
+from phrasescore.folders import locked
+from phrasescore.cli.experiment_steps import StepRunner
+from tests.test_experiment_steps import Steps
+made = Steps(Path({str(self.folder)!r}))
+with locked(made.folder) as lock:
+    runner = StepRunner(made.folder, print, lock=lock)
+    for step in made.steps():
+        runner.run(step, "step")
+"""
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
+        until = time.monotonic() + 60
+        while not (self.folder / "part.b").exists():
+            assert time.monotonic() < until, "b did not begin"
+            time.sleep(0.01)
+        return process
+
+
+@pytest.fixture
+def steps(tmp_path: Path) -> Steps:
+    return Steps(tmp_path)
+
+
+def test_a_step_is_run_once(steps: Steps) -> None:
+    assert steps.done() == [False, False, False]
+    assert steps.run() == ["a", "b", "other"]
+    assert (steps.folder / "b.out").read_text() == "b(a(text))"
+    assert steps.done() == [True, True, True]
+    assert steps.run() == []
+    assert steps.calls() == ["a", "b", "other"]
+
+
+def test_a_changed_input_repeats_what_depends_on_it_and_nothing_else(steps: Steps) -> None:
+    steps.run()
+    (steps.folder / "input").write_text("news")
+    assert steps.done() == [False, False, True]
+    assert steps.run() == ["a", "b"]
+    assert (steps.folder / "b.out").read_text() == "b(a(news))"
+    (steps.folder / "input2").write_text("news")
+    assert steps.run() == ["other"]
+
+
+def test_a_changed_setting_repeats_its_step_and_what_reads_a_changed_output(steps: Steps) -> None:
+    steps.run()
+    # It writes the same as before, and so there is no news for b.
+    assert steps.run("--louder") == ["a"]
+    assert steps.calls() == ["a", "b", "other", "a --louder"]
+    assert steps.run("--louder") == []
+
+
+def test_an_input_that_is_only_touched_repeats_nothing(steps: Steps) -> None:
+    steps.run()
+    os.utime(steps.folder / "input", ns=(1, 1))
+    assert steps.run() == []
+
+
+@pytest.mark.parametrize("damage", ["removed", "changed"])
+def test_an_output_that_is_not_as_it_was_left_is_made_again(steps: Steps, damage: str) -> None:
+    steps.run()
+    output = steps.folder / "b.out"
+    output.unlink() if damage == "removed" else output.write_text("b(a(tampered))")
+    assert steps.run() == ["b"]
+    assert output.read_text() == "b(a(text))"
+
+
+def test_the_content_of_a_folder_counts(steps: Steps) -> None:
+    model = steps.folder / "model"
+    model.mkdir()
+    (model / "weights").write_text("1")
+    step = Step("show", ("true",), (model,), ())
+    assert StepRunner(steps.folder, print).run(step, "step")
+    assert not StepRunner(steps.folder, print).run(step, "step")
+    (model / "weights").rename(model / "renamed")
+    assert StepRunner(steps.folder, print).run(step, "step")
+
+
+def test_a_step_that_fails_shows_the_end_of_its_log_and_leaves_no_output(steps: Steps) -> None:
+    steps.mood("b", "fail")
+    with pytest.raises(PhrasescoreError, match=r"^b ended with exit code 7 .*no such table$"):
+        steps.run()
+    assert not (steps.folder / "b.out").exists()
+    assert "working on b\nno such table\n" in (steps.folder / "logs" / "b.log").read_text()
+    steps.mood("b", None)
+    assert steps.run() == ["b", "other"]
+
+
+def test_a_command_that_is_not_there_is_named(steps: Steps) -> None:
+    step = Step("moses", ("/no/such/moses",), (), ())
+    with pytest.raises(PhrasescoreError, match="cannot run '/no/such/moses': No such file"):
+        StepRunner(steps.folder, print).run(step, "step")
+
+
+def test_a_command_that_ends_well_without_its_output_has_failed(steps: Steps) -> None:
+    step = Step("nothing", ("true",), (), (steps.folder / "output",))
+    with pytest.raises(PhrasescoreError, match=r"nothing wrote no .*output .*it said nothing"):
+        StepRunner(steps.folder, print).run(step, "step")
+    assert not StepRunner(steps.folder, print).is_done(step)
+
+
+def test_what_an_interrupted_command_wrote_is_no_result(steps: Steps) -> None:
+    steps.mood("b", "stopped")
+    with pytest.raises(KeyboardInterrupt):
+        steps.run()
+    steps.mood("b", None)
+    assert steps.run() == ["b", "other"]
+    assert steps.calls() == ["a", "b", "b --resume", "other"]
+
+
+def test_a_killed_run_goes_on_where_it_was(steps: Steps) -> None:
+    steps.mood("b", "wait")
+    process = steps.start()
+    process.kill()
+    process.wait()
+    # The command outlives it, and must not be run a second time beside itself.
+    refused = subprocess.run(
+        [sys.executable, "-c", f"""
+from pathlib import Path
+from phrasescore.folders import locked
+with locked(Path({str(steps.folder)!r})):
+    pass
+"""],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "another run is at work here" in refused.stderr
+    os.kill(_pid_of(steps.folder / "b.out"), signal.SIGKILL)
+    steps.mood("b", None)
+    assert steps.done() == [True, False, False]
+    assert steps.run() == ["b", "other"]
+    assert steps.calls() == ["a", "b", "b --resume", "other"]
+    assert (steps.folder / "part.b").exists()
+
+
+def _pid_of(argument: Path) -> int:
+    """Return the process that has a path among its arguments."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if str(argument).encode() in words:
+            return int(folder.name)
+    raise AssertionError("no such process")
+
+
+def test_a_killed_step_that_has_changed_begins_anew(steps: Steps) -> None:
+    steps.mood("b", "wait")
+    process = steps.start()
+    os.kill(_pid_of(steps.folder / "b.out"), signal.SIGKILL)
+    process.wait()
+    steps.mood("b", None)
+    (steps.folder / "input").write_text("news")
+    assert steps.run() == ["a", "b", "other"]
+    assert steps.calls() == ["a", "b", "a", "b", "other"]
+    assert not (steps.folder / "part.b").exists()
+
+
+def test_an_output_that_was_whole_when_the_run_was_killed_is_kept(steps: Steps) -> None:
+    steps.mood("b", "whole")
+    process = steps.start()
+    process.kill()
+    process.wait()
+    os.kill(_pid_of(steps.folder / "b.out"), signal.SIGKILL)
+    steps.mood("b", None)
+    steps.run()
+    assert steps.calls() == ["a", "b", "other"]
+    assert steps.done() == [True, True, True]
+
+
+def test_a_signal_reaches_the_command_as_ctrl_c(steps: Steps) -> None:
+    code = (
+        "import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: open('stopped', 'w').close()"
+    )
+    step = Step("sleep", (sys.executable, "-c", code), (), ())
+    runner = StepRunner(steps.folder, print)
+    before = signal.signal(signal.SIGALRM, _interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    folder = os.getcwd()
+    os.chdir(steps.folder)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            runner.run(step, "step")
+    finally:
+        os.chdir(folder)
+        signal.signal(signal.SIGALRM, before)
+    assert (steps.folder / "stopped").exists()
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_state_that_is_none_is_an_error_that_names_it(steps: Steps) -> None:
+    (steps.folder / "steps.json").write_text(json.dumps({"format": 99, "steps": {}}))
+    with pytest.raises(PhrasescoreError, match=r"steps\.json: expected the state .*format 99"):
+        steps.run()
+
+
+def test_what_is_run_is_said_as_a_user_could_type_it(steps: Steps) -> None:
+    steps.run()
+    assert steps.said[:2] == ["step: a", f"$ {shlex.join(steps.steps()[0].command)}"]

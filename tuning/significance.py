@@ -1,0 +1,64 @@
+"""Whether a difference between two systems is chance, where each was tuned several times.
+
+Approximate randomization (Riezler and Maxwell, 2005) over sentences. The figure of a system is the
+mean of its replicas' scores, as Clark et al. (2011) advise; what is exchanged between two systems
+is all that their replicas say of a sentence. Translations of one sentence by weights of two seeds
+are much alike: to exchange each by itself would count them as so many sentences.
+"""
+
+import numpy as np
+
+from tuning.metric import Metric, Statistics
+
+# Draws whose sums are made at once.
+_BATCH = 250
+
+
+def randomization_p_value(
+    metric: Metric, baseline: Statistics, system: Statistics, *, trials: int, seed: int
+) -> float:
+    """Return how often chance alone would make a difference this large, in either direction.
+
+    (r + 1) / (trials + 1), where r draws have a difference that is not smaller. 1 for two systems
+    of equal statistics.
+
+    :param baseline: (replicas, sentences, num_stats).
+    :param system: likewise; the number of replicas may differ.
+    """
+    if baseline.shape[1:] != system.shape[1:]:
+        raise ValueError(f"expected the same sentences, got {baseline.shape}, {system.shape}")
+    totals = [stats.sum(axis=1) for stats in (baseline, system)]  # (replicas, num_stats)
+    if baseline.shape == system.shape:
+        return _p_value(metric, baseline, system, totals, trials, seed)
+    # Replica by replica, each as often as the other system has replicas.
+    repeated = np.lcm(len(baseline), len(system))
+    pair = [np.repeat(stats, repeated // len(stats), axis=0) for stats in (baseline, system)]
+    totals = [stats.sum(axis=1) for stats in pair]
+    return _p_value(metric, pair[0], pair[1], totals, trials, seed)
+
+
+def _p_value(
+    metric: Metric,
+    baseline: Statistics,
+    system: Statistics,
+    totals: list[Statistics],
+    trials: int,
+    seed: int,
+) -> float:
+    difference = system - baseline  # (replicas, sentences, num_stats)
+    found = abs(_mean_score(metric, totals[1]) - _mean_score(metric, totals[0]))
+    numbers = np.random.default_rng(seed)
+    as_large = 0
+    for start in range(0, trials, _BATCH):
+        draws = min(_BATCH, trials - start)
+        exchanged = numbers.random((draws, difference.shape[1])) < 0.5
+        # Whole numbers in float64: sums are exact in any order.
+        moved = np.einsum("ds,rsk->drk", exchanged.astype(np.float64), difference, optimize=True)
+        drawn = _mean_score(metric, totals[1] - moved) - _mean_score(metric, totals[0] + moved)
+        as_large += int((np.abs(drawn) >= found).sum())
+    return (as_large + 1) / (trials + 1)
+
+
+def _mean_score(metric: Metric, totals: Statistics) -> Statistics:
+    """Return the mean over replicas of the scores of (..., replicas, num_stats)."""
+    return np.asarray(metric.score(totals).mean(axis=-1))
