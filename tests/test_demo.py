@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -118,6 +119,32 @@ def test_relative_paths_become_absolute_and_nothing_else_changes(demo: Any) -> N
     assert demo.absolute_paths(before, Path("/m")) == after
 
 
+# As `phrasescore evaluate --format json` writes it, without what the table does not take.
+EVALUATION = """\
+{"sentences": 1500,
+ "paired": {"kind": "bootstrap", "trials": 1000, "metrics": [{"metric": "BLEU", "systems": [
+  {"score": %s, "p_value": null}, {"score": %s, "p_value": 0.0009990}]}]},
+ "nbest": {"oracle": {"score": 85.376}}}
+"""
+RESULTS = """\
+                      dev BLEU             test BLEU
+  Moses                  70.65                  9.13
+  even average           72.06  p = 0.001     100.00  p = 0.001
+  best in the lists      85.38                 85.38
+
+p: paired bootstrap against Moses, 1,000 samples of the
+1,500 sentences of dev and 1,500 sentences of test."""
+
+
+def test_the_results_are_a_table_of_sets_and_choices(demo: Any, tmp_path: Path) -> None:
+    evaluations = {}
+    for name, scores in (("dev", (70.6542, 72.0649)), ("test", (9.126, 100.0))):
+        evaluations[name] = tmp_path / f"{name}.json"
+        evaluations[name].write_text(EVALUATION % scores)
+    found = demo.results.results_table(evaluations, ["Moses", "even average"])
+    assert found == RESULTS
+
+
 def run_demo(output: Path, *more: str) -> str:
     """Run the demo as ``make demo`` does, in a locale that has no French; return its stdout."""
     done = subprocess.run(
@@ -147,8 +174,14 @@ def test_the_demo_runs_and_a_second_run_uses_what_is_there(demo: Any, tmp_path: 
     assert "$ phrasescore train encoder-decoder examples/english-french/phrase-table.gz" in first
     assert "$ phrasescore annotate" in first
     assert "$ phrasescore rescore examples/english-french/test.20best.gz" in first
+    assert "$ phrasescore tune" in first
     # Real Moses' own translations with this moses.ini, as its multi-bleu.perl measures them.
-    assert "BLEU = 70.65, 86.5/74.1/66.1/58.8 (BP=1.000, ratio=1.001, hyp_len=3987" in first
+    assert re.search(r"\n  Moses' own choice +71\.47 +70\.65\n", first)
+    tuned, own = (
+        float(re.search(rf"\n  {row} +([0-9.]+)", first)[1])  # type: ignore[index]
+        for row in (r"tuned on dev \(xbleu\)", "Moses' own choice")
+    )
+    assert tuned > own
     assert "the network prefers" in first
     assert "revenir" in first
     ini = MosesIni.read(str(output / "moses.ini"))
