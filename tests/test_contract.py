@@ -9,9 +9,13 @@ import pytest
 import torch
 
 from phrasescore.checkpoint import load_checkpoint
-from phrasescore.features import FEATURES, Feature, neural
+from phrasescore.features import FEATURES, FROM_FILES, OF_SHORTLISTS, Feature, lexicon, neural
+from phrasescore.features.language_model import LanguageModelScore
+from phrasescore.features.lengths import LengthRatio, TargetLength
+from phrasescore.features.lexicon import LexicalScore, Lexicon
+from phrasescore.features.mismatch import NumberMismatch, PunctuationMismatch
 from phrasescore.features.neural import NeuralScore
-from phrasescore.features.unknown_words import UnknownWords
+from phrasescore.features.unknown_words import SourceUnknownWords, UnknownWords
 from phrasescore.records import PhrasePair
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import RandomModel
@@ -24,12 +28,48 @@ def make_neural(folder: Path) -> Feature:
     return NeuralScore(load_checkpoint(folder / "model"), torch.device("cpu"), threads=2)
 
 
+def make_language_model(folder: Path) -> Feature:
+    path = folder / "lm.arpa"
+    path.write_text(ARPA)
+    return LanguageModelScore(str(path))
+
+
+def make_lexicon(_: Path) -> Feature:
+    entries = [("the", "la", 0.5), ("house", "maison", 0.9), ("the", "NULL", 0.25)]
+    return LexicalScore(Lexicon.from_entries("lex.f2e", entries))
+
+
 MAKERS: dict[str, Callable[[Path], Feature]] = {
+    "language_model": make_language_model,
+    "length_ratio": lambda _: LengthRatio(),
+    "lexicon": make_lexicon,
     "neural": make_neural,
+    "number_mismatch": lambda _: NumberMismatch(),
+    "punctuation_mismatch": lambda _: PunctuationMismatch(),
+    "source_unknown_words": lambda _: SourceUnknownWords([Vocabulary(SOURCE_WORDS)]),
+    "target_length": lambda _: TargetLength(),
+    "target_unknown_words": lambda _: UnknownWords([Vocabulary(TARGET_WORDS)]),
     "unknown_words": lambda _: UnknownWords([Vocabulary(TARGET_WORDS)]),
 }
 
-# Unknown words, empty sides, repeated pairs and sources, a long phrase.
+ARPA = """
+\\data\\
+ngram 1=4
+ngram 2=1
+
+\\1-grams:
+-2\t<unk>
+-99\t<s>\t-0.3
+-1\t</s>
+-0.5\tthe\t-0.1
+
+\\2-grams:
+-0.2\tthe the
+
+\\end\\
+"""
+
+# Unknown words, empty sides, repeated pairs and sources, a long phrase, a number, a mark.
 PAIRS = [
     PhrasePair(("la", "maison"), ("the", "house")),
     PhrasePair(("rare",), ("rare", "house", "rare")),
@@ -38,6 +78,7 @@ PAIRS = [
     PhrasePair(("la", "maison"), ("the", "blue", "house")),
     PhrasePair(("la", "maison"), ("the", "house")),
     PhrasePair(("maison",) * 60, ("house",) * 70),
+    PhrasePair(("la", "5", "?"), ("the", "house")),
 ] * 3
 
 
@@ -61,7 +102,7 @@ def test_values_belong_to_their_pairs_in_any_order(feature: Feature) -> None:
     values = list(feature.values(PAIRS))
     assert list(feature.values(PAIRS[::-1])) == pytest.approx(values[::-1], rel=1e-6, abs=1e-5)
     # Equal pairs have equal values, and there are different ones.
-    assert values[:7] == pytest.approx(values[7:14], rel=1e-6, abs=1e-5)
+    assert values[:8] == pytest.approx(values[8:16], rel=1e-6, abs=1e-5)
     assert len({round(value, 3) for value in values}) > 1
 
 
@@ -73,6 +114,7 @@ def test_the_size_of_blocks_changes_nothing(
         monkeypatch.setitem(neural.BLOCK_SIZE, "cpu", 2)
         monkeypatch.setitem(neural.PIECE_SIZE, "cpu", 1)
         feature = make_neural(tmp_path)
+    monkeypatch.setattr(lexicon, "BLOCK_ENTRIES", 1)
     assert list(feature.values(PAIRS)) == pytest.approx(values, rel=1e-6, abs=1e-5)
 
 
@@ -82,6 +124,7 @@ def test_pairs_are_read_as_values_are_asked_for(
     if isinstance(feature, NeuralScore):
         monkeypatch.setitem(neural.BLOCK_SIZE, "cpu", 4)
         feature = make_neural(tmp_path)
+    monkeypatch.setattr(lexicon, "BLOCK_ENTRIES", 4)
     num_read = 0
 
     def endless() -> Iterator[PhrasePair]:
@@ -106,3 +149,12 @@ def test_every_feature_is_under_contract() -> None:
     for place in FEATURES.values():
         module, _, name = place.partition(":")
         assert hasattr(importlib.import_module(module), name)
+
+
+def test_what_makes_a_feature_is_known_of_each() -> None:
+    for name, place in FEATURES.items():
+        module, _, attribute = place.partition(":")
+        made = getattr(importlib.import_module(module), attribute)
+        assert (name in OF_SHORTLISTS) == hasattr(made, "from_checkpoints")
+        if name not in OF_SHORTLISTS | FROM_FILES:
+            assert made().summary()

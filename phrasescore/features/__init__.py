@@ -26,11 +26,30 @@ class Feature(Protocol):
         ...
 
 
-# Where each feature is; imported when asked for, because networks bring torch with them. Each class
-# but "neural", which every --model is, has ``from_checkpoints(checkpoints)`` and is a --feature.
+# Where each feature is; imported when asked for, because networks bring torch with them.
 FEATURES = {
+    "language_model": "phrasescore.features.language_model:LanguageModelScore",
+    "length_ratio": "phrasescore.features.lengths:LengthRatio",
+    "lexicon": "phrasescore.features.lexicon:LexicalScore",
     "neural": "phrasescore.features.neural:NeuralScore",
+    "number_mismatch": "phrasescore.features.mismatch:NumberMismatch",
+    "punctuation_mismatch": "phrasescore.features.mismatch:PunctuationMismatch",
+    "source_unknown_words": "phrasescore.features.unknown_words:SourceUnknownWords",
+    "target_length": "phrasescore.features.lengths:TargetLength",
+    "target_unknown_words": "phrasescore.features.unknown_words:UnknownWords",
     "unknown_words": "phrasescore.features.unknown_words:UnknownWords",
+}
+
+# Those that an option of their own makes, from a file; every other one is a --feature.
+FROM_FILES = {"language_model", "lexicon", "neural"}
+
+# Those made by ``from_checkpoints(checkpoints)``; every other --feature needs nothing.
+OF_SHORTLISTS = {"source_unknown_words", "target_unknown_words", "unknown_words"}
+
+# Those that say nothing as a column of a phrase table, and why.
+NOT_OF_PHRASES = {
+    "length_ratio": "the ratios of its phrases do not add up to that of a sentence",
+    "target_length": "Moses has it: WordPenalty is minus the number of words",
 }
 
 

@@ -1,7 +1,7 @@
 """The paper's word penalty (WP): how many words the networks do not know."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from phrasescore.records import PhrasePair
 from phrasescore.vocabulary import Vocabulary
@@ -24,6 +24,8 @@ class UnknownWords:
         if at least one of them lacks it.
     """
 
+    side: ClassVar[str] = "target"
+
     def __init__(self, vocabularies: Sequence[Vocabulary]) -> None:
         if not vocabularies:
             raise ValueError("unknown words are those of at least one vocabulary")
@@ -36,14 +38,38 @@ class UnknownWords:
         return cls([checkpoint.table_target_vocabulary for checkpoint in checkpoints])
 
     def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
-        """Yield the number of unknown target words of each pair."""
+        """Yield the number of unknown words of each pair."""
         unknown = Vocabulary.UNKNOWN
         for pair in pairs:
-            ids = [vocabulary.ids(pair.target) for vocabulary in self._vocabularies]
+            words = self._words(pair)
+            ids = [vocabulary.ids(words) for vocabulary in self._vocabularies]
             count = sum(unknown in word_ids for word_ids in zip(*ids, strict=True))
             self._total += count
             yield float(count)
 
+    def _words(self, pair: PhrasePair) -> tuple[str, ...]:
+        return pair.target
+
     def summary(self) -> str:
         """Return how many unknown words there were."""
-        return f"{self._total:,} unknown target words"
+        return f"{self._total:,} unknown {self.side} words"
+
+
+class SourceUnknownWords(UnknownWords):
+    """The number of source words outside the networks' shortlists.
+
+    All translations of a sentence have the same source words, so that no linear model can choose
+    by this one: it is for tables and lists that something else reads.
+
+    :param vocabularies: the networks' vocabularies of the table's source side.
+    """
+
+    side: ClassVar[str] = "source"
+
+    @classmethod
+    def from_checkpoints(cls, checkpoints: "Sequence[Checkpoint]") -> "SourceUnknownWords":
+        """Return the feature for the source words of a table that these models do not know."""
+        return cls([checkpoint.table_source_vocabulary for checkpoint in checkpoints])
+
+    def _words(self, pair: PhrasePair) -> tuple[str, ...]:
+        return pair.source

@@ -1,0 +1,163 @@
+"""Word translation probabilities: the score of IBM Model 1."""
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasescore.errors import DataError
+from phrasescore.records import PhrasePair
+
+# What a predicted word has at least: the last digit of Moses' lexical translation tables.
+FLOOR = 1e-7
+# (word, word) probabilities of a block, which bounds its memory; pairs are scored block by block.
+BLOCK_ENTRIES = 1 << 18
+
+# The word that translates what translates nothing.
+_NULL = "NULL"
+
+_Ids = NDArray[np.int64]
+_Floats = NDArray[np.float64]
+
+
+class Lexicon(NamedTuple):
+    """p(predicted word | given word), of the pairs that were seen: 16 bytes each, and the words."""
+
+    # By word, 1 and up. Both sides have the same numbers, 0 is for words that are not there.
+    ids: dict[str, int]
+    # predicted * len(ids) + given, rising, with a last one that is larger than any; and the
+    # probabilities, the last one 0.
+    keys: _Ids
+    probabilities: _Floats
+
+    @classmethod
+    def from_entries(cls, path: str, entries: Iterable[tuple[str, str, float]]) -> "Lexicon":
+        """Return the lexicon of some (predicted, given, probability).
+
+        :param path: where they are, one a line, for messages.
+        :raises DataError: if there are none, or two of the same words.
+        """
+        ids: dict[str, int] = {}
+        predicted, given, probabilities = [], [], []
+        for word, condition, probability in entries:
+            predicted.append(ids.setdefault(word, len(ids) + 1))
+            given.append(ids.setdefault(condition, len(ids) + 1))
+            probabilities.append(probability)
+        if not ids:
+            raise DataError(path, None, "expected a lexical translation table, found no lines")
+        keys = np.array(predicted, np.int64) * (len(ids) + 1) + np.array(given, np.int64)
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        (repeated,) = np.nonzero(keys[1:] == keys[:-1])
+        if len(repeated):
+            line = int(order[repeated + 1].min())
+            raise DataError(path, line + 1, "this pair of words has a probability already")
+        end = np.iinfo(np.int64).max
+        return cls(ids, np.append(keys, end), np.append(np.array(probabilities)[order], 0.0))
+
+    def lookup(self, predicted: _Ids, given: _Ids) -> _Floats:
+        """Return p(predicted | given) for arrays of ids of one shape, 0 where it was not seen."""
+        wanted = predicted * (len(self.ids) + 1) + given
+        places = np.searchsorted(self.keys, wanted)
+        return np.where(self.keys[places] == wanted, self.probabilities[places], 0.0)
+
+    def fingerprint(self) -> str:
+        """Return a hash of all that values depend on, as text."""
+        digest = hashlib.blake2b("\n".join(self.ids).encode(), digest_size=16)
+        digest.update(self.keys.tobytes())
+        digest.update(self.probabilities.tobytes())
+        return digest.hexdigest()
+
+
+class LexicalScore:
+    """log p(target | source) of IBM Model 1, or log p(source | target).
+
+    Natural logarithms, summed over the words of the predicted side, each of probability
+
+        (p(word | NULL) + sum of p(word | given) over the given side's words) / (their number + 1)
+
+    (Brown et al., 1993, without the probability of the length), but at least :data:`FLOOR`, 1e-7,
+    which is what a word has that no table knows. There is no ``</s>``: nothing to predict is 0. A
+    value depends on its pair alone, to the last bit.
+
+    :param lexicon: of the direction that is wanted.
+    :param reverse: whether the source side is predicted.
+    """
+
+    def __init__(self, lexicon: Lexicon, *, reverse: bool = False) -> None:
+        self._lexicon = lexicon
+        self._reverse = reverse
+        self._null = lexicon.ids.get(_NULL, 0)
+        self._words = 0
+        self._floored = 0
+
+    @property
+    def fingerprint(self) -> str:
+        """What values depend on besides the pairs."""
+        return f"{self._lexicon.fingerprint()} {'reverse' if self._reverse else 'forward'}"
+
+    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
+        """Yield the score of each pair, in order; some hundreds or thousands are read ahead."""
+        block: list[PhrasePair] = []
+        size = 0
+        for pair in pairs:
+            block.append(pair)
+            size += (len(pair.source) + 1) * (len(pair.target) + 1)
+            if size >= BLOCK_ENTRIES:
+                yield from self._score(block)
+                block, size = [], 0
+        if block:
+            yield from self._score(block)
+
+    def _score(self, block: list[PhrasePair]) -> list[float]:
+        predicted, given = [pair.target for pair in block], [pair.source for pair in block]
+        if self._reverse:
+            predicted, given = given, predicted
+        words, lengths = self._number(predicted)
+        conditions, given_lengths = self._number([(_NULL, *side) for side in given])
+        # Each predicted word with each of its pair's given ones, NULL first.
+        repeats = np.repeat(given_lengths, lengths)
+        starts = np.repeat(np.cumsum(given_lengths) - given_lengths, lengths)
+        offsets = np.cumsum(repeats) - repeats
+        places = np.arange(repeats.sum()) - np.repeat(offsets - starts, repeats)
+        found = self._lookup(words, repeats, conditions, places)
+        sums = np.add.reduceat(found, offsets) if len(offsets) else np.zeros(0)
+        means = sums / repeats
+        self._words += len(means)
+        self._floored += int((means < FLOOR).sum())
+        logs = np.log(np.maximum(means, FLOOR))
+        # A sum that begins with 0 exists for pairs without words, too.
+        padded = np.insert(logs, np.cumsum(lengths) - lengths, 0.0)
+        return np.add.reduceat(padded, np.cumsum(lengths + 1) - lengths - 1).tolist()  # type: ignore[no-any-return]
+
+    def _number(self, sides: list[tuple[str, ...]]) -> tuple[_Ids, _Ids]:
+        """Return the ids of all words, and the number of words of each side."""
+        lengths = np.fromiter(map(len, sides), np.int64, len(sides))
+        get = self._lexicon.ids.get
+        words = (get(word, 0) for word in chain.from_iterable(sides))
+        return np.fromiter(words, np.int64, int(lengths.sum())), lengths
+
+    def _lookup(self, words: _Ids, repeats: _Ids, conditions: _Ids, places: _Ids) -> _Floats:
+        """Return p(word | condition), each word ``repeats`` times, with the conditions at places.
+
+        The hypotheses of a list are made of a few words: each pair of those is looked up once.
+        """
+        rows, row_places = np.unique(words, return_inverse=True)
+        columns, column_places = np.unique(conditions, return_inverse=True)
+        if len(rows) * len(columns) >= len(places):
+            return self._lexicon.lookup(np.repeat(words, repeats), conditions[places])
+        table = self._lexicon.lookup(rows[:, None], columns[None, :]).ravel()
+        found: _Floats = table[
+            np.repeat(row_places * len(columns), repeats) + column_places[places]
+        ]
+        return found
+
+    def summary(self) -> str:
+        """Return how many words were predicted, and how many of them by nothing."""
+        side = "source" if self._reverse else "target"
+        share = self._floored / self._words if self._words else math.nan
+        return f"{self._words:,} {side} words; no translation for {share:.1%} of them"
