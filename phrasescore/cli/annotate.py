@@ -10,13 +10,15 @@ import click
 
 from phrasescore import __version__
 from phrasescore.cli import options
+from phrasescore.cli.columns import check_columns, fingerprint, make_feature
 from phrasescore.errors import PhrasescoreError
-from phrasescore.features import load_feature
 
 if TYPE_CHECKING:
     from moses_integration.moses_ini import MosesIni
     from moses_integration.phrase_table import PhraseTableLine
+    from phrasescore.checkpoint import Checkpoint
     from phrasescore.features import Feature
+    from phrasescore.features.neural import NeuralScore
     from phrasescore.resumable import ResumableOutput
 
 _logger = logging.getLogger(__name__)
@@ -28,10 +30,22 @@ CHUNK_LINES = 65536
 PIECE_BYTES = 4 << 20
 
 
+def _refuse_language_model(_ctx: click.Context, _param: click.Parameter, values: object) -> None:
+    if values:
+        raise click.UsageError(
+            "--lm is for rescore alone: Moses scores with a language model as it searches, when a "
+            "line 'KENLM path=FILE ...' in moses.ini names it"
+        )
+
+
 @click.command(cls=options.OrderedColumns)
 @click.argument("table", metavar="TABLE")
 @options.models
 @options.features
+@options.lexicons
+@click.option(
+    "--lm", hidden=True, multiple=True, callback=_refuse_language_model, expose_value=False
+)
 @options.output
 @click.option("--moses-ini", metavar="IN", help="The moses.ini that uses the table.")
 @click.option("--moses-ini-out", metavar="OUT", help="Where it goes with the new columns in it.")
@@ -46,6 +60,8 @@ def annotate(
     table: str,
     models: tuple[str, ...],
     features: tuple[str, ...],
+    lexicons: tuple[str, ...],
+    reverse_lexicons: tuple[str, ...],
     output: str,
     moses_ini: str | None,
     moses_ini_out: str | None,
@@ -62,12 +78,18 @@ def annotate(
     from moses_integration.moses_ini import MosesIni
     from moses_integration.phrase_table import read_phrase_table
 
-    if not models:
-        raise click.UsageError("at least one --model is needed: it brings a column or a shortlist")
+    order = options.column_order(
+        ctx,
+        models=models,
+        features=features,
+        lexicons=lexicons,
+        reverse_lexicons=reverse_lexicons,
+    )
+    check_columns(order, of_phrases=True)
     if (moses_ini is None) != (moses_ini_out is None):
         raise click.UsageError("--moses-ini and --moses-ini-out go together")
-    order = options.column_order(ctx)
-    _check_files(table, output, moses_ini, moses_ini_out, resume)
+    read = [name for name in (table, moses_ini, *lexicons, *reverse_lexicons) if name is not None]
+    _check_files(read, output, moses_ini_out, resume)
     lines = read_phrase_table(table)
     first = next(lines)
     ini = None
@@ -82,7 +104,7 @@ def annotate(
             num_scores=first.num_scores,
         )
     columns, settings = _build_columns(
-        order, models, features, precision=precision, device=device, threads=threads
+        order, models, precision=precision, device=device, threads=threads
     )
     _write(chain([first], lines), table, output, columns, settings, resume)
     if ini is not None and moses_ini_out is not None:
@@ -91,22 +113,20 @@ def annotate(
         _logger.info("%s", column.summary())
 
 
-def _check_files(
-    table: str, output: str, moses_ini: str | None, moses_ini_out: str | None, resume: bool
-) -> None:
+def _check_files(read: list[str], output: str, moses_ini_out: str | None, resume: bool) -> None:
     """Check that no file is in another's way, before anything is written."""
     from phrasescore.resumable import is_resumable, work_files
     from phrasescore.text import same_file
 
-    if (table, moses_ini) == ("-", "-") or (output, moses_ini_out) == ("-", "-"):
-        raise click.UsageError("the table and moses.ini cannot share stdin or stdout")
+    if read.count("-") > 1 or (output, moses_ini_out) == ("-", "-"):
+        raise click.UsageError("two files cannot share stdin or stdout")
     resumable = is_resumable(output)
     if resume and not resumable:
         raise click.UsageError("--resume needs --output FILE: a stream cannot be resumed")
     written = [output, *(work_files(output) if resumable else ())]
     for out in [*written, moses_ini_out]:
-        for name in (table, moses_ini):
-            if name is not None and out is not None and same_file(name, out):
+        for name in read:
+            if out is not None and same_file(name, out):
                 raise PhrasescoreError(f"{out}: would overwrite its own input; name another file")
     if moses_ini_out is None or moses_ini_out == "-":
         return
@@ -129,15 +149,42 @@ def _path_for_ini(ini: "MosesIni", table: str, output: str) -> str | None:
 
 
 def _build_columns(
-    order: list[str],
+    order: list[options.WantedColumn],
     models: tuple[str, ...],
-    features: tuple[str, ...],
     *,
     precision: str,
     device: str,
     threads: int | None,
 ) -> "tuple[list[Feature], dict[str, str]]":
     """Return the columns in the order of the options, and what their values depend on."""
+    settings = {"version": f"phrasescore {__version__}", "chunk": str(CHUNK_LINES)}
+    checkpoints: list[Checkpoint] = []
+    networks: list[NeuralScore] = []
+    if models:
+        checkpoints, networks = _load_networks(models, settings, precision, device, threads)
+    columns: list[Feature] = []
+    remaining = iter(zip(checkpoints, networks, strict=True))
+    for position, wanted in enumerate(order, start=1):
+        if wanted.option == "models":
+            checkpoint, network = next(remaining)
+            columns.append(network)
+            depends_on = checkpoint.fingerprint
+        else:
+            feature = make_feature(wanted, checkpoints)
+            columns.append(feature)
+            depends_on = fingerprint(wanted, feature, checkpoints)
+        settings[f"column {position}"] = depends_on
+    return columns, settings
+
+
+def _load_networks(
+    models: tuple[str, ...],
+    settings: dict[str, str],
+    precision: str,
+    device: str,
+    threads: int | None,
+) -> "tuple[list[Checkpoint], list[NeuralScore]]":
+    """Return the trained models and their scores; note in the settings what these depend on."""
     import torch
 
     from phrasescore.checkpoint import load_checkpoint
@@ -146,33 +193,19 @@ def _build_columns(
 
     place = choose_device(device)
     torch.set_num_threads(1)  # the columns have threads of their own
+    settings["version"] += f", torch {torch.__version__}"
+    settings |= {"precision": precision, "device": place.type}
     checkpoints = [load_checkpoint(path) for path in models]
-    remaining, names = list(checkpoints), list(features)
-    columns: list[Feature] = []
-    settings = {
-        "version": f"phrasescore {__version__}, torch {torch.__version__}",
-        "precision": precision,
-        "device": place.type,
-        "chunk": str(CHUNK_LINES),
-    }
-    for position, option in enumerate(order):
-        if option == "models":
-            checkpoint = remaining.pop(0)
-            columns.append(
-                NeuralScore(
-                    checkpoint,
-                    place,
-                    precision=precision,  # type: ignore[arg-type]
-                    threads=usable_threads(threads),
-                )
-            )
-            settings[f"column {position + 1}"] = checkpoint.fingerprint
-        else:
-            name = names.pop(0)
-            columns.append(load_feature(name).from_checkpoints(checkpoints))
-            shortlists = " ".join(checkpoint.fingerprint for checkpoint in checkpoints)
-            settings[f"column {position + 1}"] = f"{name} {shortlists}"
-    return columns, settings
+    networks = [
+        NeuralScore(
+            checkpoint,
+            place,
+            precision=precision,  # type: ignore[arg-type]
+            threads=usable_threads(threads),
+        )
+        for checkpoint in checkpoints
+    ]
+    return checkpoints, networks
 
 
 def _write(

@@ -3,11 +3,11 @@
 import logging
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from phrasescore.features import FEATURES
+from phrasescore.features import FEATURES, FROM_FILES, OF_SHORTLISTS
 
 LOGGERS = ("phrasescore", "moses_integration", "tuning")
 
@@ -16,23 +16,45 @@ _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 _ORDER = "phrasescore.columns"
 
 
-class OrderedColumns(click.Command):
-    """A command that knows in which order ``--model`` and ``--feature`` were given.
+# The parameters of commands that make columns.
+_COLUMNS = ("models", "features", "language_models", "lexicons", "reverse_lexicons")
 
-    Their parameters are called ``models`` and ``features``.
-    """
+
+class WantedColumn(NamedTuple):
+    """A column as the command line asks for it."""
+
+    # The parameter: models, features, language_models, lexicons or reverse_lexicons.
+    option: str
+    # A path, or a feature's name.
+    value: str
+    # Of a --feature NAME@N: the number of the one --model whose shortlist counts, from 1.
+    model: int | None = None
+
+
+class OrderedColumns(click.Command):
+    """A command that knows in which order the options that make columns were given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Note the order, which the values of two options do not tell."""
+        """Note the order, which the values of several options do not tell."""
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        ctx.meta[_ORDER] = [param.name for param in order if param.name in ("models", "features")]
+        ctx.meta[_ORDER] = [param.name for param in order if param.name in _COLUMNS]
         return super().parse_args(ctx, args)
 
 
-def column_order(ctx: click.Context) -> list[str]:
-    """Return ``models`` or ``features`` for each column, in the order of the command line."""
-    order: list[str] = ctx.meta[_ORDER]
-    return order
+def column_order(ctx: click.Context, **values: tuple[str, ...]) -> list[WantedColumn]:
+    """Return the columns in the order of the command line.
+
+    :param values: by parameter, what the command got.
+    """
+    remaining = {option: iter(given) for option, given in values.items()}
+    return [_wanted(option, next(remaining[option])) for option in ctx.meta[_ORDER]]
+
+
+def _wanted(option: str, value: str) -> WantedColumn:
+    if option != "features":
+        return WantedColumn(option, value)
+    name, _, number = value.partition("@")
+    return WantedColumn(option, name, int(number) if number else None)
 
 
 def models(command: _Decorated) -> _Decorated:
@@ -52,9 +74,58 @@ def features(command: _Decorated) -> _Decorated:
         "--feature",
         "features",
         multiple=True,
-        type=click.Choice(sorted(FEATURES.keys() - {"neural"})),
-        help="unknown_words: the number of target words outside the models' shortlists.",
+        metavar="NAME[@N]",
+        callback=_check_features,
+        help="One of: "
+        + ", ".join(FEATURE_NAMES)
+        + ". unknown_words: target words outside the shortlist of at least one model, or with @N "
+        "of the N-th --model.",
     )(command)
+
+
+FEATURE_NAMES = sorted(FEATURES.keys() - FROM_FILES)
+
+
+def _check_features(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    for value in values:
+        name, at, number = value.partition("@")
+        if name not in FEATURE_NAMES:
+            known = ", ".join(FEATURE_NAMES)
+            raise click.BadParameter(f"expected one of {known}, got {value!r}", ctx, param)
+        if at and name not in OF_SHORTLISTS:
+            raise click.BadParameter(f"{name} does not depend on a model: no '@'", ctx, param)
+        if at and re.fullmatch("[1-9][0-9]{0,8}", number) is None:
+            problem = f"expected the number of a --model after '@', from 1, got {value!r}"
+            raise click.BadParameter(problem, ctx, param)
+    return values
+
+
+def language_models(command: _Decorated) -> _Decorated:
+    """Add ``--lm``; the command gets ``language_models: tuple[str, ...]``."""
+    return click.option(
+        "--lm",
+        "language_models",
+        multiple=True,
+        metavar="FILE",
+        help="An n-gram model, ARPA (.gz, too) or a KenLM binary: adds log p(hypothesis).",
+    )(command)
+
+
+def lexicons(command: _Decorated) -> _Decorated:
+    """Add ``--lexicon`` and ``--reverse-lexicon``.
+
+    The command gets ``lexicons`` and ``reverse_lexicons``, both ``tuple[str, ...]``.
+    """
+    for flag, name, text in (
+        ("--reverse-lexicon", "reverse_lexicons", "lex.e2f: adds log p(source | target)"),
+        ("--lexicon", "lexicons", "lex.f2e: adds log p(target | source)"),
+    ):
+        command = click.option(
+            flag, name, multiple=True, metavar="FILE", help=f"Moses' {text} of IBM Model 1."
+        )(command)
+    return command
 
 
 def precision(command: _Decorated) -> _Decorated:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 import click
 
 from phrasescore.cli import options
+from phrasescore.cli.columns import check_columns
 from phrasescore.cli.rescore_columns import (
     Column,
     check_names,
@@ -16,12 +17,12 @@ from phrasescore.cli.rescore_columns import (
     make_columns,
     with_normalized,
 )
+from phrasescore.cli.rescore_networks import load_models, network_scores, open_cache
 from phrasescore.errors import PhrasescoreError
 from phrasescore.records import HypothesisList
 
 if TYPE_CHECKING:
     from moses_integration.nbest import NbestList
-    from phrasescore.checkpoint import Checkpoint
     from phrasescore.features.sentences import ListScores, SentenceScores
 
 _logger = logging.getLogger(__name__)
@@ -41,13 +42,15 @@ class Item(NamedTuple):
 @click.option("--source", metavar="SRC", required=True, help="What was translated, tokenised.")
 @options.models
 @options.features
+@options.language_models
+@options.lexicons
 @click.option(
     "--name",
     "names",
     multiple=True,
     metavar="NAME",
-    show_default="LSTM0, Attention0, RNN0, GrConv0, UnknownWords0, Ensemble0 and so on",
-    help="Name of a new feature: once for each --model and --feature in their order, and for the "
+    show_default="LSTM0, Attention0, RNN0, GrConv0, KenLM0, UnknownWords0 and so on",
+    help="Name of a new feature: once for each column in the order of the options, and for the "
     "ensemble.",
 )
 @click.option(
@@ -94,6 +97,9 @@ def rescore(
     source: str,
     models: tuple[str, ...],
     features: tuple[str, ...],
+    language_models: tuple[str, ...],
+    lexicons: tuple[str, ...],
+    reverse_lexicons: tuple[str, ...],
     names: tuple[str, ...],
     ensemble: bool,
     normalize: bool,
@@ -109,83 +115,69 @@ def rescore(
 ) -> None:
     """Add features to the hypotheses of NBEST, an n-best list as Moses writes it.
 
-    A feature is the natural logarithm of p(hypothesis | source), end symbol included, or of the
-    reverse. It goes to the end of field 3; every other byte stays.
+    A model's is the natural logarithm of p(hypothesis | source), end symbol included, or of the
+    reverse. Each goes to the end of field 3; every other byte stays.
     """
-    import torch
-
     from moses_integration.nbest import read_nbest, with_sources
-    from phrasescore.checkpoint import load_checkpoint
-    from phrasescore.devices import choose_device, usable_threads
-    from phrasescore.features.sentences import SentenceScores
-    from phrasescore.scoring.cache import ScoreCache
 
-    if not models:
-        raise click.UsageError("at least one --model is needed: it brings a column or a shortlist")
+    order = options.column_order(
+        ctx,
+        models=models,
+        features=features,
+        language_models=language_models,
+        lexicons=lexicons,
+        reverse_lexicons=reverse_lexicons,
+    )
+    check_columns(order, of_phrases=False)
     if ensemble and len(models) < 2:
         raise click.UsageError("--ensemble averages at least two models")
-    _check_files(nbest, source, cache_file, output, word_scores)
-    place = choose_device(device)
-    checkpoints = [load_checkpoint(path) for path in models]
-    order = options.column_order(ctx)
-    columns = make_columns(order, checkpoints, features, names, ensemble=ensemble)
+    if not models and (normalize or word_scores is not None or cache_file is not None):
+        raise click.UsageError("--normalize, --word-scores and --cache are of a --model's scores")
+    read = (nbest, source, *language_models, *lexicons, *reverse_lexicons)
+    _check_files(read, cache_file, output, word_scores)
+    checkpoints = load_models(models, device)
+    columns = make_columns(order, checkpoints, names, ensemble=ensemble)
     if normalize:
         columns = with_normalized(columns)
     new_names = check_names([column.name for column in columns])
     lists = read_nbest(nbest, () if replace else new_names)
     items = _items(with_sources(lists, source, allow_missing=allow_missing))
     first = next(items)  # what is wrong with the files is often seen here, before the long work
-    torch.set_num_threads(1)  # scoring has threads of its own
     with ExitStack() as stack:
-        cache = None
-        if cache_file is not None and word_scores is not None:
-            _logger.warning("--word-scores computes every score: the cache is not used")
-        elif cache_file is not None:
-            cache = stack.enter_context(ScoreCache(cache_file, limit=cache_size))
-        scores = SentenceScores(
-            checkpoints,
-            place,
-            precision=precision,  # type: ignore[arg-type]
-            threads=usable_threads(threads),
-            ensemble=ensemble,
-            words=word_scores is not None,
-            cache=cache,
-        )
-        if ensemble:
-            _warn_of_shortlists(checkpoints)
+        scores = None
+        if checkpoints:
+            scores = network_scores(
+                checkpoints,
+                device,
+                open_cache(stack, cache_file, cache_size, word_scores),
+                precision=precision,
+                threads=threads,
+                ensemble=ensemble,
+                words=word_scores is not None,
+            )
         _write(chain([first], items), columns, scores, output, word_scores, replace=replace)
-    _logger.info("%s", scores.summary())
+    if scores is not None:
+        _logger.info("%s", scores.summary())
     for column in columns:
         if column.feature is not None:
             _logger.info("%s: %s", column.name, column.feature.summary())
 
 
 def _check_files(
-    nbest: str, source: str, cache_file: str | None, output: str, word_scores: str | None
+    read: Sequence[str], cache_file: str | None, output: str, word_scores: str | None
 ) -> None:
     """Check that no file is in another's way, before anything is written."""
     from phrasescore.text import same_file
 
-    if (nbest, source) == ("-", "-") or (output, word_scores) == ("-", "-"):
+    if read.count("-") > 1 or (output, word_scores) == ("-", "-"):
         raise click.UsageError("two files cannot share stdin or stdout")
     if cache_file == "-":
         raise click.UsageError("--cache needs a file: a stream cannot be a cache")
     written = [output, word_scores, cache_file]
     for place, out in enumerate(written):
-        for other in (nbest, source, *written[:place]):
+        for other in (*read, *written[:place]):
             if out is not None and other is not None and same_file(out, other):
                 raise PhrasescoreError(f"{out}: would overwrite another file; name another one")
-
-
-def _warn_of_shortlists(checkpoints: "Sequence[Checkpoint]") -> None:
-    """Say that an ensemble's models predict other words than one another, if so."""
-    vocabularies = [checkpoint.target_vocabulary for checkpoint in checkpoints]
-    if any(vocabulary != vocabularies[0] for vocabulary in vocabularies):
-        _logger.warning(
-            "--ensemble: the models predict words of different shortlists (of %s words): a smaller "
-            "one gives <unk> more probability than the others give any one rare word",
-            ", ".join(f"{len(vocabulary):,}" for vocabulary in vocabularies),
-        )
 
 
 def _items(lists: "Iterable[tuple[NbestList, tuple[str, ...]]]") -> Iterator[Item]:
@@ -196,7 +188,7 @@ def _items(lists: "Iterable[tuple[NbestList, tuple[str, ...]]]") -> Iterator[Ite
 def _write(
     items: Iterable[Item],
     columns: list[Column],
-    scores: "SentenceScores",
+    scores: "SentenceScores | None",
     output: str,
     word_scores: str | None,
     *,
@@ -209,20 +201,23 @@ def _write(
     items, ahead = tee(items)
     # Each list is read once, and held until its scores are there.
     wanted = (HypothesisList(item.source, list(item.distinct.values())) for item in ahead)
+    results: Iterable[ListScores | None] = (None for _ in wanted)
+    if scores is not None:
+        results = scores.values(wanted)
     names = [column.name for column in columns]
     with ExitStack() as stack:
         target = stack.enter_context(open_output(output))
         words = None if word_scores is None else stack.enter_context(open_output(word_scores))
         progress = stack.enter_context(Progress("rescore", unit="hypotheses"))
-        for item, result in zip(items, scores.values(wanted), strict=True):
+        for item, result in zip(items, results, strict=True):
             found = item.found.without_features(names) if replace else item.found
             target.write(found.with_features(_texts(item, result, columns)))
-            if words is not None:
+            if words is not None and result is not None:
                 _write_words(words, item, result, columns)
             progress.update(len(found.raws))
 
 
-def _texts(item: Item, result: "ListScores", columns: list[Column]) -> dict[bytes, bytes]:
+def _texts(item: Item, result: "ListScores | None", columns: list[Column]) -> dict[bytes, bytes]:
     """Return what is added to the lines of each distinct hypothesis."""
     from moses_integration.nbest import format_features
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from phrasescore.cli.columns import make_feature
+from phrasescore.cli.options import WantedColumn
 from phrasescore.records import PhrasePair
 
 if TYPE_CHECKING:
@@ -19,6 +21,12 @@ NETWORK_NAMES = {
     "encoder-decoder": "RNN",
     "grconv": "GrConv",
     "lstm": "LSTM",
+}
+# Of the columns that have a file. A --feature is named after itself.
+FILE_NAMES = {
+    "language_models": "KenLM",
+    "lexicons": "Lexicon",
+    "reverse_lexicons": "ReverseLexicon",
 }
 ENSEMBLE_NAME = "Ensemble"
 NORMALIZED = "Norm"
@@ -37,24 +45,23 @@ class Column(NamedTuple):
 
 
 def make_columns(
-    order: Sequence[str],
+    order: Sequence[WantedColumn],
     checkpoints: "Sequence[Checkpoint]",
-    features: Sequence[str],
     names: Sequence[str],
     *,
     ensemble: bool,
 ) -> list[Column]:
     """Return the columns in the order of the options, the ensemble's last.
 
-    :param order: ``models`` or ``features`` for each column but the ensemble's.
+    :param order: each column but the ensemble's.
     :param names: for each column; none at all for the usual ones.
     :raises click.UsageError: if there are other than as many names as columns.
+    :raises DataError: if a file that a feature needs is not what it should be.
     """
-    from phrasescore.features import load_feature
-
-    wanted = len(order) + ensemble
-    if names and len(names) != wanted:
-        raise click.UsageError(f"expected a --name for each of {wanted} columns, got {len(names)}")
+    wanted_names = len(order) + ensemble
+    if names and len(names) != wanted_names:
+        problem = f"expected a --name for each of {wanted_names} columns, got {len(names)}"
+        raise click.UsageError(problem)
     usual: Counter[str] = Counter()
     given = iter(names)
 
@@ -63,20 +70,16 @@ def make_columns(
         return next(given, f"{prefix}{usual[prefix] - 1}")
 
     columns = []
-    remaining = iter(features)
     networks = 0
-    for option in order:
-        if option == "models":
+    for wanted in order:
+        if wanted.option == "models":
             checkpoint = checkpoints[networks]
             prefix = NETWORK_NAMES[checkpoint.config.kind]
             columns.append(Column(name(prefix), networks, reverse=checkpoint.reverse))
             networks += 1
         else:
-            feature = next(remaining)
-            prefix = feature.title().replace("_", "")
-            columns.append(
-                Column(name(prefix), feature=load_feature(feature).from_checkpoints(checkpoints))
-            )
+            prefix = FILE_NAMES.get(wanted.option) or wanted.value.title().replace("_", "")
+            columns.append(Column(name(prefix), feature=make_feature(wanted, checkpoints)))
     if ensemble:
         columns.append(Column(name(ENSEMBLE_NAME), networks, reverse=checkpoints[0].reverse))
     return columns
@@ -115,18 +118,19 @@ def column_values(
     column: Column,
     source: tuple[str, ...],
     hypotheses: Sequence[tuple[str, ...]],
-    result: "ListScores",
+    result: "ListScores | None",
 ) -> list[float]:
     """Return a column's value of each hypothesis of a source, in order.
 
     Natural logarithms and counts; a normalized one is divided by the number of predicted words
     and their ``</s>``.
 
-    :param result: what the networks say of these hypotheses.
+    :param result: what the networks say of these hypotheses; None where there are no networks.
     """
     if column.feature is not None:
         return list(column.feature.values(PhrasePair(source, words) for words in hypotheses))
     assert column.network is not None
+    assert result is not None
     scores: list[float] = result.columns[column.network].tolist()
     if not column.normalized:
         return scores
