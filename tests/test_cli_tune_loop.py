@@ -1,6 +1,7 @@
 """``phrasescore tune --decoder`` as a user meets it, with a decoder of our own."""
 
 import errno
+import gzip
 import json
 import os
 import random
@@ -16,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from moses_integration.weights import read_weights
+from phrasescore.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.cli import main, tune_loop, tune_search
 from phrasescore.cli.tune_state import write_state
 from tests.doubles import RandomModel
@@ -325,13 +327,52 @@ def signal_decoder(number: int) -> None:
     os.kill(number, 0)
 
 
-def test_scores_of_a_network_join_each_round(folder: Folder) -> None:
+def test_scores_of_a_network_join_each_round(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = []
+
+    def load(path: str) -> Checkpoint:
+        loaded.append(path)
+        return load_checkpoint(path)
+
+    monkeypatch.setattr("phrasescore.checkpoint.load_checkpoint", load)
     words = [f"w{number}" for number in range(40)]
     model = RandomModel(folder.path / "model", ["one", "two"], words)
     result = folder.run("--rescore", str(model.path), "--iterations", "2", "--device", "cpu")
     assert result.exit_code == 0, result.output
+    assert len(rounds(result)) == 2
+    assert loaded == [str(model.path)]
     assert "without a weight, and so from 0: RNN0" in result.stderr
     assert "RNN0" in read_weights("out")
     assert "RNN0" not in (folder.path / "work" / "moses.ini").read_text()
     assert "RNN0= " not in (folder.path / "work" / "run2.weights").read_text()
     assert (folder.path / "work" / "scores.cache").exists()
+
+
+def test_what_a_network_was_tuned_with_gives_the_bleu_that_was_said(folder: Folder) -> None:
+    words = [f"w{number}" for number in range(40)]
+    models = [RandomModel(folder.path / str(n), ["one", "two"], words, seed=n) for n in (1, 2)]
+    rescore = [word for model in models for word in ("--rescore", str(model.path))]
+    result = folder.run(*rescore, "--device", "cpu")
+    assert result.exit_code == 0, result.output
+    best = rounds(result).index(max(rounds(result))) + 1
+    # The commands are those that the warning names, with the list of the best round.
+    (line,) = [line for line in result.stderr.splitlines() if "does not know RNN0, RNN1" in line]
+    assert "work/moses.ini lacks these weights" in line
+    assert "all weights are in out. To translate with them: " in line
+    commands = line.partition("with them: phrasescore ")[2].split(", then phrasescore ")
+    places = {"NBEST": f"work/run{best}.nbest", "SOURCE": "source"}
+    for command in commands:
+        arguments = [places.get(word, word) for word in shlex.split(command)]
+        if arguments[0] == "rerank":
+            arguments.append("--ignore-missing")  # of the sparse feature, in this list
+        done = CliRunner().invoke(main, ["-q", *arguments])
+        assert done.exit_code == 0, done.output
+    by_loop = gzip.decompress((folder.path / "work" / f"run{best}.rescored.gz").read_bytes())
+    assert (folder.path / "RESCORED").read_bytes() == by_loop
+    (folder.path / "best").write_text(done.stdout)
+    options = ["--references", "reference", "--metric", "multi-bleu"]
+    measured = CliRunner().invoke(main, ["evaluate", "best", *options])
+    assert measured.stdout.startswith(f"BLEU = {max(rounds(result)):.2f}, ")
+    assert result.stderr.endswith(f"phrasescore: BLEU {max(rounds(result)):.2f}\n")

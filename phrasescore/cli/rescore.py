@@ -1,40 +1,19 @@
 """``phrasescore rescore``: add the networks' scores to n-best lists."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from itertools import chain, tee
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from itertools import chain
 
 import click
 
 from phrasescore.cli import options
 from phrasescore.cli.columns import check_columns
-from phrasescore.cli.rescore_columns import (
-    Column,
-    check_names,
-    column_values,
-    make_columns,
-    with_normalized,
-)
+from phrasescore.cli.rescore_columns import check_names, make_columns, with_normalized
 from phrasescore.cli.rescore_networks import load_models, network_scores, open_cache
 from phrasescore.errors import PhrasescoreError
-from phrasescore.records import HypothesisList
-
-if TYPE_CHECKING:
-    from moses_integration.nbest import NbestList
-    from phrasescore.features.sentences import ListScores, SentenceScores
 
 _logger = logging.getLogger(__name__)
-
-
-class Item(NamedTuple):
-    """A list with what scoring needs of it."""
-
-    found: "NbestList"
-    source: tuple[str, ...]
-    # The words of each distinct hypothesis, by its field.
-    distinct: dict[bytes, tuple[str, ...]]
 
 
 @click.command(cls=options.OrderedColumns)
@@ -119,6 +98,7 @@ def rescore(
     reverse. Each goes to the end of field 3; every other byte stays.
     """
     from moses_integration.nbest import read_nbest, with_sources
+    from phrasescore.cli.rescore_lists import read_items, write_lists
 
     order = options.column_order(
         ctx,
@@ -141,7 +121,7 @@ def rescore(
         columns = with_normalized(columns)
     new_names = check_names([column.name for column in columns])
     lists = read_nbest(nbest, () if replace else new_names)
-    items = _items(with_sources(lists, source, allow_missing=allow_missing))
+    items = read_items(with_sources(lists, source, allow_missing=allow_missing))
     first = next(items)  # what is wrong with the files is often seen here, before the long work
     with ExitStack() as stack:
         scores = None
@@ -155,7 +135,7 @@ def rescore(
                 ensemble=ensemble,
                 words=word_scores is not None,
             )
-        _write(chain([first], items), columns, scores, output, word_scores, replace=replace)
+        write_lists(chain([first], items), columns, scores, output, word_scores, replace=replace)
     if scores is not None:
         _logger.info("%s", scores.summary())
     for column in columns:
@@ -178,78 +158,3 @@ def _check_files(
         for other in (*read, *written[:place]):
             if out is not None and other is not None and same_file(out, other):
                 raise PhrasescoreError(f"{out}: would overwrite another file; name another one")
-
-
-def _items(lists: "Iterable[tuple[NbestList, tuple[str, ...]]]") -> Iterator[Item]:
-    for found, source in lists:
-        yield Item(found, source, found.distinct())
-
-
-def _write(
-    items: Iterable[Item],
-    columns: list[Column],
-    scores: "SentenceScores | None",
-    output: str,
-    word_scores: str | None,
-    *,
-    replace: bool,
-) -> None:
-    """Write the lists with their new features, and the words' scores, with progress."""
-    from phrasescore.cli.progress import Progress
-    from phrasescore.text import open_output
-
-    items, ahead = tee(items)
-    # Each list is read once, and held until its scores are there.
-    wanted = (HypothesisList(item.source, list(item.distinct.values())) for item in ahead)
-    results: Iterable[ListScores | None] = (None for _ in wanted)
-    if scores is not None:
-        results = scores.values(wanted)
-    names = [column.name for column in columns]
-    with ExitStack() as stack:
-        target = stack.enter_context(open_output(output))
-        words = None if word_scores is None else stack.enter_context(open_output(word_scores))
-        progress = stack.enter_context(Progress("rescore", unit="hypotheses"))
-        for item, result in zip(items, results, strict=True):
-            found = item.found.without_features(names) if replace else item.found
-            target.write(found.with_features(_texts(item, result, columns)))
-            if words is not None and result is not None:
-                _write_words(words, item, result, columns)
-            progress.update(len(found.raws))
-
-
-def _texts(item: Item, result: "ListScores | None", columns: list[Column]) -> dict[bytes, bytes]:
-    """Return what is added to the lines of each distinct hypothesis."""
-    from moses_integration.nbest import format_features
-
-    hypotheses = list(item.distinct.values())
-    values = [column_values(column, item.source, hypotheses, result) for column in columns]
-    names = [column.name for column in columns]
-    return {
-        field: format_features(zip(names, row, strict=True))
-        for field, *row in zip(item.distinct, *values, strict=True)
-    }
-
-
-def _write_words(target: BinaryIO, item: Item, result: "ListScores", columns: list[Column]) -> None:
-    """Write a line for each hypothesis: its id, and a field of ``word=log p`` for each network."""
-    from moses_integration.nbest import format_value
-
-    assert result.words is not None
-    networks = [
-        column for column in columns if column.network is not None and not column.normalized
-    ]
-    lines = {}
-    for place, (field, hypothesis) in enumerate(item.distinct.items()):
-        parts = [str(item.found.id).encode()]
-        for column in networks:
-            predicted = item.source if column.reverse else hypothesis
-            assert column.network is not None
-            log_probs = result.words[column.network][place].tolist()
-            parts.append(
-                b" ".join(
-                    b"%s=%s" % (word.encode(), format_value(log_prob))
-                    for word, log_prob in zip((*predicted, "</s>"), log_probs, strict=True)
-                )
-            )
-        lines[field] = b" ||| ".join(parts) + b"\n"
-    target.writelines(lines[field] for field in item.found.hypotheses)

@@ -2,17 +2,17 @@
 
 import logging
 import os
+import shlex
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from moses_integration.decoder.moses import Decoder, log_tail
 from moses_integration.moses_ini import MosesIni
-from moses_integration.nbest import read_nbest
 from moses_integration.tuning_lists import is_sparse
 from moses_integration.weights import Weights, read_weights
-from phrasescore.cli.rescore import rescore
 from phrasescore.cli.tune_options import TuneOptions
 from phrasescore.cli.tune_pool import ListReader, by_label, by_name, read_references, some_names
 from phrasescore.cli.tune_report import TuneReport
@@ -30,6 +30,9 @@ from tuning.loop import (
 )
 from tuning.metric import ReferenceMetric
 
+if TYPE_CHECKING:
+    from phrasescore.cli.tune_rescore import Rescorer
+
 _logger = logging.getLogger(__name__)
 
 
@@ -37,7 +40,12 @@ class Rounds:
     """Decodes in a working folder; a round whose list is there is not decoded again."""
 
     def __init__(
-        self, wanted: TuneOptions, decoder: Decoder, reader: ListReader, ini: MosesIni | None
+        self,
+        wanted: TuneOptions,
+        decoder: Decoder,
+        reader: ListReader,
+        ini: MosesIni | None,
+        rescorer: "Rescorer | None",
     ) -> None:
         assert wanted.source is not None
         self._wanted = wanted
@@ -47,8 +55,8 @@ class Rounds:
         self._reader = reader
         # Features that are Moses' own; None where that is not known.
         self._own = None if ini is None else set(ini.tuneable_weights())
-        # Those that rescoring adds.
-        self._added: set[str] = set()
+        self._rescorer = rescorer
+        self._added = set() if rescorer is None else set(rescorer.names)
 
     def __call__(self, number: int, weights: NamedWeights) -> Decoded:
         """Return the lists of a round: a `tuning.loop.Decode`."""
@@ -77,7 +85,10 @@ class Rounds:
 
     def _read(self, number: int, weights: NamedWeights, nbest: str) -> Decoded:
         try:
-            path = self._rescore(number, nbest) if self._wanted.rescore else nbest
+            path = nbest
+            if self._rescorer is not None:
+                path = str(self._work / f"run{number}.rescored.gz")
+                self._rescorer.rescore(nbest, self._source, path)
             pool = self._reader.read(path)
         except DataError as error:
             log = str(self._work / f"run{number}.log")
@@ -86,24 +97,9 @@ class Rounds:
         names = dict.fromkeys(label.name for label in pool.labels if label not in weights)
         if number == 1 and names:
             _logger.info("without a weight, and so from 0: %s", some_names(names))
-        if not self._wanted.rescore:
+        if self._rescorer is None:
             return Decoded(pool, pool.starts[:-1])  # the decoder's own best
         return Decoded(pool, pool.model_best(weights_vector(weights, pool)))
-
-    def _rescore(self, number: int, nbest: str) -> str:
-        """Add the networks' scores to a list, by ``phrasescore rescore``; return the new list."""
-        rescored = str(self._work / f"run{number}.rescored.gz")
-        arguments = [nbest, "--source", self._source, "-o", rescored]
-        arguments += ["--cache", str(self._work / "scores.cache")]
-        arguments += ["--device", self._wanted.device]
-        if self._wanted.threads is not None:
-            arguments += ["--threads", str(self._wanted.threads)]
-        for model in self._wanted.rescore:
-            arguments += ["--model", model]
-        rescore.main(arguments, prog_name="phrasescore rescore", standalone_mode=False)
-        before, after = (next(read_nbest(path)).features(0) for path in (nbest, rescored))
-        self._added = after.keys() - before.keys()
-        return rescored
 
 
 class LoopRun:
@@ -123,6 +119,8 @@ class LoopRun:
         self._search = search
         self._work = Path(wanted.working_dir)
         self.result = LoopResult()
+        # Features that rescoring adds.
+        self._added: list[str] = []
         plain = Decoder(wanted.decoder, wanted.decoder_flags)
         path = wanted.moses_ini or (plain.ini_path() if plain.is_moses else None)
         self.ini = None if path is None else MosesIni.read(path)
@@ -138,9 +136,10 @@ class LoopRun:
         """
         start = self._start()
         about = self._about(start)
-        with locked(self._work):
+        with locked(self._work), ExitStack() as stack:
             kept = read_state(self._work, about, resume=self._wanted.resume)
             reader = ListReader(self._metric, self._num_segments)
+            rescorer = self._open_rescorer(stack)
 
             def on_round(result: LoopResult) -> None:
                 self.result = result
@@ -154,7 +153,7 @@ class LoopRun:
                 _logger.info("%s", describe(result, self._metric.name))
 
             self.result = run_loop(
-                Rounds(self._wanted, self._decoder, reader, self.ini),
+                Rounds(self._wanted, self._decoder, reader, self.ini, rescorer),
                 self._metric,
                 start,
                 self._search,
@@ -166,6 +165,22 @@ class LoopRun:
             )
         _logger.info("%d rounds: %s", len(self.result.rounds), self.result.reason)
 
+    def _open_rescorer(self, stack: ExitStack) -> "Rescorer | None":
+        """Return what adds the networks' scores, if they are wanted; the stack closes it."""
+        if not self._wanted.rescore:
+            return None
+        # Imports torch.
+        from phrasescore.cli.tune_rescore import Rescorer
+
+        rescorer = Rescorer(
+            self._wanted.rescore,
+            cache=str(self._work / "scores.cache"),
+            device=self._wanted.device,
+            threads=self._wanted.threads,
+        )
+        self._added = rescorer.names
+        return stack.enter_context(rescorer)
+
     def finish(self, report: TuneReport, *, details: bool) -> Weights:
         """Write the best moses.ini into the folder, fill the report, and return the weights."""
         best, pool = self.result.best, self.result.pool
@@ -176,12 +191,28 @@ class LoopRun:
             self.ini.set_weights(weights)
             self.ini.write(str(self._work / "moses.ini"))
             _logger.info("%s has the weights of round %d", self._work / "moses.ini", best.number)
+        if self._added:
+            _logger.warning("%s", self._about_added())
         report.loop = self.result
         start = weights_vector(self.result.rounds[0].weights, pool)
         found = weights_vector(best.weights, pool)
         report.measure(pool, self._metric, start, found, details=details)
         report.start, report.reached = 100 * self.result.rounds[0].score, 100 * best.score
         return weights
+
+    def _about_added(self) -> str:
+        """Return how to translate with weights of which the decoder knows only some."""
+        names = some_names(self._added)
+        output = self._wanted.output
+        kept, file = ("on stdout", "WEIGHTS") if output == "-" else (f"in {output}", output)
+        lacks = "" if self.ini is None else f"{self._work / 'moses.ini'} lacks these weights, and "
+        models = " ".join(f"--model {shlex.quote(model)}" for model in self._wanted.rescore)
+        return (
+            f"the decoder does not know {names}: {lacks}what it chooses by itself is not what was "
+            f"measured; all weights are {kept}. To translate with them: phrasescore rescore NBEST "
+            f"--source SOURCE {models} -o RESCORED, then phrasescore rerank RESCORED --weights "
+            f"{shlex.quote(file)}"
+        )
 
     def _start(self) -> NamedWeights:
         # What a file of weights does not name, Moses takes from its moses.ini.
