@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # What the names of columns begin with; a number from 0 follows, as in Moses' own.
 NETWORK_NAMES = {
     "attention": "Attention",
+    "cslm": "CSLM",
     "encoder-decoder": "RNN",
     "grconv": "GrConv",
     "lstm": "LSTM",

@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 
 from phrasescore.checkpoint import Checkpoint
 from phrasescore.errors import ModelError
+from phrasescore.features.cslm import USUAL, CslmOptions, CslmScores
+from phrasescore.features.network_scores import NetworkScores
 from phrasescore.records import HypothesisList
 from phrasescore.scoring.cache import ScoreCache, score_keys
 from phrasescore.scoring.hypothesis_texts import HypothesisTexts
 from phrasescore.scoring.precision import Precision, PrecisionName
-from phrasescore.scoring.prefix_tree import Ids, PrefixTree, Sequences
-from phrasescore.scoring.sentence_scorer import SentenceScorer, TreeLogProbs, average_models
-from phrasescore.vocabulary import Vocabulary
+from phrasescore.scoring.prefix_tree import PrefixTree
+from phrasescore.scoring.sentence_scorer import TreeLogProbs, average_models
+from phrasescore.settings import LANGUAGE_MODELS
 
 # Different hypotheses that are scored together: enough of them to fill the products of most levels,
 # and few enough for every thread to have some where there are only some lists.
@@ -72,6 +74,7 @@ class SentenceScores:
         every word; they must then be of one direction.
     :param words: whether to give the log-probabilities of the single words.
     :param cache: where values are looked up and kept. Single words never are.
+    :param cslm: of the language models among the networks, which score the hypothesis alone.
     :raises ModelError: if the models cannot be an ensemble, or hold what is not finite; with a
         cache the latter is seen when the first hypothesis is scored.
     """
@@ -86,11 +89,17 @@ class SentenceScores:
         ensemble: bool = False,
         words: bool = False,
         cache: ScoreCache | None = None,
+        cslm: CslmOptions = USUAL,
     ) -> None:
         if ensemble and len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
             raise ModelError("an ensemble is of models of one direction, not with some reverse")
         self._precision = Precision(precision, device)
-        self._models = [_Model(checkpoint, device, self._precision) for checkpoint in checkpoints]
+        self._models: list[NetworkScores | CslmScores] = [
+            CslmScores(checkpoint, device, self._precision, cslm)
+            if checkpoint.config.kind in LANGUAGE_MODELS
+            else NetworkScores(checkpoint, device, self._precision)
+            for checkpoint in checkpoints
+        ]
         self._is_ready = False
         self._ensemble = ensemble
         self._words = words
@@ -98,7 +107,11 @@ class SentenceScores:
         self._threads = threads if device.type == "cpu" else 1
         self._group_size = GROUP_SIZE[device.type]
         # What the cache calls the columns.
-        self._names = [f"{model.fingerprint} {precision} {device.type}" for model in self._models]
+        self._names = [""] * len(self._models)
+        if self._cache is not None:
+            self._names = [
+                f"{model.fingerprint()} {precision} {device.type}" for model in self._models
+            ]
         if ensemble:
             # The mean is summed in the order of the models.
             self._names.append(" + ".join(self._names))
@@ -218,15 +231,11 @@ class SentenceScores:
         work.scored = texts.count_distinct()
         found: list[tuple[TreeLogProbs, PrefixTree]] = []
         for model in self._models:
-            tree, sources = texts.plan(reverse=model.reverse)
-            target_ids, source_ids = model.number(texts.words)
+            scored, tree, unknown_read, unknown_words = model.score(texts)
             work.steps += tree.num_nodes + tree.num_roots
-            work.unknown_words += int(
-                sum((target_ids[level.words] == Vocabulary.UNKNOWN).sum() for level in tree.levels)
-            )
-            read = Sequences(source_ids[sources.ids], sources.lengths)
-            work.unknown_read += int((read.ids == Vocabulary.UNKNOWN).sum())
-            found.append((model.scorer.score(read, tree, target_ids, Vocabulary.END), tree))
+            work.unknown_read += unknown_read
+            work.unknown_words += unknown_words
+            found.append((scored, tree))
         if self._ensemble:
             found.append((average_models([log_probs for log_probs, _ in found]), found[0][1]))
         columns = [log_probs.totals(tree) for log_probs, tree in found]
@@ -264,28 +273,6 @@ class _Pending:
     # By list: hypotheses that have to be scored.
     missing: list[list[int]] = field(default_factory=list)
     scores: "Future[tuple[list[ListScores], SentenceWork]] | None" = None
-
-
-class _Model:
-    """A network, and how words become its ids."""
-
-    def __init__(self, checkpoint: Checkpoint, device: torch.device, precision: Precision) -> None:
-        self.reverse = checkpoint.reverse
-        self.fingerprint = checkpoint.fingerprint
-        self._checkpoint = checkpoint
-        self._place = (device, precision)
-        self._vocabularies = (checkpoint.target_vocabulary, checkpoint.source_vocabulary)
-
-    def lay_out(self) -> None:
-        """Make the scorer."""
-        self.scorer = SentenceScorer(
-            self._checkpoint.config.kind, self._checkpoint.model, *self._place
-        )
-
-    def number(self, words: Sequence[str]) -> tuple[Ids, Ids]:
-        """Return the id of each word where it is predicted, and where it is read."""
-        target, source = (np.array(voc.ids(words), np.int64) for voc in self._vocabularies)
-        return target, source
 
 
 def _flatten(keys: list[list[list[bytes]]]) -> Iterator[bytes]:

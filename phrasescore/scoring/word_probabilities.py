@@ -69,3 +69,9 @@ class WordProbabilities:
             chosen = rows[at[above]], self._weight[wanted[above]]
             found[above] = self._products.precision.at_most_certain(found[above], *chosen)
         return found.cpu()
+
+    def logits(self, rows: Tensor, places: Ids, words: Ids) -> Tensor:
+        """Return the logit of ``words[i]`` after row ``places[i]``, float64, on the CPU."""
+        device = rows.device
+        at, wanted = (torch.from_numpy(np.ascontiguousarray(x)).to(device) for x in (places, words))
+        return gates.chosen_logits(rows, at, self._weight, self._bias, wanted).double().cpu()

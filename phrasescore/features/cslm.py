@@ -1,0 +1,161 @@
+"""A feed-forward language model as a feature: of whole translations, and inside a search."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from phrasescore.checkpoint import Checkpoint
+from phrasescore.features.network_scores import ModelScores, count_unknown
+from phrasescore.scoring.hypothesis_texts import HypothesisTexts
+from phrasescore.scoring.ngram_tree import score_tree
+from phrasescore.scoring.precision import Precision
+from phrasescore.scoring.word_scorer import BOUNDARY, Numbering, WordScorer
+from phrasescore.text import read_blocks
+
+
+class CslmOptions(NamedTuple):
+    """How a language model's scores are made; see :class:`WordScorer`."""
+
+    # Whether log Z is computed.
+    normalized: bool = True
+    # An n-gram model for the words outside the shortlist; None for <unk>.
+    backoff: str | None = None
+
+
+# Scores that are probabilities, with <unk>.
+USUAL = CslmOptions()
+
+
+class CslmScores:
+    """Scores of lists of hypotheses, for :class:`phrasescore.features.sentences.SentenceScores`.
+
+    A distinct context is computed once for all lists that are scored together.
+    """
+
+    reverse = False
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        device: torch.device,
+        precision: Precision,
+        options: CslmOptions,
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._place = (device, precision)
+        self._options = options
+
+    def fingerprint(self) -> str:
+        """Return what values depend on, but for precision and device."""
+        parts = [self._checkpoint.fingerprint]
+        if not self._options.normalized:
+            parts.append("without log Z")
+        if self._options.backoff is not None:
+            digest = hashlib.blake2b(digest_size=16)
+            for block in read_blocks(self._options.backoff):
+                digest.update(block)
+            parts.append(f"backoff {digest.hexdigest()}")
+        return " ".join(parts)
+
+    def lay_out(self) -> None:
+        """Make the scorer."""
+        normalized, backoff = self._options
+        self._scorer = WordScorer(
+            self._checkpoint, *self._place, normalized=normalized, backoff=backoff
+        )
+
+    def score(self, texts: HypothesisTexts) -> ModelScores:
+        """Return the log-probability of every word of the hypotheses."""
+        tree, _ = texts.plan(reverse=False)
+        ids = np.array(self._checkpoint.target_vocabulary.ids(texts.words), dtype=np.int64)
+        log_probs = score_tree(self._scorer, tree, texts.words)
+        return ModelScores(log_probs, tree, 0, count_unknown(ids, tree))
+
+
+class SearchCslm:
+    """A language model for partial translations, as a search asks for them.
+
+    :ivar name: of the feature in n-best lists.
+    :ivar context: words before a phrase that its score depends on.
+    """
+
+    # The number of <s> in the word list. What a history holds before it is BOUNDARY.
+    START = 1
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        device: torch.device,
+        *,
+        precision: Precision | None = None,
+        options: CslmOptions = USUAL,
+        name: str = "CSLM0",
+    ) -> None:
+        self.name = name
+        self._scorer = WordScorer(
+            checkpoint,
+            device,
+            precision or Precision("float32", device),
+            normalized=options.normalized,
+            backoff=options.backoff,
+        )
+        self.context = self._scorer.order - 1
+        self._numbering = self._scorer.number(())
+
+    @property
+    def contexts_scored(self) -> int:
+        """Softmaxes so far."""
+        return self._scorer.contexts_scored
+
+    def begin(self, words: Sequence[str]) -> None:
+        """Take the search's list of words, whose beginning is the one that was given before.
+
+        :param words: ``<unk>``, ``<s>``, ``</s>`` first.
+        """
+        known = self._numbering.ids[:-1]
+        new = self._scorer.number(words[len(known) :])
+        self._numbering = Numbering(words, np.concatenate([known, new.ids]))
+
+    def scores(
+        self,
+        histories: NDArray[np.int32],
+        phrases: NDArray[np.int32],
+        offsets: NDArray[np.int64],
+        ends: NDArray[np.bool_],
+    ) -> NDArray[np.float64]:
+        """Return log p of each phrase after its history, ``(n,)``, a natural logarithm.
+
+        A value depends on its row alone, to the last bit; distinct contexts are computed once.
+
+        :param histories: ``(n, context)`` numbers of the last words, the oldest first; 1 is ``<s>``
+            and -1 what is before it.
+        :param phrases: numbers of the phrases' words, one phrase after another.
+        :param offsets: ``(n + 1,)``: where each phrase begins, and the end of the last.
+        :param ends: ``(n,)``: whether the phrase ends the sentence; ``</s>`` is then scored, too.
+        """
+        lengths = np.diff(offsets)
+        # Each row is its history, its phrase, and its </s>: laid one after the other.
+        widths = self.context + lengths + ends
+        starts = np.cumsum(widths) - widths
+        text = np.full(int(widths.sum()), BOUNDARY, dtype=np.int32)
+        places = starts[:, None] + np.arange(self.context)
+        text[places] = np.where(histories == self.START, BOUNDARY, histories)
+        row_of_word = np.repeat(np.arange(len(lengths)), lengths)
+        shifts = starts + self.context - offsets[:-1]
+        text[np.arange(offsets[0], offsets[-1]) + shifts[row_of_word]] = phrases[
+            offsets[0] : offsets[-1]
+        ]
+        predicted = np.ones(len(text), dtype=bool)
+        predicted[places] = False
+        at = np.flatnonzero(predicted)
+        contexts = text[at[:, None] + np.arange(-self.context, 0)]
+        log_probs = self._scorer.log_probs(self._numbering, contexts, text[at])
+        rows = np.repeat(np.arange(len(lengths)), lengths + ends)
+        # Adds them up one by one, in their order.
+        totals: NDArray[np.float64] = np.zeros(len(lengths))
+        np.add.at(totals, rows, log_probs)
+        return totals

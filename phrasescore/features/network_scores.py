@@ -1,0 +1,75 @@
+"""What one network says of lists of hypotheses; :mod:`.sentences` has several."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from phrasescore.checkpoint import Checkpoint
+from phrasescore.scoring.hypothesis_texts import HypothesisTexts
+from phrasescore.scoring.precision import Precision
+from phrasescore.scoring.prefix_tree import Ids, PrefixTree, Sequences
+from phrasescore.scoring.sentence_scorer import SentenceScorer, TreeLogProbs
+from phrasescore.vocabulary import Vocabulary
+
+
+class ModelScores(NamedTuple):
+    """What one network says of some lists."""
+
+    log_probs: TreeLogProbs
+    # Of what is predicted.
+    tree: PrefixTree
+    # Words outside the shortlists: of the sentences that are read, of distinct prefixes.
+    unknown_read: int
+    unknown_words: int
+
+
+def count_unknown(ids: Ids, tree: PrefixTree) -> int:
+    """Return how many prefixes of a tree end in an unknown word.
+
+    :param ids: the network's id of each number in the tree.
+    """
+    return sum(int((ids[level.words] == Vocabulary.UNKNOWN).sum()) for level in tree.levels)
+
+
+class NetworkScores:
+    """A network that reads a sentence and predicts its translation, and how words become its ids.
+
+    Its values depend on nothing but the weights, the words, the precision and the kind of device.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, device: torch.device, precision: Precision) -> None:
+        self.reverse = checkpoint.reverse
+        self._checkpoint = checkpoint
+        self._place = (device, precision)
+        self._vocabularies = (checkpoint.target_vocabulary, checkpoint.source_vocabulary)
+
+    def lay_out(self) -> None:
+        """Make the scorer."""
+        self.scorer = SentenceScorer(
+            self._checkpoint.config.kind, self._checkpoint.model, *self._place
+        )
+
+    def fingerprint(self) -> str:
+        """Return what values depend on, but for precision and device."""
+        return self._checkpoint.fingerprint
+
+    def score(self, texts: HypothesisTexts) -> ModelScores:
+        """Return the log-probability of every word that is predicted."""
+        tree, sources = texts.plan(reverse=self.reverse)
+        target_ids, source_ids = self._number(texts.words)
+        read = Sequences(source_ids[sources.ids], sources.lengths)
+        return ModelScores(
+            self.scorer.score(read, tree, target_ids, Vocabulary.END),
+            tree,
+            int((read.ids == Vocabulary.UNKNOWN).sum()),
+            sum(
+                int((target_ids[level.words] == Vocabulary.UNKNOWN).sum()) for level in tree.levels
+            ),
+        )
+
+    def _number(self, words: Sequence[str]) -> tuple[Ids, Ids]:
+        """Return the id of each word where it is predicted, and where it is read."""
+        target, source = (np.array(voc.ids(words), np.int64) for voc in self._vocabularies)
+        return target, source
