@@ -86,14 +86,14 @@ def _read_lists(wanted: TuneOptions) -> "tuple[ReferenceMetric, Pool]":
     from phrasescore.cli.tune_pool import ListReader
     from tuning.loop import union
 
-    metric, num_segments = _metric(wanted)
-    reader = ListReader(metric, num_segments)
+    metric, references = _metric(wanted)
+    reader = ListReader(metric, references)
     pools = [reader.read(path).distinct() for path in wanted.nbest]
     return metric, union(pools)
 
 
-def _metric(wanted: TuneOptions) -> "tuple[ReferenceMetric, int]":
-    """Return the metric, and how many sentences there are."""
+def _metric(wanted: TuneOptions) -> "tuple[ReferenceMetric, list[list[tuple[str, ...]]]]":
+    """Return the metric, and the words of the references by file and sentence."""
     from phrasescore.analysis.sentences import check_aligned, read_sentences
     from phrasescore.cli.tune_pool import read_references
     from tuning.bleu import Bleu
@@ -111,7 +111,7 @@ def _metric(wanted: TuneOptions) -> "tuple[ReferenceMetric, int]":
 
             made.append(Chrf(words))
     found = made[0] if len(made) == 1 else Interpolated(made, list(wanted.metrics.values()))
-    return found, len(words[0])
+    return found, words
 
 
 def _start_weights(wanted: TuneOptions, ini: "MosesIni | None", pool: "Pool") -> "Vector":
@@ -154,9 +154,9 @@ def _tune_loop(wanted: TuneOptions) -> None:
     from phrasescore.cli.tune_report import TuneReport
     from phrasescore.cli.tune_search import Search
 
-    metric, num_segments = _metric(wanted)
+    metric, references = _metric(wanted)
     report = TuneReport(wanted.method, metric.name, wanted.seed)
-    run = LoopRun(wanted, metric, num_segments, Search(wanted))
+    run = LoopRun(wanted, metric, references, Search(wanted))
     try:
         run.run()
     except KeyboardInterrupt:

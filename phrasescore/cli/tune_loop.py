@@ -3,6 +3,7 @@
 import logging
 import os
 import shlex
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,12 +111,16 @@ class LoopRun:
     """
 
     def __init__(
-        self, wanted: TuneOptions, metric: ReferenceMetric, num_segments: int, search: Search
+        self,
+        wanted: TuneOptions,
+        metric: ReferenceMetric,
+        references: Sequence[Sequence[Sequence[str]]],
+        search: Search,
     ) -> None:
         assert wanted.decoder is not None
         self._wanted = wanted
         self._metric = metric
-        self._num_segments = num_segments
+        self._references = references
         self._search = search
         self._work = Path(wanted.working_dir)
         self.result = LoopResult()
@@ -138,7 +143,7 @@ class LoopRun:
         about = self._about(start)
         with locked(self._work), ExitStack() as stack:
             kept = read_state(self._work, about, resume=self._wanted.resume)
-            reader = ListReader(self._metric, self._num_segments)
+            reader = ListReader(self._metric, self._references)
             rescorer = self._open_rescorer(stack)
 
             def on_round(result: LoopResult) -> None:

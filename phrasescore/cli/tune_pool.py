@@ -1,5 +1,6 @@
 """From files to what is tuned on: n-best lists, or what Moses' extractor made of them."""
 
+import logging
 import os
 from collections.abc import Iterable, Sequence
 
@@ -8,10 +9,13 @@ import numpy as np
 from moses_integration.tuning_files import check_pair, read_features, read_scores
 from moses_integration.tuning_lists import FeatureColumns, TuningList, read_tuning_lists
 from moses_integration.weights import Weights
+from phrasescore.cli.tune_check import doubt
 from phrasescore.errors import PhrasescoreError
 from tuning.loop import NamedWeights, union
 from tuning.metric import ReferenceMetric
 from tuning.pool import FeatureLabel, Pool, Vector
+
+_logger = logging.getLogger(__name__)
 
 # Distinct hypotheses whose statistics are computed in one go: words take much more room.
 _BATCH = 20_000
@@ -20,13 +24,19 @@ _BATCH = 20_000
 class ListReader:
     """Reads n-best lists into pools; a hypothesis' statistics are computed once, ever.
 
+    Where the references cannot be those of the first lists that are read, it warns of it.
+
     :param metric: against the references of all segments.
-    :param num_segments: how many references there are.
+    :param references: by file and segment.
     """
 
-    def __init__(self, metric: ReferenceMetric, num_segments: int) -> None:
+    def __init__(
+        self, metric: ReferenceMetric, references: Sequence[Sequence[Sequence[str]]]
+    ) -> None:
         self._metric = metric
-        self._num_segments = num_segments
+        self._references = references
+        self._num_segments = num_segments = len(references[0])
+        self._first: list[tuple[str, ...]] = []
         self._columns = FeatureColumns()
         # For each segment: the row of each hypothesis' statistics, by its text.
         self._known: list[dict[bytes, int]] = [{} for _ in range(num_segments)]
@@ -48,6 +58,10 @@ class ListReader:
             values.append(found.values)
             rows.append(self._rows(found))
             sizes.append(len(found.values))
+            if found.segment == len(self._first):
+                self._first.append(list(found.hypotheses.values())[found.which[0]])
+                if len(self._first) == self._num_segments:
+                    self._check()
         self._compute()
         labels = tuple(FeatureLabel(*label) for label in self._columns.labels)
         features = np.zeros((sum(sizes), len(labels)))
@@ -70,6 +84,11 @@ class ListReader:
         if len(self._waiting) >= _BATCH:
             self._compute()
         return np.array(rows)[found.which]
+
+    def _check(self) -> None:
+        problem = doubt(self._references, self._first)
+        if problem is not None:
+            _logger.warning("%s", problem)
 
     def _compute(self) -> None:
         if self._waiting:

@@ -1,0 +1,98 @@
+"""References that cannot be those of the lists are warned of, and bad translations are not."""
+
+import random
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from moses_integration.nbest import read_nbest
+from phrasescore.cli import main
+from phrasescore.cli.tune_check import doubt
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "english-french"
+
+
+def words(name: str) -> list[list[str]]:
+    return [line.split() for line in (EXAMPLE / name).read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def translations() -> list[list[str]]:
+    """Real Moses' own choices for the dev set."""
+    lists = read_nbest(str(EXAMPLE / "dev.20best.gz"))
+    return [list(next(iter(found.distinct().values()))) for found in lists]
+
+
+def test_real_references_raise_no_doubt(translations: list[list[str]]) -> None:
+    assert doubt([words("dev.fr")], translations) is None
+    # The second set alone would.
+    assert doubt([words("dev.fr"), words("dev.en")], translations) is None
+
+
+def test_a_system_that_knows_one_word_of_seven_raises_none(translations: list[list[str]]) -> None:
+    numbers = random.Random(1)
+    for order in (False, True):
+        bad = [
+            [word if numbers.random() < 1 / 7 else f"x{numbers.randrange(999)}" for word in line]
+            for line in translations
+        ]
+        if order:
+            bad = [numbers.sample(line, len(line)) for line in bad]
+        assert doubt([words("dev.fr")], bad) is None
+
+
+def test_another_language_raises_doubt(translations: list[list[str]]) -> None:
+    found = doubt([words("dev.en")], translations)
+    # Counted by words that both have, the rarer count of each: names, "." and "!".
+    own = sum(
+        min(line.count(word), reference.count(word))
+        for line, reference in zip(translations, words("dev.en"), strict=True)
+        for word in set(line)
+    )
+    assert found is not None
+    assert f"have BLEU 0.00, {own:,} words in common with their references" in found
+    assert "in the language of the translations" in found
+
+
+@pytest.mark.parametrize("place", [1, 250, 499])
+def test_references_that_are_shifted_raise_doubt(translations: list[list[str]], place: int) -> None:
+    references = words("dev.fr")
+    found = doubt([references[place:] + references[:place]], translations)
+    assert found is not None
+    assert "of the same text in the same order" in found
+
+
+def test_shuffled_references_raise_doubt(translations: list[list[str]]) -> None:
+    for seed in range(5):
+        references = words("dev.fr")
+        random.Random(seed).shuffle(references)
+        assert doubt([references], translations) is not None
+
+
+def test_nothing_in_common_raises_doubt_and_few_sentences_do_not() -> None:
+    assert doubt([[["a"]] * 10], [["b"]] * 10) is not None
+    assert doubt([[["a"]] * 9], [["b"]] * 9) is None
+
+
+def tune(folder: Path, references: list[str]) -> Result:
+    lines = []
+    for number in range(12):
+        for place, last in enumerate(("x", "y")):
+            text = " ".join(f"w{number}{letter}" for letter in "abcd")
+            lines.append(f"{number} ||| {text} {last} ||| LM0= -{place} ||| -{place}\n")
+    (folder / "nbest").write_text("".join(lines))
+    (folder / "weights").write_text("LM0= 1\n")
+    (folder / "reference").write_text("".join(f"{line}\n" for line in references))
+    options = ["--references", str(folder / "reference"), "--weights", str(folder / "weights")]
+    return CliRunner().invoke(main, ["tune", str(folder / "nbest"), *options, "--threads", "1"])
+
+
+def test_the_command_warns_and_goes_on(tmp_path: Path) -> None:
+    right = [" ".join(f"w{number}{letter}" for letter in "abcd") + " y" for number in range(12)]
+    result = tune(tmp_path, right)
+    assert (result.exit_code, "warning" in result.stderr) == (0, False)
+    result = tune(tmp_path, right[1:] + right[:1])
+    assert result.exit_code == 0
+    (line,) = [line for line in result.stderr.splitlines() if "warning: " in line]
+    assert "BLEU 0.00, 0 words in common with their references and 0 with those of the" in line

@@ -1,0 +1,193 @@
+"""``phrasescore tune`` on lists where something is wrong, or the user stops it."""
+
+from pathlib import Path
+
+import pytest
+
+from moses_integration.weights import read_weights
+from phrasescore.cli import tune_search
+from tests.tune_folder import NBEST, REFERENCES, WEIGHTS, TuneFolder
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TuneFolder:
+    monkeypatch.chdir(tmp_path)
+    return TuneFolder(tmp_path)
+
+
+# What is wrong with the input
+
+
+def test_a_sentence_without_hypotheses_is_refused(folder: TuneFolder) -> None:
+    lines = NBEST.splitlines(keepends=True)
+    (folder.path / "nbest").write_text("".join(lines[:2] + lines[4:]))
+    assert folder.refusal() == "nbest:3: expected id 1, found 2: a sentence has no hypotheses"
+    (folder.path / "nbest").write_text("".join(lines[:4]))
+    assert folder.refusal().startswith("nbest: expected lists of 3 sentences, as there are refer")
+
+
+def test_references_that_do_not_match_in_number_are_refused(folder: TuneFolder) -> None:
+    (folder.path / "reference").write_text("a b c d e\nf g h i j\n")
+    assert folder.refusal() == "nbest:5: id 2 is beyond the references, which have 2 lines"
+    (folder.path / "second").write_text("a\n")
+    assert folder.refusal("--references", "second").startswith("second:1: the file ends with this")
+
+
+def test_a_feature_that_some_hypotheses_lack_is_refused(folder: TuneFolder) -> None:
+    (folder.path / "nbest").write_text(NBEST.replace(" RNN0= -4", ""))
+    problem = "nbest:4: this hypothesis lacks the feature RNN0, which earlier ones have"
+    assert folder.refusal() == problem
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999"])
+def test_a_value_that_is_no_finite_number_is_refused(folder: TuneFolder, value: str) -> None:
+    (folder.path / "nbest").write_text(NBEST.replace("RNN0= -4", f"RNN0= {value}"))
+    assert folder.refusal() == f"nbest:4: expected a number, found b'{value}'"
+
+
+def test_names_with_blanks_or_equals_signs_are_refused(folder: TuneFolder) -> None:
+    (folder.path / "nbest").write_text(NBEST.replace("LM0=", "L=M="))
+    assert "nbest:1: expected the name of a feature without blanks, '='" in folder.refusal()
+    (folder.path / "nbest").write_text(NBEST.replace("LM0=", "My LM0="))
+    assert "nbest:1: expected the name of a feature, as 'LM0=', found b'My'" in folder.refusal()
+
+
+def test_dense_and_sparse_features_may_be_mixed(folder: TuneFolder) -> None:
+    (folder.path / "nbest").write_text(NBEST.replace("o  ||| ", "o  ||| WT_o= 1 "))
+    result = folder.run("-o", "out")
+    assert result.exit_code == 0, result.output
+    assert set(read_weights("out")) == {"LM0", "TM0", "RNN0", "WT_o"}
+    (folder.path / "nbest").write_text(NBEST.replace("o  ||| ", "o  ||| WT_o= 1 2 "))
+    assert "nbest:7: the feature WT_o has '_' in its name" in folder.refusal()
+
+
+def test_weights_that_are_not_one_a_value_are_refused(folder: TuneFolder) -> None:
+    (folder.path / "weights").write_text(WEIGHTS + "RNN0= 1\n")
+    assert folder.refusal() == "weights: expected 1 weights of RNN0, as there are values, found 2"
+
+
+def test_start_weights_that_are_all_zero_are_refused(folder: TuneFolder) -> None:
+    (folder.path / "weights").write_text("LM0= 0\nTM0= 0\nTM0= 0\nRNN0= 0\n")
+    assert folder.refusal() == "expected start weights that are not all zero"
+
+
+def unchanged(folder: TuneFolder, reason: str, bleu: str, nbest: str, references: str) -> None:
+    """Check that the start weights are kept, and that it is said why."""
+    (folder.path / "nbest").write_text(nbest)
+    (folder.path / "reference").write_text(references)
+    result = folder.run("-o", "out")
+    assert result.exit_code == 0, result.output
+    assert reason in result.stderr
+    assert result.stderr.endswith(f"phrasescore: BLEU {bleu}\n")
+    assert read_weights("out") == {"LM0": (1.0,), "TM0": (0.5, 0.5), "RNN0": (0.0,)}
+
+
+def test_one_sentence_only_is_said_and_keeps_the_weights(folder: TuneFolder) -> None:
+    first = "".join(NBEST.splitlines(keepends=True)[:2])
+    unchanged(folder, "only one segment: the weights stay", "66.87", first, "a b c d e\n")
+
+
+def test_hypotheses_all_alike_are_said_and_keep_the_weights(folder: TuneFolder) -> None:
+    line = "{} ||| a b c d  ||| LM0= -1 TM0= -1 -2 RNN0= -9 ||| -3\n"
+    alike = "".join(line.format(number) * 3 for number in range(3))
+    # Of 12 1-grams 4 match, of 9, 6 and 3 longer ones 3, 2 and 1; 12 words for 15.
+    unchanged(folder, "all alike: the weights stay", "25.96", alike, REFERENCES)
+
+
+def test_bleu_0_everywhere_is_said_and_keeps_the_weights(folder: TuneFolder) -> None:
+    nothing = "z z z z z\n" * 3
+    unchanged(folder, "BLEU is 0 with all weights tried: the weights stay", "0.00", NBEST, nothing)
+
+
+def test_a_full_disk_leaves_no_file(folder: TuneFolder) -> None:
+    result = folder.run("-o", "/dev/full")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1].startswith(
+        "Error: /dev/full: cannot write: No space left"
+    )
+
+
+# The user
+
+
+def test_ctrl_c_writes_the_best_weights_so_far(
+    folder: TuneFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import signal
+
+    from tuning.methods import StopTuning, load_method
+
+    calls = []
+
+    def load(name: str):  # type: ignore[no-untyped-def]
+        optimise = load_method(name)
+
+        def interrupted(pool, metric, start, settings, *, seed, report):  # type: ignore[no-untyped-def]
+            found = optimise(pool, metric, start, settings, seed=seed)
+            signal.raise_signal(signal.SIGINT)
+            with pytest.raises(StopTuning):
+                report("half way")
+            calls.append(seed)
+            return found
+
+        return interrupted
+
+    monkeypatch.setattr(tune_search, "load_method", load)
+    result = folder.run("-o", "out")
+    assert (result.exit_code, calls) == (130, [1])
+    assert result.stderr.endswith("phrasescore: BLEU 100.00\nphrasescore: interrupted\n")
+    assert read_weights("out")["RNN0"][0] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ([], "give one of NBEST, --features with --scores, and --decoder"),
+        (["nbest", "--decoder", "x"], "give one of NBEST, --features with --scores, and --deco"),
+        (["nbest"], "--references is needed"),
+        (["nbest", "--references", "reference"], "the weights that the lists were made with are"),
+        (["--features", "features"], "--features and --scores come in pairs"),
+        (["--features", "features", "--scores", "scores"], "the weights that the lists were mad"),
+        (
+            ["--features", "features", "--scores", "scores", "--references", "reference"],
+            "--references goes with NBEST",
+        ),
+        (
+            ["--features", "features", "--scores", "scores", "--metric", "chrf"],
+            "--metric and --reference-length go with NBEST",
+        ),
+        (["nbest", "--references", "reference", "--ifile", "init.opt"], "--ifile goes with --feat"),
+        (["nbest", "--references", "reference", "--weights", "weights", "--resume"], "--source,"),
+        (["nbest", "--metric", "ter"], "expected bleu or chrf once, or bleu=WEIGHT, got 'ter'"),
+        (["nbest", "--metric", "bleu=0"], "expected bleu or chrf once, or bleu=WEIGHT, got 'bl"),
+        (["nbest", "--metric", "bleu", "--metric", "bleu=2"], "expected bleu or chrf once"),
+        (["--decoder", "moses", "--references", "reference"], "--decoder needs --source"),
+        (
+            ["--decoder", "moses", "--references", "-", "--source", "reference"],
+            "cannot be stdin with --decoder: they are read more than once",
+        ),
+        (
+            ["nbest", "--references", "reference", "--weights", "weights", "--moses-ini-out", "x"],
+            "--moses-ini-out needs the --moses-ini to change",
+        ),
+        (["-", "--references", "-", "--weights", "weights"], "only one of the files can be stdin"),
+        (
+            ["nbest", "--references", "reference", "--weights", "weights", "--report", "-"],
+            "only one of the files that are written can be stdout",
+        ),
+    ],
+)
+def test_options_that_do_not_go_together_are_a_wrong_command_line(
+    folder: TuneFolder, options: list[str], problem: str
+) -> None:
+    result = folder.call(*options)
+    assert result.exit_code == 2, result.output
+    assert problem in " ".join(result.stderr.split())
+
+
+def test_no_input_is_overwritten(folder: TuneFolder) -> None:
+    for name in ("nbest", "weights", "reference"):
+        result = folder.run("-o", name)
+        assert result.exit_code == 1
+        assert f"{name}: would overwrite another file" in result.stderr
+    assert (folder.path / "nbest").read_text() == NBEST
