@@ -19,8 +19,8 @@ DISTORTION, UNKNOWN_WORDS = "Distortion", "UnknownWordPenalty"
 WORDS, PHRASES = "WordPenalty", "PhrasePenalty"
 # Those whose value needs more than the phrase pair stand first in Moses' n-best lists
 # (ScoreComponentCollection::OutputAllFeatureScores); in each group the order is the file's.
-_STATEFUL = (REORDERING, DISTORTION, LANGUAGE_MODEL)
-_STATELESS = (PHRASE_TABLE, WORDS, PHRASES, UNKNOWN_WORDS)
+STATEFUL = (REORDERING, DISTORTION, LANGUAGE_MODEL)
+STATELESS = (PHRASE_TABLE, WORDS, PHRASES, UNKNOWN_WORDS)
 _NEEDED = (PHRASE_TABLE, LANGUAGE_MODEL, UNKNOWN_WORDS)
 NUM_REORDERING_SCORES = 6
 
@@ -96,7 +96,7 @@ class DecoderConfiguration:
             if feature.name in ignore:
                 continue
             weights = _weights(ini, feature, weight_lines.get(feature.name))
-            if feature.kind in _STATEFUL + _STATELESS:
+            if feature.kind in STATEFUL + STATELESS:
                 arguments = _arguments(ini, feature)
                 _check_number(ini, feature, arguments, weights, weight_lines.get(feature.name))
                 line = feature.line.place + 1
@@ -104,7 +104,7 @@ class DecoderConfiguration:
             elif not weights or any(weights):
                 raise _unknown(ini, feature)
         _check_kinds(ini, slots)
-        slots.sort(key=lambda slot: slot.kind not in _STATEFUL)
+        slots.sort(key=lambda slot: slot.kind not in STATEFUL)
         table = next(slot for slot in slots if slot.kind == PHRASE_TABLE)
         limit = int(table.arguments.get("table-limit", SearchSettings.table_limit))
         search = SearchSettings.from_ini(ini, limit)

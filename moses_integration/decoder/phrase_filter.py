@@ -30,6 +30,8 @@ class PhrasePairs(NamedTuple):
     targets: list[bytes]
     # float64 (pairs, scores): natural logarithms, at least -100.
     log_probs: Any
+    # Word alignments as the file has them, "0-0 1-2"; empty where there is none.
+    alignments: list[bytes]
 
 
 def read_phrase_pairs(
@@ -44,28 +46,36 @@ def read_phrase_pairs(
     places: dict[bytes, int] = {}
     groups: list[int] = []
     targets: list[bytes] = []
+    alignments: list[bytes] = []
     scores: list[float] = []
-    known: dict[bytes, bytes] = {}  # a phrase is in memory once
+    known: dict[bytes, bytes] = {}  # a text is in memory once
     wanted = LineFilter.of_phrases(sentences, max_phrase_length)
     for number, line in wanted.matching_lines(path):
-        fields = line.split(b"|||", 3)
+        fields = line.split(b"|||", 4)
         if len(fields) < 3:
             problem = f"expected at least 3 fields separated by '|||', found {len(fields)}"
             raise DataError(path, number, f"{problem}: {shorten(line)}")
         source, target = (b" ".join(field.split()) for field in fields[:2])
+        alignment = b" ".join(fields[3].split()) if len(fields) > 3 else b""
         if not target:
             raise DataError(path, number, "expected a target phrase, found none")
         if target not in known:
             decode(path, number, target)
-            known[target] = target
         scores += parse_probabilities(path, number, fields[2], num_scores)
-        targets.append(known[target])
+        targets.append(known.setdefault(target, target))
+        alignments.append(known.setdefault(alignment, alignment))
         groups.append(places.setdefault(source, len(places)))
     order = np.argsort(np.array(groups, np.int64), kind="stable")
     starts = np.zeros(len(places) + 1, np.int64)
     np.cumsum(np.bincount(np.array(groups, np.int64), minlength=len(places)), out=starts[1:])
     log_probs = log_of(np.array(scores).reshape(-1, num_scores))
-    return PhrasePairs(list(places), starts, [targets[row] for row in order], log_probs[order])
+    return PhrasePairs(
+        list(places),
+        starts,
+        [targets[row] for row in order],
+        log_probs[order],
+        [alignments[row] for row in order],
+    )
 
 
 def parse_probabilities(path: str, number: int, field: bytes, how_many: int) -> list[float]:
