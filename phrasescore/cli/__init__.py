@@ -35,6 +35,7 @@ VERBS = {
     "annotate": "phrasescore.cli.annotate:annotate",
     "evaluate": "phrasescore.cli.evaluate:evaluate",
     "experiment": "phrasescore.cli.experiment:experiment",
+    "perplexity": "phrasescore.cli.perplexity:perplexity",
     "rerank": "phrasescore.cli.rerank:rerank",
     "rescore": "phrasescore.cli.rescore:rescore",
     "show": "phrasescore.cli.show:show",

@@ -56,7 +56,7 @@ class BackoffModel:
         # Ids of the vocabulary that make up S, rising; </s> is the first.
         self.shortlist: NDArray[np.int32] = np.array(
             [Vocabulary.END]
-            + [number for number in range(2, len(words)) if words[number] in self._model],
+            + [number for number in range(2, len(words)) if self.knows(words[number])],
             np.int32,
         )
         if len(self.shortlist) == 1:
@@ -73,6 +73,11 @@ class BackoffModel:
         """The number of words before that a probability depends on."""
         order: int = self._model.order
         return order - 1
+
+    def knows(self, word: str) -> bool:
+        """Return whether a word is in the n-gram model's vocabulary."""
+        plain = plain_word(word)
+        return plain != "<unk>" and plain in self._model
 
     def state(self, context: Sequence[str], *, begins: bool) -> kenlm.State:
         """Return what the model keeps of a context.

@@ -90,6 +90,14 @@ class WordScorer:
         ids = np.array([*self._vocabulary.ids(words), Vocabulary.END], dtype=np.int32)
         return Numbering(words, ids)
 
+    def is_unknown(self, numbering: Numbering) -> NDArray[np.bool_]:
+        """Return whether each word, and at the end BOUNDARY, has the probability of ``<unk>``."""
+        if self._backoff is None:
+            unknown: NDArray[np.bool_] = numbering.ids == Vocabulary.UNKNOWN
+            return unknown
+        knows = self._backoff.knows
+        return np.array([*(not knows(word) for word in numbering.words), False], dtype=bool)
+
     def log_probs(self, numbering: Numbering, contexts: WordIds, words: WordIds) -> Floats:
         """Return log p of each word after its context, ``(n,)``.
 
