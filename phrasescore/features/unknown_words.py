@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from phrasescore.errors import ModelError
 from phrasescore.records import PhrasePair
+from phrasescore.settings import LANGUAGE_MODELS
 from phrasescore.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -68,8 +70,18 @@ class SourceUnknownWords(UnknownWords):
 
     @classmethod
     def from_checkpoints(cls, checkpoints: "Sequence[Checkpoint]") -> "SourceUnknownWords":
-        """Return the feature for the source words of a table that these models do not know."""
-        return cls([checkpoint.table_source_vocabulary for checkpoint in checkpoints])
+        """Return the feature for the source words of a table that these models do not know.
+
+        :raises ModelError: if they are language models all, which have no source.
+        """
+        vocabularies = [
+            checkpoint.table_source_vocabulary
+            for checkpoint in checkpoints
+            if checkpoint.config.kind not in LANGUAGE_MODELS
+        ]
+        if not vocabularies:
+            raise ModelError("source_unknown_words: a language model knows no source words")
+        return cls(vocabularies)
 
     def _words(self, pair: PhrasePair) -> tuple[str, ...]:
         return pair.source

@@ -1,0 +1,131 @@
+"""KenLM as a feature: against sums by hand, and what it says of files that are no models."""
+
+import gzip
+import math
+from importlib.metadata import version
+from pathlib import Path
+
+import kenlm
+import pytest
+
+from phrasescore.errors import DataError, ModelError
+from phrasescore.features.language_model import LanguageModelScore
+from phrasescore.records import PhrasePair
+
+ARPA = """
+\\data\\
+ngram 1=5
+ngram 2=3
+
+\\1-grams:
+-2.5\t<unk>
+-99\t<s>\t-0.25
+-1\t</s>
+-0.5\tla\t-0.125
+-0.75\tmaison\t-0.375
+
+\\2-grams:
+-0.2\t<s> la
+-0.3\tla maison
+-0.4\tmaison </s>
+
+\\end\\
+"""
+
+
+@pytest.fixture
+def arpa(tmp_path: Path) -> Path:
+    path = tmp_path / "lm.arpa"
+    path.write_text(ARPA)
+    return path
+
+
+def scores(path: Path, *targets: str) -> list[float]:
+    pairs = [PhrasePair(("x",), tuple(t for t in text.split(" ") if t)) for text in targets]
+    return [value / math.log(10) for value in LanguageModelScore(str(path)).values(pairs)]
+
+
+def test_sums_by_hand_with_back_off_unknown_words_and_the_end(arpa: Path) -> None:
+    texts = ["la maison", "", "maison la", "la rare", "rare"]
+    expected = [
+        -0.2 - 0.3 - 0.4,
+        -0.25 - 1,
+        # Backed off: <s>, maison, la.
+        (-0.25 - 0.75) + (-0.375 - 0.5) + (-0.125 - 1),
+        -0.2 + (-0.125 - 2.5) - 1,
+        (-0.25 - 2.5) - 1,
+    ]
+    assert scores(arpa, *texts) == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_source_does_not_count_and_the_end_says_what_was_done(arpa: Path) -> None:
+    feature = LanguageModelScore(str(arpa))
+    first, second = feature.values([PhrasePair((), ("la",)), PhrasePair(("a", "b"), ("la",))])
+    assert first == second
+    assert feature.summary() == "2 scored by a 2-gram model"
+
+
+def test_white_space_in_a_word_does_not_divide_it(arpa: Path) -> None:
+    assert scores(arpa, "la\tmaison", "la\u00a0maison") == scores(arpa, "rare", "rare")
+
+
+def test_gzip_is_read(arpa: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "lm.arpa.gz"
+    packed.write_bytes(gzip.compress(arpa.read_bytes()))
+    assert scores(packed, "la maison") == scores(arpa, "la maison")
+
+
+def test_a_score_that_is_no_number_is_refused(arpa: Path) -> None:
+    arpa.write_text(ARPA.replace("-0.3\tla maison", "-inf\tla maison"))
+    with pytest.raises(ModelError, match=r"lm\.arpa: the log-probability of 'la maison' is -inf"):
+        scores(arpa, "la maison")
+
+
+def test_a_model_of_a_higher_order_is_refused_with_the_command_that_helps(tmp_path: Path) -> None:
+    path = tmp_path / "lm.arpa"
+    counts = "".join(f"ngram {n}=1\n" for n in range(1, 41))
+    path.write_text(f"\\data\\\n{counts}\n\\1-grams:\n")
+    with pytest.raises(DataError) as caught:
+        LanguageModelScore(str(path))
+    message = str(caught.value)
+    assert message.startswith(f"{path}: expected a model of order ")
+    assert " at most, found order 40; kenlm has to be built again for it: MAX_ORDER=40 " in message
+    assert message.endswith(f"--no-binary kenlm kenlm=={version('kenlm')}")
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"hello\n", 'kenlm says: first non-empty line was "hello" not'),
+        (b"", "expected an ARPA file or a KenLM binary"),
+        (ARPA[:60].encode(), "expected an ARPA file or a KenLM binary"),
+        (ARPA.replace("-0.75\tm", "x\tm").encode(), 'Could not parse "x'),
+        (gzip.compress(ARPA.encode() * 9)[:90], "expected an ARPA file or a KenLM binary"),
+    ],
+)
+def test_what_is_no_model_is_one_line_with_the_reason(
+    tmp_path: Path, data: bytes, problem: str
+) -> None:
+    path = tmp_path / "lm"
+    path.write_bytes(data)
+    with pytest.raises(DataError) as caught:
+        LanguageModelScore(str(path))
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert problem in message
+    assert "\n" not in message
+    assert "threw" not in message
+
+
+@pytest.mark.parametrize("name", ["nothing", "-", "."])
+def test_what_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
+    path = name if name == "-" else str(tmp_path / name)
+    with pytest.raises(DataError, match=r"expected a file|cannot open"):
+        LanguageModelScore(path)
+
+
+def test_kenlm_is_quiet(arpa: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    LanguageModelScore(str(arpa))
+    assert capfd.readouterr() == ("", "")
+    kenlm.Model(str(arpa))  # where nobody asks it to be
+    assert "Reading" in capfd.readouterr().err

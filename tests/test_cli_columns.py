@@ -1,0 +1,273 @@
+"""The columns of ``rescore`` and ``annotate`` that are no networks', as a user asks for them."""
+
+import gzip
+import math
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from moses_integration.nbest import parse_features
+from phrasescore.cli import main
+from phrasescore.features import lexicon
+from phrasescore.features.lexicon import LexicalScore
+from phrasescore.records import PhrasePair
+from tests.doubles import RandomModel
+
+ARPA = """\\data\\
+ngram 1=5
+ngram 2=1
+
+\\1-grams:
+-2.5\t<unk>
+-99\t<s>\t-0.25
+-1\t</s>
+-0.5\tla\t-0.125
+-0.75\tmaison\t-0.375
+
+\\2-grams:
+-0.3\tla maison
+
+\\end\\
+"""
+NBEST = """0 ||| la maison ||| LM0= -1 ||| -1
+0 ||| maison ! 7 ||| LM0= -2 ||| -2
+0 ||| la maison ||| LM0= -3 ||| -3
+1 |||  ||| LM0= -4 ||| -4
+"""
+SOURCE = "the house\nof\n"
+TABLE = """the house ||| la maison ||| 0.5 ||| 0-0 1-1 ||| 1 1 1
+of 7 ||| rue ! ||| 0.25 ||| 0-0 ||| 1 1 1
+"""
+LEX_F2E = "la the 0.5\nmaison house 0.75\nla NULL 0.25\n"
+LEX_E2F = "the la 0.5\nhouse maison 1.0\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    files = {
+        "lm": ARPA,
+        "nbest": NBEST,
+        "source": SOURCE,
+        "table": TABLE,
+        "lex.f2e": LEX_F2E,
+        "lex.e2f": LEX_E2F,
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def make_models() -> list[str]:
+    """Make one that lacks ``maison``, and one that predicts the source and lacks ``la``."""
+    RandomModel(Path("one"), ["the", "house"], ["la"])
+    RandomModel(Path("two"), ["the"], ["maison"], reverse=True)
+    return ["--model", "one", "--model", "two"]
+
+
+def rescore(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["rescore", "nbest", "--source", "source", *arguments])
+
+
+def annotate(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["annotate", "table", *arguments])
+
+
+def added(result: Result) -> list[dict[str, float]]:
+    """Return what each line has besides LM0."""
+    assert result.exit_code == 0, result.output
+    lines = [parse_features(raw) for raw in result.stdout_bytes.split(b"\n")[:-1]]
+    return [{name: v for name, (v,) in line.items() if name != "LM0"} for line in lines]
+
+
+# rescore
+
+
+def test_columns_without_a_network_come_in_the_order_of_the_options() -> None:
+    options = ["--feature", "target_length", "--lm", "lm", "--reverse-lexicon", "lex.e2f"]
+    more = ["--lexicon", "lex.f2e", "--lm", "lm", "--feature", "length_ratio"]
+    marks = ["--feature", "punctuation_mismatch", "--feature", "number_mismatch"]
+    result = rescore(*options, *more, *marks)
+    first, second, third, empty = added(result)
+    assert list(first) == [
+        "TargetLength0",
+        "KenLM0",
+        "ReverseLexicon0",
+        "Lexicon0",
+        "KenLM1",
+        "LengthRatio0",
+        "PunctuationMismatch0",
+        "NumberMismatch0",
+    ]
+    # By hand: log10 sums; means over NULL and the given words, with floors; counts.
+    log10 = math.log(10)
+    assert first["KenLM0"] == pytest.approx((-0.25 - 0.5 - 0.3 - 0.375 - 1) * log10, rel=1e-6)
+    assert empty["KenLM0"] == pytest.approx((-0.25 - 1) * log10, rel=1e-6)
+    assert first["Lexicon0"] == pytest.approx(math.log(0.75 / 3) * 2, rel=1e-6)
+    expected = math.log(0.5 / 3) + math.log(1 / 3)
+    assert first["ReverseLexicon0"] == pytest.approx(expected, rel=1e-6)
+    assert second["Lexicon0"] == pytest.approx(math.log(0.75 / 3) + 2 * math.log(1e-7), rel=1e-6)
+    assert [line["TargetLength0"] for line in (first, second, empty)] == [2, 3, 0]
+    assert second["LengthRatio0"] == pytest.approx(math.log(4 / 3), rel=1e-6)
+    assert (second["PunctuationMismatch0"], second["NumberMismatch0"]) == (1, 1)
+    assert third == first
+    assert "KenLM1: 3 scored by a 2-gram model" in result.stderr
+    assert "TargetLength0: 5 target words" in result.stderr
+
+
+def test_columns_stand_among_those_of_networks_in_the_order_of_the_options() -> None:
+    one, two = make_models()[1::2]
+    line = added(rescore("--lm", "lm", "--model", one, "--lexicon", "lex.f2e", "--model", two))[0]
+    assert list(line) == ["KenLM0", "RNN0", "Lexicon0", "RNN1"]
+    names = [word for name in ("A", "B", "C") for word in ("--name", name)]
+    options = ["--feature", "target_length", "--model", one, "--lm", "lm", "--normalize"]
+    assert list(added(rescore(*options, *names))[0]) == ["A", "B", "BNorm", "C"]
+
+
+def test_stdin_and_a_compressed_output_give_the_same_lines() -> None:
+    arguments = ["rescore", "-", "--source", "source", "--lm", "lm"]
+    piped = CliRunner().invoke(main, arguments, input=NBEST)
+    assert piped.stdout_bytes == rescore("--lm", "lm").stdout_bytes
+    assert rescore("--lm", "lm", "-o", "out.gz").exit_code == 0
+    assert gzip.decompress(Path("out.gz").read_bytes()) == piped.stdout_bytes
+
+
+def test_unknown_words_are_those_of_all_models_or_of_one_and_of_either_side() -> None:
+    sides = ("unknown_words", "target_unknown_words", "source_unknown_words")
+    names = [f"{side}{model}" for side in sides for model in ("", "@1", "@2")]
+    options = [word for name in names for word in ("--feature", name)]
+    first, second, _, empty = added(rescore(*make_models(), *options))
+    del first["RNN0"], first["RNN1"]
+    assert list(first) == [
+        f"{name}{number}"
+        for name in ("UnknownWords", "TargetUnknownWords", "SourceUnknownWords")
+        for number in range(3)
+    ]
+    # "la maison" from "the house": any model, the first, the second.
+    assert list(first.values()) == [2, 1, 1, 2, 1, 1, 1, 0, 1]
+    # "maison ! 7" from "the house", and nothing from "of".
+    assert list(second.values())[2:] == [3, 3, 2, 3, 3, 2, 1, 0, 1]
+    assert list(empty.values())[2:] == [0, 0, 0, 0, 0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "nothing to add: give a --model"),
+        (["--feature", "unknown_words"], "--feature unknown_words: at least one --model is needed"),
+        (["--feature", "length"], "expected one of length_ratio, number_mismatch, "),
+        (["--feature", "neural"], "expected one of length_ratio"),
+        (["--feature", "target_length@1"], "target_length does not depend on a model"),
+        (["--model", "one", "--feature", "unknown_words@2"], "@2: there is one model"),
+        (["--model", "one", "--feature", "unknown_words@0"], "expected the number of a --model"),
+        (["--model", "one", "--feature", "unknown_words@"], "expected the number of a --model"),
+        (["--lm", "lm", "--normalize"], "are of a --model's scores"),
+        (["--lm", "lm", "--cache", "cache"], "are of a --model's scores"),
+        (["--lm", "lm", "--word-scores", "words"], "are of a --model's scores"),
+        (["--lm", "lm", "--ensemble"], "--ensemble averages at least two models"),
+        (["--lexicon", "-", "--reverse-lexicon", "-"], "two files cannot share stdin"),
+    ],
+)
+def test_a_wrong_command_line_is_refused(arguments: list[str], message: str) -> None:
+    result = rescore(*arguments)
+    assert result.exit_code == 2, result.output
+    assert message in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--lm", "nbest"], "nbest: expected an ARPA file or a KenLM binary; kenlm says: first"),
+        (["--lm", "nothing"], "nothing: cannot open: No such file"),
+        (["--lm", "lm", "--lexicon", "lm"], "lm:1: expected 'word word probability', found"),
+        (["--reverse-lexicon", "source"], "source:1: expected 'word word probability'"),
+        (["--lm", "lm", "-o", "lm"], "lm: would overwrite another file"),
+        (["--lexicon", "lex.f2e", "-o", "lex.f2e"], "lex.f2e: would overwrite another file"),
+    ],
+)
+def test_a_wrong_file_is_one_line_and_leaves_no_file(
+    folder: Path, arguments: list[str], message: str
+) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    result = rescore("-o", "out", *arguments)
+    assert result.exit_code == 1, result.output
+    assert result.stderr.startswith(f"Error: {message}")
+    assert result.stderr.count("\n") == 1
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+# annotate
+
+
+def test_a_table_gets_columns_of_lexicons_and_mismatches_without_a_network() -> None:
+    marks = ["--feature", "number_mismatch", "--feature", "punctuation_mismatch"]
+    result = annotate("--lexicon", "lex.f2e", *marks, "--reverse-lexicon", "lex.e2f")
+    assert result.exit_code == 0, result.output
+    lines = [line.split(" ||| ")[2].split(" ") for line in result.stdout.split("\n")[:-1]]
+    first, second = ([float(score) for score in line] for line in lines)
+    # Probabilities and e to the counts, by hand.
+    expected = [0.5, 0.75 / 3 * 0.75 / 3, 1, 1, 0.5 / 3 * 1 / 3]
+    assert first == pytest.approx(expected, rel=1e-5)
+    assert second == pytest.approx([0.25, 1e-14, math.e, math.e, 1e-14], rel=1e-5)
+
+
+def test_a_table_s_unknown_words_are_of_one_model_and_side() -> None:
+    options = ["--feature", "source_unknown_words@1", "--feature", "unknown_words"]
+    result = annotate(*make_models(), *options)
+    assert result.exit_code == 0, result.output
+    scores = [line.split(" ||| ")[2].split(" ")[-2:] for line in result.stdout.split("\n")[:-1]]
+    counts = [[round(math.log(float(score))) for score in line] for line in scores]
+    assert counts == [[0, 2], [2, 2]]
+
+
+def test_a_run_is_gone_on_with_to_the_same_bytes_and_with_the_same_lexicon_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("phrasescore.cli.annotate.CHUNK_LINES", 4)
+    monkeypatch.setattr("phrasescore.cli.annotate.PIECE_BYTES", 1)
+    monkeypatch.setattr(lexicon, "BLOCK_ENTRIES", 1)
+    Path("table").write_text(TABLE * 20)
+    options = ["--lexicon", "lex.f2e", "--feature", "number_mismatch", "-o", "out"]
+    score = LexicalScore._score
+    calls = iter(range(30))
+
+    def interrupted(feature: LexicalScore, block: list[PhrasePair]) -> list[float]:
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        return score(feature, block)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LexicalScore, "_score", interrupted)
+        assert annotate(*options).exit_code == 130
+    Path("lex.f2e").write_text(LEX_F2E.replace("0.5", "0.4"))
+    changed = annotate(*options, "--resume")
+    assert (changed.exit_code, changed.stderr.count("\n")) == (1, 1)
+    assert "was begun with another column 1 (lexicons " in changed.stderr
+    Path("lex.f2e").write_text(LEX_F2E)
+    result = annotate(*options, "--resume")
+    assert result.exit_code == 0, result.output
+    assert "going on after line 2" in result.stderr
+    assert Path("out").read_text() == annotate(*options[:-2]).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--lm", "lm"], "--lm is for rescore alone: Moses scores with a language model as it"),
+        (["--feature", "target_length"], "target_length is for rescore alone: Moses has it"),
+        (["--feature", "length_ratio"], "length_ratio is for rescore alone: the ratios of its"),
+        (["--feature", "unknown_words"], "at least one --model is needed"),
+        ([], "nothing to add"),
+    ],
+)
+def test_what_says_nothing_of_phrases_is_refused(arguments: list[str], message: str) -> None:
+    result = annotate(*arguments)
+    assert result.exit_code == 2, result.output
+    assert message in " ".join(result.stderr.split())
+
+
+def test_a_lexicon_is_not_overwritten() -> None:
+    result = annotate("--lexicon", "lex.f2e", "-o", "lex.f2e")
+    assert (result.exit_code, Path("lex.f2e").read_text()) == (1, LEX_F2E)
+    assert "lex.f2e: would overwrite its own input" in result.stderr
