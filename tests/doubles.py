@@ -9,12 +9,14 @@ from torch import nn
 
 from phrasescore.checkpoint import FORWARD, REVERSE, Checkpoint, TrainingRecord, save_checkpoint
 from phrasescore.config import Config
+from phrasescore.models.cslm import CslmNetwork
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.scoring.fixed_products import FixedProducts
 from phrasescore.scoring.prefix_tree import Sequences as TokenSequences
 from phrasescore.scoring.tree_decoder import TreeStep
-from phrasescore.settings import EncoderDecoderConfig
+from phrasescore.settings import CslmConfig, EncoderDecoderConfig
 from phrasescore.vocabulary import Vocabulary
+from tests import reference_cslm
 from tests.reference_encoder_decoder import log_prob, random_parameters
 
 SIZES = {"hidden_size": 9, "embedding_size": 5, "maxout_units": 6, "output_rank": 4}
@@ -62,6 +64,40 @@ class RandomModel:
         sides = (target, source) if self.reverse else (source, target)
         ids = [voc.ids(words) for voc, words in zip(self.vocabularies, sides, strict=True)]
         return log_prob(self.parameters, ids[0], ids[1])
+
+
+class RandomCslm:
+    """A feed-forward language model with random weights, and as the reference's parameters."""
+
+    def __init__(
+        self,
+        words: Iterable[str],
+        *,
+        order: int = 4,
+        seed: int = 0,
+        self_normalization: float = 0.0,
+        path: Path | None = None,
+    ) -> None:
+        sizes = {"embedding_size": 5, "hidden_size": 9, "upper_size": 6}
+        self.vocabulary = Vocabulary(words)
+        self.parameters = reference_cslm.random_parameters(
+            np.random.default_rng(seed), order=order, size=len(self.vocabulary), **sizes
+        )
+        config = CslmConfig(order=order, self_normalization=self_normalization, **sizes)
+        network = CslmNetwork(config, 2, len(self.vocabulary)).eval()
+        network.load_state_dict(
+            {k: torch.from_numpy(v).float() for k, v in self.parameters.items()}
+        )
+        self.checkpoint = Checkpoint(
+            network,
+            Config(kind="cslm", model=config),
+            Vocabulary([]),
+            self.vocabulary,
+            TrainingRecord(),
+            fingerprint=f"random {seed}",
+        )
+        if path is not None:
+            save_checkpoint(path, self.checkpoint)
 
 
 class BigramNetwork(nn.Module):

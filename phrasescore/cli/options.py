@@ -128,6 +128,24 @@ def lexicons(command: _Decorated) -> _Decorated:
     return command
 
 
+def cslm(command: _Decorated) -> _Decorated:
+    """Add ``--backoff-lm`` and ``--unnormalized``, of the models of the kind cslm.
+
+    The command gets ``backoff_lm: str | None`` and ``unnormalized: bool``.
+    """
+    command = click.option(
+        "--unnormalized",
+        is_flag=True,
+        help="Leave log Z out of a cslm's scores; for one trained with self_normalization.",
+    )(command)
+    return click.option(
+        "--backoff-lm",
+        metavar="FILE",
+        help="An n-gram model, ARPA or a KenLM binary, for the words outside a cslm's shortlist, "
+        "which are <unk> without it.",
+    )(command)
+
+
 def precision(command: _Decorated) -> _Decorated:
     """Add ``--precision``; the command gets ``precision: str``."""
     return click.option(

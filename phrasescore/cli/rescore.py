@@ -10,7 +10,12 @@ import click
 from phrasescore.cli import options
 from phrasescore.cli.columns import check_columns
 from phrasescore.cli.rescore_columns import check_names, make_columns, with_normalized
-from phrasescore.cli.rescore_networks import load_models, network_scores, open_cache
+from phrasescore.cli.rescore_networks import (
+    check_cslm,
+    load_models,
+    network_scores,
+    open_cache,
+)
 from phrasescore.errors import PhrasescoreError
 
 _logger = logging.getLogger(__name__)
@@ -28,7 +33,7 @@ _logger = logging.getLogger(__name__)
     "names",
     multiple=True,
     metavar="NAME",
-    show_default="LSTM0, Attention0, RNN0, GrConv0, KenLM0, UnknownWords0 and so on",
+    show_default="LSTM0, Attention0, RNN0, GrConv0, CSLM0, KenLM0, UnknownWords0 and so on",
     help="Name of a new feature: once for each column in the order of the options, and for the "
     "ensemble.",
 )
@@ -64,6 +69,7 @@ _logger = logging.getLogger(__name__)
     show_default=True,
     help="Scores that the cache keeps, of about 65 bytes each; beyond, the oldest go.",
 )
+@options.cslm
 @options.output
 @options.precision
 @options.device
@@ -87,6 +93,8 @@ def rescore(
     allow_missing: bool,
     cache_file: str | None,
     cache_size: int,
+    backoff_lm: str | None,
+    unnormalized: bool,
     output: str,
     precision: str,
     device: str,
@@ -114,8 +122,11 @@ def rescore(
     if not models and (normalize or word_scores is not None or cache_file is not None):
         raise click.UsageError("--normalize, --word-scores and --cache are of a --model's scores")
     read = (nbest, source, *language_models, *lexicons, *reverse_lexicons)
+    if backoff_lm is not None:
+        read = (*read, backoff_lm)
     _check_files(read, cache_file, output, word_scores)
     checkpoints = load_models(models, device)
+    check_cslm(checkpoints, backoff_lm, unnormalized=unnormalized)
     columns = make_columns(order, checkpoints, names, ensemble=ensemble)
     if normalize:
         columns = with_normalized(columns)
@@ -134,6 +145,8 @@ def rescore(
                 threads=threads,
                 ensemble=ensemble,
                 words=word_scores is not None,
+                backoff_lm=backoff_lm,
+                unnormalized=unnormalized,
             )
         write_lists(chain([first], items), columns, scores, output, word_scores, replace=replace)
     if scores is not None:

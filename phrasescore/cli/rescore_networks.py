@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+import click
+
 if TYPE_CHECKING:
     from phrasescore.checkpoint import Checkpoint
     from phrasescore.features.sentences import SentenceScores
@@ -22,6 +24,30 @@ def load_models(models: Sequence[str], device: str) -> "list[Checkpoint]":
 
     choose_device(device)
     return [load_checkpoint(path) for path in models]
+
+
+def check_cslm(
+    checkpoints: "Sequence[Checkpoint]", backoff_lm: str | None, *, unnormalized: bool
+) -> None:
+    """Check the options of the models of the kind cslm.
+
+    :raises click.UsageError: if there is no such model, or the two exclude one another.
+    """
+    if backoff_lm is not None and unnormalized:
+        raise click.UsageError("--backoff-lm divides probabilities: not with --unnormalized")
+    models = [checkpoint for checkpoint in checkpoints if checkpoint.config.kind == "cslm"]
+    for option, is_given in (
+        ("--backoff-lm", backoff_lm is not None),
+        ("--unnormalized", unnormalized),
+    ):
+        if is_given and not models:
+            raise click.UsageError(f"{option} is of a --model of the kind cslm, and there is none")
+    for model in models if unnormalized else ():
+        if not model.config.model.self_normalization:  # type: ignore[union-attr]
+            _logger.warning(
+                "--unnormalized: a cslm was trained without self_normalization: its scores without "
+                "log Z mean little"
+            )
 
 
 def open_cache(
@@ -50,14 +76,18 @@ def network_scores(
     threads: int | None,
     ensemble: bool,
     words: bool,
+    backoff_lm: str | None = None,
+    unnormalized: bool = False,
 ) -> "SentenceScores":
     """Return what scores lists, on the device and with the threads that there are.
 
+    :param backoff_lm: of the models of the kind cslm, as is ``unnormalized``.
     :raises ModelError: if the models cannot be an ensemble, or hold what is not finite.
     """
     import torch
 
     from phrasescore.devices import choose_device, usable_threads
+    from phrasescore.features.cslm import CslmOptions
     from phrasescore.features.sentences import SentenceScores
 
     torch.set_num_threads(1)  # scoring has threads of its own
@@ -69,6 +99,7 @@ def network_scores(
         ensemble=ensemble,
         words=words,
         cache=cache,
+        cslm=CslmOptions(normalized=not unnormalized, backoff=backoff_lm),
     )
     if ensemble:
         _warn_of_shortlists(checkpoints)
