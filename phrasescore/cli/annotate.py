@@ -44,7 +44,12 @@ def _refuse_language_model(_ctx: click.Context, _param: click.Parameter, values:
 @options.features
 @options.lexicons
 @click.option(
-    "--lm", hidden=True, multiple=True, callback=_refuse_language_model, expose_value=False
+    "--lm",
+    hidden=True,
+    multiple=True,
+    callback=_refuse_language_model,
+    expose_value=False,
+    help="Refused with the reason: it is an option of rescore.",
 )
 @options.output
 @click.option("--moses-ini", metavar="IN", help="The moses.ini that uses the table.")
