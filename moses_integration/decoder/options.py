@@ -186,31 +186,39 @@ class OptionTable:
         :param tokens: the words of one of the sentences that the tables were read for.
         :raises ValueError: if there is a word that no table was read for.
         """
-        length = len(tokens)
-        spans: list[tuple[int, int, int, int]] = []
-        for start in range(length):
-            if tokens[start] not in self._spans:
-                raise ValueError(f"the tables were not read for the word {tokens[start]!r}")
-            for end in range(start + 1, min(length, start + self._longest) + 1):
-                rows = self._spans.get(" ".join(tokens[start:end]))
-                if rows is not None:
-                    spans.append((start, end, *rows))
-        table = np.array(spans, np.int64).reshape(-1, 4)
+        table = self._rows_of_spans(tokens)
         sizes = table[:, 3] - table[:, 2]
         rows = _ranges(table[:, 2], sizes)
-        start, end = (np.repeat(table[:, column], sizes).astype(np.int32) for column in (0, 1))
+        starts, ends = (np.repeat(table[:, column], sizes).astype(np.int32) for column in (0, 1))
         unique = self._unique[rows]
         lengths = self._offsets[unique + 1] - self._offsets[unique]
         offsets = np.zeros(len(rows) + 1, np.int32)
         np.cumsum(lengths, out=offsets[1:])
-        target = self._ids[_ranges(self._offsets[unique], lengths)]
         score, estimate = self._score[rows], self._estimate[rows]
-        future = _future(length, start, end, score + estimate)
-        values, reordering = self._values[rows], self._reordering[rows]
         return SentenceOptions(
-            *(start, end, offsets, target, values, score, estimate, reordering, future),
-            rows.astype(np.int32),
+            start=starts,
+            end=ends,
+            offsets=offsets,
+            target=self._ids[_ranges(self._offsets[unique], lengths)],
+            values=self._values[rows],
+            score=score,
+            lm_estimate=estimate,
+            reordering=self._reordering[rows],
+            future=_future(len(tokens), starts, ends, score + estimate),
+            rows=rows.astype(np.int32),
         )
+
+    def _rows_of_spans(self, tokens: Sequence[str]) -> Any:
+        """Return start, end, first row and last row + 1 of the spans that have options."""
+        spans: list[tuple[int, int, int, int]] = []
+        for start in range(len(tokens)):
+            if tokens[start] not in self._spans:
+                raise ValueError(f"the tables were not read for the word {tokens[start]!r}")
+            for end in range(start + 1, min(len(tokens), start + self._longest) + 1):
+                found = self._spans.get(" ".join(tokens[start:end]))
+                if found is not None:
+                    spans.append((start, end, *found))
+        return np.array(spans, np.int64).reshape(-1, 4)
 
     def alignment(self, row: int) -> str:
         """Return the word alignment of an option, ``0-0 1-2``; empty where the table has none."""

@@ -1,0 +1,171 @@
+"""Promises of phrase_filter, reordering, line_filter: what is read of a table, and its checks."""
+
+import gzip
+import math
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from moses_integration.decoder.line_filter import LineFilter
+from moses_integration.decoder.phrase_filter import log_of, read_phrase_pairs
+from moses_integration.decoder.reordering import read_reordering
+from moses_integration.phrase_table import read_phrase_table
+from phrasescore.errors import DataError
+
+# Not sorted; blanks and separators where no tool of Moses puts them.
+TABLE = """\
+la maison ||| the house ||| 0.5 1 ||| 0-0 1-1 ||| 4 4 2 ||| |||
+la ||| the ||| 0.25 0.125 ||| 0-0 ||| 1 1 1
+rue ||| street ||| 1 1 ||| 0-0
+maison bleue ||| blue house ||| 0 1e-45 |||  |||
+  la  maison|||the\thome |||.5  1.|||0-0 1-1
+la ||| ' ||| 1 1
+la maison bleue ||| x ||| 1
+"""
+SENTENCES = [("la", "maison"), (), ("bleue", "maison", "bleue")]
+
+
+def write(folder: Path, text: str, name: str = "table") -> str:
+    path = folder / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return str(path)
+
+
+def test_pairs_of_phrases_that_occur_are_read_in_groups(tmp_path: Path) -> None:
+    pairs = read_phrase_pairs(write(tmp_path, TABLE), SENTENCES, 20, 2)
+    assert pairs.sources == [b"la maison", b"la", b"maison bleue"]
+    assert pairs.starts.tolist() == [0, 2, 4, 5]
+    assert pairs.targets == [b"the house", b"the home", b"the", b"'", b"blue house"]
+    assert pairs.alignments == [b"0-0 1-1", b"0-0 1-1", b"0-0", b"", b""]
+    wanted = [[math.log(0.5), 0], [math.log(0.5), 0], [math.log(0.25), math.log(0.125)], [0, 0]]
+    # 0 and what is below float32's denormals become -100; 1e-45 is the least of them.
+    wanted += [[-100.0, -100.0]]
+    assert pairs.log_probs == pytest.approx(np.array(wanted), rel=1e-6)
+
+
+def test_phrases_longer_than_the_limit_are_left_out(tmp_path: Path) -> None:
+    assert read_phrase_pairs(write(tmp_path, TABLE), SENTENCES, 1, 2).sources == [b"la"]
+
+
+def test_a_table_without_matches_gives_no_pairs(tmp_path: Path) -> None:
+    pairs = read_phrase_pairs(write(tmp_path, TABLE), [("unheard",)], 20, 2)
+    assert (pairs.sources, pairs.targets, pairs.log_probs.shape) == ([], [], (0, 2))
+    assert pairs.starts.tolist() == [0]
+    assert read_phrase_pairs(write(tmp_path, TABLE), [], 20, 2).targets == []
+
+
+def test_small_probabilities_are_those_of_float32() -> None:
+    # FACTS.md: 1e-40 is kept (-92.1), 1e-46 is 0 in float32 and becomes -100.
+    found = log_of(np.array([1e-40, 1e-46, 0.0, 1.0, 2.0]))
+    assert found == pytest.approx([-92.1034, -100, -100, 0, 0.693147], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("la ||| the", "expected at least 3 fields"),
+        ("la ||| the ||| 1", "expected 2 scores, found 1"),
+        ("la ||| the ||| 1 1 1", "expected 2 scores, found 3"),
+        ("la ||| the ||| 1 x", "expected numbers as scores"),
+        ("la ||| the ||| 1 nan", "expected numbers as scores"),
+        ("la ||| the ||| 1 -1", "expected probabilities, of 0 or more"),
+        ("la ||| the ||| 1 1e39", "that float32 can hold"),
+        ("la ||| ||| 1 1", "expected a target phrase"),
+        ("rue", "expected at least 2 fields separated by '|||', found b'rue'"),
+        ("", "expected at least 2 fields separated by '|||', found b''"),
+    ],
+)
+def test_a_broken_line_is_an_error_with_its_number(tmp_path: Path, line: str, problem: str) -> None:
+    path = write(tmp_path, TABLE.split("\n")[0] + f"\n{line}\nla ||| a ||| 1 1\n", "table.gz")
+    with pytest.raises(DataError) as caught:
+        read_phrase_pairs(path, SENTENCES, 20, 2)
+    assert caught.value.line == 2
+    assert problem in str(caught.value)
+
+
+def test_a_target_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "table").write_bytes(b"la ||| \xff ||| 1 1\n")
+    with pytest.raises(DataError, match=r"table:1: expected UTF-8, found byte 0xff at byte 1"):
+        read_phrase_pairs(str(tmp_path / "table"), SENTENCES, 20, 2)
+
+
+def test_the_filter_finds_what_looking_at_each_line_finds(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    words = ["a", "b", "c", "aa", "é"]
+    lines = [" ".join(rng.choices(words, k=rng.randint(1, 5))) + " ||| x ||| 1" for _ in range(900)]
+    sentences = [tuple(rng.choices(words, k=rng.randint(0, 9))) for _ in range(12)]
+    for max_length in (1, 2, 4, 20):
+        phrases = {
+            " ".join(sentence[start:end])
+            for sentence in sentences
+            for start in range(len(sentence))
+            for end in range(start + 1, min(start + max_length, len(sentence)) + 1)
+        }
+        wanted = [
+            (number, line)
+            for number, line in enumerate(lines, start=1)
+            if line.split(" ||| ")[0] in phrases
+        ]
+        path = write(tmp_path, "\n".join(lines))
+        found = LineFilter.of_phrases(sentences, max_length).matching_lines(path)
+        assert [(number, line.decode()) for number, line in found] == wanted
+        assert 0 < len(wanted) < len(lines)
+
+
+def test_what_is_read_of_the_examples_table_is_what_the_plain_reader_reads(
+    repository: Path,
+) -> None:
+    path = str(repository / "examples/english-french/phrase-table.gz")
+    text = (repository / "examples/english-french/dev.en").read_text(encoding="utf-8")
+    sentences = [tuple(line.split()) for line in text.split("\n")[:5]]
+    pairs = read_phrase_pairs(path, sentences, 20, 4)
+    padded = [f" {' '.join(sentence)} " for sentence in sentences]
+    wanted = {
+        (line.pair.source, line.pair.target)
+        for line in read_phrase_table(path)
+        if any(f" {' '.join(line.pair.source)} " in sentence for sentence in padded)
+    }
+    groups = np.repeat(np.arange(len(pairs.sources)), np.diff(pairs.starts))
+    found = {
+        (tuple(pairs.sources[group].decode().split()), tuple(target.decode().split()))
+        for group, target in zip(groups, pairs.targets, strict=True)
+    }
+    assert found == wanted
+    assert len(wanted) == len(pairs.targets) > 50
+
+
+REORDERING = """\
+la ||| the ||| 0.5 0.25 0.25 0.125 0.125 1
+la ||| la ||| 1 1 1 1 1 1
+rue ||| street ||| 1 1 1
+la  |||  the ||| 0.25 0.25 0.5 1 0 1
+"""
+
+
+def test_reordering_scores_are_those_of_the_last_line_of_a_pair(tmp_path: Path) -> None:
+    path = write(tmp_path, REORDERING)
+    pairs = [(b"la", b"maison"), (b"la", b"the"), (b"la", b"la"), (b"la", b"the")]
+    scores = read_reordering(path, pairs, 6, [-1.0] * 6)
+    the = [math.log(0.25), math.log(0.25), math.log(0.5), 0, -100, 0]
+    assert scores == pytest.approx(np.array([[-1.0] * 6, the, [0.0] * 6, the]))
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("la ||| the ||| 1 1 1 1 1", "expected 6 scores, found 5"),
+        ("la ||| the ||| 1 1 1 1 1 -1", "expected probabilities"),
+        ("la ||| the ||| 1 1 1 1 1 1 ||| 1", "expected 'source ||| target ||| scores'"),
+        ("la ||| 1 1 1 1 1 1", "expected at least 3 fields"),
+    ],
+)
+def test_a_broken_line_of_a_reordering_table_is_an_error(
+    tmp_path: Path, line: str, problem: str
+) -> None:
+    path = write(tmp_path, f"la ||| la ||| 1 1 1 1 1 1\n{line}\n", "table.gz")
+    with pytest.raises(DataError) as caught:
+        read_reordering(path, [(b"la", b"the")], 6, [0.0] * 6)
+    assert caught.value.line == 2
+    assert problem in str(caught.value)
