@@ -23,6 +23,10 @@ from tuning.pool import Pool, Vector
 _GAIN = 10.0
 # The standard deviation of model scores inside segments at the start, in units of gains.
 _SPREAD = 3.0
+# Segments to go through, at least: steps are short, and a few segments are soon gone through.
+_LEAST_VISITS = 2000
+# How often model scores are halved at most: then they are a millionth of what they were.
+_MOST_HALVINGS = 20
 
 
 class _Groups(NamedTuple):
@@ -77,9 +81,22 @@ class _Mira:
         """
         return np.asarray(self._total / self._count / self._units / self._scale)
 
-    def learn(self, segments: Integers) -> None:
-        """Go through segments in the order given."""
+    def halve(self) -> None:
+        """Give gains more influence on hopes, and begin a new average.
+
+        Where model scores differ by more than gains, hope and fear are what the model has best,
+        however bad it is, and nothing moves (kbmira has --safe-hope against it). In large pools
+        some segment always moves something.
+        """
+        self._weights = self._weights / 2
+        self._scale /= 2
+        self._total = np.zeros(len(self._weights))
+        self._count = 0
+
+    def learn(self, segments: Integers) -> bool:
+        """Go through segments in the order given, and return whether any moved the weights."""
         pool, groups = self._problem.pool, self._groups
+        moved = False
         for segment in segments:
             stats = groups.stats[groups.starts[segment] : groups.starts[segment + 1]]
             gains = self._corpus.gains(stats)
@@ -88,35 +105,40 @@ class _Mira:
             hope, fear = _hope_and_fear(pool.features, first, end, raw, groups.places, gains)
             gain = gains[groups.places[hope]] - gains[groups.places[fear]]
             if gain > 0:
-                self._step(pool.features[hope] - pool.features[fear], float(gain))
+                moved |= self._step(pool.features[hope] - pool.features[fear], float(gain))
                 self._corpus.add(pool.stats[hope])
             self._total += self._weights
             self._count += 1
+        return moved
 
-    def _step(self, raw_difference: Vector, gain: float) -> None:
+    def _step(self, raw_difference: Vector, gain: float) -> bool:
         difference = raw_difference / self._units
         loss = gain - float(self._weights @ difference)
         difference = np.where(self._problem.free, difference, 0.0)
         length = float(difference @ difference)
         if loss <= 0 or length == 0:
-            return
+            return False
         step = min(self._problem.settings.step_limit, loss / length)
         self._weights = self._weights + step * difference
+        return True
 
 
 def search_mira(problem: Problem) -> Found:
     """Return the average weights after the epoch whose average does best on the pool.
 
     Segments come in an order drawn anew in each epoch. Features are in units of their deviations.
+    After an epoch that moved nothing, model scores are halved, and gains count for more. Pools of
+    a few segments get more epochs than they are told.
     """
     pool, settings = problem.pool, problem.settings
     mira = _Mira(problem, _SPREAD / (pool.score_deviation(problem.start) or _SPREAD))
     best, best_score = problem.start, pool.score(problem.metric, problem.start)
     random = np.random.default_rng(problem.seed)
-    epoch = 0
+    epochs = max(settings.epochs, -(-_LEAST_VISITS // pool.num_segments))
+    epoch = halvings = 0
     try:
-        for epoch in range(1, settings.epochs + 1):
-            mira.learn(random.permutation(pool.num_segments))
+        for epoch in range(1, epochs + 1):
+            moved = mira.learn(random.permutation(pool.num_segments))
             weights = mira.average()
             score = pool.score(problem.metric, weights)
             if score > best_score:
@@ -125,6 +147,9 @@ def search_mira(problem: Problem) -> Found:
                 f"epoch {epoch}: {problem.metric.name} {100 * score:.2f},"
                 f" best so far {100 * best_score:.2f}"
             )
+            if not moved and halvings < _MOST_HALVINGS:
+                mira.halve()
+                halvings += 1
     except StopTuning:
         pass
     return Found(best, epoch)

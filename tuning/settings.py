@@ -29,7 +29,8 @@ class TuneSettings:
     # xbleu: what a squared distance of 1 from the start costs, in parts of 1 of the metric, where
     # weights are in units of the features' deviations; 0 or more.
     penalty: float = 1e-5
-    # mira: passes over the segments; at least 1 (Moses: kbmira -J).
+    # mira: passes over the segments; at least 1 (Moses: kbmira -J). Pools of less than some 30
+    # segments get more.
     epochs: int = 60
     # mira: the most that a step may add of a difference of features, which are in units of their
     # deviations; above 0 (kbmira -C, whose features are in no unit).

@@ -66,6 +66,19 @@ def test_hope_has_score_and_gain_and_fear_score_without_gain() -> None:
     assert _hope_and_fear(features, 0, 3, np.ones(1), places, gains) == (1, 0)
 
 
+def test_where_nothing_moves_model_scores_are_halved_and_gains_count_for_more() -> None:
+    # The worse hypothesis is ahead by 8, and gains differ by 3: it is hope and fear.
+    mira = _Mira(_problem(PLAIN, 1.0), 4.0)
+    assert not mira.learn(np.array([0]))
+    assert mira.average() == pytest.approx([1.0])
+    mira.halve()
+    assert not mira.learn(np.array([0]))
+    assert mira.average() == pytest.approx([1.0])  # in the scale of the start, as before
+    mira.halve()
+    assert mira.learn(np.array([0]))  # ahead by 2: the step of the hand-made case, at its limit
+    assert mira.average() == pytest.approx([(1 - 2 * 1.0) / 1.0])
+
+
 def test_of_equal_hypotheses_the_first_is_taken() -> None:
     features, places = np.ones((3, 1)), np.zeros(3, np.int64)
     assert _hope_and_fear(features, 0, 3, np.ones(1), places, np.zeros(1)) == (0, 0)
@@ -94,3 +107,25 @@ def test_a_planted_vector_is_found() -> None:
     )
     found = search_mira(problem).weights
     assert found @ planted / np.linalg.norm(found) / np.linalg.norm(planted) > 0.95
+
+
+@pytest.mark.parametrize("seed", [2, 16, 19])
+def test_few_segments_that_can_be_told_apart_are(seed: int) -> None:
+    # Pools where 60 epochs ended before the oracle was reached (46.1, 89.4 and 89.4); the second
+    # and the third one also where there were more, but nothing was halved.
+    pool = _separable(seed)
+    free = np.ones(2, np.bool_)
+    problem = Problem(pool, CorpusBleu(), np.ones(2), free, TuneSettings(), 1, lambda _line: None)
+    assert pool.score(CorpusBleu(), search_mira(problem).weights) == 1.0
+
+
+def _separable(seed: int) -> Pool:
+    """Return 3 segments where one direction puts the reference first, and worse ones behind it."""
+    random = np.random.default_rng(seed)
+    planted, features = random.normal(size=2), random.normal(size=(12, 2))
+    ranks = np.argsort(np.argsort(-(features @ planted).reshape(3, 4), axis=1), axis=1).ravel()
+    matches = np.maximum(np.array([[8, 7, 6, 5]]) - 2 * ranks[:, None], [1, 1, 0, 0])
+    rest = np.broadcast_to(np.array([8, 7, 6, 5, 8]), (12, 5))
+    stats = np.concatenate([matches, rest], axis=1).astype(np.float64)
+    labels = (FeatureLabel("LM", 0), FeatureLabel("LM", 1))
+    return Pool(labels, features, stats, np.array([0, 4, 8, 12]))
