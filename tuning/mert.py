@@ -38,6 +38,12 @@ ANY_SIGN = 4
 # How often starts are drawn near the best weights, and how far away; the weights have length 1.
 GENERATIONS = 4
 NEAR = 0.25
+# Small pools are soon searched, and one start more or less decides. There starts are drawn on until
+# IDLE times in turn nothing better was found, but MOST_GENERATIONS times at most, and in pools of
+# more than a tenth of SMALL hypotheses not as often.
+IDLE = 10
+MOST_GENERATIONS = 40
+SMALL = 80_000
 # A rise of the metric that counts: less is rounding.
 _RISE = 1e-9
 
@@ -81,23 +87,38 @@ def _walk_everywhere(walks: list[_Walk], search: "_Search", problem: Problem) ->
     given, random = first.weights * first.length, np.random.default_rng([problem.seed, 1])
     with ThreadPoolExecutor(settings.threads) as threads:
 
-        def race(starts: list[Vector], others: list[_Walk]) -> None:
+        def race(starts: list[Vector], others: list[_Walk]) -> _Walk:
             added = list(threads.map(search.begin, starts, random.spawn(len(starts))))
             walks.extend(added)
             _race(others + added, search, threads.map, problem)
+            best = max(walks, key=_metric)
+            for walk in walks:
+                if walk is not best:  # it is over
+                    walk.scores = walk.scores[:0].copy()
+            return best
 
         starts = [
             _random_start(given, free, random, any_sign=number % ANY_SIGN == 0)
             for number in range(1, settings.starts + 1)
         ]
-        race(starts, [first])
-        for _ in range(GENERATIONS if settings.near_starts else 0):
-            near = max(walks, key=_metric)
-            best = near.weights * near.length
-            race([_near_start(best, free, random) for _ in range(settings.near_starts)], [])
+        best, idle = race(starts, [first]), 0
+        for _ in range(_generations(problem)):
+            before, near = best.metric, best.weights * best.length
+            best = race([_near_start(near, free, random) for _ in range(settings.near_starts)], [])
+            idle = 0 if best.metric > before + _RISE else idle + 1
+            if idle == IDLE:
+                break
     best_walk = max(walks, key=_metric)
     search.finish(best_walk)
     problem.report(f"random directions: {problem.metric.name} {100 * best_walk.metric:.2f}")
+
+
+def _generations(problem: Problem) -> int:
+    """Return how often starts are drawn near the best weights, at most."""
+    if not problem.settings.near_starts:
+        return 0
+    affordable = GENERATIONS * SMALL // len(problem.pool.stats)
+    return max(GENERATIONS, min(MOST_GENERATIONS, affordable))
 
 
 def _metric(walk: _Walk) -> float:
