@@ -1,0 +1,281 @@
+"""The compiled part of the stack search: every way to reach one stack from the smaller ones.
+
+Hypotheses of a stack lie by coverage, so that what depends on the coverage alone (which spans may
+come next, what they leave to be estimated) is worked out once for all of them: a *block* is some
+hypotheses of one coverage and the options of one span. Within a block an extension costs an
+addition and a look-up, for what the language model says of an option after a state is kept.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from moses_integration.decoder.ngram_table import KERNEL, score_word
+from moses_integration.decoder.search_tables import find_bits, find_memo, find_pool, find_state
+
+# Columns of a block: hypotheses from .. to, span from .. to, options from .. to, new coverage.
+BLOCK_COLUMNS = 7
+# Orientations, as lexicalised reordering counts them.
+MONOTONE, SWAP, DISCONTINUOUS = 0, 1, 2
+NUM_ORIENTATIONS = 3
+LN_10 = 2.302585092994046
+
+_ONE, _SIX, _LOW_BITS = np.uint64(1), np.uint64(6), np.uint64(63)
+
+
+class Sentence(NamedTuple):
+    """What is to be translated, in the search's own terms. Scores are weighted."""
+
+    # Source words.
+    length: int
+    # -1 for none.
+    distortion_limit: int
+    distortion_weight: float
+    # For logarithms to the base of 10.
+    language_weight: float
+    # Whether states have all the target words they have room for, for other features' sake.
+    keep_words: bool
+    # int32 (length, longest + 2): options of a span begin at [start, size], end at [start, size+1].
+    spans: Any
+    # int32 (options,), end exclusive.
+    start: Any
+    end: Any
+    # int32 (options + 1,) and (words,).
+    offsets: Any
+    target: Any
+    # float64 (options,).
+    score: Any
+    # float64 (options, orientations): of an option after another; of what follows an option.
+    backward: Any
+    forward: Any
+    # int32 (options,): equal where two options are one to all that follows.
+    group: Any
+    # float64 (length, length + 1).
+    future: Any
+    # float64 (words + 1,): the language model's score of a phrase's words from this one on, after
+    # those before it in the phrase and nothing else.
+    tail: Any
+    # int32 (options,): words in the language model's state after such a phrase.
+    last_length: Any
+    # float64 (options,): the language model's score is never higher.
+    bound: Any
+
+
+@KERNEL
+def is_covered(bits: Any, place: int) -> Any:
+    """Return whether a source word is covered."""
+    word = np.uint64(place)
+    return (bits[np.int64(word >> _SIX)] >> (word & _LOW_BITS)) & _ONE != 0
+
+
+@KERNEL
+def cover(sentence: Any, coverages: Any, old: int, start: int, end: int) -> Any:
+    """Return the number of a coverage with one more span, adding it if it is new.
+
+    There must be room for a row.
+    """
+    row = coverages.count[0]
+    bits = coverages.bits[row]
+    bits[:] = coverages.bits[old]
+    for place in range(start, end):
+        word = np.uint64(place)
+        bits[np.int64(word >> _SIX)] |= _ONE << (word & _LOW_BITS)
+    found = find_bits(coverages, bits)
+    if found >= 0:
+        return found
+    coverages.slots[-1 - found] = row
+    coverages.count[0] = row + 1
+    describe_coverage(sentence, coverages, row)
+    return np.int64(row)
+
+
+@KERNEL
+def describe_coverage(sentence: Any, coverages: Any, row: int) -> None:
+    """Work out the first gap of a coverage, and the estimate of all its gaps."""
+    bits, future, gap, place = coverages.bits[row], 0.0, -1, 0
+    while place < sentence.length:
+        if is_covered(bits, place):
+            place += 1
+            continue
+        begin = place
+        while place < sentence.length and not is_covered(bits, place):
+            place += 1
+        gap = begin if gap < 0 else gap
+        future += sentence.future[begin, place]
+    coverages.first_gap[row] = gap if gap >= 0 else sentence.length
+    coverages.future[row] = future
+
+
+@KERNEL
+def list_blocks(
+    sentence: Any, hypotheses: Any, coverages: Any, stack: int, blocks: Any, fill: bool
+) -> int:
+    """Return how many blocks lead to a stack; write them and make their coverages if ``fill``.
+
+    The first gap may be filled by any phrase; a phrase elsewhere must not end farther from the
+    first gap than the distortion limit (SearchNormal::ProcessOneHypothesis), for from there the
+    search has to come back.
+    """
+    count, limit = 0, sentence.distortion_limit
+    for size in range(min(sentence.spans.shape[1] - 2, stack), 0, -1):
+        first, stop = hypotheses.stacks[stack - size], hypotheses.stacks[stack - size + 1]
+        while first < stop:
+            coverage = hypotheses.coverage[first]
+            last = first + 1
+            while last < stop and hypotheses.coverage[last] == coverage:
+                last += 1
+            gap = coverages.first_gap[coverage]
+            farthest = sentence.length - size
+            if limit >= 0:
+                farthest = min(farthest, max(gap, gap + limit - size))
+            for start in range(gap, farthest + 1):
+                if _is_free(sentence, coverages.bits[coverage], start, size):
+                    if fill:
+                        row = blocks[count]
+                        row[0], row[1], row[2], row[3] = first, last, start, start + size
+                        row[4] = sentence.spans[start, size]
+                        row[5] = sentence.spans[start, size + 1]
+                        row[6] = cover(sentence, coverages, coverage, start, start + size)
+                    count += 1
+            first = last
+    return count
+
+
+@KERNEL
+def _is_free(sentence: Any, bits: Any, start: int, size: int) -> Any:
+    """Return whether a span has options and none of its words is covered."""
+    if sentence.spans[start, size] == sentence.spans[start, size + 1]:
+        return False
+    free = True
+    for place in range(start, start + size):
+        free = free and not is_covered(bits, place)
+    return free
+
+
+@KERNEL
+def score_phrase(
+    sentence: Any, tables: Any, states: Any, state: int, option: int, scratch: Any
+) -> tuple[float, int]:
+    """Return the language model's weighted score of an option, and the state after it.
+
+    As soon as the model's state has no word from before the phrase, the rest is what it is without
+    them, and known. There must be room for a state.
+
+    :param scratch: int32, of at least the words of the longest phrase and a state.
+    """
+    begin, end = sentence.offsets[option], sentence.offsets[option + 1]
+    width, size = states.words.shape[1], end - begin
+    for place in range(width):
+        scratch[size + place] = states.words[state, place]
+    for place in range(size):
+        scratch[size - 1 - place] = sentence.target[begin + place]
+    length: Any = np.int64(states.length[state])
+    score = 0.0
+    for place in range(size):
+        log_prob, new_length = score_word(
+            tables, scratch[size - place :], length, sentence.target[begin + place]
+        )
+        length = np.int64(new_length)
+        score += log_prob * sentence.language_weight
+        if length <= place + 1 and place + 1 < size:
+            score += sentence.tail[begin + place + 1]
+            length = np.int64(sentence.last_length[option])
+            break
+    if not sentence.keep_words:
+        for place in range(length, width):
+            scratch[place] = -1
+    return score, find_state(states, scratch, length)
+
+
+@KERNEL
+def end_score(sentence: Any, tables: Any, states: Any, state: int) -> Any:
+    """Return the weighted score of </s> after a state."""
+    if np.isnan(states.end_score[state]):
+        length = states.length[state]
+        log_prob, _ = score_word(tables, states.words[state], length, 2)
+        states.end_score[state] = log_prob * sentence.language_weight
+    return states.end_score[state]
+
+
+@KERNEL
+def score_option(
+    sentence: Any, tables: Any, states: Any, memo: Any, state: int, option: int, scratch: Any
+) -> Any:
+    """Return the place in the memo of an option after a state; there must be room for one."""
+    key: Any = np.int64(state) * len(sentence.score) + option
+    place = find_memo(memo, key)
+    if place < 0:
+        place = -1 - place
+        score, new = score_phrase(sentence, tables, states, state, option, scratch)
+        memo.keys[place], memo.score[place], memo.state[place] = key, score, new
+        memo.count[0] += 1
+    return place
+
+
+@KERNEL
+def start_score(sentence: Any, hypotheses: Any, hypothesis: int, start: int, end: int) -> Any:
+    """Return what a span adds to a hypothesis whatever the option, and its orientation.
+
+    Minus infinity if it is farther away than the distortion limit.
+    """
+    before, after = -1, 0
+    last = hypotheses.option[hypothesis]
+    if last >= 0:
+        before, after = sentence.start[last], sentence.end[last]
+    distance = abs(after - start)
+    orientation = DISCONTINUOUS
+    if start == after:
+        orientation = MONOTONE
+    elif before == end:
+        orientation = SWAP
+    if sentence.distortion_limit >= 0 and distance > sentence.distortion_limit:
+        return -np.inf, orientation
+    score = hypotheses.score[hypothesis] - distance * sentence.distortion_weight
+    if last >= 0:
+        score += sentence.forward[last, orientation]
+    return score, orientation
+
+
+@KERNEL
+def add_arc(arcs: Any, score: float, parent: int, option: int, target: int) -> None:
+    """Remember another way to a row of the pool; there must be room."""
+    row = arcs.count[0]
+    arcs.count[0] = row + 1
+    arcs.score[row], arcs.target[row] = score, target
+    arcs.parent[row], arcs.option[row] = parent, option
+
+
+@KERNEL
+def offer(
+    pool: Any,
+    arcs: Any,
+    keep_arcs: bool,
+    score: float,
+    parent: int,
+    option: int,
+    coverage: int,
+    first_key: int,
+    second_key: int,
+    state: int,
+) -> None:
+    """Add a hypothesis to the pool, or recombine it with one that has the same key.
+
+    Of two equal scores the earlier stays. There must be room.
+    """
+    row = find_pool(pool, coverage, first_key, second_key)
+    if row >= 0 and score <= pool.score[row]:
+        if keep_arcs:
+            add_arc(arcs, score, parent, option, row)
+        return
+    if row >= 0:
+        if keep_arcs:
+            add_arc(arcs, pool.score[row], pool.parent[row], pool.option[row], row)
+    else:
+        slot = -1 - row
+        row = pool.count[0]
+        pool.count[0] = row + 1
+        pool.slots[slot] = row
+    pool.score[row], pool.parent[row], pool.option[row] = score, parent, option
+    pool.coverage[row], pool.state[row] = coverage, state
+    pool.key[row, 0], pool.key[row, 1] = first_key, second_key
+    pool.limits[1] = max(pool.limits[1], score)

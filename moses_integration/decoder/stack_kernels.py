@@ -1,0 +1,207 @@
+"""Fill the pool of a stack with all extensions, and prune it."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from moses_integration.decoder.ngram_table import KERNEL
+from moses_integration.decoder.search_kernels import (
+    end_score,
+    offer,
+    score_option,
+    start_score,
+)
+from moses_integration.decoder.search_tables import find_pool, hash_pool
+
+
+class Limits(NamedTuple):
+    """How many hypotheses a stack may have, and which."""
+
+    # 0 for no limit.
+    stack_size: int
+    # A hypothesis goes if its score is less than the best one's plus this; minus infinity or less
+    # than 0.
+    beam_width: float
+    # Whether hypotheses that are recombined with better ones are kept for n-best lists.
+    keep_arcs: bool
+    # Whether two hypotheses recombine only where other features give them the same.
+    by_request: bool
+
+
+@KERNEL
+def room_for(memo: Any, states: Any, pool: Any, arcs: Any, limits: Any, extensions: int) -> Any:
+    """Return whether all tables have room for some more extensions."""
+    if memo.count[0] + extensions > len(memo.keys) // 4 * 3:
+        return False
+    if states.count[0] + extensions > len(states.length):
+        return False
+    if limits.keep_arcs and arcs.count[0] + extensions > len(arcs.score):
+        return False
+    return limits.stack_size > 0 or pool.count[0] + extensions <= len(pool.score)
+
+
+@KERNEL
+def expand(
+    sentence: Any,
+    tables: Any,
+    hypotheses: Any,
+    coverages: Any,
+    states: Any,
+    memo: Any,
+    pool: Any,
+    arcs: Any,
+    limits: Any,
+    blocks: Any,
+    begin: int,
+    scratch: Any,
+) -> int:
+    """Add all extensions of some blocks to the pool.
+
+    :param begin: the first block.
+    :return: where it stopped: after the last block, or at one that there is no room for.
+    """
+    for number in range(begin, len(blocks)):
+        block = blocks[number]
+        extensions = (block[1] - block[0]) * (block[5] - block[4])
+        if not room_for(memo, states, pool, arcs, limits, extensions):
+            return number
+        coverage = block[6]
+        future = coverages.future[coverage]
+        if future == -np.inf:
+            continue
+        complete = coverages.first_gap[coverage] == sentence.length
+        for hypothesis in range(block[0], block[1]):
+            base, orientation = start_score(sentence, hypotheses, hypothesis, block[2], block[3])
+            base += future
+            if base < pool.limits[0] or base == -np.inf:
+                continue
+            state = hypotheses.state[hypothesis]
+            for option in range(block[4], block[5]):
+                score = base + sentence.score[option] + sentence.backward[option, orientation]
+                if score + sentence.bound[option] < pool.limits[0]:
+                    continue
+                place = score_option(sentence, tables, states, memo, state, option, scratch)
+                score += memo.score[place]
+                new_state = memo.state[place]
+                if complete:
+                    score += end_score(sentence, tables, states, new_state)
+                if score < pool.limits[0]:
+                    continue
+                _offer(sentence, pool, arcs, limits, score, hypothesis, option, coverage,
+                       state, new_state, complete)  # fmt: skip
+    return len(blocks)
+
+
+@KERNEL
+def _offer(
+    sentence: Any,
+    pool: Any,
+    arcs: Any,
+    limits: Any,
+    score: float,
+    parent: int,
+    option: int,
+    coverage: int,
+    state: int,
+    new_state: int,
+    complete: bool,
+) -> None:
+    """Offer a hypothesis under the key by which it recombines; prune a pool that is full.
+
+    Nothing follows a complete translation, so all of them are one.
+    """
+    first: Any = np.int64(sentence.group[option])
+    second: Any = np.int64(new_state)
+    if limits.by_request:
+        first, second = np.int64(option), np.int64(state)
+    elif complete:
+        first, second = np.int64(0), np.int64(0)
+    offer(pool, arcs, limits.keep_arcs, score, parent, option, coverage, first, second, new_state)
+    beam = pool.limits[1] + limits.beam_width
+    pool.limits[0] = max(pool.limits[0], beam)
+    if limits.stack_size > 0 and pool.count[0] >= 2 * limits.stack_size:
+        prune(pool, arcs, limits)
+
+
+@KERNEL
+def prune(pool: Any, arcs: Any, limits: Any) -> None:
+    """Leave the best hypotheses of a pool, as many as a stack may have; of equals the earlier.
+
+    Arcs to those that go, go with them.
+    """
+    count, size = pool.count[0], limits.stack_size
+    cut = pool.limits[1] + limits.beam_width
+    ties = count
+    if size > 0 and count > size:
+        lowest = -np.partition(-pool.score[:count], size - 1)[size - 1]
+        if lowest >= cut:
+            cut = lowest
+            ties = size - np.sum(pool.score[:count] > cut)
+    pool.limits[0] = max(pool.limits[0], cut)
+    moved = np.full(count, -1, np.int32)
+    kept = 0
+    for row in range(count):
+        score = pool.score[row]
+        if score > cut or (score == cut and ties > 0):
+            ties -= 1 if score == cut else 0
+            move(pool, row, kept)
+            moved[row] = kept
+            kept += 1
+    if kept == count:
+        return
+    pool.count[0] = kept
+    hash_pool(pool)
+    if limits.keep_arcs:
+        redirect(arcs, moved)
+
+
+@KERNEL
+def move(pool: Any, row: int, to: int) -> None:
+    """Copy a row of a pool."""
+    pool.score[to], pool.parent[to], pool.option[to] = (
+        pool.score[row],
+        pool.parent[row],
+        pool.option[row],
+    )
+    pool.coverage[to], pool.state[to] = pool.coverage[row], pool.state[row]
+    pool.key[to, 0], pool.key[to, 1] = pool.key[row, 0], pool.key[row, 1]
+
+
+@KERNEL
+def redirect(arcs: Any, moved: Any) -> None:
+    """Let arcs lead to where the rows of the pool are now; those without a row go."""
+    kept = 0
+    for row in range(arcs.count[0]):
+        target = moved[arcs.target[row]]
+        if target >= 0:
+            arcs.score[kept], arcs.target[kept] = arcs.score[row], target
+            arcs.parent[kept], arcs.option[kept] = arcs.parent[row], arcs.option[row]
+            kept += 1
+    arcs.count[0] = kept
+
+
+@KERNEL
+def recombine(sentence: Any, coverages: Any, pool: Any, arcs: Any, keep_arcs: bool) -> None:
+    """Recombine hypotheses that were kept apart until other features had scored them.
+
+    There must be room for as many arcs as the pool has rows.
+    """
+    count = pool.count[0]
+    moved = np.empty(count, np.int32)
+    num_arcs = arcs.count[0]
+    pool.count[0] = 0
+    pool.slots[:] = -1
+    for row in range(count):
+        option, coverage = pool.option[row], pool.coverage[row]
+        first: Any = np.int64(sentence.group[option])
+        second: Any = np.int64(pool.state[row])
+        if coverages.first_gap[coverage] == sentence.length:
+            first, second = np.int64(0), np.int64(0)
+        # The arcs that there are already are not touched: their rows' new places are not known yet.
+        offer(pool, arcs, keep_arcs, pool.score[row], pool.parent[row], option, coverage,
+              first, second, pool.state[row])  # fmt: skip
+        moved[row] = find_pool(pool, coverage, first, second)
+    for row in range(num_arcs):
+        arcs.target[row] = moved[arcs.target[row]]
+    pool.limits[0] = -np.inf
+    pool.limits[1] = np.max(pool.score[: pool.count[0]]) if count > 0 else -np.inf

@@ -1,0 +1,266 @@
+"""Promises of moses_integration.decoder.search: the best translations, and what they score."""
+
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from moses_integration.decoder.options import SentenceOptions
+from moses_integration.decoder.search import Segment, StackDecoder, Translation
+from phrasescore.errors import ConfigError
+from tests.small_decoder import Derivation, LastWords, SmallDecoder, as_segments
+
+SENTENCES = ("abcd", "fade", "cab", "aaaa", "e")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> SmallDecoder:
+    return SmallDecoder(tmp_path_factory.mktemp("small"), seed=1)
+
+
+def is_same(found: Translation, expected: Derivation) -> bool:
+    segments = tuple(segment[:3] for segment in found.segments)
+    return segments == expected.segments and found.score == pytest.approx(expected.score, abs=1e-5)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, 3, -1])
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_without_limits_the_search_finds_the_best_of_all_derivations(
+    small: SmallDecoder, sentence: str, limit: int
+) -> None:
+    best = small.derivations(sentence, limit)[0]  # brute force
+    assert is_same(small.decoder(SENTENCES, limit=limit).translate(sentence), best)
+
+
+@pytest.mark.parametrize("limit", [2, -1])
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_an_nbest_list_has_all_derivations_in_order(
+    small: SmallDecoder, sentence: str, limit: int
+) -> None:
+    derivations = small.derivations(sentence, limit)  # brute force
+    found = small.decoder(SENTENCES, limit=limit).translate(sentence, nbest=10**6).nbest
+    expected = {derivation.segments: derivation.score for derivation in derivations}
+    scores = {tuple(one[:3] for one in line.segments): line.score for line in found}
+    assert len(scores) == len(found)
+    assert scores == pytest.approx(expected, abs=1e-5)
+    assert all(later <= earlier + 1e-9 for earlier, later in pairwise(scores.values()))
+
+
+def test_a_distinct_list_has_the_best_derivation_of_each_text(small: SmallDecoder) -> None:
+    texts: dict[tuple[str, ...], Derivation] = {}
+    for derivation in small.derivations("abcd"):  # brute force
+        texts.setdefault(derivation.words, derivation)
+    expected = list(texts.values())[:40]
+    found = small.decoder(SENTENCES).translate("abcd", nbest=40, distinct=True).nbest
+    assert [one.words for one in found] == [one.words for one in expected]
+    assert all(map(is_same, found, expected))
+
+
+def test_the_first_of_the_list_is_the_translation(small: SmallDecoder) -> None:
+    decoder = small.decoder(SENTENCES, stack=5)
+    alone, listed = decoder.translate("abcd"), decoder.translate("abcd", nbest=3)
+    assert alone.nbest == ()
+    assert (alone.words, alone.score) == (listed.words, listed.score)
+    assert listed.nbest[0].segments == listed.segments
+    assert len(listed.nbest) == 3
+
+
+@pytest.mark.parametrize("buffer_size", [1, 7, 4096])
+@pytest.mark.parametrize("sentence", ["abcd", "cab"])
+def test_another_feature_is_part_of_the_search(
+    small: SmallDecoder, sentence: str, buffer_size: int
+) -> None:
+    derivations = small.derivations(sentence, context_weight=0.8)  # brute force
+    plain = small.derivations(sentence)
+    assert derivations[0].segments != plain[0].segments  # so it matters
+    decoder = small.decoder(SENTENCES, [(LastWords(), 0.8)], buffer_size=buffer_size)
+    found = decoder.translate(sentence, nbest=10**6).nbest
+    assert len(found) == len(derivations)
+    assert is_same(found[0], derivations[0])
+    scores = [one.score for one in found]
+    np.testing.assert_allclose(scores, [one.score for one in derivations], atol=1e-5)
+    again = decoder.score_derivation(sentence, found[7].segments)
+    assert again.values[-1] == pytest.approx(found[7].values[-1])
+    assert again.score == pytest.approx(found[7].score)
+    assert decoder.names[-1] == "LastWords0"
+
+
+@pytest.mark.parametrize("stack", [3, 20])
+def test_buffering_changes_no_translation_and_saves_calls(small: SmallDecoder, stack: int) -> None:
+    results, calls = [], []
+    for size in (1, 5, 1000):
+        feature = LastWords()
+        decoder = small.decoder(SENTENCES, [(feature, 0.8)], buffer_size=size, stack=stack)
+        results.append([decoder.translate(sentence, nbest=9) for sentence in SENTENCES])
+        buffer = decoder.buffers[0][0]
+        assert max(feature.sizes) <= size
+        assert (len(feature.sizes), sum(feature.sizes)) == (buffer.calls, buffer.distinct)
+        assert buffer.distinct < buffer.requests
+        calls.append(buffer.calls)
+    assert results[0] == results[1] == results[2]
+    assert calls[0] > calls[1] > calls[2]
+
+
+def test_fewer_candidates_are_fewer_requests(small: SmallDecoder) -> None:
+    requests = []
+    for candidates in (5, 50, 0):
+        decoder = small.decoder(SENTENCES, [(LastWords(), 0.8)], stack=5, candidates=candidates)
+        decoder.translate("abcd")
+        requests.append(decoder.buffers[0][0].requests)
+    assert requests[0] < requests[1] < requests[2]
+
+
+def test_a_larger_stack_is_never_worse_here_and_reaches_the_best(small: SmallDecoder) -> None:
+    best = small.derivations("abcd")[0].score
+    scores = [
+        small.decoder(SENTENCES, stack=stack).translate("abcd").score for stack in (1, 10, 500)
+    ]
+    assert scores[0] < scores[-1] == pytest.approx(best)
+    assert scores == sorted(scores)
+
+
+def test_a_beam_leaves_out_what_is_much_worse(small: SmallDecoder) -> None:
+    wide = small.decoder(SENTENCES, beam=1e-9).translate("abcd", nbest=10**6)
+    narrow = small.decoder(SENTENCES, beam=0.1).translate("abcd", nbest=10**6)
+    assert len(narrow.nbest) < len(wide.nbest)
+    assert narrow.nbest[-1].score > narrow.score + math.log(0.1) - 1e-9
+
+
+def test_values_are_those_worked_out_by_hand(small: SmallDecoder) -> None:
+    """Phrases 3, 1, 2 of three words: jumps of 2, 3 and 0; each after the one before it."""
+    decoder = small.decoder(["abc"])
+    chosen = [next(iter(small.table[(letter,)])) for letter in "cab"]
+    segments = [Segment(2, 3, chosen[0]), Segment(0, 1, chosen[1]), Segment(1, 2, chosen[2])]
+    found = decoder.score_derivation("abc", segments)
+    values = dict(zip(decoder.names, found.values, strict=True))
+    assert values["Distortion0"] == (-5.0,)
+    assert values["WordPenalty0"] == (-float(sum(map(len, chosen))),)
+    assert values["PhrasePenalty0"] == (3.0,)
+    assert values["UnknownWordPenalty0"] == (0.0,)
+    logs = [np.log(small.table[(letter,)][target][1])
+            for letter, target in zip("cab", chosen, strict=True)]  # fmt: skip
+    # The first phrase does not begin the sentence: discontinuous (column 2). The second is
+    # discontinuous, and the third monotone, to the one before; forward scores are the earlier
+    # phrase's.
+    expected = [logs[2][0], 0, logs[0][2] + logs[1][2], logs[1][3], 0, logs[0][5]]
+    assert values["LexicalReordering0"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_phrase_before_the_last_one_is_a_swap(small: SmallDecoder) -> None:
+    decoder = small.decoder(["ab"])
+    first, second = next(iter(small.table[("b",)])), next(iter(small.table[("a",)]))
+    found = decoder.score_derivation("ab", [Segment(1, 2, first), Segment(0, 1, second)])
+    values = dict(zip(decoder.names, found.values, strict=True))
+    logs = [np.log(small.table[("b",)][first][1]), np.log(small.table[("a",)][second][1])]
+    assert values["LexicalReordering0"] == pytest.approx(
+        [0, logs[1][1], logs[0][2], 0, logs[0][4], 0], abs=1e-6
+    )
+    assert values["Distortion0"] == (-3.0,)
+
+
+def test_scores_of_given_derivations_are_the_brute_force_ones(small: SmallDecoder) -> None:
+    decoder = small.decoder(["abcd"])
+    for derivation in small.derivations("abcd", limit=-1)[::97]:
+        found = decoder.score_derivation("abcd", as_segments(derivation))
+        assert is_same(found, derivation)
+
+
+def test_a_derivation_that_is_none_is_refused(small: SmallDecoder) -> None:
+    with pytest.raises(
+        ValueError, match=r"expected segments that are options, found 0\.\.1 -> x y"
+    ):
+        small.decoder(["ab"]).score_derivation("ab", [Segment(0, 1, ("x", "y"))])
+
+
+def test_an_unknown_word_is_its_own_translation(small: SmallDecoder) -> None:
+    decoder = small.decoder([("a", "zyx")], limit=0)
+    found = decoder.translate(("a", "zyx"))
+    assert found.words[-1] == "zyx"
+    assert dict(zip(decoder.names, found.values, strict=True))["UnknownWordPenalty0"] == (-100.0,)
+
+
+def test_nothing_is_translated_as_nothing(small: SmallDecoder) -> None:
+    """As Moses: no </s>, all values 0."""
+    found = small.decoder([()]).translate((), nbest=3)
+    assert (found.words, found.score, found.segments) == ((), 0.0, ())
+    assert not any(map(any, found.values))
+    assert len(found.nbest) == 1
+
+
+def test_a_long_sentence(small: SmallDecoder) -> None:
+    tokens = "abcdef" * 50
+    decoder = small.decoder([tokens], stack=10, beam=1e-5)
+    found = decoder.translate(tokens, nbest=5)
+    assert sorted(place for one in found.segments for place in range(one.start, one.end)) == list(
+        range(300)
+    )
+    for one in found.nbest:
+        assert decoder.score_derivation(tokens, one.segments).score == pytest.approx(one.score)
+
+
+class _OneTable:
+    """Options that a test has made; no option covers the second word of ``abc`` alone."""
+
+    def __init__(self, spans: list[tuple[int, int]]) -> None:
+        self.words = ["<unk>", "<s>", "</s>", "p"]
+        self._spans = np.array(spans, np.int32)
+
+    def sentence(self, tokens: str) -> SentenceOptions:
+        start, end = np.ascontiguousarray(self._spans.T)
+        count, length = len(start), len(tokens)
+        future = np.full((length, length + 1), -np.inf)
+        future[start, end] = -1.0
+        for size in range(2, length + 1):
+            for first in range(length - size + 1):
+                for middle in range(first + 1, first + size):
+                    both = future[first, middle] + future[middle, first + size]
+                    future[first, first + size] = max(future[first, first + size], both)
+        return SentenceOptions(
+            start,
+            end,
+            np.arange(count + 1, dtype=np.int32),
+            np.full(count, 3, np.int32),
+            np.zeros((count, 5)),
+            np.full(count, -0.5),
+            np.full(count, -0.5),
+            np.zeros((count, 6)),
+            future,
+            np.arange(count, dtype=np.int32),
+        )
+
+
+@pytest.mark.parametrize(
+    ("spans", "segments"),
+    [
+        ([(0, 1), (1, 2), (2, 3)], 3),
+        ([(0, 2), (1, 3)], None),  # they overlap
+        ([(0, 1), (2, 3)], None),  # the second word has no translation
+        ([], None),
+    ],
+)
+def test_a_sentence_that_cannot_be_covered_has_no_translation(
+    small: SmallDecoder, spans: list[tuple[int, int]], segments: int | None
+) -> None:
+    plain = small.decoder(["abc"])
+    table = _OneTable(sorted(spans)) if spans else _OneTable([(0, 1)])
+    decoder = StackDecoder(plain._configuration, table, plain._lm)  # type: ignore[arg-type]
+    found = decoder.translate("abc", nbest=2)
+    if segments is None:
+        assert (found.words, found.score, found.segments) == ((), -math.inf, ())
+        assert found.nbest == ()
+    else:
+        assert len(found.segments) == segments
+
+
+def test_a_setting_that_the_search_does_not_have_is_refused(
+    small: SmallDecoder, tmp_path: Path
+) -> None:
+    configuration = small.configuration()
+    ini = Path(configuration.path).read_text() + "\n[stack-diversity]\n2\n"
+    (tmp_path / "moses.ini").write_text(ini)
+    plain = small.decoder(["a"])
+    found = type(configuration).read(str(tmp_path / "moses.ini"))
+    with pytest.raises(ConfigError, match="this search has no stack-diversity"):
+        StackDecoder(found, plain._table, plain._lm)
