@@ -217,7 +217,11 @@ def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
         its type.
     """
     if not folder.is_dir():
-        raise ModelError(f"{folder}: expected the folder of a trained model, found none")
+        found = "a file" if folder.exists() else "nothing of this name"
+        raise ModelError(f"{folder}: expected the folder of a trained model, found {found}")
+    if not any((folder / name).exists() for name in (_RECORD, *_FINGERPRINTED)):
+        problem = "expected the folder of a trained model, found another folder"
+        raise ModelError(f"{folder}: {problem}: it has none of a model's files")
     path = folder / _RECORD
     try:
         values = json.loads(path.read_text(encoding="utf-8"))

@@ -113,7 +113,9 @@ class Config:
             key, equals, text = assignment.partition("=")
             table, dot, name = key.strip().partition(".")
             if not equals or not dot or not name:
-                raise ConfigError(path, None, f"expected table.key=value, got {assignment!r}")
+                hint = _with_table(key.strip(), values)
+                problem = f"expected table.key=value, got {assignment!r}{hint}"
+                raise ConfigError(path, None, problem)
             if not isinstance(values.get(table), dict):
                 names = [known for known, value in values.items() if isinstance(value, dict)]
                 raise ConfigError(path, None, _unknown(f"table [{table}]", table, names))
@@ -170,6 +172,18 @@ def _unknown(what: str, name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean '{close[0]}'?" if close else f"expected one of: {', '.join(names)}"
     return f"unknown {what}; {hint}"
+
+
+def _with_table(name: str, values: Mapping[str, Any]) -> str:
+    """Return a hint at the setting whose name without its table is the closest; none, nothing."""
+    keys = {
+        key: f"{table}.{key}"
+        for table, settings in values.items()
+        if isinstance(settings, Mapping)
+        for key in settings
+    }
+    close = difflib.get_close_matches(name, keys, n=1)
+    return f"; did you mean '{keys[close[0]]}'?" if close else ""
 
 
 def _make(table: type[Any], name: str, given: Mapping[str, Any], path: str) -> Any:

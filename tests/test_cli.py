@@ -1,6 +1,7 @@
 """The command line as a user meets it: exit codes, stdout, stderr."""
 
 import errno
+import gzip
 import json
 import os
 import signal
@@ -230,6 +231,35 @@ def test_show_names_file_and_line_of_a_bad_table(
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"0 ||| la rue  ||| LM0= -1 ||| -1\n", "an n-best list"),
+        (b"# of Moses\n[input-factors]\n0\n", "a moses.ini"),
+        (b"LM0= 0.5\nTM0= 0.2 1e-3\n", "a file of weights"),
+        (b"\\data\\\nngram 1=3\n", "a language model in ARPA format"),
+        (b"0-0 1-1\n0-0\n", "word alignments"),
+        (b"FEATURES_TXT_BEGIN_0 0 1 1 LM0_0\n", "features of Moses' extractor"),
+        (b"SCORES_TXT_BEGIN_0 0 1 9 BLEU\n", "scores of Moses' extractor"),
+        (b"[model]\nhidden_size = 3\n", "settings of a network (TOML)"),
+        (b'{"a": 1}\n', "JSON"),
+        (b"SQLite format 3\x00", "a database, such as a score cache"),
+        (b"\x08\x00\x00\x00", "a binary file"),
+        (b"la maison\nla rue\n", "a text"),
+    ],
+)
+def test_show_says_what_a_file_that_is_no_table_seems_to_be(
+    tmp_path: Path, content: bytes, kind: str
+) -> None:
+    for name, data in (("plain", content), ("packed.gz", gzip.compress(content))):
+        path = tmp_path / name
+        path.write_bytes(data)
+        result = CliRunner().invoke(main, ["-q", "show", str(path)])
+        assert (result.exit_code, result.stdout) == (1, "")
+        problem = f"expected a model or a phrase table, found what seems to be {kind}"
+        assert result.stderr == f"Error: {path}: {problem}\n"
+
+
 def test_show_refuses_a_folder_that_is_no_model(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["show", str(tmp_path)])
     assert (result.exit_code, result.stdout) == (1, "")
@@ -250,3 +280,34 @@ def test_a_device_that_torch_has_no_name_for_is_a_usage_error(device: str) -> No
     result = CliRunner().invoke(main, ["annotate", "t", "--model", "m", "--device", device])
     assert result.exit_code == 2
     assert f"expected auto, cpu, cuda or cuda:N, got {device!r}" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "values"),
+    [
+        (["evaluate", "x", "--references", "y", "--paired"], "approximate or bootstrap"),
+        (["evaluate", "x", "--references", "y", "--by-length"], "source or reference"),
+        (["rescore", "x", "--source"], "SRC"),
+    ],
+)
+def test_an_option_without_its_value_says_what_it_takes(arguments: list[str], values: str) -> None:
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert result.stderr == f"Error: Option '{arguments[-1]}' requires an argument: {values}\n"
+
+
+def test_a_model_that_is_none_is_told_from_a_file_and_from_another_folder(
+    tmp_path: Path, tiny_table: Path
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    for name, found in (
+        ("nothing", "nothing of this name"),
+        ("file", "a file"),
+        ("folder", "another folder: it has none of a model's files"),
+    ):
+        model = str(tmp_path / name)
+        result = CliRunner().invoke(main, ["annotate", str(tiny_table), "--model", model])
+        assert result.exit_code == 1
+        problem = f"expected the folder of a trained model, found {found}"
+        assert result.stderr == f"Error: {model}: {problem}\n"

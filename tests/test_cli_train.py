@@ -201,6 +201,18 @@ def test_an_existing_model_is_left_alone(table: Path, tmp_path: Path) -> None:
     assert (tmp_path / "model" / "training.json").read_bytes() == before
 
 
+def test_resuming_a_run_that_has_ended_gives_one_message(table: Path, tmp_path: Path) -> None:
+    train(table, "-o", tmp_path / "model", "--updates", "3", *TINY)
+    before = (tmp_path / "model" / "training.json").read_bytes()
+    result = train(table, "-o", tmp_path / "model", "--updates", "9", *TINY, "--resume")
+    assert result.exit_code == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"Error: {tmp_path / 'model'}: there is something already, and ")
+    assert f"{tmp_path / 'model.work'} holds no run to go on with" in line
+    assert "--keep-work" in line
+    assert (tmp_path / "model" / "training.json").read_bytes() == before
+
+
 @pytest.mark.parametrize("work", ["model", "model/work", "."])
 def test_a_work_folder_that_would_take_the_model_with_it_is_refused(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str

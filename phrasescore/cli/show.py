@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from phrasescore.cli import options
-from phrasescore.errors import PhrasescoreError
+from phrasescore.cli.file_kinds import seems_to_be
+from phrasescore.errors import DataError, PhrasescoreError
 
 if TYPE_CHECKING:
     from moses_integration.table_report import Coverage, TableReport
@@ -63,12 +64,19 @@ def _show_table(path: str, model: str | None, report_format: str) -> str:
 
         checkpoint = load_checkpoint(model)
         shortlists = (checkpoint.table_source_vocabulary, checkpoint.table_target_vocabulary)
-    with Progress("show") as progress:
-        report = report_table(
-            progress.track(read_phrase_table(path)),
-            shortlists=shortlists,
-            read_again=None if path == "-" else lambda: read_phrase_table(path),
-        )
+    try:
+        with Progress("show") as progress:
+            report = report_table(
+                progress.track(read_phrase_table(path)),
+                shortlists=shortlists,
+                read_again=None if path == "-" else lambda: read_phrase_table(path),
+            )
+    except DataError as error:
+        found = None if path == "-" else seems_to_be(path)
+        if found is None:
+            raise
+        problem = f"expected a model or a phrase table, found what seems to be {found}"
+        raise PhrasescoreError(f"{path}: {problem}") from error
     if report_format == "json":
         return json.dumps({"path": path, **dataclasses.asdict(report)}, indent=2)
     return _table_text(report)

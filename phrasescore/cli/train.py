@@ -123,7 +123,7 @@ def train(
         given["seed"] = seed
     stored = stored_config(work) if resume else None
     config = _read_config(kind, preset, config_file, stored)
-    if resume and stored is None:
+    if resume and stored is None and not model.exists():
         # With the settings of this command line: an error or Ctrl-C in the text leaves no run.
         _logger.info("%s: holds no run to go on with; a new one begins", work)
     config = _override(config, assignments, given)

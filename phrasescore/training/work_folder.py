@@ -80,8 +80,13 @@ def check_folders(model: Path, work: Path, config: Config, *, resume: bool) -> N
         check_resumable(stored, config)
         return
     if model.exists():
+        no_run = (
+            f", and {work} holds no run to go on with (after its end, one can be trained on only "
+            "if it was started with --keep-work)"
+        )
         raise PhrasescoreError(
-            f"{model}: there is something already; remove it or choose another --output"
+            f"{model}: there is something already{no_run if resume and stored is None else ''}; "
+            "remove it or choose another --output"
         )
     if stored is None:
         if work.is_dir() and {path.name for path in work.iterdir()} - _BEGINNINGS:

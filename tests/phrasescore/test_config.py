@@ -198,7 +198,8 @@ def test_assignments_are_typed_and_the_last_one_wins() -> None:
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
-        ("batch_size=3", "--set: expected table.key=value, got 'batch_size=3'"),
+        ("batch_size=3", "--set: expected table.key=value, got 'batch_size=3'; did you mean 'trai"),
+        ("hiden_size=3", "--set: expected table.key=value, got 'hiden_size=3'; did you mean 'mod"),
         ("training.batch_size", "--set: expected table.key=value"),
         ("train.batch_size=3", "--set: unknown table [train]; did you mean 'training'?"),
         ("training.batchsize=3", "--set: unknown key 'batchsize' in [training]; did you mean"),
