@@ -66,6 +66,10 @@ class VerbGroup(click.Group):
         """Run a verb; turn what it raises into one line on stderr and an exit code."""
         try:
             return super().invoke(ctx)
+        except click.BadOptionUsage as error:
+            verb = self.get_command(ctx, ctx.invoked_subcommand or "")
+            options.say_what_it_takes(error, verb)
+            raise
         except PhrasescoreError as error:
             raise click.ClickException(_one_line(str(error))) from error
         except KeyboardInterrupt:
