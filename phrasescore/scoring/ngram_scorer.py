@@ -51,10 +51,7 @@ class NgramScorer:
         normalized: bool = True,
         shortlist: WordIds | None = None,
     ) -> None:
-        network = checkpoint.model
-        if not isinstance(network, CslmNetwork):
-            kind = checkpoint.config.kind
-            raise ModelError(f"expected a language model (cslm), found a model of the kind {kind}")
+        network = language_network(checkpoint)
         for name, parameter in network.named_parameters():
             if not bool(parameter.isfinite().all()):
                 raise ModelError(f"weights {name!r} are not all finite")
@@ -121,6 +118,18 @@ class NgramScorer:
         normalizers = self._probabilities.log_normalizers(rows)
         log_probs: Floats = self._probabilities.log_probs(rows, normalizers, places, words).numpy()
         return log_probs
+
+
+def language_network(checkpoint: Checkpoint) -> CslmNetwork:
+    """Return the network of a language model.
+
+    :raises ModelError: if it is another kind of model.
+    """
+    network = checkpoint.model
+    if not isinstance(network, CslmNetwork):
+        kind = checkpoint.config.kind
+        raise ModelError(f"expected a language model (cslm), found a model of the kind {kind}")
+    return network
 
 
 class _FirstLayer:

@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 from phrasescore.checkpoint import Checkpoint
 from phrasescore.errors import PhrasescoreError
 from phrasescore.scoring.backoff import BackoffModel
-from phrasescore.scoring.ngram_scorer import Floats, NgramScorer, WordIds, distinct_rows
+from phrasescore.scoring.ngram_scorer import (
+    Floats,
+    NgramScorer,
+    WordIds,
+    distinct_rows,
+    language_network,
+)
 from phrasescore.scoring.precision import Precision
 from phrasescore.vocabulary import Vocabulary
 
@@ -62,7 +68,7 @@ class WordScorer:
                 "another"
             )
         self._vocabulary = checkpoint.target_vocabulary
-        order = checkpoint.config.model.order  # type: ignore[union-attr]
+        order = language_network(checkpoint).config.order
         self._backoff = None
         shortlist = None
         if backoff is not None:

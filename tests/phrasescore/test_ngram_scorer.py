@@ -139,7 +139,7 @@ def test_distinct_rows_are_sorted_and_found_again() -> None:
 
 def test_a_network_with_another_kind_of_weights_is_refused(model: RandomCslm) -> None:
     with torch.no_grad():
-        model.checkpoint.model.embedding[0, 0] = math.nan  # type: ignore[index]
+        next(model.checkpoint.model.parameters())[0, 0] = math.nan
     with pytest.raises(ModelError, match="weights 'embedding' are not all finite"):
         NgramScorer(model.checkpoint, CPU, EXACT)
 
