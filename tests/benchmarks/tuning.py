@@ -58,7 +58,7 @@ class TuningOptions:
     test: tuple[str, str] | None = None
 
 
-class _Clock(NamedTuple):
+class Clock(NamedTuple):
     """A time, in seconds."""
 
     wall: float
@@ -66,7 +66,7 @@ class _Clock(NamedTuple):
     cpu: float
 
     @classmethod
-    def now(cls) -> _Clock:
+    def now(cls) -> Clock:
         return cls(time.perf_counter(), sum(os.times()[:4]))
 
 
@@ -81,8 +81,8 @@ class _Found:
     # BLEU of the other set; none where there is none.
     test: list[float] = field(default_factory=list)
 
-    def add(self, began: _Clock, bleu: float, weights: np.ndarray, test: Pool | None) -> None:
-        now = _Clock.now()
+    def add(self, began: Clock, bleu: float, weights: np.ndarray, test: Pool | None) -> None:
+        now = Clock.now()
         self.seconds.append(now.wall - began.wall)
         self.cpu.append(now.cpu - began.cpu)
         self.bleu.append(100 * bleu)
@@ -120,12 +120,12 @@ def measure_tuning(options: TuningOptions) -> Report:
         # Compiled before anything is timed.
         _tune(read_extracted([files.features], [files.scores]).subset([0, 1]), start, 0, options)
         for seed in range(1, options.seeds + 1):
-            began = _Clock.now()
+            began = Clock.now()
             pool = read_extracted([files.features], [files.scores])
             found = _tune(pool, start, seed, options)
             ours.add(began, found.score, found.weights, test)
             if tool is not None:
-                began = _Clock.now()
+                began = Clock.now()
                 bleu, weights = _run_mert(tool, Path(name), files, seed, options)
                 theirs.add(began, bleu, weights, test)
     rows = ours.rows("phrasescore") + theirs.rows("Moses' mert")
