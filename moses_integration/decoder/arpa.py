@@ -25,6 +25,8 @@ from phrasescore.text import decode, read_blocks, shorten
 
 UNKNOWN, BEGIN, END = "<unk>", "<s>", "</s>"
 
+# N-grams that there is room for before any is read; counts may be anything.
+_MOST_AT_FIRST = 1 << 26
 # log10 probability of <unk> where a model has none (lm/config.cc, unknown_missing_logprob).
 _MISSING_UNKNOWN = -100.0
 _COUNT = re.compile(rb"ngram ([0-9]+)=[ \t]*([0-9]+)[ \t\r]*")
@@ -102,7 +104,7 @@ def read_arpa(path: str) -> tuple[list[str], NgramTables]:
     counts = _read_counts(text)
     _expect(text, b"\\1-grams:")
     words, log_probs, backoffs = _read_unigrams(text, counts[0])
-    tables = make_tables(len(counts), len(words), sum(counts[1:]))
+    tables = make_tables(len(counts), len(words), min(sum(counts[1:]), _MOST_AT_FIRST))
     tables.unigram_log_probs[:] = log_probs
     tables.unigram_backoffs[:] = backoffs
     vocabulary = _Vocabulary(words)

@@ -173,6 +173,7 @@ def test_a_model_that_lacks_most_suffixes_is_read(tmp_path: Path) -> None:
         ("-0.5\ta b\t", "-0.5\ta b a\t0 ", 18, "expected a probability, 2 words"),
         ("-.25\ta b c", "-.25\tb c a", 25, "first 2 words among the 2-grams"),
         ("-.25\ta b c\n", "", 27, "expected 3 3-grams, as counted above, found 2"),
+        ("ngram 3=3", "ngram 3=99999999999999", 28, "as counted above, found 3"),
         ("ngram 3=3", "ngram 3=2", 27, r"expected \end\, found b'-0.125"),
         ("\n\\end\\\n", "", 27, "found the end of the file"),
     ],
