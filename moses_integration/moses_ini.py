@@ -247,6 +247,15 @@ class MosesIni(IniText):
         self.lines.insert(places[-1] + 1, " ".join([f"{name}=", *map(format_weight, values)]))
         return True
 
+    def shown_components(self, name: str, num_weights: int) -> tuple[bool, ...]:
+        """Return for each score of a feature whether n-best lists show it.
+
+        :param name: of one of the features.
+        :raises ConfigError: if tuneable-components= has another number of values.
+        """
+        feature = next(found for found in self.features if found.name == name)
+        return tuple(self._shown_components(feature, num_weights))
+
     def _shown_components(self, feature: Feature, num_weights: int) -> list[bool]:
         """Return for each score of a feature whether n-best lists show it."""
         arguments = dict(feature.arguments)

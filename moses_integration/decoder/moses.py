@@ -119,19 +119,34 @@ class Decoder:
         weights_path, log = f"{work}.weights", f"{work}.log"
         write_weights(weights_path, weights)
         command = self.arguments(weights, nbest, weights_path, size)
-        with (
-            open(source, "rb") as text,
-            open(f"{work}.out", "wb") as out,
-            open(log, "wb") as errors,
-        ):
-            code = _wait(_start(command, text, out, errors))
-        if code != 0:
-            raise PhrasescoreError(f"the decoder {_how_it_died(code)}{log_tail(log)}")
+        run_command(command, source, f"{work}.out", log)
         if not os.path.exists(nbest) or not os.path.getsize(nbest):
             raise PhrasescoreError(f"the decoder wrote no n-best list to {nbest}{log_tail(log)}")
         if not _ends_with_newline(nbest):
             problem = f"{nbest}: the last line is cut off; is the disk full?"
             raise PhrasescoreError(f"{problem}{log_tail(log)}")
+
+
+def run_command(
+    command: list[str], source: str, output: str, log: str, *, keeps_log: bool = True
+) -> None:
+    """Run a decoder's command to its end.
+
+    :param source: what is on its stdin.
+    :param output: the file for its stdout.
+    :param log: the file for its stderr.
+    :param keeps_log: whether that stays, and messages may name it.
+    :raises PhrasescoreError: if it cannot be started or fails, with the end of what it said.
+    """
+    with (
+        open(source, "rb") as text,
+        open(output, "wb") as out,
+        open(log, "wb") as errors,
+    ):
+        code = _wait(_start(command, text, out, errors))
+    if code != 0:
+        tail = log_tail(log, is_named=keeps_log)
+        raise PhrasescoreError(f"the decoder {_how_it_died(code)}{tail}")
 
 
 def _ends_with_newline(path: str) -> bool:
@@ -176,12 +191,16 @@ def _how_it_died(code: int) -> str:
         return f"was killed by signal {-code}"
 
 
-def log_tail(log: str) -> str:
-    """Return the end of a decoder's stderr as the end of a message."""
+def log_tail(log: str, *, is_named: bool = True) -> str:
+    """Return the end of a decoder's stderr as the end of a message.
+
+    :param is_named: whether the message says where it is.
+    """
     with open(log, "rb") as stream:
         stream.seek(max(0, os.path.getsize(log) - _TAIL_BYTES))
         text = stream.read().decode(errors="replace")
     lines = [line.strip() for line in text.replace("\r", "\n").split("\n") if line.strip()]
+    name = f" (log: {log})" if is_named else ""
     if not lines:
-        return f"; it said nothing (log: {log})"
-    return f" (log: {log}): {' | '.join(lines[-_TAIL_LINES:])}"
+        return f"; it said nothing{name}"
+    return f"{name}: {' | '.join(lines[-_TAIL_LINES:])}"

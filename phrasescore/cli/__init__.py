@@ -33,6 +33,7 @@ READER_GONE = 141
 
 VERBS = {
     "annotate": "phrasescore.cli.annotate:annotate",
+    "decode": "phrasescore.cli.decode:decode",
     "evaluate": "phrasescore.cli.evaluate:evaluate",
     "experiment": "phrasescore.cli.experiment:experiment",
     "perplexity": "phrasescore.cli.perplexity:perplexity",

@@ -253,10 +253,10 @@ class _Planner:
 
     def _tune(self, run: Run) -> Step:
         engine, dev = self._engine, self._wanted.dev
-        decode = [*self._decode(run, "-"), "--weights", "{weights}"]
-        decode += ["--nbest", "{nbest}", "{size}", "--distinct", "-o", "-"]
+        places = "--weights {weights} --nbest {nbest} {size} --distinct -o -"
+        decode = f"{shlex.join(self._decode(run, '-'))} {places}"
         start, work, report = (run.folder / name for name in ("start", "tuning", "report.json"))
-        command = [PHRASESCORE, "tune", "--decoder", shlex.join(decode)]
+        command = [PHRASESCORE, "tune", "--decoder", decode]
         command += ["--source", str(dev.source)]
         for path in dev.references:
             command += ["--references", str(path)]

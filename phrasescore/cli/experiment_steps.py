@@ -11,6 +11,7 @@ older run left. Outputs that are there when a run was killed are therefore compl
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -49,7 +50,7 @@ _TAIL_BYTES = 8192
 class Step:
     """A command, with what it reads and writes."""
 
-    # Unique; the name of its log, "/" aside.
+    # Unique; the name of its log, with dots for blanks.
     name: str
     command: tuple[str, ...]
     # Files and folders, all that the outputs depend on.
@@ -175,7 +176,7 @@ class StepRunner:
         for path in (*step.outputs, *step.partial):
             path.parent.mkdir(parents=True, exist_ok=True)
         step.prepare()
-        log = self._folder / LOGS / f"{step.name.replace('/', '.')}.log"
+        log = self._folder / LOGS / f"{re.sub('[ /]', '.', step.name)}.log"
         log.parent.mkdir(exist_ok=True)
         start = time.monotonic()
         try:
@@ -198,7 +199,7 @@ class StepRunner:
 
     def _wait(self, step: Step, command: Sequence[str], log: Path) -> int:
         """Run a command, its output in a log, and say now and then how it goes."""
-        words = list(command)
+        words = [self._launched(word) for word in command]
         if words[0] == PHRASESCORE:
             words[:1] = self._launcher
         with log.open("ab") as output:
@@ -226,6 +227,12 @@ class StepRunner:
                 except BaseException:
                     _stop(process)
                     raise
+
+    def _launched(self, word: str) -> str:
+        """Return an argument, which may itself be a command of this package."""
+        if not word.startswith(f"{PHRASESCORE} "):
+            return word
+        return shlex.join(self._launcher) + word.removeprefix(PHRASESCORE)
 
     def _discard(self, step: Step) -> None:
         for path in step.outputs:

@@ -1,0 +1,34 @@
+"""The text that a search translates: a tokenised sentence a line."""
+
+import re
+
+from phrasescore.errors import DataError
+from phrasescore.text import decode, read_lines, shorten
+
+# What Moses separates words with (moses/Util.h, Tokenize); a "\r" before a line's end is none.
+_BLANKS = re.compile(r"[ \t]+")
+# Markup that Moses follows with -xml-input (moses/XmlOption.cpp). A "<" by itself is a word.
+_TAG = re.compile(r"</?[A-Za-z_][^<>]*>")
+
+
+def read_source(path: str) -> list[tuple[str, ...]]:
+    """Return the words of each line; an empty line has none.
+
+    :param path: text or gzip; ``-`` is stdin.
+    :raises DataError: with file and line, for a line that is not UTF-8, has markup, or has the
+        ``|`` that separates factors. Moses' tokenizer escapes ``<``, ``>`` and ``|``.
+    """
+    sentences = []
+    for number, raw in enumerate(read_lines(path), start=1):
+        line = decode(path, number, raw).removesuffix("\r")
+        tag = _TAG.search(line)
+        if tag is not None:
+            problem = f"expected words, found markup: {shorten(tag.group())}"
+            raise DataError(path, number, f"{problem}; as words it is escaped, &lt; and &gt;")
+        words = tuple(filter(None, _BLANKS.split(line)))
+        for word in words:
+            if "|" in word:
+                problem = f"expected words without factors, found {shorten(word)}"
+                raise DataError(path, number, f"{problem}; '|' as a word is escaped, &#124;")
+        sentences.append(words)
+    return sentences

@@ -1,0 +1,240 @@
+"""The embedded search as ``phrasescore decode`` runs it: several processes, one order."""
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from moses_integration.decoder.configuration import DecoderConfiguration
+from moses_integration.decoder.moses_engine import Lists
+from moses_integration.decoder.options import (
+    OptionTable,
+    PhraseTables,
+    read_language_model,
+    read_tables,
+)
+from moses_integration.decoder.search import StackDecoder, Translation
+from moses_integration.moses_ini import MosesIni
+from moses_integration.nbest_lines import format_hypothesis
+from moses_integration.weights import Weights
+from phrasescore.cli.ordered_work import in_order
+from phrasescore.cli.progress import Progress
+from phrasescore.text import open_output
+
+if TYPE_CHECKING:
+    from moses_integration.decoder.language_model import NgramModel
+    from moses_integration.decoder.stateful import StatefulFeature
+
+_logger = logging.getLogger(__name__)
+
+Sentence = tuple[str, ...]
+
+
+class SearchFeature(NamedTuple):
+    """A feature of the search that moses.ini does not have."""
+
+    # In n-best lists.
+    name: str
+    # The folder of its model.
+    model: str
+    weight: float
+    device: str
+
+    def load(self, threads: int) -> "StatefulFeature":
+        """Load its network."""
+        import torch
+
+        from phrasescore.checkpoint import load_checkpoint
+        from phrasescore.devices import choose_device
+        from phrasescore.features.cslm import SearchCslm
+
+        torch.set_num_threads(threads)
+        device = choose_device(self.device)
+        return SearchCslm(load_checkpoint(self.model), device, name=self.name)
+
+
+class Settings(NamedTuple):
+    """How translating is done; no translation depends on it."""
+
+    processes: int = 1
+    # Of the networks in each process.
+    threads: int = 1
+    # Requests to a network that are passed on together.
+    buffer_size: int = 4096
+
+
+class Translated(NamedTuple):
+    """What a process sends of a sentence."""
+
+    output: bytes
+    nbest: bytes
+    # Whether there is a translation at all.
+    found: bool
+    # Of the networks: requests, those that were passed on, and calls.
+    counts: dict[str, int]
+
+
+@dataclass
+class Work:
+    """Translates a sentence; the networks are loaded where it is done, at the first sentence."""
+
+    configuration: DecoderConfiguration
+    table: OptionTable
+    model: "NgramModel"
+    # For each value of each feature, whether n-best lists show it.
+    shown: tuple[tuple[bool, ...], ...]
+    extra: Sequence[SearchFeature]
+    lists: Lists | None
+    settings: Settings
+    decoder: StackDecoder | None = None
+
+    def __call__(self, item: tuple[int, Sentence]) -> Translated:
+        """Return the lines of a numbered sentence."""
+        sent_id, words = item
+        if self.decoder is None:
+            self.decoder = self._load()
+        before = self._counts()
+        if self.lists is None:
+            best = self.decoder.translate(words)
+        else:
+            size, distinct = self.lists.size, self.lists.distinct
+            best = self.decoder.translate(words, nbest=size, distinct=distinct)
+        lines = [self._hypothesis(sent_id, found) for found in best.nbest]
+        output = f"{' '.join(best.words)}\n".encode()
+        counts = dict(self._counts() - before)
+        return Translated(output, b"".join(lines), math.isfinite(best.score), counts)
+
+    def _load(self) -> StackDecoder:
+        features = [(each.load(self.settings.threads), each.weight) for each in self.extra]
+        size = self.settings.buffer_size
+        return StackDecoder(self.configuration, self.table, self.model, features, buffer_size=size)
+
+    def _counts(self) -> Counter[str]:
+        assert self.decoder is not None
+        counts: Counter[str] = Counter()
+        for buffer, _ in self.decoder.buffers:
+            counts.update(requests=buffer.requests, distinct=buffer.distinct, calls=buffer.calls)
+        return counts
+
+    def _hypothesis(self, sent_id: int, found: Translation) -> bytes:
+        """Return a line of a list."""
+        assert self.decoder is not None
+        assert self.lists is not None
+        features = []
+        shown = (*self.shown, *((True,) for _ in self.extra))
+        for name, values, which in zip(self.decoder.names, found.values, shown, strict=True):
+            kept = [value for value, is_shown in zip(values, which, strict=True) if is_shown]
+            if kept:
+                features.append((name, kept))
+        alignment = self._alignment(found) if self.lists.alignment else None
+        return format_hypothesis(sent_id, found.words, features, found.score, alignment)
+
+    def _alignment(self, found: Translation) -> str:
+        """Return the word alignment of the phrase table, phrase after phrase."""
+        points = []
+        position = 0
+        for segment in found.segments:
+            inner = [point.split("-") for point in self.table.alignment(segment.option).split()]
+            for source, target in sorted((int(one), int(other)) for one, other in inner):
+                points.append(f"{segment.start + source}-{position + target}")
+            position += len(segment.words)
+        return " ".join(points)
+
+
+@dataclass(frozen=True)
+class EmbeddedEngine:
+    """A moses.ini that the embedded search follows."""
+
+    configuration: DecoderConfiguration
+    # For each value of each feature, whether n-best lists show it.
+    shown: tuple[tuple[bool, ...], ...]
+
+    @classmethod
+    def read(cls, path: str, ignore: Sequence[str], limits: dict[str, Any]) -> "EmbeddedEngine":
+        """Read a moses.ini.
+
+        :param limits: of the search, by the fields of SearchSettings; None for those that stay.
+        :raises ConfigError: if it has what this search has not.
+        """
+        configuration = DecoderConfiguration.read(path, ignore)
+        given = {name: value for name, value in limits.items() if value is not None}
+        configuration = replace(configuration, search=replace(configuration.search, **given))
+        ini = MosesIni.read(path)
+        shown = tuple(
+            ini.shown_components(slot.name, len(slot.weights)) for slot in configuration.slots
+        )
+        return cls(configuration, shown)
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The features of the moses.ini."""
+        return [slot.name for slot in self.configuration.slots]
+
+    def with_weights(self, weights: Weights) -> "EmbeddedEngine":
+        """Return the same with other weights."""
+        if not weights:
+            return self
+        return replace(self, configuration=self.configuration.with_weights(weights))
+
+    def translate(
+        self,
+        sentences: Sequence[Sentence],
+        extra: Sequence[SearchFeature],
+        output: str,
+        lists: Lists | None,
+        settings: Settings,
+    ) -> None:
+        """Translate sentences; files appear whole, and only if all went well.
+
+        :param extra: more features.
+        :param output: a line a sentence.
+        """
+        tables = read_tables(self.configuration, sentences)
+        _report_unknown(tables, sentences)
+        model = read_language_model(self.configuration)
+        table = OptionTable(self.configuration, model, tables)
+        work = Work(self.configuration, table, model, self.shown, extra, lists, settings)
+        if settings.processes > 1:
+            # Here, so that not every process has to compile the search by itself.
+            replace(work, extra=())((0, min(sentences, key=len)))
+        counts: Counter[str] = Counter()
+        with ExitStack() as stack:
+            target = stack.enter_context(open_output(output))
+            nbest = None if lists is None else stack.enter_context(open_output(lists.path))
+            progress = Progress("decode", unit="sentences", total=len(sentences))
+            stack.enter_context(progress)
+            for found in in_order(work, enumerate(sentences), settings.processes):
+                target.write(found.output)
+                if nbest is not None:
+                    nbest.write(found.nbest)
+                counts.update(found.counts)
+                counts["untranslated"] += not found.found
+                progress.update()
+        _report(counts)
+
+
+def _report_unknown(tables: PhraseTables, sentences: Sequence[Sentence]) -> None:
+    unknown = {word.decode() for word in tables.pairs.sources[tables.num_known :]}
+    words = sum(map(len, sentences))
+    copied = sum(word in unknown for sentence in sentences for word in sentence)
+    line = f"{copied:,} of {words:,} source words are no phrase of the table, and are copied"
+    if words and copied == words:
+        _logger.warning("%s; is it the table of this language?", line)
+    else:
+        _logger.info("%s", line)
+
+
+def _report(counts: Counter[str]) -> None:
+    if counts["untranslated"]:
+        problem = "no order of phrases within the distortion limit translates them"
+        _logger.warning("%s sentences are left empty: %s", f"{counts['untranslated']:,}", problem)
+    if counts["calls"]:
+        _logger.info(
+            "networks: %s requests, %.1f%% of them distinct; %.0f at a time",
+            f"{counts['requests']:,}",
+            100 * counts["distinct"] / max(1, counts["requests"]),
+            counts["distinct"] / counts["calls"],
+        )

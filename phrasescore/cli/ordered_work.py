@@ -1,0 +1,98 @@
+"""Work on items in several processes, with the results in the order of the items."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Generic, NamedTuple, TypeVar
+
+from phrasescore.errors import PhrasescoreError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# Items that wait for each process: enough that none waits for one that takes long.
+_AHEAD = 8
+# Seconds between two looks at whether the process that wants the results is still there.
+_LOOK_EVERY = 1.0
+
+
+class _Failed(NamedTuple):
+    """An error that was raised on purpose, as text: not every exception can be sent."""
+
+    message: str
+
+
+def in_order(
+    work: Callable[[Item], Result], items: Iterable[Item], processes: int
+) -> Iterator[Result]:
+    """Yield ``work(item)`` of each item, in their order; one process works right here.
+
+    Processes are forks of this one: what ``work`` holds is shared and not copied, and it must not
+    have started threads yet. Results are sent, and so made of plain values.
+
+    :raises PhrasescoreError: that ``work`` raises, or if a process dies.
+    """
+    if processes == 1:
+        yield from map(work, items)
+        return
+    context = multiprocessing.get_context("fork")
+    worker = _Worker(work)
+    pool = ProcessPoolExecutor(processes, context, worker.install, (os.getpid(),))
+    waiting: deque[Future[Result | _Failed]] = deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(_work, item))
+            if len(waiting) >= processes * _AHEAD:
+                yield _result(waiting.popleft())
+        while waiting:
+            yield _result(waiting.popleft())
+    except BrokenProcessPool as error:
+        problem = "a process that was at work has died; was there too little memory?"
+        raise PhrasescoreError(f"{problem} (--processes 1 needs the least)") from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _result(future: "Future[Result | _Failed]") -> Result:
+    found = future.result()
+    if isinstance(found, _Failed):
+        raise PhrasescoreError(found.message)
+    return found
+
+
+class _Worker(Generic[Item, Result]):
+    """What a process does with an item; `current` is set in a forked process alone."""
+
+    current: "_Worker | None" = None  # type: ignore[type-arg]
+
+    def __init__(self, work: Callable[[Item], Result]) -> None:
+        self.work = work
+
+    def install(self, parent: int) -> None:
+        # Ctrl-C is for the process that started this one, which stops it.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+        _Worker.current = self
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent is gone, as after kill -9."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK_EVERY)
+    os._exit(1)
+
+
+def _work(item: Item) -> "Result | _Failed":
+    worker = _Worker.current
+    assert worker is not None
+    try:
+        result: Result = worker.work(item)
+    except PhrasescoreError as error:
+        return _Failed(str(error))
+    return result
