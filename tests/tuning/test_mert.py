@@ -2,13 +2,15 @@
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.random_pools import random_pool
+from tuning import mert
 from tuning.bleu import CorpusBleu
-from tuning.methods import load_method
+from tuning.methods import Problem, load_method
 from tuning.metric import Metric
 from tuning.pool import Pool
 from tuning.settings import TuneSettings
@@ -95,6 +97,19 @@ def test_without_random_starts_it_climbs_from_the_weights_given() -> None:
     found = load_method("mert")(pool, METRIC, np.array([1.0, 0.1, 0.1]), settings, seed=1)
     assert found.score > found.start_score
     assert found.steps == 1 + 3  # along the gradient and the axes
+
+
+@pytest.mark.parametrize(("small", "expected"), [(90, 4), (180, 4), (900, 20), (9000, 40)])
+def test_the_smaller_a_pool_the_more_often_starts_are_drawn_near_the_best(
+    monkeypatch: pytest.MonkeyPatch, small: int, expected: int
+) -> None:
+    monkeypatch.setattr(mert, "SMALL", small)
+    pool = random_pool(6)  # 180 hypotheses
+    free, settings = np.ones(3, np.bool_), TuneSettings()
+    problem = Problem(pool, METRIC, np.ones(3), free, settings, 1, lambda _line: None)
+    assert mert._generations(problem) == expected
+    none = replace(problem, settings=TuneSettings(near_starts=0))
+    assert mert._generations(none) == 0
 
 
 def test_features_may_have_any_scale() -> None:
