@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from phrasescore.checkpoint import REVERSE, Checkpoint, CurvePoint, load_checkpoint
+from phrasescore.checkpoint import Checkpoint, CurvePoint, load_checkpoint
 from phrasescore.settings import LANGUAGE_MODELS
 
 # Points of the curve that the text shows at most.
@@ -44,50 +44,45 @@ class ModelReport:
     def to_text(self) -> str:
         """Return lines for a person, without a line end after the last."""
         model, record = self.checkpoint, self.checkpoint.record
-        reads, predicts = ("target", "source") if model.reverse else ("source", "target")
-        probability = "p(source | target)" if record.direction == REVERSE else "p(target | source)"
-        config = model.config
-        left_out = f"{record.duplicates:,} duplicates, {record.too_long:,} too long"
-        read = _shortlist(
-            f"the {reads} side",
-            len(model.source_vocabulary) - 2,
-            record.source_coverage,
-            record.source_shortlist_from,
-        )
-        predicted = (
-            len(model.target_vocabulary) - 2,
-            record.target_coverage,
-            record.target_shortlist_from,
-        )
-        if config.kind in LANGUAGE_MODELS:
-            what = [
-                ("kind", f"{config.kind}, p(word | the words before it)"),
-                ("predicts", _shortlist("a text", *predicted)),
-                ("sentences", f"{record.training_pairs:,} for training ({left_out})"),
-                ("held out", f"{record.validation_pairs:,} sentences for validation"),
-            ]
-        else:
-            what = [
-                ("kind", f"{config.kind}, {probability} (direction {record.direction})"),
-                ("reads", read),
-                ("predicts", _shortlist(f"the {predicts} side", *predicted)),
-                ("pairs", f"{record.training_pairs:,} distinct for training ({left_out})"),
-                ("held out", f"{record.validation_pairs:,} pairs for validation"),
-            ]
+        kind, *data = _data_rows(model)
         rows = [
             ("model", self.path),
-            what[0],
-            ("sizes", _settings(dataclasses.asdict(config.model))),
+            kind,
+            ("sizes", _settings(dataclasses.asdict(model.config.model))),
             ("parameters", f"{model.num_parameters:,}"),
-            *what[1:],
+            *data,
             ("trained", _trained(model)),
-            ("settings", _settings(dataclasses.asdict(config.training))),
+            ("settings", _settings(dataclasses.asdict(model.config.training))),
             ("data", record.data_fingerprint),
             ("fingerprint", model.fingerprint),
             ("written by", f"phrasescore {model.library_version}"),
         ]
         lines = [f"{name:<12}{text}" for name, text in rows]
         return "\n".join([*lines, *curve_lines(record.curve, record.best_update)])
+
+
+def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
+    """Return what the network is of, and what it learnt from."""
+    record, kind = model.record, model.config.kind
+    left_out = f"{record.duplicates:,} duplicates, {record.too_long:,} too long"
+    size = len(model.target_vocabulary) - 2
+    predicted = (size, record.target_coverage, record.target_shortlist_from)
+    if kind in LANGUAGE_MODELS:
+        return [
+            ("kind", f"{kind}, p(word | the words before it)"),
+            ("predicts", _shortlist("a text", *predicted)),
+            ("sentences", f"{record.training_pairs:,} for training ({left_out})"),
+            ("held out", f"{record.validation_pairs:,} sentences for validation"),
+        ]
+    reads, predicts = ("target", "source") if model.reverse else ("source", "target")
+    read = (len(model.source_vocabulary) - 2, record.source_coverage, record.source_shortlist_from)
+    return [
+        ("kind", f"{kind}, p({predicts} | {reads}) (direction {record.direction})"),
+        ("reads", _shortlist(f"the {reads} side", *read)),
+        ("predicts", _shortlist(f"the {predicts} side", *predicted)),
+        ("pairs", f"{record.training_pairs:,} distinct for training ({left_out})"),
+        ("held out", f"{record.validation_pairs:,} pairs for validation"),
+    ]
 
 
 def model_report(path: str | os.PathLike[str]) -> ModelReport:

@@ -144,7 +144,7 @@ def test_perplexities_of_a_network_an_n_gram_model_and_their_mixture(
     assert found["log_z"]["deviation"] > 0
     shown = run(*command, "--device", "cpu").stdout.splitlines()
     assert shown[0] == f"{text}: 2 sentences, 6 tokens (words and </s>)"
-    assert shown[2].split() == ["lm.arpa", "1", "3.8914", "3.2219"]
+    assert shown[2].split() == ["lm.arpa", "1", "3.8914", "3.2220"]
 
 
 @pytest.mark.parametrize(
@@ -233,3 +233,16 @@ def test_rescore_backs_off_or_leaves_log_z_out(
     command[-1] = tmp_path / "pairs"
     none = run(*command, "--backoff-lm", lm)
     assert (none.exit_code, "of the kind cslm, and there is none" in none.stderr) == (2, True)
+
+
+def test_a_phrase_table_has_no_column_of_a_language_model(
+    model: RandomCslm, tiny_table: Path, tmp_path: Path
+) -> None:
+    assert model.checkpoint.config.kind == "cslm"
+    annotated = run("annotate", tiny_table, "--model", tmp_path / "model", "-o", tmp_path / "out")
+    assert annotated.exit_code == 1
+    assert "kind cslm does not score phrase pairs; rescore takes it" in annotated.stderr
+    shown = run("show", tiny_table, "--model", tmp_path / "model")
+    assert shown.exit_code == 1
+    assert "found a language model (cslm)" in shown.stderr
+    assert not (tmp_path / "out").exists()

@@ -18,6 +18,7 @@ from phrasescore.analysis.sentences import Sentences
 from phrasescore.cli.evaluate_report import BreakdownReport, ListReport, Row
 from phrasescore.cli.progress import Progress
 from phrasescore.errors import DataError
+from phrasescore.settings import LANGUAGE_MODELS
 from phrasescore.vocabulary import Vocabulary
 from tuning.bleu import Bleu, BleuScore, bleu
 from tuning.oracle import oracle_bleu
@@ -117,6 +118,8 @@ def _vocabularies(path: str | None, *, has_source: bool) -> dict[str, Vocabulary
 
     checkpoint = load_checkpoint(path)
     known = {"reference": checkpoint.table_target_vocabulary}
+    if checkpoint.config.kind in LANGUAGE_MODELS:
+        return known  # it reads no source
     return {"source": checkpoint.table_source_vocabulary, **known} if has_source else known
 
 

@@ -10,6 +10,7 @@ import click
 from phrasescore.cli import options
 from phrasescore.cli.file_kinds import seems_to_be
 from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.settings import LANGUAGE_MODELS
 
 if TYPE_CHECKING:
     from moses_integration.table_report import Coverage, TableReport
@@ -63,6 +64,11 @@ def _show_table(path: str, model: str | None, report_format: str) -> str:
         from phrasescore.checkpoint import load_checkpoint
 
         checkpoint = load_checkpoint(model)
+        if checkpoint.config.kind in LANGUAGE_MODELS:
+            raise PhrasescoreError(
+                f"{model}: expected a model with a shortlist for each side of a table, found a "
+                f"language model ({checkpoint.config.kind})"
+            )
         shortlists = (checkpoint.table_source_vocabulary, checkpoint.table_target_vocabulary)
     try:
         with Progress("show") as progress:
