@@ -69,8 +69,7 @@ class VerbGroup(click.Group):
             return super().invoke(ctx)
         except click.BadOptionUsage as error:
             verb = self.get_command(ctx, ctx.invoked_subcommand or "")
-            options.say_what_it_takes(error, verb)
-            raise
+            raise options.with_what_it_takes(error, verb) from error
         except PhrasescoreError as error:
             raise click.ClickException(_one_line(str(error))) from error
         except KeyboardInterrupt:

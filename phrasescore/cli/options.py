@@ -57,14 +57,18 @@ def _wanted(option: str, value: str) -> WantedColumn:
     return WantedColumn(option, name, int(number) if number else None)
 
 
-def say_what_it_takes(error: click.BadOptionUsage, verb: click.Command | None) -> None:
-    """Add to the message about an option without a value which values there are."""
+def with_what_it_takes(
+    error: click.BadOptionUsage, verb: click.Command | None
+) -> click.BadOptionUsage:
+    """Return the error about an option without a value, with the values there are."""
     for param in () if verb is None else verb.params:
         if error.option_name in param.opts and error.message.endswith("requires an argument."):
             kind = param.type
             values = " or ".join(kind.choices) if isinstance(kind, click.Choice) else param.metavar
             if values:
-                error.message = f"{error.message.removesuffix('.')}: {values}"
+                message = f"{error.message.removesuffix('.')}: {values}"
+                return click.BadOptionUsage(error.option_name, message, error.ctx)
+    return error
 
 
 def models(command: _Decorated) -> _Decorated:
