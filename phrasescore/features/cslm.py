@@ -137,25 +137,35 @@ class SearchCslm:
         :param offsets: ``(n + 1,)``: where each phrase begins, and the end of the last.
         :param ends: ``(n,)``: whether the phrase ends the sentence; ``</s>`` is then scored, too.
         """
-        lengths = np.diff(offsets)
-        # Each row is its history, its phrase, and its </s>: laid one after the other.
-        widths = self.context + lengths + ends
-        starts = np.cumsum(widths) - widths
-        text = np.full(int(widths.sum()), BOUNDARY, dtype=np.int32)
-        places = starts[:, None] + np.arange(self.context)
-        text[places] = np.where(histories == self.START, BOUNDARY, histories)
-        row_of_word = np.repeat(np.arange(len(lengths)), lengths)
-        shifts = starts + self.context - offsets[:-1]
-        text[np.arange(offsets[0], offsets[-1]) + shifts[row_of_word]] = phrases[
-            offsets[0] : offsets[-1]
-        ]
-        predicted = np.ones(len(text), dtype=bool)
-        predicted[places] = False
-        at = np.flatnonzero(predicted)
-        contexts = text[at[:, None] + np.arange(-self.context, 0)]
-        log_probs = self._scorer.log_probs(self._numbering, contexts, text[at])
-        rows = np.repeat(np.arange(len(lengths)), lengths + ends)
+        before = np.where(histories == self.START, BOUNDARY, histories)
+        contexts, words, rows = _ngrams_of_phrases(before, phrases, offsets, ends)
+        totals: NDArray[np.float64] = np.zeros(len(ends))
         # Adds them up one by one, in their order.
-        totals: NDArray[np.float64] = np.zeros(len(lengths))
-        np.add.at(totals, rows, log_probs)
+        np.add.at(totals, rows, self._scorer.log_probs(self._numbering, contexts, words))
         return totals
+
+
+def _ngrams_of_phrases(
+    histories: NDArray[np.int32],
+    phrases: NDArray[np.int32],
+    offsets: NDArray[np.int64],
+    ends: NDArray[np.bool_],
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    """Return the context, the word and the row of each n-gram of some phrases, row by row.
+
+    :param histories: ``(n, context)``; the others as of :meth:`SearchCslm.scores`.
+    """
+    width, lengths = histories.shape[1], np.diff(offsets)
+    # Each row's history, its phrase and its </s> lie behind one another, and the rows likewise.
+    sizes = width + lengths + ends
+    starts = np.cumsum(sizes) - sizes
+    text = np.full(int(sizes.sum()), BOUNDARY, dtype=np.int32)
+    predicted = np.ones(len(text), dtype=bool)
+    history_places = starts[:, None] + np.arange(width)
+    text[history_places] = histories
+    predicted[history_places] = False
+    phrase_words = np.arange(offsets[0], offsets[-1])
+    text[phrase_words + np.repeat(starts + width - offsets[:-1], lengths)] = phrases[phrase_words]
+    at = np.flatnonzero(predicted)
+    rows = np.repeat(np.arange(len(lengths)), lengths + ends)
+    return text[at[:, None] + np.arange(-width, 0)], text[at], rows
