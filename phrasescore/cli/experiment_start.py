@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import Weights, read_weights
-from phrasescore.cli.decode_options import SEARCH_FEATURES
 from phrasescore.cli.rescore_columns import NETWORK_NAMES
 
 
@@ -43,12 +42,11 @@ def extra_names(kinds: Mapping[str, str]) -> dict[str, str]:
     >>> extra_names({"first": "lstm", "second": "lstm"})
     {'first': 'LSTM0', 'second': 'LSTM1'}
     """
-    names = {**SEARCH_FEATURES, **NETWORK_NAMES}
     counts: dict[str, int] = {}
     found = {}
     for model, kind in kinds.items():
         number = counts[kind] = counts.get(kind, -1) + 1
-        found[model] = f"{names[kind]}{number}"
+        found[model] = f"{NETWORK_NAMES[kind]}{number}"
     return found
 
 

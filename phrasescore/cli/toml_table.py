@@ -15,7 +15,7 @@ class TomlTable:
 
     def __init__(self, path: str, name: str, values: Any, *, folder: Path) -> None:
         if not isinstance(values, Mapping):
-            raise ConfigError(path, name or None, f"expected a table, got {values!r}")
+            raise ConfigError(path, f"[{name}]", f"expected a table, got {values!r}")
         self._path, self._name, self._values = path, name, values
         self._asked: list[str] = []
         self._folder = folder

@@ -1,0 +1,371 @@
+"""``phrasescore experiment`` as a user meets it: its file, its plan, its table."""
+
+import html.parser
+import re
+import shlex
+import shutil
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from moses_integration.moses_ini import MosesIni
+from moses_integration.weights import read_weights, write_weights
+from phrasescore.cli import main
+from phrasescore.cli.experiment_config import read_experiment
+from phrasescore.cli.experiment_plan import Plan, build_plan
+from phrasescore.cli.experiment_table import measure, to_html, to_text, to_toml
+
+INI = """\
+[feature]
+UnknownWordPenalty
+PhraseDictionaryMemory name=TM0 num-features=2 path=table # path=old
+KENLM name=LM0 path=/lm.arpa
+[weight]
+TM0= 0.5 0.25
+LM0= 0.5
+"""
+CONFIG = """\
+[data]
+moses_ini = "moses.ini"
+train = ["train.en", "train.fr"]
+dev = { source = "dev.en", references = "dev.fr" }
+test.news = { source = "test.en", references = ["test.fr"] }
+[engine]
+processes = 2
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("train.en", "train.fr", "dev.en", "dev.fr", "test.en", "test.fr", "table"):
+        (tmp_path / name).write_text("a\nb\n")
+    (tmp_path / "lm.arpa").write_text("")
+    (tmp_path / "moses.ini").write_text(INI.replace("/lm.arpa", f"{tmp_path}/lm.arpa"))
+    (tmp_path / "x.toml").write_text(CONFIG)
+    return tmp_path
+
+
+def plan_of(folder: Path, more: str = "", before: str = "") -> Plan:
+    (folder / "x.toml").write_text(f"{before}\n{CONFIG}\n{more}\n")
+    return build_plan(read_experiment("x.toml"), folder / "out")
+
+
+def names(plan: Plan) -> list[str]:
+    return [step.name for step in plan.steps]
+
+
+def experiment(*options: str) -> Result:
+    return CliRunner().invoke(main, ["experiment", "x.toml", "-o", "out", *options])
+
+
+# The file
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("processes", "proceses", "x.toml: unknown key 'proceses' in [engine]; did you mean 'pro"),
+        ("[data]", "[dta]", "x.toml: [data] moses_ini: is missing: expected a path"),
+        ("= 2", '= "2"', "x.toml: [engine] processes: expected a whole number, got '2'"),
+        ("= 2", "= 0", "x.toml: [engine] processes: must be at least 1, got 0"),
+        ("= 2", "= 2\n[tuning]\nmethod = 'mart'", "unknown value; did you mean 'mert'?"),
+        ("= 2", "= 2\ndecoder = 'moses'", "[engine] moses_bin: is missing"),
+        ("= 2", "= 2\n[models.mine]\nminutes = 1", "[models.mine] kind: is missing"),
+        ("= 2", "= 2\n[models.rnn]\nminuts = 1", "key 'minuts' in [models.rnn]; did you mean 'min"),
+        ("test.news", "test", "x.toml: [data.test.source]: expected a table"),
+        ('"train.fr"]', "]", "[data] train: expected the source and the target side, got 1"),
+        ("[data]", "systems = ['+RNM']\n[data]", "unknown row '+RNM'; did you mean '+RNN'?"),
+        ("[data]", "systems = ['+RNN', '+RNN']\n[data]", "two rows are called '+RNN'"),
+        (
+            "[data]",
+            "systems = [{name = 'x', columns = ['cslm']}]\n[data]",
+            "row 'x': expected a encoder-decoder, cslm is a cslm",
+        ),
+        (
+            "[data]",
+            "systems = [{name = 'x', columns = ['unknown_words']}]\n[data]",
+            "name one, too",
+        ),
+        ("[data]", "systems = [{name = 'x', search = ['cslmm']}]\n[data]", "unknown model 'cslmm'"),
+        ("dev.en", "dev.de", "dev.de: cannot open: No such file"),
+        ('"table"', '"tabel"', "tabel: cannot open: No such file"),
+        ("[data]", "[data", "x.toml: expected TOML"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_what_is_wrong_in_the_file_is_named(
+    tmp_path: Path, old: str, new: str, problem: str
+) -> None:
+    text = CONFIG if old in CONFIG else CONFIG.replace("[data]\n", '[data]\ntable = "table"\n')
+    (tmp_path / "x.toml").write_text(text.replace(old, new, 1))
+    result = experiment("--dry-run")
+    assert result.exit_code == 1
+    assert problem in result.stderr or problem in result.stderr.replace(str(tmp_path) + "/", "")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_rows_of_the_paper_are_the_usual_ones(folder: Path) -> None:
+    found = read_experiment("x.toml").systems
+    assert [system.name for system in found] == ["Baseline", "+RNN", "+CSLM+RNN", "+CSLM+RNN+WP"]
+    assert found[3].columns == ("rnn", "unknown_words")
+    assert found[3].search == ("cslm",)
+    assert folder.exists()
+
+
+# The plan
+
+
+def test_each_row_is_tuned_and_decoded_with_what_it_has(folder: Path) -> None:
+    plan = plan_of(folder, "[tuning]\nreplicas = 1")
+    assert names(plan) == [
+        "train rnn",
+        "train cslm",
+        "annotate rnn",
+        "annotate rnn+unknown_words",
+        *(
+            f"{verb} {system} seed 1"
+            for system in ("Baseline", "+RNN", "+CSLM+RNN", "+CSLM+RNN+WP")
+            for verb in ("tune", "decode dev", "decode news")
+        ),
+    ]
+    commands = {step.name: step.shown() for step in plan.steps}
+    assert "--feature cslm --model" not in commands["tune +RNN seed 1"]
+    for name in ("tune +CSLM+RNN seed 1", "decode news +CSLM+RNN seed 1"):
+        assert f"--config {folder}/out/tables/rnn/moses.ini" in commands[name]
+        assert f"--feature cslm --model {folder}/out/models/cslm --processes 2" in commands[name]
+    assert commands["annotate rnn+unknown_words"].startswith(
+        f"phrasescore annotate {folder}/table --model {folder}/out/models/rnn "
+        "--feature unknown_words -o"
+    )
+    assert f"phrasescore train cslm {folder}/train.fr -o" in commands["train cslm"]
+
+
+def test_with_moses_the_language_model_scores_lists(folder: Path) -> None:
+    (folder / "moses").write_text("")
+    plan = plan_of(folder.joinpath(), 'decoder = "moses"\nmoses_bin = "."\n[tuning]\nreplicas = 1')
+    commands = {step.name: step.shown() for step in plan.steps}
+    assert f"--rescore {folder}/out/models/cslm" in commands["tune +CSLM+RNN seed 1"]
+    assert "--feature cslm" not in commands["tune +CSLM+RNN seed 1"]
+    assert "rerank news +CSLM+RNN seed 1" in commands
+    assert "CSLM scores Moses' n-best lists: Moses' search does not know it." in plan.notes
+
+
+def test_options_of_training_are_those_of_the_command_line(folder: Path) -> None:
+    more = """
+[models.reverse]
+preset = "small"
+minutes = 1.5
+set.training.batch_size = 32
+set.model.hidden_size = 16
+[models.old]
+kind = "lstm"
+path = "table"
+"""
+    before = 'systems = ["Baseline", "+reverse", {name = "+old", rescore = "old"}]'
+    plan = plan_of(folder, more, before)
+    assert names(plan)[:3] == ["train reverse", "train rnn", "annotate rnn+reverse"]
+    assert (
+        plan.steps[0]
+        .shown()
+        .endswith(
+            "models/reverse --preset small --reverse --minutes 1.5 --set training.batch_size=32 "
+            "--set model.hidden_size=16"
+        )
+    )
+    assert plan.steps[0].partial == (folder / "out" / "models" / "reverse.work",)
+
+
+def test_a_row_starts_from_the_richest_row_whose_features_it_has(folder: Path) -> None:
+    systems = ["Baseline", "+LSTM", "+RNN", "+CSLM+RNN", "+reverse"]
+    plan = plan_of(folder, "", f"systems = {systems}")
+    starts = {run.system.name: run.start.system.name for run in plan.runs if run.start}
+    assert starts == {
+        "+LSTM": "Baseline", "+RNN": "Baseline", "+CSLM+RNN": "+RNN", "+reverse": "+RNN",
+    }  # fmt: skip
+    for run in plan.runs:
+        assert run.start is None or run.start.seed == run.seed
+    alone = plan_of(folder, '[tuning]\nstart = "moses.ini"')
+    assert all(run.start is None for run in alone.runs)
+
+
+def test_weights_are_carried_to_the_columns_of_the_next_row(folder: Path) -> None:
+    before = "systems = ['Baseline', '+reverse', {name = '+wide', "
+    before += "columns = ['unknown_words', 'reverse', 'rnn'], search = ['cslm'], rescore=['lstm']}]"
+    plan = plan_of(folder, "[tuning]\nreplicas = 1", before)
+    _, reverse, new = plan.runs
+    reverse.weights.parent.mkdir(parents=True)
+    write_weights(str(reverse.weights), {"TM0": (1.0, 2.0, 3.0, 4.0), "LM0": (5.0,)})
+    new.ini.parent.mkdir(parents=True)
+    text = INI.replace("num-features=2", "num-features=5").replace("0.5 0.25", "0.5 0.25 0 0 0")
+    new.ini.write_text(text)
+    new.folder.mkdir(parents=True)
+    next(step for step in plan.steps if step.name == "tune +wide seed 1").prepare()
+    assert read_weights(str(new.folder / "start")) == {
+        "TM0": (1.0, 2.0, 0.0, 4.0, 3.0), "LM0": (5.0,), "CSLM0": (0.0,), "LSTM0": (0.0,),
+    }  # fmt: skip
+
+
+def test_paths_of_the_model_begin_in_its_folder(folder: Path) -> None:
+    plan = plan_of(folder)
+    (text,) = plan.written.values()
+    assert f" path={folder}/table # path=old\n".encode() in text
+    ini = MosesIni("written", text)
+    assert [dict(feature.arguments).get("path") for feature in ini.features] == [
+        None, f"{folder}/table", f"{folder}/lm.arpa",
+    ]  # fmt: skip
+
+
+def test_a_folder_whose_name_moses_ini_cannot_hold_is_named_from_here(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = folder / "with blank"
+    shutil.copytree(folder, other)
+    (other / "moses.ini").write_text(INI.replace("/lm.arpa", f"{folder}/lm.arpa"))
+    monkeypatch.chdir(other)
+    (text,) = plan_of(other).written.values()
+    assert b" path=table #" in text
+    monkeypatch.chdir(folder)
+    (other / "x.toml").rename(folder / "y.toml")
+    (folder / "y.toml").write_text(CONFIG.replace('"moses.ini"', '"with blank/moses.ini"'))
+    result = CliRunner().invoke(main, ["experiment", "y.toml", "-o", "out"])
+    assert result.exit_code == 1
+    assert "moses.ini:3: [feature] TM0: expected a path without blanks" in result.stderr
+
+
+# The table
+
+
+def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
+    plan = plan_of(folder, "[tuning]\nreplicas = 2", 'systems = ["Baseline", "+RNN"]')
+    wanted = read_experiment("x.toml")
+    words = [f"a b c d e f g{number} h" for number in range(40)]
+    spoilt = [line.replace(" c", " x") if number % 2 else line for number, line in enumerate(words)]
+    (folder / "dev.fr").write_text("".join(f"{line}\n" for line in words))
+    made = set()
+    for run, lines in zip(plan.runs, (spoilt, words, spoilt, spoilt), strict=True):
+        run.folder.mkdir(parents=True)
+        path = run.output(wanted.dev)
+        path.write_text("".join(f"{line}\n" for line in lines))
+        made.add(path)
+    texts = (wanted.dev, *wanted.tests)
+    table = measure(texts, plan.runs, made, plan.notes, ["1 s  phrasescore <run>"])
+    # multi-bleu.perl of the spoilt text, by hand: 300/320, 240/280, 180/240, 140/200 n-grams.
+    bad = 100 * (300 / 320 * 240 / 280 * 180 / 240 * 140 / 200) ** 0.25
+    first, second = (row.cells["dev"] for row in table.rows)
+    assert first.scores == pytest.approx([bad, bad])
+    assert second.scores == pytest.approx([100, bad])
+    assert second.difference == pytest.approx((100 - bad) / 2)
+    assert second.p_value is not None
+    assert second.p_value < 0.01
+    text = to_text(table).splitlines()
+    assert text[0].split() == ["dev", "news"]
+    mean, deviation = (100 + bad) / 2, (100 - bad) / 2**0.5
+    expected = f"+RNN      {mean:.2f} ± {deviation:.2f} (+{(100 - bad) / 2:.2f}, p"
+    assert text[2].startswith(expected)
+    assert text[2].endswith("-")
+    read = tomllib.loads(to_toml(table))
+    assert read["row"][1]["dev"]["p_value"] == second.p_value
+    assert read["row"][0]["dev"]["replicas"] == first.scores
+    assert read["notes"] == table.notes
+    page = to_html(table)
+    html.parser.HTMLParser().feed(page)
+    assert "&lt;run&gt;" in page
+    assert not re.search(r"(src|href)=", page)
+    assert '<span class="better">' in page
+
+
+# A run of everything, with commands that are doubles
+
+
+COMMANDS = """\
+import pathlib, sys, json
+verb, *words = sys.argv[1:]
+with open({calls!r}, "a") as calls:
+    calls.write(verb + "\\n")
+given = dict(zip(words, words[1:]))
+output = pathlib.Path(given["-o"])
+if verb == "train":
+    output.mkdir()
+    (output / "model").write_text(words[0])
+elif verb == "annotate":
+    output.write_text("table")
+    pathlib.Path(given["--moses-ini-out"]).write_text(pathlib.Path(given["--moses-ini"]).read_text()
+        .replace("num-features=2", "num-features=3").replace("0.5 0.25", "0.5 0.25 0"))
+elif verb == "tune":
+    output.write_text(pathlib.Path(given["--weights"]).read_text())
+    pathlib.Path(given["--report"]).write_text("{{}}")
+elif verb == "decode":
+    output.write_text(pathlib.Path(words[0]).read_text())
+"""
+
+
+@pytest.fixture
+def doubles(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a double in the place of every command; ``calls`` has the verbs that were run."""
+    import sys
+
+    from phrasescore.cli import experiment_steps
+
+    (folder / "commands.py").write_text(COMMANDS.format(calls=str(folder / "calls")))
+    launcher = (sys.executable, str(folder / "commands.py"))
+    defaults = experiment_steps.StepRunner.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "launcher", launcher)
+    (folder / "x.toml").write_text(
+        f"systems = ['Baseline', '+RNN']\n{CONFIG}[tuning]\nreplicas = 1\n"
+    )
+    return folder
+
+
+def calls(folder: Path) -> list[str]:
+    found = (folder / "calls").read_text().split()
+    (folder / "calls").unlink()
+    return found
+
+
+def test_a_run_makes_the_table_and_the_next_one_has_nothing_to_do(doubles: Path) -> None:
+    result = experiment()
+    assert result.exit_code == 0, result.output
+    assert calls(doubles) == ["train", "annotate", *["tune", "decode", "decode"] * 2]
+    assert "step 1 of 8: train rnn\n" in result.stderr
+    assert f"$ phrasescore train encoder-decoder {doubles}/table -o " in result.stderr
+    assert result.stdout.splitlines()[0].split() == ["dev", "news"]
+    assert (doubles / "out" / "table.txt").read_text() == result.stdout
+    again = experiment()
+    assert again.stdout == result.stdout
+    assert "8 of 8 steps are done" in again.stderr
+    assert not (doubles / "calls").exists()
+
+
+def test_only_what_depends_on_a_change_is_repeated(doubles: Path) -> None:
+    experiment()
+    calls(doubles)
+    (doubles / "test.en").write_text("c\nd\n")
+    experiment()
+    assert calls(doubles) == ["decode"] * 2
+    text = (doubles / "x.toml").read_text()
+    (doubles / "x.toml").write_text(f"{text}[models.rnn]\nminutes = 2\n")
+    # The double writes the same model whatever the minutes.
+    experiment()
+    assert calls(doubles) == ["train"]
+    (doubles / "x.toml").write_text(text.replace("replicas = 1", "replicas = 2"))
+    experiment()
+    assert calls(doubles) == ["train", *["tune", "decode", "decode"] * 2]
+
+
+def test_a_dry_run_lists_the_steps_and_writes_nothing(doubles: Path) -> None:
+    result = experiment("--dry-run")
+    assert result.exit_code == 0
+    assert [line.split()[1] for line in result.stdout.splitlines()] == ["to"] * 8
+    assert not (doubles / "out").exists()
+    experiment()
+    lines = experiment("--dry-run").stdout.splitlines()
+    assert [line.split()[:2] for line in lines] == [[str(n), "done"] for n in range(1, 9)]
+    command = lines[-1].partition(": ")[2]
+    assert shlex.split(command)[:3] == ["phrasescore", "decode", str(doubles / "test.en")]
+    (doubles / "dev.fr").write_text("c\nd\n")
+    states = [line.split()[1] for line in experiment("--dry-run").stdout.splitlines()]
+    assert states == ["done", "done", "to", "to", "to", "to", "to", "to"]
