@@ -43,7 +43,10 @@ def make_sentence(
     language_weight = weights.language_model * LN_10
     tail, lengths = np.zeros(len(options.target) + 1), np.zeros(count, np.int32)
     bound = np.zeros(count)
-    _score_phrases(tables, language_weight, options.offsets, options.target, tail, lengths, bound)
+    scratch = np.zeros(int(np.diff(options.offsets).max(initial=0)) + 1, np.int32)
+    _score_phrases(
+        tables, language_weight, options.offsets, options.target, tail, lengths, bound, scratch
+    )
     return Sentence(
         length=length,
         distortion_limit=limit,
@@ -86,13 +89,19 @@ def _groups(options: Any) -> Any:
 
 @KERNEL
 def _score_phrases(
-    tables: Any, weight: float, offsets: Any, target: Any, tail: Any, lengths: Any, bound: Any
+    tables: Any,
+    weight: float,
+    offsets: Any,
+    target: Any,
+    tail: Any,
+    lengths: Any,
+    bound: Any,
+    scratch: Any,
 ) -> None:
     """Score phrases on their own: what no word before the phrase can change.
 
     The last state is that of any phrase of at least as many words as a state has.
     """
-    scratch = np.zeros(np.max(np.diff(offsets)) + 1 if len(lengths) else 1, np.int32)
     for option in range(len(lengths)):
         begin, end = offsets[option], offsets[option + 1]
         length: Any = np.int64(0)
@@ -167,7 +176,8 @@ def _score_paths(options: Any, tables: Any, offsets: Any, path_options: Any, val
                 score, new_length = score_word(tables, context, length, word)
                 log_prob += score
                 length = np.int64(new_length)
-                context[1 : tables.order] = context[: tables.order - 1].copy()
+                for older in range(tables.order - 1, 0, -1):
+                    context[older] = context[older - 1]
                 context[0] = word
             before, after, last = start, end, option
         if last >= 0:

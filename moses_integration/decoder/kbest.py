@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from moses_integration.decoder.best_first import pop, push
 from moses_integration.decoder.ngram_table import KERNEL
 from moses_integration.decoder.search_tables import mix
 
@@ -57,9 +58,22 @@ def best_paths(
     if lattice.goal < 0 or count < 1:
         empty = np.zeros(0, np.int32)
         return Paths(np.zeros(1, np.int64), empty, empty)
+    if count == 1:
+        return _best_path(lattice)
     most = count * factor if distinct else count
     begins, options, parents = _search(lattice, offsets, target, count, most, distinct)
     return Paths(begins, options, parents)
+
+
+def _best_path(lattice: Lattice) -> Paths:
+    options, parents = [], []
+    node = lattice.goal
+    while lattice.parent[node] >= 0:
+        options.append(lattice.option[node])
+        node = lattice.parent[node]
+        parents.append(node)
+    ends = np.array([0, len(options)], np.int64)
+    return Paths(ends, np.array(options[::-1], np.int32), np.array(parents[::-1], np.int32))
 
 
 @KERNEL
@@ -70,46 +84,6 @@ def _longer(array: Any, size: int) -> Any:
     new = np.empty(2 * size, array.dtype)
     new[: len(array)] = array
     return new
-
-
-@KERNEL
-def _push(losses: Any, before: Any, arcs: Any, order: Any, size: int) -> None:
-    """Let the last item of a heap rise; of equal losses the earlier one comes first."""
-    place = size - 1
-    while place > 0:
-        above = (place - 1) // 2
-        if losses[above] < losses[place] or (
-            losses[above] == losses[place] and order[above] < order[place]
-        ):
-            break
-        _swap(losses, before, arcs, order, place, above)
-        place = above
-
-
-@KERNEL
-def _swap(losses: Any, before: Any, arcs: Any, order: Any, one: int, other: int) -> None:
-    losses[one], losses[other] = losses[other], losses[one]
-    before[one], before[other] = before[other], before[one]
-    arcs[one], arcs[other] = arcs[other], arcs[one]
-    order[one], order[other] = order[other], order[one]
-
-
-@KERNEL
-def _pop(losses: Any, before: Any, arcs: Any, order: Any, size: int) -> None:
-    """Move the first item of a heap behind the others."""
-    _swap(losses, before, arcs, order, 0, size - 1)
-    place = 0
-    while True:
-        best = place
-        for child in range(2 * place + 1, min(2 * place + 3, size - 1)):
-            if losses[child] < losses[best] or (
-                losses[child] == losses[best] and order[child] < order[best]
-            ):
-                best = child
-        if best == place:
-            return
-        _swap(losses, before, arcs, order, place, best)
-        place = best
 
 
 @KERNEL
@@ -197,7 +171,7 @@ def _search(
         if path > 0:
             if size == 0:
                 break
-            _pop(losses, heap_before, heap_arcs, order, size)
+            pop(losses, heap_before, heap_arcs, order, size)
             size -= 1
             loss, before[path], arcs[path] = losses[size], heap_before[size], heap_arcs[size]
             arc = arcs[path]
@@ -208,7 +182,7 @@ def _search(
                 heap_before[size], heap_arcs[size] = before[path], arc + 1
                 order[size] = pushed
                 size, pushed = size + 1, pushed + 1
-                _push(losses, heap_before, heap_arcs, order, size)
+                push(losses, heap_before, heap_arcs, order, size)
         while node >= 0:
             arc = lattice.first_arc[node]
             if arc < lattice.first_arc[node + 1]:
@@ -218,7 +192,7 @@ def _search(
                 losses[size], order[size] = loss + lattice.arc_loss[arc], pushed
                 heap_before[size], heap_arcs[size] = path, arc
                 size, pushed = size + 1, pushed + 1
-                _push(losses, heap_before, heap_arcs, order, size)
+                push(losses, heap_before, heap_arcs, order, size)
             node = lattice.parent[node]
         length = _walk(lattice, before, arcs, path, options, parents)
         if distinct:

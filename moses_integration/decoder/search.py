@@ -130,7 +130,11 @@ class StackDecoder:
             *(options, self._weights, tables, search.distortion_limit),
             keep_words=bool(self.buffers),
         )
-        limits = SearchLimits(search.stack_size, search.beam_width, self._candidates, nbest > 1)
+        limits = SearchLimits(
+            *(search.stack_size, search.beam_width, self._candidates, nbest > 1),
+            pop_limit=search.pop_limit if search.algorithm == "cube" else 0,
+            diversity=search.diversity,
+        )
         stacks = StackSearch(sentence, tables, limits, self.buffers)
         lattice = stacks.run()
         if lattice.goal < 0:

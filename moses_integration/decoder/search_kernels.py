@@ -20,7 +20,7 @@ MONOTONE, SWAP, DISCONTINUOUS = 0, 1, 2
 NUM_ORIENTATIONS = 3
 LN_10 = 2.302585092994046
 
-_ONE, _SIX, _LOW_BITS = np.uint64(1), np.uint64(6), np.uint64(63)
+_ONE = np.uint64(1)
 
 
 class Sentence(NamedTuple):
@@ -64,8 +64,7 @@ class Sentence(NamedTuple):
 @KERNEL
 def is_covered(bits: Any, place: int) -> Any:
     """Return whether a source word is covered."""
-    word = np.uint64(place)
-    return (bits[np.int64(word >> _SIX)] >> (word & _LOW_BITS)) & _ONE != 0
+    return (bits[place // 64] >> np.uint64(place % 64)) & _ONE != 0
 
 
 @KERNEL
@@ -76,10 +75,10 @@ def cover(sentence: Any, coverages: Any, old: int, start: int, end: int) -> Any:
     """
     row = coverages.count[0]
     bits = coverages.bits[row]
-    bits[:] = coverages.bits[old]
+    for word in range(len(bits)):
+        bits[word] = coverages.bits[old, word]
     for place in range(start, end):
-        word = np.uint64(place)
-        bits[np.int64(word >> _SIX)] |= _ONE << (word & _LOW_BITS)
+        bits[place // 64] |= _ONE << np.uint64(place % 64)
     found = find_bits(coverages, bits)
     if found >= 0:
         return found
@@ -257,17 +256,20 @@ def offer(
     first_key: int,
     second_key: int,
     state: int,
-) -> None:
+) -> bool:
     """Add a hypothesis to the pool, or recombine it with one that has the same key.
 
     Of two equal scores the earlier stays. There must be room.
+
+    :return: whether there was none with this key.
     """
     row = find_pool(pool, coverage, first_key, second_key)
     if row >= 0 and score <= pool.score[row]:
         if keep_arcs:
             add_arc(arcs, score, parent, option, row)
-        return
-    if row >= 0:
+        return False
+    is_new: bool = row < 0
+    if not is_new:
         if keep_arcs:
             add_arc(arcs, pool.score[row], pool.parent[row], pool.option[row], row)
     else:
@@ -279,3 +281,4 @@ def offer(
     pool.coverage[row], pool.state[row] = coverage, state
     pool.key[row, 0], pool.key[row, 1] = first_key, second_key
     pool.limits[1] = max(pool.limits[1], score)
+    return is_new

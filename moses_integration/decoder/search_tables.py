@@ -214,7 +214,10 @@ def find_bits(coverages: Any, bits: Any) -> Any:
         row = coverages.slots[slot]
         if row < 0:
             return -1 - slot
-        if np.array_equal(coverages.bits[row], bits):
+        same = True
+        for place in range(len(bits)):
+            same = same and coverages.bits[row, place] == bits[place]
+        if same:
             return np.int64(row)
         slot = (slot + 1) & mask
 
@@ -308,7 +311,8 @@ def find_pool(pool: Any, coverage: int, first: int, second: int) -> Any:
 @KERNEL
 def hash_pool(pool: Any) -> None:
     """Fill the slots of a pool whose rows have moved."""
-    pool.slots[:] = EMPTY
+    for slot in range(len(pool.slots)):
+        pool.slots[slot] = EMPTY
     for row in range(pool.count[0]):
         slot = -1 - find_pool(pool, pool.coverage[row], pool.key[row, 0], pool.key[row, 1])
         pool.slots[slot] = row

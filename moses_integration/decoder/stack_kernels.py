@@ -87,13 +87,13 @@ def expand(
                     score += end_score(sentence, tables, states, new_state)
                 if score < pool.limits[0]:
                     continue
-                _offer(sentence, pool, arcs, limits, score, hypothesis, option, coverage,
+                offer_extension(sentence, pool, arcs, limits, score, hypothesis, option, coverage,
                        state, new_state, complete)  # fmt: skip
     return len(blocks)
 
 
 @KERNEL
-def _offer(
+def offer_extension(
     sentence: Any,
     pool: Any,
     arcs: Any,
@@ -105,10 +105,12 @@ def _offer(
     state: int,
     new_state: int,
     complete: bool,
-) -> None:
+) -> bool:
     """Offer a hypothesis under the key by which it recombines; prune a pool that is full.
 
     Nothing follows a complete translation, so all of them are one.
+
+    :return: whether it is a new one in the pool.
     """
     first: Any = np.int64(sentence.group[option])
     second: Any = np.int64(new_state)
@@ -116,11 +118,42 @@ def _offer(
         first, second = np.int64(option), np.int64(state)
     elif complete:
         first, second = np.int64(0), np.int64(0)
-    offer(pool, arcs, limits.keep_arcs, score, parent, option, coverage, first, second, new_state)
+    is_new: bool = offer(
+        pool, arcs, limits.keep_arcs, score, parent, option, coverage, first, second, new_state
+    )
     beam = pool.limits[1] + limits.beam_width
     pool.limits[0] = max(pool.limits[0], beam)
     if limits.stack_size > 0 and pool.count[0] >= 2 * limits.stack_size:
         prune(pool, arcs, limits)
+    return is_new
+
+
+@KERNEL
+def _select(scores: Any, rank: int) -> Any:
+    """Return the score of a rank, 1 for the highest; changes the order (Hoare's FIND).
+
+    Written out because numpy's partition takes numba two seconds to compile.
+    """
+    first, last = 0, len(scores) - 1
+    while first < last:
+        pivot = scores[(first + last) // 2]
+        low, high = first, last
+        while low <= high:
+            while scores[low] > pivot:
+                low += 1
+            while scores[high] < pivot:
+                high -= 1
+            if low <= high:
+                scores[low], scores[high] = scores[high], scores[low]
+                low += 1
+                high -= 1
+        if rank - 1 <= high:
+            last = high
+        elif rank - 1 >= low:
+            first = low
+        else:
+            break
+    return scores[rank - 1]
 
 
 @KERNEL
@@ -133,10 +166,12 @@ def prune(pool: Any, arcs: Any, limits: Any) -> None:
     cut = pool.limits[1] + limits.beam_width
     ties = count
     if size > 0 and count > size:
-        lowest = -np.partition(-pool.score[:count], size - 1)[size - 1]
+        lowest = _select(pool.score[:count].copy(), size)
         if lowest >= cut:
             cut = lowest
-            ties = size - np.sum(pool.score[:count] > cut)
+            ties = size
+            for row in range(count):
+                ties -= 1 if pool.score[row] > cut else 0
     pool.limits[0] = max(pool.limits[0], cut)
     moved = np.full(count, -1, np.int32)
     kept = 0
@@ -204,4 +239,6 @@ def recombine(sentence: Any, coverages: Any, pool: Any, arcs: Any, keep_arcs: bo
     for row in range(num_arcs):
         arcs.target[row] = moved[arcs.target[row]]
     pool.limits[0] = -np.inf
-    pool.limits[1] = np.max(pool.score[: pool.count[0]]) if count > 0 else -np.inf
+    pool.limits[1] = -np.inf
+    for row in range(pool.count[0]):
+        pool.limits[1] = max(pool.limits[1], pool.score[row])

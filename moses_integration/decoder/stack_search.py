@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from moses_integration.decoder.cube_pruning import expand_cubes, make_cubes, make_frontier
 from moses_integration.decoder.kbest import Lattice
 from moses_integration.decoder.search_kernels import (
     BLOCK_COLUMNS,
@@ -48,6 +49,10 @@ class SearchLimits(NamedTuple):
     candidates: int
     # Whether recombined hypotheses are kept for n-best lists.
     keep_arcs: bool
+    # Extensions that cube pruning looks at for a stack; 0 for all, without cubes.
+    pop_limit: int = 0
+    # New hypotheses of each coverage for which cube pruning goes on beyond that limit.
+    diversity: int = 0
 
 
 class StackSearch:
@@ -65,7 +70,7 @@ class StackSearch:
         buffers: Sequence[tuple[RequestBuffer, float]] = (),
     ) -> None:
         self._sentence, self._tables = sentence, tables
-        self._buffers = buffers
+        self._buffers, self._limits = buffers, limits
         self._last = Limits(
             limits.stack_size, limits.beam_width, limits.keep_arcs, by_request=False
         )
@@ -90,7 +95,11 @@ class StackSearch:
         self._add_empty_hypothesis()
         for stack in range(1, self._sentence.length + 1):
             blocks = self._blocks(stack)
-            self._expand(blocks)
+            self._clear_pool()
+            if self._limits.pop_limit:
+                self._expand_cubes(blocks)
+            else:
+                self._expand(blocks)
             if self._buffers:
                 self._score_requests()
             prune(self._pool, self._arcs, self._last)
@@ -124,7 +133,6 @@ class StackSearch:
 
     def _expand(self, blocks: Any) -> None:
         """Fill the pool, making tables larger where they are too small."""
-        self._clear_pool()
         done = 0
         while done < len(blocks):
             done = expand(
@@ -135,6 +143,19 @@ class StackSearch:
             if done < len(blocks):
                 first, last, _, _, begin, end, _ = blocks[done]
                 self._make_room(int(last - first) * int(end - begin))
+
+    def _expand_cubes(self, blocks: Any) -> None:
+        """Fill the pool with what cube pruning finds."""
+        fixed: Any = (self._sentence, self._tables, self._hypotheses, self._coverages)
+        cubes = make_cubes(self._sentence, self._hypotheses, self._coverages, blocks)
+        pops, diversity = self._limits.pop_limit, self._limits.diversity
+        # Every extension that is taken makes room for two; with diversity it may be all of them.
+        most = len(cubes.seen) if diversity else min(len(cubes.seen), len(blocks) + 2 * pops)
+        self._make_room(most)
+        tables: Any = (self._states, self._memo, self._pool, self._arcs, self._first)
+        frontier: Any = make_frontier(most)
+        rest: Any = (blocks, cubes, frontier, pops, diversity, self._scratch)
+        expand_cubes(*(*fixed, *tables, *rest))
 
     def _make_room(self, extensions: int) -> None:
         self._states = grow(self._states, int(self._states.count[0]) + extensions)

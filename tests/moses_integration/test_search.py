@@ -13,11 +13,18 @@ from phrasescore.errors import ConfigError
 from tests.small_decoder import Derivation, LastWords, SmallDecoder, as_segments
 
 SENTENCES = ("abcd", "fade", "cab", "aaaa", "e")
+LONG = "bedfacedabcafe"
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> SmallDecoder:
     return SmallDecoder(tmp_path_factory.mktemp("small"), seed=1)
+
+
+@pytest.fixture(scope="module")
+def larger(tmp_path_factory: pytest.TempPathFactory) -> SmallDecoder:
+    """So many translations that a narrow search errs."""
+    return SmallDecoder(tmp_path_factory.mktemp("larger"), seed=4, targets=8)
 
 
 def is_same(found: Translation, expected: Derivation) -> bool:
@@ -74,7 +81,8 @@ def test_another_feature_is_part_of_the_search(
 ) -> None:
     derivations = small.derivations(sentence, context_weight=0.8)  # brute force
     plain = small.derivations(sentence)
-    assert derivations[0].segments != plain[0].segments  # so it matters
+    order = [derivation.segments for derivation in derivations]
+    assert order != [derivation.segments for derivation in plain]  # so it matters
     decoder = small.decoder(SENTENCES, [(LastWords(), 0.8)], buffer_size=buffer_size)
     found = decoder.translate(sentence, nbest=10**6).nbest
     assert len(found) == len(derivations)
@@ -88,12 +96,12 @@ def test_another_feature_is_part_of_the_search(
 
 
 @pytest.mark.parametrize("stack", [3, 20])
-def test_buffering_changes_no_translation_and_saves_calls(small: SmallDecoder, stack: int) -> None:
+def test_buffering_changes_no_translation_and_saves_calls(larger: SmallDecoder, stack: int) -> None:
     results, calls = [], []
     for size in (1, 5, 1000):
         feature = LastWords()
-        decoder = small.decoder(SENTENCES, [(feature, 0.8)], buffer_size=size, stack=stack)
-        results.append([decoder.translate(sentence, nbest=9) for sentence in SENTENCES])
+        decoder = larger.decoder([LONG], [(feature, 0.8)], buffer_size=size, stack=stack)
+        results.append(decoder.translate(LONG, nbest=9))
         buffer = decoder.buffers[0][0]
         assert max(feature.sizes) <= size
         assert (len(feature.sizes), sum(feature.sizes)) == (buffer.calls, buffer.distinct)
@@ -103,22 +111,21 @@ def test_buffering_changes_no_translation_and_saves_calls(small: SmallDecoder, s
     assert calls[0] > calls[1] > calls[2]
 
 
-def test_fewer_candidates_are_fewer_requests(small: SmallDecoder) -> None:
+def test_fewer_candidates_are_fewer_requests(larger: SmallDecoder) -> None:
     requests = []
     for candidates in (5, 50, 0):
-        decoder = small.decoder(SENTENCES, [(LastWords(), 0.8)], stack=5, candidates=candidates)
-        decoder.translate("abcd")
+        decoder = larger.decoder([LONG], [(LastWords(), 0.8)], stack=5, candidates=candidates)
+        decoder.translate(LONG)
         requests.append(decoder.buffers[0][0].requests)
     assert requests[0] < requests[1] < requests[2]
 
 
-def test_a_larger_stack_is_never_worse_here_and_reaches_the_best(small: SmallDecoder) -> None:
-    best = small.derivations("abcd")[0].score
-    scores = [
-        small.decoder(SENTENCES, stack=stack).translate("abcd").score for stack in (1, 10, 500)
-    ]
-    assert scores[0] < scores[-1] == pytest.approx(best)
-    assert scores == sorted(scores)
+def test_a_larger_stack_finds_better_translations(larger: SmallDecoder) -> None:
+    sizes = (1, 2, 5, 20)
+    scores = [larger.decoder([LONG], stack=stack).translate(LONG).score for stack in sizes]
+    assert scores == sorted(set(scores))
+    # It loses nothing here: this is what no limit finds.
+    assert scores[-1] == larger.decoder([LONG]).translate(LONG).score
 
 
 def test_a_beam_leaves_out_what_is_much_worse(small: SmallDecoder) -> None:
@@ -126,6 +133,45 @@ def test_a_beam_leaves_out_what_is_much_worse(small: SmallDecoder) -> None:
     narrow = small.decoder(SENTENCES, beam=0.1).translate("abcd", nbest=10**6)
     assert len(narrow.nbest) < len(wide.nbest)
     assert narrow.nbest[-1].score > narrow.score + math.log(0.1) - 1e-9
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_cube_pruning_without_limits_finds_all_derivations(
+    small: SmallDecoder, sentence: str
+) -> None:
+    expected = small.decoder(SENTENCES).translate(sentence, nbest=10**6).nbest
+    decoder = small.decoder(SENTENCES, algorithm=1, pops=10**6)
+    found = decoder.translate(sentence, nbest=10**6).nbest
+    assert {one.segments: one.score for one in found} == pytest.approx(
+        {one.segments: one.score for one in expected}
+    )
+
+
+def test_cube_pruning_looks_at_no_more_than_its_limit_and_at_the_best_first(
+    larger: SmallDecoder,
+) -> None:
+    scores, numbers = [], []
+    for pops in (1, 20, 500):
+        decoder = larger.decoder([LONG], algorithm=1, pops=pops)
+        found = decoder.translate(LONG, nbest=10**4)
+        scores.append(found.score)
+        numbers.append(len(found.nbest))
+    assert numbers == sorted(set(numbers))
+    assert scores[0] < scores[1] <= scores[2] == larger.decoder([LONG]).translate(LONG).score
+
+
+def test_cube_diversity_goes_on_beyond_the_limit(small: SmallDecoder) -> None:
+    sizes = []
+    for diversity in (0, 2, 5):
+        decoder = small.decoder(SENTENCES, algorithm=1, pops=3, diversity=diversity)
+        sizes.append(len(decoder.translate("fade", nbest=10**6).nbest))
+    assert sizes == sorted(set(sizes))
+
+
+def test_cube_pruning_buffers_requests_too(small: SmallDecoder) -> None:
+    expected = small.derivations("cab", context_weight=0.8)[0]  # brute force
+    decoder = small.decoder(SENTENCES, [(LastWords(), 0.8)], algorithm=1, pops=10**6)
+    assert is_same(decoder.translate("cab"), expected)
 
 
 def test_values_are_those_worked_out_by_hand(small: SmallDecoder) -> None:
