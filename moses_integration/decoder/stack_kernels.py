@@ -11,7 +11,7 @@ from moses_integration.decoder.search_kernels import (
     score_option,
     start_score,
 )
-from moses_integration.decoder.search_tables import find_pool, hash_pool
+from moses_integration.decoder.search_tables import find_pool, hash_pool, mix
 
 
 class Limits(NamedTuple):
@@ -19,8 +19,9 @@ class Limits(NamedTuple):
 
     # 0 for no limit.
     stack_size: int
-    # A hypothesis goes if its score is less than the best one's plus this; minus infinity or less
-    # than 0.
+    # A hypothesis goes if its score is less than the best one's plus this, once a stack has more
+    # than its size (as in Moses, but for those that come after a much better one: Moses refuses
+    # them at once); minus infinity or less than 0.
     beam_width: float
     # Whether hypotheses that are recombined with better ones are kept for n-best lists.
     keep_arcs: bool
@@ -60,6 +61,11 @@ def expand(
     :param begin: the first block.
     :return: where it stopped: after the last block, or at one that there is no room for.
     """
+    # Arrays by names of their own: numba counts references to a tuple's fields at every use.
+    memo_keys, memo_score, memo_state = memo.keys, memo.score, memo.state
+    mask = np.uint64(len(memo_keys) - 1)
+    option_score, backward, bound = sentence.score, sentence.backward, sentence.bound
+    limit, num_options = pool.limits, len(sentence.score)
     for number in range(begin, len(blocks)):
         block = blocks[number]
         extensions = (block[1] - block[0]) * (block[5] - block[4])
@@ -76,16 +82,20 @@ def expand(
             if base < pool.limits[0] or base == -np.inf:
                 continue
             state = hypotheses.state[hypothesis]
+            key = np.int64(state) * num_options
             for option in range(block[4], block[5]):
-                score = base + sentence.score[option] + sentence.backward[option, orientation]
-                if score + sentence.bound[option] < pool.limits[0]:
+                score = base + option_score[option] + backward[option, orientation]
+                if score + bound[option] < limit[0]:
                     continue
-                place = score_option(sentence, tables, states, memo, state, option, scratch)
-                score += memo.score[place]
-                new_state = memo.state[place]
+                # The usual case, without calls; score_option looks at other places, too.
+                place = np.int64(mix(np.uint64(key + option)) & mask)
+                if memo_keys[place] != key + option:
+                    place = score_option(sentence, tables, states, memo, state, option, scratch)
+                score += memo_score[place]
+                new_state = memo_state[place]
                 if complete:
                     score += end_score(sentence, tables, states, new_state)
-                if score < pool.limits[0]:
+                if score < limit[0]:
                     continue
                 offer_extension(sentence, pool, arcs, limits, score, hypothesis, option, coverage,
                        state, new_state, complete)  # fmt: skip
@@ -121,8 +131,8 @@ def offer_extension(
     is_new: bool = offer(
         pool, arcs, limits.keep_arcs, score, parent, option, coverage, first, second, new_state
     )
-    beam = pool.limits[1] + limits.beam_width
-    pool.limits[0] = max(pool.limits[0], beam)
+    if pool.count[0] > limits.stack_size:
+        pool.limits[0] = max(pool.limits[0], pool.limits[1] + limits.beam_width)
     if limits.stack_size > 0 and pool.count[0] >= 2 * limits.stack_size:
         prune(pool, arcs, limits)
     return is_new
@@ -163,9 +173,11 @@ def prune(pool: Any, arcs: Any, limits: Any) -> None:
     Arcs to those that go, go with them.
     """
     count, size = pool.count[0], limits.stack_size
+    if count <= size:
+        return
     cut = pool.limits[1] + limits.beam_width
     ties = count
-    if size > 0 and count > size:
+    if size > 0:
         lowest = _select(pool.score[:count].copy(), size)
         if lowest >= cut:
             cut = lowest

@@ -86,6 +86,8 @@ class StackSearch:
         self._hypotheses = make_hypotheses(_FEW, sentence.length)
         self._kept_arcs: list[tuple[Any, ...]] = []
         longest = int(np.diff(sentence.offsets).max(initial=0))
+        # Of each option: its score with the estimate of the language model.
+        self._promise = sentence.score + sentence.tail[sentence.offsets[:-1]]
         self._scratch = np.zeros(longest + width + 1, np.int32)
         for buffer, _ in buffers:
             buffer.start(self._requests)
@@ -129,7 +131,10 @@ class StackSearch:
         # One row more: a coverage is written before it is known to be new.
         self._coverages = grow(self._coverages, int(self._coverages.count[0]) + count + 1)
         list_blocks(*arguments[:2], self._coverages, stack, blocks, True)
-        return blocks
+        # The most promising first: then others can be seen to be too bad at once.
+        promise = self._hypotheses.score[blocks[:, 0]] + self._promise[blocks[:, 4]]
+        promise += self._coverages.future[blocks[:, 6]]
+        return blocks[np.argsort(-promise, kind="stable")]
 
     def _expand(self, blocks: Any) -> None:
         """Fill the pool, making tables larger where they are too small."""
