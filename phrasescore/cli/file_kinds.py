@@ -2,8 +2,6 @@
 
 import re
 
-from phrasescore.text import open_input
-
 _BEGINNING = 1 << 16  # bytes
 # By how a whole file begins; of the lines, the first match counts.
 _STARTS = (
@@ -28,6 +26,8 @@ def seems_to_be(path: str) -> str | None:
 
     :raises DataError: if it cannot be read.
     """
+    from phrasescore.text import open_input
+
     with open_input(path) as stream:
         start = stream.read(_BEGINNING)
     for beginning, kind in _STARTS:

@@ -83,7 +83,7 @@ def test_json_that_would_be_none_is_never_written(folder: Path) -> None:
 
 
 def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="not a whole model"):
+    with pytest.raises(ModelError, match="expected the folder of a trained model"):
         model_report(tmp_path)
 
 
