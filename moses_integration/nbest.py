@@ -9,7 +9,8 @@ reads (mert/Data.cpp, loadNBest and AddFeatures), minus what it reads and then s
 * A token of field 3 that ends in ``=`` names a feature, and the numbers after it are its values. A
   name with an underscore is a sparse feature to Moses, and has one value.
 * What follows the total (phrase segmentation, word alignment) is never looked at.
-* Moses reads ``nan``, ``inf`` and ``0,5`` with atof, without a word. They are refused here.
+* Moses reads ``nan``, ``inf`` and ``0,5`` with atof, without a word. They are refused here, and so
+  are numbers that are infinite to Moses, whose values are float32.
 
 Values are natural logarithms as they are: nothing is exp'd, as it is in a phrase table.
 """
@@ -26,8 +27,10 @@ from phrasescore.text import decode, read_blocks, read_lines, shorten, split_blo
 FEATURE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 _VALUE = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-# Numbers as nearly all are written; each of them is a _VALUE, and finite.
-_PLAIN_VALUE = rb"-?+[0-9]{1,99}+(?:\.[0-9]*+)?+(?:e-[0-9]++)?+"
+# The largest float32.
+LARGEST_VALUE = 3.4028234663852886e38
+# Numbers as nearly all are written; each of them is a _VALUE, and not too large.
+_PLAIN_VALUE = rb"-?+[0-9]{1,38}+(?:\.[0-9]*+)?+(?:e-[0-9]++)?+"
 
 
 class NbestList(NamedTuple):
@@ -305,11 +308,11 @@ def parse_total(raw: bytes, path: str = "n-best list", line: int | None = None) 
 def parse_number(token: bytes, path: str, line: int | None) -> float:
     """Return a number of a text that Moses reads.
 
-    :raises DataError: if it is not a finite number, or is one to Python alone.
+    :raises DataError: if it is not a finite number, to Moses either, or is one to Python alone.
     """
     # float() alone would take nan, inf, 1_0 and tabs.
     value = float(token) if _VALUE.fullmatch(token) else math.nan
-    if not math.isfinite(value):
+    if not abs(value) <= LARGEST_VALUE:
         raise DataError(path, line, f"expected a number, found {shorten(token)}")
     return value
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moses_integration.nbest import parse_number
+from moses_integration.nbest import LARGEST_VALUE, parse_number
 from phrasescore.errors import DataError
 from phrasescore.text import decode, read_blocks, shorten, split_block
 
@@ -257,7 +257,7 @@ def _plain_values(block: _Block) -> Values | None:
         values = np.fromiter(map(float, chain.from_iterable(rows)), np.float64)
     except ValueError:
         return None
-    if not np.isfinite(values).all():
+    if not np.abs(values).max(initial=0.0) <= LARGEST_VALUE:
         return None
     return values.reshape(block.size, block.width)
 

@@ -39,7 +39,7 @@ def test_a_feature_that_some_hypotheses_lack_is_refused(folder: TuneFolder) -> N
     assert folder.refusal() == problem
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999", "1e200"])
 def test_a_value_that_is_no_finite_number_is_refused(folder: TuneFolder, value: str) -> None:
     (folder.path / "nbest").write_text(NBEST.replace("RNN0= -4", f"RNN0= {value}"))
     assert folder.refusal() == f"nbest:4: expected a number, found b'{value}'"

@@ -29,6 +29,9 @@ METHODS: dict[str, str] = {
     "xbleu": "tuning.expected_bleu:search_expected_score",
 }
 
+# The largest of the start weights is between these: squares of model scores are numbers.
+_SIZES = (1e-60, 1e60)
+
 # Takes a line that says how far a search is. It may raise StopTuning.
 Report = Callable[[str], None]
 
@@ -110,7 +113,7 @@ class Optimise(Protocol):
         hypotheses all alike, a score of 0 whatever the weights) the start is returned and the
         notes say why.
 
-        :param start: (features,), finite, not all zero.
+        :param start: (features,), finite, not all zero, the largest from 1e-60 to 1e60.
         :raises PhrasescoreError: if the start is not usable, or a fixed feature is not there.
         """
         ...
@@ -174,8 +177,15 @@ def _check_start(pool: Pool, start: Vector, constant: Mask) -> None:
     if not np.isfinite(start).all():
         name = pool.labels[int(np.flatnonzero(~np.isfinite(start))[0])]
         raise PhrasescoreError(f"start weight of {name}: expected a finite number")
-    if not start.any() or not (constant.all() or start[~constant].any()):
+    varying = start if constant.all() else start[~constant]
+    size = float(np.abs(varying).max(initial=0.0))
+    if not start.any() or size == 0:
         raise PhrasescoreError("expected start weights that are not all zero")
+    if not _SIZES[0] <= size <= _SIZES[1]:
+        wanted = f"from {_SIZES[0]:g} to {_SIZES[1]:g}"
+        raise PhrasescoreError(
+            f"expected start weights the largest of which is {wanted}, got {size}"
+        )
 
 
 def _fixed_features(pool: Pool, settings: TuneSettings) -> Mask:

@@ -16,6 +16,11 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+# Features are no larger: squares of what is made of them are finite. Moses' are float32.
+_LARGEST = 1e39
+# Values that are as near as this are the same: no weight should have to tell them apart.
+_SAME = 1e-30
+
 
 class FeatureLabel(NamedTuple):
     """Where a feature value stands in Moses' ``Name= v0 v1 ...``."""
@@ -34,7 +39,7 @@ class FeatureLabel(NamedTuple):
 class Pool:
     """The hypotheses to choose from, of all segments. Nobody changes its arrays.
 
-    :raises PhrasescoreError: where a segment has no hypothesis or a value is not finite.
+    :raises PhrasescoreError: where a segment has no hypothesis, or a value is not finite or huge.
     :raises ValueError: where the shapes do not fit together.
     """
 
@@ -68,14 +73,15 @@ class Pool:
 
     def _check_finite(self) -> None:
         for what, values in (("feature", self.features), ("statistic", self.stats)):
-            if np.isfinite(values).all():
+            highest, lowest = values.max(initial=0.0), values.min(initial=0.0)  # also of NaN: NaN
+            if highest <= _LARGEST and lowest >= -_LARGEST:
                 continue
-            row, column = np.argwhere(~np.isfinite(values))[0]
+            row, column = np.argwhere(~(np.abs(values) <= _LARGEST))[0]
             segment = int(np.searchsorted(self.starts, row, side="right")) - 1
             name = str(self.labels[column]) if what == "feature" else str(column)
             raise PhrasescoreError(
                 f"segment {segment}, hypothesis {row - self.starts[segment]}: expected a finite"
-                f" number for {what} {name}, got {values[row, column]}"
+                f" number of at most {_LARGEST:g} for {what} {name}, got {values[row, column]}"
             )
 
     @property
@@ -119,7 +125,10 @@ class Pool:
         return float(metric.score(self.stats[self.model_best(weights)].sum(axis=0)))
 
     def constant_features(self) -> Mask:
-        """Return which features do not vary inside any segment: their weights change nothing."""
+        """Return which features do not vary inside any segment: their weights change nothing.
+
+        What varies by 1e-30 at most counts as constant.
+        """
         constant: Mask = _constant_columns(self.features, self.starts)
         return constant
 
@@ -280,5 +289,5 @@ def _constant_columns(features: Any, starts: Any) -> Any:
         first = starts[segment]
         for row in range(first + 1, starts[segment + 1]):
             for column in range(len(constant)):
-                constant[column] &= features[row, column] == features[first, column]
+                constant[column] &= abs(features[row, column] - features[first, column]) <= _SAME
     return constant

@@ -183,6 +183,8 @@ def line(number: int | str, *, fields: bytes = b"x ||| LM0= -2.5 ||| -3") -> byt
         ([line(0), line(0, fields=b"x ||| LM0= inf ||| 1")], ":2: .* a number, found b'inf'"),
         ([line(0), line(0, fields=b"x ||| LM0= 1_0 ||| 1")], ":2: .* a number, found b'1_0'"),
         ([line(0), line(0, fields=b"x ||| LM0= -1e999 ||| 1")], ":2: .* number, found b'-1e999'"),
+        ([line(0), line(0, fields=b"x ||| LM0= 4e38 ||| 1")], ":2: .* number, found b'4e38'"),
+        ([line(0), line(0, fields=b"x ||| LM0= 1 ||| 4" + b"0" * 38)], ":2: expected a number"),
         ([line(0), line(0, fields=b"x ||| LM0= 1 ||| none")], ":2: .* a number, found b'none'"),
         ([line(0, fields=b"x ||| LM0= 1 |||  ||| 0-0")], ":1: .* a number, found b''"),
         ([line(0), line(0, fields=b"x ||| LM0= 1 ||| 1.2.3")], ":2: .* number, found b'1.2.3'"),

@@ -134,6 +134,7 @@ def test_sparse_features_become_columns_of_their_own(files: Files, tmp_path: Pat
         (f"{DENSE}1\nnan\n{END}", ":3: expected a number, found b'nan'"),
         (f"{DENSE}inf\n1\n{END}", ":2: expected a number, found b'inf'"),
         (f"{DENSE}1e999\n1\n{END}", ":2: expected a number, found b'1e999'"),
+        (f"{DENSE}1e39\n1\n{END}", ":2: expected a number, found b'1e39'"),
         (f"{DENSE}1\n0,5\n{END}", ":3: expected a number, found b'0,5'"),
         (f"{DENSE}1\n1-2\n{END}", ":3: expected a number, found b'1-2'"),
         (f"{DENSE}1 2\n1\n{END}", ":2: expected 1 numbers, as the header says, found 2"),

@@ -70,6 +70,22 @@ def test_constant_features_keep_their_weight_and_are_named(method: str) -> None:
     assert np.abs(found.weights).sum() == pytest.approx(1.0, rel=1e-12)
 
 
+@pytest.mark.parametrize("value", [3e38, -3e38, 1e-20, 1e-40])
+@pytest.mark.parametrize("weight", [1e-60, 2.9e-39, 1e60])
+def test_neither_huge_nor_tiny_numbers_are_too_much(
+    method: str, value: float, weight: float
+) -> None:
+    pool = random_pool(1)
+    features = pool.features.copy()
+    features[:, 1] = np.where(features[:, 1] > np.median(features[:, 1]), value, 0.0)
+    pool = replace(pool, features=features)
+    found = load_method(method)(pool, METRIC, np.array([weight, 0, 0]), SETTINGS, seed=1)
+    assert found.score > found.start_score
+    assert np.isfinite(found.weights).all()
+    is_constant = any(note.endswith("so their weights stay: TM_0") for note in found.notes)
+    assert is_constant == (value == 1e-40)  # 0 to what Moses does with it
+
+
 def test_fixed_features_keep_their_weight(method: str) -> None:
     settings = replace(SETTINGS, fixed=(FeatureLabel("LM", 0),))
     found = load_method(method)(random_pool(1), METRIC, START, settings, seed=1)
@@ -135,6 +151,8 @@ def test_worse_weights_are_not_returned() -> None:
     [
         ([0.1, 0.2], "expected 3 start weights, got 2"),
         ([0.1, math.nan, 0.2], "start weight of TM_0: expected a finite number"),
+        ([0, 1e-200, 1e-199], "expected start weights the largest of which is from 1e-60 "),
+        ([0, 1e200, 1e-199], "expected start weights the largest of which is from 1e-60 "),
         ([0.0, 0.0, 0.0], "expected start weights that are not all zero"),
     ],
 )

@@ -114,14 +114,27 @@ def test_deviations_are_those_inside_segments() -> None:
         ),
         (
             [[(1, 2, 3)], [(1, 2, 3), (1, np.nan, 3)]],
-            "segment 1, hypothesis 1: expected a finite number for feature TM_0, got nan",
+            (
+                "segment 1, hypothesis 1: expected a finite number of at most 1e+39 for"
+                " feature TM_0, got nan"
+            ),
         ),
         (
             [[(1, 2, np.inf)]],
-            "segment 0, hypothesis 0: expected a finite number for statistic 0, got inf",
+            (
+                "segment 0, hypothesis 0: expected a finite number of at most 1e+39 for"
+                " statistic 0, got inf"
+            ),
+        ),
+        (
+            [[(1, -1e200, 3)]],
+            (
+                "segment 0, hypothesis 0: expected a finite number of at most 1e+39 for"
+                " feature TM_0, got -1e+200"
+            ),
         ),
     ],
-    ids=["nothing", "empty", "nan", "inf"],
+    ids=["nothing", "empty", "nan", "inf", "huge"],
 )
 def test_what_cannot_be_tuned_on_is_refused(
     lists: list[list[tuple[float, float, float]]], problem: str
