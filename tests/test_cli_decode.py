@@ -182,6 +182,7 @@ def test_a_table_without_matches_is_told(folder: Path) -> None:
         (["--decoder", "moses"], "--decoder moses and --moses-bin go together"),
         (["--nbest", "nbest", "0"], "0 is not in the range x>=1"),
         (["--nbest", "-", "5"], "two files cannot share stdin or stdout"),
+        (["--config", "-"], "--config cannot be stdin"),
         (["--stack", "-1"], "-1 is not in the range x>=0"),
     ],
 )
@@ -201,6 +202,7 @@ def test_options_that_do_not_go_together_are_a_usage_error(
         (["-o", "out", "--nbest", "out", "2"], "out: would overwrite another file"),
         (["--weights", "missing"], "missing: cannot open"),
         (["--feature-weight", "TM0=1"], "TM0"),
+        (["--feature", "cslm", "--model", "."], "config.toml: cannot be read"),
     ],
 )
 def test_what_cannot_work_is_refused(options: list[str], problem: str) -> None:

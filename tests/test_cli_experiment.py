@@ -75,6 +75,13 @@ def experiment(*options: str) -> Result:
         ("= 2", "= 2\ndecoder = 'moses'", "[engine] moses_bin: is missing"),
         ("= 2", "= 2\n[models.mine]\nminutes = 1", "[models.mine] kind: is missing"),
         ("= 2", "= 2\n[models.rnn]\nminuts = 1", "key 'minuts' in [models.rnn]; did you mean 'min"),
+        (
+            "= 2",
+            "= 2\nsearch.stak = 3",
+            "[engine.search] stak: unknown limit; did you mean 'stack'?",
+        ),
+        ("= 2", "= 2\n[models.rnn]\npreset = 'smal'", "unknown value; did you mean 'small'?"),
+        ("= 2", "= 2\n[models.rnn]\nset.model.hiden_size = 3", "did you mean 'hidden_size'?"),
         ("test.news", "test", "x.toml: [data.test.source]: expected a table"),
         ('"train.fr"]', "]", "[data] train: expected the source and the target side, got 1"),
         ("[data]", "systems = ['+RNM']\n[data]", "unknown row '+RNM'; did you mean '+RNN'?"),

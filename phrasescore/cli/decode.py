@@ -113,11 +113,14 @@ def decode(
     lists = None if nbest is None else Lists(*nbest, distinct, alignment)
     if lists is None and (distinct or alignment):
         raise click.UsageError("--distinct and --alignment go with --nbest")
+    if ini_path == "-":
+        raise click.UsageError("--config cannot be stdin: it is read more than once")
     if (decoder == MOSES) != (moses_bin is not None):
         raise click.UsageError("--decoder moses and --moses-bin go together")
     if decoder == MOSES and (features or ignore):
         raise click.UsageError("--feature and --ignore go with the embedded search")
     names = decode_options.feature_names(features, models)
+    decode_options.check_models(features, models)
     _check_files((source, ini_path, weights), (output, None if lists is None else lists.path))
     given: Weights = {} if weights is None else dict(read_weights(weights))
     given |= {name: (value,) for name, value in feature_weights.items()}
@@ -140,8 +143,10 @@ def decode(
     for name, model in zip(names, models, strict=True):
         if name not in given:
             _logger.warning("%s has no weight, and so 0: it only stands in n-best lists", name)
-        (weight,) = given.pop(name, (0.0,))
-        extra.append(SearchFeature(name, model, weight, device))
+        own = given.pop(name, (0.0,))
+        if len(own) != 1:
+            raise PhrasescoreError(f"{weights}: expected one weight of {name}, found {len(own)}")
+        extra.append(SearchFeature(name, model, own[0], device))
     given = _known(given, set(engine.feature_names), ini_path)
     settings = Settings(at_once, threads or max(1, usable_threads(None) // at_once), buffer_size)
     engine.with_weights(given).translate(sentences, extra, output, lists, settings)

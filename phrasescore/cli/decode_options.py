@@ -1,9 +1,12 @@
 """The command line's options of ``phrasescore decode``, in groups."""
 
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import click
+
+from phrasescore.errors import ModelError
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
@@ -118,3 +121,16 @@ def feature_names(given: tuple[str, ...], models: tuple[str, ...]) -> list[str]:
     return [
         f"{SEARCH_FEATURES[name]}{given[:place].count(name)}" for place, name in enumerate(given)
     ]
+
+
+def check_models(given: tuple[str, ...], models: tuple[str, ...]) -> None:
+    """Check that each model is one of its feature's kind, before the long work.
+
+    :raises PhrasescoreError: if one is not, or is no model.
+    """
+    from phrasescore.config import Config
+
+    for name, model in zip(given, models, strict=True):
+        kind = Config.from_toml(os.path.join(model, "config.toml")).kind
+        if kind != name:
+            raise ModelError(f"{model}: expected a model of kind {name}, found one of {kind}")

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from phrasescore.cli.decode_options import LIMITS
 from phrasescore.cli.toml_table import TomlTable, read_toml, unknown
+from phrasescore.cli.train import DEFAULT_PRESETS
 from phrasescore.cli.tune_options import METHODS
+from phrasescore.config import Config, preset_names
 from phrasescore.settings import MODEL_CONFIGS
 
 DECODERS = ("embedded", "moses")
@@ -19,6 +22,8 @@ CSLM = "cslm"
 # Kinds of networks that score phrase pairs, and what a network's name says of its kind.
 TABLE_KIND = "encoder-decoder"
 KINDS = {"rnn": TABLE_KIND, "reverse": TABLE_KIND, CSLM: CSLM}
+# Of decode, beside the limits that moses.ini has.
+_MORE_LIMITS = ("stack-size", "buffer-size")
 _TRAIN_LIMITS = ("minutes", "epochs", "updates", "seed", "threads")
 
 
@@ -177,9 +182,12 @@ def _engine(table: TomlTable) -> Engine:
     options: list[str] = []
     for key in limits.names():
         value = limits.value(key)
+        name = key.replace("_", "-")
+        if name not in (*LIMITS, *_MORE_LIMITS):
+            raise limits.error(key, unknown("limit", name, (*LIMITS, *_MORE_LIMITS)))
         if type(value) not in (int, float, str):
             raise limits.error(key, f"expected a number or a string, got {value!r}")
-        options += [f"--{key.replace('_', '-')}", str(value)]
+        options += [f"--{name}", str(value)]
     found = Engine(
         decoder,
         moses_bin,
@@ -222,6 +230,8 @@ def _model(table: TomlTable, name: str) -> ModelPlan:
             if type(value) not in (int, float) or value < 0:
                 raise table.error(key, f"expected a number, got {value!r}")
             options += [f"--{key}", str(value)]
+    preset = table.text("preset", preset_names(kind))
+    settings_of = Config.preset(preset or DEFAULT_PRESETS[kind])
     groups = table.table("set")
     for group in groups.names():
         settings = groups.table(group)
@@ -231,11 +241,12 @@ def _model(table: TomlTable, name: str) -> ModelPlan:
                 raise settings.error(key, f"expected a setting, got {value!r}")
             text = str(value).lower() if isinstance(value, bool) else str(value)
             options += ["--set", f"{group}.{key}={text}"]
+            settings_of.override([f"{group}.{key}={text}"], path=f"[models.{name}.set]")
     found = ModelPlan(
         name,
         kind,
         table.path("path"),
-        table.text("preset"),
+        preset,
         table.flag("reverse") or name == "reverse",
         tuple(options),
     )
