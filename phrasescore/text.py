@@ -311,6 +311,18 @@ def open_output(path: str) -> Iterator[BinaryIO]:
             raise
 
 
+def check_output(path: str) -> None:
+    """Check that a file may be written, before the work whose result it gets.
+
+    :raises PhrasescoreError: when the folder does not exist or cannot be written to.
+    """
+    if path == "-":
+        return
+    target = os.path.realpath(path)
+    if _check_target(path, target) is None and not os.access(os.path.dirname(target), os.W_OK):
+        raise PhrasescoreError(f"{path}: cannot write: the folder may not be written to")
+
+
 def _check_target(path: str, target: str) -> os.stat_result | None:
     """Return what stands at the target already, None if nothing does."""
     folder = os.path.dirname(target)

@@ -243,12 +243,45 @@ def test_a_full_disk_leaves_the_state_of_the_round_before_and_the_loop_goes_on_l
     assert line.startswith("Error: work/tune.json: cannot write: No space left on device; free")
     assert [path.name for path in folder.path.glob("out*")] == []
     assert [path.name for path in (folder.path / "work").glob("*.part")] == []
-    assert len(before) == full_in - 1  # there is no state before the end of the first round
-    assert ([state.read_bytes()] if state.exists() else []) == before
+    assert [state.read_bytes()] == before
+    assert len(json.loads(before[0])["rounds"]) == full_in - 1
     resumed = folder.run("--resume")
     assert resumed.exit_code == 0, resumed.output
+    assert "round 1: decoding" not in resumed.stderr
     assert rounds(resumed) == rounds(whole)
     assert (folder.path / "out").read_bytes() == expected
+
+
+def test_a_first_round_that_was_decoded_is_not_decoded_again(folder: Folder) -> None:
+    failed = folder.run("--fix", "Godo0")
+    assert failed.exit_code == 1
+    assert "--fix Godo0: there is no such feature" in failed.stderr
+    again = folder.run("--fix", "Godo0", "--resume")
+    assert "round 1: taken from work/run1.nbest" in again.stderr
+    assert "there is a run here already" in folder.run().stderr  # and is not lost
+
+
+def test_a_run_that_decoded_nothing_is_begun_anew(folder: Folder) -> None:
+    folder.set_mood("die")
+    assert "ended with exit code 7" in folder.run().stderr
+    folder.set_mood("")
+    assert folder.run("--iterations", "1", "--seed", "2").exit_code == 0
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_a_source_of_another_number_of_lines_is_not_decoded(folder: Folder, change: int) -> None:
+    (folder.path / "source").write_text("one two\n" * (30 + change))
+    result = folder.run()
+    assert result.exit_code == 1
+    expected = f"Error: source: expected 30 lines, as there are references, found {30 + change}"
+    assert result.stderr.splitlines() == [expected]
+
+
+def test_a_packed_source_is_not_given_to_the_decoder(folder: Folder) -> None:
+    (folder.path / "source").write_bytes(gzip.compress(b"one two\n" * 30))
+    result = folder.run()
+    assert result.exit_code == 1
+    assert "source: the decoder is given this file as it is: unpack it" in result.stderr
 
 
 def test_a_state_of_another_kind_is_refused(folder: Folder) -> None:

@@ -21,6 +21,7 @@ from phrasescore.cli.tune_search import Search
 from phrasescore.cli.tune_state import fingerprint, read_state, write_state
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.folders import locked
+from phrasescore.text import read_lines
 from tuning.loop import (
     Decoded,
     LoopResult,
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from phrasescore.cli.tune_rescore import Rescorer
 
 _logger = logging.getLogger(__name__)
+
+# How a file of gzip begins.
+_GZIP = b"\x1f\x8b"
 
 
 class Rounds:
@@ -139,10 +143,14 @@ class LoopRun:
 
         :raises KeyboardInterrupt: where the user stops it.
         """
+        self._check_source()
         start = self._start()
         about = self._about(start)
         with locked(self._work), ExitStack() as stack:
             kept = read_state(self._work, about, resume=self._wanted.resume)
+            if not kept:
+                # With it, what the first round decodes is not lost either.
+                write_state(self._work, about, LoopResult(next_weights=start))
             reader = ListReader(self._metric, self._references)
             rescorer = self._open_rescorer(stack)
 
@@ -218,6 +226,18 @@ class LoopRun:
             f"--source SOURCE {models} -o RESCORED, then phrasescore rerank RESCORED --weights "
             f"{shlex.quote(file)}"
         )
+
+    def _check_source(self) -> None:
+        """Check that the source is a text with a reference for each line: decoding takes long."""
+        source = self._wanted.source
+        assert source is not None
+        with open(source, "rb") as stream:
+            if stream.read(len(_GZIP)) == _GZIP:
+                raise DataError(source, None, "the decoder is given this file as it is: unpack it")
+        num_lines, num_references = sum(1 for _ in read_lines(source)), len(self._references[0])
+        if num_lines != num_references:
+            problem = f"expected {num_references:,} lines, as there are references"
+            raise DataError(source, None, f"{problem}, found {num_lines:,}")
 
     def _start(self) -> NamedWeights:
         # What a file of weights does not name, Moses takes from its moses.ini.

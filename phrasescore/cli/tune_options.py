@@ -104,7 +104,7 @@ class TuneOptions:
             raise click.UsageError(f"{problem}: they are read more than once")
 
     def _check_files(self) -> None:
-        from phrasescore.text import same_file
+        from phrasescore.text import check_output, same_file
 
         inputs = [*self.nbest, *self.references, *self.features, *self.scores]
         inputs += [
@@ -119,6 +119,7 @@ class TuneOptions:
         if outputs.count("-") > 1:
             raise click.UsageError("only one of the files that are written can be stdout")
         for place, name in enumerate(outputs):
+            check_output(name)
             for other in (*inputs, *outputs[:place]):
                 if same_file(name, other):
                     problem = "would overwrite another file; name another one"

@@ -1,8 +1,8 @@
 """The state of the tuning loop in its working folder, so that a stopped run goes on.
 
-``tune.json`` has what the run is about and each round with its weights; it is replaced as a whole
-after each round. The lists are beside it, ``run1.nbest`` and so on: a list has its name only when
-it is complete.
+``tune.json`` has what the run is about and each round with its weights; it is written before the
+first round, and replaced as a whole after each. The lists are beside it, ``run1.nbest`` and so on:
+a list has its name only when it is complete.
 """
 
 import hashlib
@@ -33,8 +33,8 @@ def fingerprint(path: str) -> str:
 def read_state(work: Path, about: Mapping[str, Any], *, resume: bool) -> list[NamedWeights]:
     """Return the weights that a run has decided on so far: those of its rounds, and the next.
 
-    Without a state: none. Such a folder may have old lists in it, which are removed: they belong
-    to a run that was stopped in its first round.
+    Without a state: none. Old lists in such a folder are removed. A run that has decoded nothing is
+    begun anew.
 
     :param about: what a run must have in common with the one that is resumed.
     :raises PhrasescoreError: if there is a run and it is not to be resumed, or it is another one.
@@ -43,27 +43,35 @@ def read_state(work: Path, about: Mapping[str, Any], *, resume: bool) -> list[Na
     if not path.exists():
         _remove_lists(work)
         return []
+    found, rounds, following = _parse_state(path)
+    if not rounds and not (work / "run1.nbest").exists():
+        _remove_lists(work)
+        return []
     if not resume:
         problem = "there is a run here already: --resume goes on with it"
         raise PhrasescoreError(f"{work}: {problem}, or name another --working-dir")
+    for key, value in about.items():
+        if found.get(key) != value:
+            problem = f"this run was begun with another {key}: {found.get(key)!r}, not {value!r}"
+            raise PhrasescoreError(f"{work}: {problem}; use the same, or another --working-dir")
+    return rounds + following
+
+
+def _parse_state(path: Path) -> tuple[dict[str, Any], list[NamedWeights], list[NamedWeights]]:
+    """Return what a run is about, the weights of its rounds, and of the next if there is one."""
     with open_input(str(path)) as stream:
         content = stream.read()
     try:
         state = json.loads(content)
-        found, rounds, following = state["about"], state["rounds"], state["next"]
-        kept = [_from_json(each["weights"]) for each in rounds]
-        if following is not None:
-            kept.append(_from_json(following))
+        found = dict(state["about"])
+        rounds = [_from_json(each["weights"]) for each in state["rounds"]]
+        following = [] if state["next"] is None else [_from_json(state["next"])]
         if state["format"] != _FORMAT:
             raise ValueError(f"format {state['format']}")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         problem = f"expected the state of a run of this version, found another thing: {error!r}"
         raise DataError(str(path), None, problem) from error
-    for key, value in about.items():
-        if found.get(key) != value:
-            problem = f"this run was begun with another {key}: {found.get(key)!r}, not {value!r}"
-            raise PhrasescoreError(f"{work}: {problem}; use the same, or another --working-dir")
-    return kept
+    return found, rounds, following
 
 
 def write_state(work: Path, about: Mapping[str, Any], result: LoopResult) -> None:
