@@ -107,6 +107,18 @@ def test_a_full_disk_leaves_no_file(folder: TuneFolder) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "option", ["-o", "--report", "--moses-ini-out", "--features-out", "--scores-out", "--ifile-out"]
+)
+def test_a_folder_that_is_not_there_is_said_before_tuning(folder: TuneFolder, option: str) -> None:
+    options = {"-o": "out", "--moses-ini": "moses.ini", "--features-out": "f", "--scores-out": "s"}
+    options[option] = "nowhere/file"
+    result = folder.run(*(text for pair in options.items() for text in pair))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: nowhere/file: cannot write: there is no folder")
+    assert {path.name for path in folder.path.iterdir()}.isdisjoint({"out", "f", "s"})
+
+
 # The user
 
 
@@ -137,6 +149,29 @@ def test_ctrl_c_writes_the_best_weights_so_far(
     assert (result.exit_code, calls) == (130, [1])
     assert result.stderr.endswith("phrasescore: BLEU 100.00\nphrasescore: interrupted\n")
     assert read_weights("out")["RNN0"][0] > 0
+
+
+def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
+    folder: TuneFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import signal
+
+    from tuning.methods import load_method
+
+    def load(name: str):  # type: ignore[no-untyped-def]
+        optimise = load_method(name)
+
+        def interrupted(pool, metric, start, settings, *, seed, report):  # type: ignore[no-untyped-def]
+            if seed == 3:  # has nothing better than the start by then
+                signal.raise_signal(signal.SIGINT)
+            return optimise(pool, metric, start, settings, seed=seed, report=report)
+
+        return interrupted
+
+    monkeypatch.setattr(tune_search, "load_method", load)
+    result = folder.run("-o", "out", "--replicas", "5", "--method", "pro")
+    assert result.exit_code == 130
+    assert "2 replicas: mean 100.00 ± 0.00, average of the weights 100.00" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,11 @@ def search_expected_score(problem: Problem) -> Found:
         slopes = (found.gradient / units)[problem.free] - 2 * settings.penalty * distance
         return penalty - found.score, -slopes
 
+    def say(_free: Vector) -> None:
+        nonlocal iterations
+        iterations += 1
+        problem.report(f"best so far {100 * best.score:.2f}")
+
     def remember(score: float, weights: Vector) -> None:
         nonlocal best
         if score > best.score:
@@ -129,11 +134,11 @@ def search_expected_score(problem: Problem) -> Found:
                 args=(scale,),
                 jac=True,
                 method="L-BFGS-B",
+                callback=say,
                 options={"maxiter": settings.iterations, "ftol": 1e-7, "gtol": 1e-6},
             )
             current = start.copy()
             current[problem.free] = found.x
-            iterations += int(found.nit)
             problem.report(
                 f"scale {scale:g}: expected {problem.metric.name} {-100 * found.fun:.2f},"
                 f" best so far {100 * best.score:.2f}, {found.nit} iterations"

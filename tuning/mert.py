@@ -21,7 +21,7 @@ import numpy as np
 from tuning.expected_bleu import gradient
 from tuning.landscape import Landscape
 from tuning.line_search import best_step
-from tuning.methods import Found, Problem, StopTuning
+from tuning.methods import Found, Problem, Report, StopTuning
 from tuning.pool import Mask, Vector
 from tuning.settings import TuneSettings
 
@@ -101,15 +101,20 @@ def _walk_everywhere(walks: list[_Walk], search: "_Search", problem: Problem) ->
             _random_start(given, free, random, any_sign=number % ANY_SIGN == 0)
             for number in range(1, settings.starts + 1)
         ]
-        best, idle = race(starts, [first]), 0
-        for _ in range(_generations(problem)):
-            before, near = best.metric, best.weights * best.length
-            best = race([_near_start(near, free, random) for _ in range(settings.near_starts)], [])
-            idle = 0 if best.metric > before + _RISE else idle + 1
-            if idle == IDLE:
-                break
+        try:
+            best, idle = race(starts, [first]), 0
+            for _ in range(_generations(problem)):
+                before, near = best.metric, best.weights * best.length
+                near_starts = [_near_start(near, free, random) for _ in range(settings.near_starts)]
+                best = race(near_starts, [])
+                idle = 0 if best.metric > before + _RISE else idle + 1
+                if idle == IDLE:
+                    break
+        except StopTuning:
+            threads.shutdown(cancel_futures=True)  # or walks that wait would be gone on with
+            raise
     best_walk = max(walks, key=_metric)
-    search.finish(best_walk)
+    search.finish(best_walk, problem.report)
     problem.report(f"random directions: {problem.metric.name} {100 * best_walk.metric:.2f}")
 
 
@@ -155,7 +160,8 @@ def _race(
     """Go on with all walks, then with the better half, and so on, until no good one changes."""
     ranked = walks
     while walks:
-        list(run(search.go_on, walks))  # changes the walks
+        for place, _ in enumerate(run(search.go_on, walks), start=1):  # changes the walks
+            problem.report(f"start {place} of {len(walks)}")
         ranked = sorted(ranked, key=lambda walk: -walk.metric)  # of equals the earlier start
         best = 100 * ranked[0].metric
         problem.report(f"{len(walks)} starts: {problem.metric.name} {best:.2f}")
@@ -184,7 +190,7 @@ class _Search:
         walk.rounds += 1
         walk.done = not self._round(walk) or walk.rounds >= self._settings.rounds
 
-    def finish(self, walk: _Walk) -> None:
+    def finish(self, walk: _Walk, report: Report) -> None:
         """Search along random directions, too, until nothing improves."""
         if not self._settings.directions:
             return
@@ -195,6 +201,7 @@ class _Search:
             for _ in range(self._settings.directions):
                 two = walk.random.permutation(len(self._axes))[:2]
                 self._search(walk, walk.random.normal(size=len(two)) @ self._axes[two])
+            report(f"round {walk.rounds}: {100 * walk.metric:.2f}")
             if walk.metric <= before + _RISE:
                 break
 

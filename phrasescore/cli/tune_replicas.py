@@ -6,7 +6,7 @@ from phrasescore.cli.tune_options import METHODS, TuneOptions
 from phrasescore.cli.tune_report import MethodRow, ReplicaRow, TuneReport
 from phrasescore.cli.tune_search import Search
 from tuning.cross_validation import cross_validate
-from tuning.methods import load_method
+from tuning.methods import Tuned, load_method
 from tuning.metric import Metric
 from tuning.pool import Pool, Vector
 from tuning.replicas import summarise
@@ -25,12 +25,15 @@ def replicate(
     """Return the weights found, averaged over the replicas where there are several.
 
     An average may be worse than what it is made of; where it is worse than the start, the best
-    replica is returned. After Ctrl-C there are no more replicas.
+    replica is returned. After Ctrl-C there are no more replicas, and the one that
+    was stopped counts only if there is no other.
     """
     settings = search.settings(pool.labels)
-    runs = []
+    runs: list[Tuned] = []
     for seed in range(wanted.seed, wanted.seed + wanted.replicas):
-        runs.append(search(pool, metric, start, settings, seed=seed))
+        tuned = search(pool, metric, start, settings, seed=seed)
+        if not search.stopped or not runs:
+            runs.append(tuned)
         if search.stopped:
             break
     report.notes += dict.fromkeys(note for tuned in runs for note in tuned.notes)

@@ -126,6 +126,24 @@ def test_a_search_that_is_stopped_returns_its_best(method: str) -> None:
     assert np.isfinite(found.weights).all()
 
 
+@pytest.mark.parametrize("method", ["mert", "mira", "xbleu"])
+def test_a_search_may_be_stopped_often_and_has_something_by_then(method: str) -> None:
+    pool = random_pool(1)
+    reports = 0
+
+    def count(_line: str) -> None:
+        nonlocal reports
+        reports += 1
+        if reports == 10:
+            raise StopTuning
+
+    found = load_method(method)(pool, METRIC, START, SETTINGS, seed=1, report=count)
+    whole = load_method(method)(pool, METRIC, START, SETTINGS, seed=1)
+    assert reports == 10  # and nothing was done any more
+    assert found.score > found.start_score
+    assert 0 < found.steps < whole.steps
+
+
 @pytest.mark.parametrize("bad", [np.zeros(3), np.full(3, np.nan)], ids=["zero", "nan"])
 def test_whatever_a_search_returns_the_promises_hold(bad: np.ndarray) -> None:
     def search(_problem: Problem) -> Found:
