@@ -151,6 +151,39 @@ def test_ctrl_c_writes_the_best_weights_so_far(
     assert read_weights("out")["RNN0"][0] > 0
 
 
+def test_ctrl_c_during_the_report_keeps_the_weights_found(
+    folder: TuneFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tuning.contribution.measure_contributions", interrupted)
+    result = folder.run("-o", "out", "--report", "report")
+    assert result.exit_code == 130
+    assert read_weights("out")["RNN0"][0] > 0
+    assert "BLEU" in Path("report").read_text(encoding="utf-8")
+
+
+def test_plateau_smoothing_reaches_the_method(
+    folder: TuneFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tuning.methods import load_method
+
+    found = []
+
+    def load(name: str):  # type: ignore[no-untyped-def]
+        def heard(pool, metric, start, settings, *, seed, report):  # type: ignore[no-untyped-def]
+            found.append(settings.neighbours)
+            return load_method(name)(pool, metric, start, settings, seed=seed, report=report)
+
+        return heard
+
+    monkeypatch.setattr(tune_search, "load_method", load)
+    assert folder.run("-o", "out", "--plateau-smoothing", "2").exit_code == 0
+    assert folder.run("-o", "out").exit_code == 0
+    assert found == [2, 0]
+
+
 def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
     folder: TuneFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,10 +74,14 @@ def _tune_lists(wanted: TuneOptions) -> None:
     if wanted.cross_validate is not None:
         compare_methods(wanted, search, pool, metric, start, report)
     found = replicate(wanted, search, pool, metric, start, report)
-    report.measure(pool, metric, start, found, details=wanted.report is not None)
+    interrupted = search.stopped
+    try:
+        report.measure(pool, metric, start, found, details=wanted.report is not None)
+    except KeyboardInterrupt:
+        interrupted = True  # the weights are found; only single features were not looked at
     _write_for_moses(wanted, pool, found)
     _write(wanted, named_weights(found, pool.labels), ini, report)
-    if search.stopped:
+    if interrupted:
         raise KeyboardInterrupt
 
 

@@ -261,6 +261,7 @@ class LoopRun:
             "metric": wanted.metrics,
             "reference length": wanted.reference_length,
             "starts": wanted.starts,
+            "plateau smoothing": wanted.plateau_smoothing,
             "fixed features": list(wanted.fixed),
             "seed": wanted.seed,
         }

@@ -32,6 +32,7 @@ class TuneOptions:
     metrics: dict[str, float]
     reference_length: Literal["closest", "shortest", "average"]
     starts: int
+    plateau_smoothing: int
     replicas: int
     cross_validate: int | None
     fixed: tuple[str, ...]

@@ -136,6 +136,15 @@ def search(command: _Decorated) -> _Decorated:
                 help="Of mert: random starts besides the given weights.",
             ),
             click.option(
+                "--plateau-smoothing",
+                type=click.IntRange(min=0),
+                metavar="N",
+                default=0,
+                show_default=True,
+                help="Of mert: a weight is worth no more than the worst of the N intervals of its "
+                "line on each side.",
+            ),
+            click.option(
                 "--replicas",
                 type=click.IntRange(min=1),
                 default=1,

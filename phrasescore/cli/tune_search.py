@@ -35,7 +35,12 @@ class Search:
         """Return the settings for a pool of these features; without any, none is fixed yet."""
         fixed = fixed_labels(self.options.fixed, labels) if labels else ()
         threads = usable_threads(self.options.threads)
-        return TuneSettings(fixed=fixed, threads=threads, starts=self.options.starts)
+        return TuneSettings(
+            fixed=fixed,
+            threads=threads,
+            starts=self.options.starts,
+            neighbours=self.options.plateau_smoothing,
+        )
 
     def __call__(
         self,
