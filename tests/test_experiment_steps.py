@@ -173,6 +173,17 @@ def test_a_step_that_fails_shows_the_end_of_its_log_and_leaves_no_output(steps: 
     assert steps.run() == ["b", "other"]
 
 
+def test_a_step_that_cannot_go_on_can_be_begun_anew(steps: Steps) -> None:
+    steps.mood("b", "stopped")
+    (steps.folder / "part.b").write_text("of an older version")
+    with pytest.raises(KeyboardInterrupt):
+        steps.run()
+    (steps.folder / "part.b").write_text("of an older version")
+    steps.mood("b", "fail")
+    with pytest.raises(PhrasescoreError, match=r"to begin this step anew, remove .*/part\.b$"):
+        steps.run()
+
+
 def test_a_command_that_is_not_there_is_named(steps: Steps) -> None:
     step = Step("moses", ("/no/such/moses",), (), ())
     with pytest.raises(PhrasescoreError, match="cannot run '/no/such/moses': No such file"):

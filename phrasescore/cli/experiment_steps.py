@@ -192,7 +192,12 @@ class StepRunner:
             if code == _INTERRUPTED:
                 raise KeyboardInterrupt
             how = f"ended with exit code {code}" if code > 0 else f"was killed by signal {-code}"
-            raise PhrasescoreError(f"{step.name} {how} (log: {log}): {_tail(log)}")
+            problem = f"{step.name} {how} (log: {log}): {_tail(log)}"
+            if before and step.partial and step.resume:
+                # As where an older version began it, whose state this one does not take.
+                there = " and ".join(str(path) for path in step.partial if path.exists())
+                problem += f" | to begin this step anew, remove {there}" if there else ""
+            raise PhrasescoreError(problem)
         missing = [str(path) for path in step.outputs if not path.exists()]
         if missing:
             raise PhrasescoreError(f"{step.name} wrote no {missing[0]} (log: {log}): {_tail(log)}")
