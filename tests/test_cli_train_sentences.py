@@ -235,7 +235,7 @@ def test_sentences_that_are_too_long_are_left_out_and_counted(
         (["lstm", "{en}", "{fr}", "{fr}"], 2, "expected a phrase table or two files"),
         (["lstm", "-", "-"], 2, "only one of SOURCE and TARGET can be -"),
         (["lstm"], 2, "Missing argument"),
-        (["lstn", "{en}", "{fr}"], 2, "is not one of 'attention', 'encoder-decoder'"),
+        (["lstn", "{en}", "{fr}"], 2, "is not one of 'attention', 'cslm', 'encoder-decoder'"),
         (["lstm", "{en}", "none.fr"], 1, "none.fr: cannot open"),
         (["lstm", "none.en", "{fr}"], 1, "none.en: cannot open"),
         (
