@@ -24,6 +24,7 @@ from phrasescore.settings import (
     TrainingConfig,
     VocabularyConfig,
 )
+from phrasescore.toml_file import read_toml, unknown
 
 # What may differ when a run is resumed: how long it goes on and how often it saves. (With
 # schedule = "linear" the limits set the learning rate, and so the weights, all the same.)
@@ -52,14 +53,7 @@ class Config:
         :raises ConfigError: if it cannot be read, or holds what :meth:`from_dict` refuses.
         """
         path = os.fspath(path)
-        try:
-            with open(path, "rb") as file:
-                values = tomllib.load(file)
-        except OSError as error:
-            raise ConfigError(path, None, f"cannot be read: {error.strerror}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(path, None, f"expected TOML: {error}") from error
-        return cls.from_dict(values, path)
+        return cls.from_dict(read_toml(path), path)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], path: str) -> "Config":
@@ -71,7 +65,7 @@ class Config:
         tables = _tables(values.get("kind", "encoder-decoder"), path)
         for key in values:
             if key != "kind" and key not in tables:
-                raise ConfigError(path, None, _unknown(f"table [{key}]", key, tables))
+                raise ConfigError(path, None, unknown(f"table [{key}]", key, tables))
         made = {}
         for name, table in tables.items():
             given = values.get(name, {})
@@ -84,7 +78,7 @@ class Config:
     def preset(cls, name: str) -> "Config":
         """Return a preset of this package; see :func:`preset_names`."""
         if name not in preset_names():
-            raise ConfigError(f"preset {name}", None, _unknown("preset", name, preset_names()))
+            raise ConfigError(f"preset {name}", None, unknown("preset", name, preset_names()))
         text = (resources.files("phrasescore") / "presets" / f"{name}.toml").read_text("utf-8")
         return cls.from_dict(tomllib.loads(text), f"preset {name}")
 
@@ -118,7 +112,7 @@ class Config:
                 raise ConfigError(path, None, problem)
             if not isinstance(values.get(table), dict):
                 names = [known for known, value in values.items() if isinstance(value, dict)]
-                raise ConfigError(path, None, _unknown(f"table [{table}]", table, names))
+                raise ConfigError(path, None, unknown(f"table [{table}]", table, names))
             values[table][name] = _read_value(values[table].get(name), text.strip())
         return Config.from_dict(values, path)
 
@@ -159,19 +153,12 @@ def check_resumable(old: Config, new: Config) -> None:
 
 def _tables(kind: Any, path: str) -> dict[str, type[Any]]:
     if not isinstance(kind, str) or kind not in MODEL_CONFIGS:
-        raise ConfigError(path, "kind", _unknown("kind of network", str(kind), MODEL_CONFIGS))
+        raise ConfigError(path, "kind", unknown("kind of network", str(kind), MODEL_CONFIGS))
     return {
         "model": MODEL_CONFIGS[kind],
         "vocabulary": VocabularyConfig,
         "training": TrainingConfig,
     }
-
-
-def _unknown(what: str, name: str, known: Iterable[str]) -> str:
-    names = list(known)
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"expected one of: {', '.join(names)}"
-    return f"unknown {what}; {hint}"
 
 
 def _with_table(name: str, values: Mapping[str, Any]) -> str:
@@ -192,7 +179,7 @@ def _make(table: type[Any], name: str, given: Mapping[str, Any], path: str) -> A
     values = {}
     for key, value in given.items():
         if key not in known:
-            raise ConfigError(path, None, _unknown(f"key '{key}' in [{name}]", key, known))
+            raise ConfigError(path, None, unknown(f"key '{key}' in [{name}]", key, known))
         values[key] = _checked(known[key], value, f"[{name}] {key}", path)
     return table(**values)
 

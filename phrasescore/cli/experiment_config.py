@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from phrasescore.cli.decode_options import LIMITS
-from phrasescore.cli.toml_table import TomlTable, read_toml, unknown
+from phrasescore.cli.toml_table import TomlTable, read_table
 from phrasescore.cli.train import DEFAULT_PRESETS
 from phrasescore.cli.tune_options import METHODS
 from phrasescore.config import Config, preset_names
 from phrasescore.settings import MODEL_CONFIGS
+from phrasescore.toml_file import unknown
 
 DECODERS = ("embedded", "moses")
 PREVIOUS, INI = "previous", "moses.ini"
@@ -137,7 +138,7 @@ def read_experiment(path: str) -> Experiment:
     :raises ConfigError: if it cannot be read, or at the first key that is unknown, missing, of a
         wrong type or out of range.
     """
-    whole = read_toml(path)
+    whole = read_table(path)
     data = whole.table("data")
     moses_ini = data.needed_path("moses_ini")
     given = data.paths("train") if data.value("train") is not None else None

@@ -1,13 +1,12 @@
 """Tables of a TOML file, read key by key: what nobody asks for is refused, with a suggestion."""
 
-import difflib
 import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from phrasescore.errors import ConfigError
+from phrasescore.toml_file import read_toml, unknown
 
 
 class TomlTable:
@@ -110,24 +109,9 @@ class TomlTable:
                 raise ConfigError(self._path, None, problem)
 
 
-def read_toml(path: str) -> TomlTable:
+def read_table(path: str) -> TomlTable:
     """Return a file as a table, from which its paths are relative to its folder.
 
     :raises ConfigError: if it cannot be read, or is not TOML.
     """
-    try:
-        with open(path, "rb") as file:
-            values = tomllib.load(file)
-    except OSError as error:
-        raise ConfigError(path, None, f"cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(path, None, f"expected TOML: {error}") from error
-    return TomlTable(path, "", values, folder=Path(os.path.abspath(path)).parent)
-
-
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """Return that a name is not known, with the one that may be meant."""
-    names = list(dict.fromkeys(known))
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"expected one of: {', '.join(names)}"
-    return f"unknown {what}; {hint}"
+    return TomlTable(path, "", read_toml(path), folder=Path(os.path.abspath(path)).parent)
