@@ -99,7 +99,7 @@ class Pyramid:
     :ivar words: the leaves, ``</s>`` among them.
     :ivar levels: for each level above the leaves, from the lowest, and each unit in it, from the
         left: how much of it comes from a new activation, from its left and from its right child;
-        the three are 0 or more and sum to one. Level k has ``len(words) - k`` units, the last one 1.
+        the three are 0 or more and sum to one. Level k has ``len(words) - k`` units, the last 1.
     """
 
     name: str
