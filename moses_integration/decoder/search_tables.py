@@ -168,7 +168,8 @@ def grow(table: _Table, rows: int) -> _Table:
         if name == "slots":
             fields[name] = _slots(new)
         elif name not in _FIXED:
-            fill = np.nan if name == "end_score" else EMPTY
+            # Bits are unsigned, and so never EMPTY.
+            fill = {"end_score": np.nan, "bits": 0}.get(name, EMPTY)
             fields[name] = np.full((new, *array.shape[1:]), fill, array.dtype)
             fields[name][:old] = array
     longer = table._replace(**fields)

@@ -237,7 +237,7 @@ def test_nothing_is_translated_as_nothing(small: SmallDecoder) -> None:
 
 def test_a_long_sentence(small: SmallDecoder) -> None:
     tokens = "abcdef" * 50
-    decoder = small.decoder([tokens], stack=10, beam=1e-5)
+    decoder = small.decoder([tokens], limit=12, stack=40, beam=0)
     found = decoder.translate(tokens, nbest=5)
     assert sorted(place for one in found.segments for place in range(one.start, one.end)) == list(
         range(300)
