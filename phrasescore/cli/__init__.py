@@ -39,6 +39,7 @@ VERBS = {
     "perplexity": "phrasescore.cli.perplexity:perplexity",
     "rerank": "phrasescore.cli.rerank:rerank",
     "rescore": "phrasescore.cli.rescore:rescore",
+    "select": "phrasescore.cli.select:select",
     "show": "phrasescore.cli.show:show",
     "train": "phrasescore.cli.train:train",
     "tune": "phrasescore.cli.tune:tune",
