@@ -66,14 +66,15 @@ def average_models(models: list[TreeLogProbs]) -> TreeLogProbs:
     """
     return TreeLogProbs(
         [
-            _log_mean_exp(list(level))
+            log_mean_exp(list(level))
             for level in zip(*[model.nodes for model in models], strict=True)
         ],
-        _log_mean_exp([model.ends for model in models]),
+        log_mean_exp([model.ends for model in models]),
     )
 
 
-def _log_mean_exp(parts: list[Floats]) -> Floats:
+def log_mean_exp(parts: list[Floats]) -> Floats:
+    """Return the log of the mean of e^x over arrays of one shape, summed in their order."""
     stacked = np.stack(parts)
     highest = stacked.max(axis=0)
     total = np.zeros_like(highest)

@@ -46,6 +46,31 @@ class WordProbabilities:
             for matrix, bias in self._blocks:
                 logits = self._products.multiply("logits", rows[part], matrix)
                 gates.add_sums_of_exp(logits, bias, total[part])
+        return self._log(total, rows)
+
+    def log_distributions(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log p of every word after each of a few rows, and their log-normalisers.
+
+        The first is rounded to float32 and good for a choice of words; :meth:`log_probs` has the
+        value of each to the last bit. It is valid until the next call by this thread.
+
+        :param rows: as many as a fixed product has, or fewer.
+        :return: ``(rows, words)`` float32, and ``(rows,)`` as :meth:`log_normalizers` gives them.
+        """
+        out = self._products.workspace.take("log distributions", len(rows), len(self._weight))
+        total = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
+        start = 0
+        for matrix, bias in self._blocks:
+            logits = self._products.multiply("logits", rows, matrix)
+            gates.add_sums_of_exp(logits, bias, total)
+            torch.add(logits, bias, out=out[:, start : start + len(bias)])
+            start += len(bias)
+        normalizers = self._log(total, rows)
+        out -= normalizers.float().unsqueeze(1)
+        return out, normalizers
+
+    def _log(self, total: Tensor, rows: Tensor) -> Tensor:
+        """Return the log of the sums of exp over all words, made anew where they are unsafe."""
         result = total.log()
         # exp() needs no maximum subtracted as long as the sum is far from overflow and underflow.
         for row in torch.nonzero(~((total > SMALLEST_SUM) & (total < LARGEST_SUM))).flatten():

@@ -1,0 +1,1 @@
+"""Targets that networks make up: the best ones by beam search, and random ones."""

@@ -1,0 +1,247 @@
+"""Networks that say, step by step, what the next word of some targets may be.
+
+A search or a sampler makes prefixes of targets, level by level; the networks are run over them as
+they are over the tree of an n-best list, so that a prefix that several targets share is computed
+once, and what it gets depends on its source and its words alone, to the last bit.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from phrasescore.checkpoint import Checkpoint
+from phrasescore.errors import ModelError
+from phrasescore.generation.word_choice import Floats, Ids
+from phrasescore.scoring.fixed_products import FixedProducts
+from phrasescore.scoring.precision import Precision, PrecisionName
+from phrasescore.scoring.prefix_tree import Sequences
+from phrasescore.scoring.sentence_scorer import ROUNDING, log_mean_exp
+from phrasescore.scoring.tree_decoder import DECODERS, TreeStep, build_decoder
+from phrasescore.scoring.word_probabilities import WordProbabilities
+from phrasescore.vocabulary import Vocabulary
+
+Source = tuple[str, ...]
+
+
+class Generated(NamedTuple):
+    """A target that networks made up."""
+
+    # An unknown word is ``<unk>``, unless something was put in its place.
+    words: tuple[str, ...]
+    # Natural logarithm, of the words and the end symbol, not divided by length: what ``rescore``
+    # gives. Where there is no end, of the words alone.
+    log_prob: float
+    # Whether the end symbol came within the length that was allowed.
+    finished: bool = True
+    # Predicted ``<unk>``.
+    unknown_words: int = 0
+
+
+class Generator:
+    """Trained networks that read a source and predict a target; several are an ensemble.
+
+    An ensemble averages the networks' probabilities at each word, as ``rescore --ensemble`` does:
+    its words are those of all shortlists, and one that a network does not know is ``<unk>`` to it.
+    (With shortlists that differ the probabilities of all words add up to more than 1.) Several
+    threads may use one instance at once.
+
+    :param checkpoints: of one direction, and of kinds that have a source.
+    :param device: where they run.
+    :param precision: of the matrix products.
+    :raises ModelError: if the models predict no target, cannot be an ensemble, or hold what is not
+        finite.
+    """
+
+    def __init__(
+        self,
+        checkpoints: Sequence[Checkpoint],
+        device: torch.device,
+        *,
+        precision: PrecisionName = "float32",
+    ) -> None:
+        check_kinds(checkpoints)
+        self.device = device
+        self.precision = Precision(precision, device)
+        # Whether sources are of the side that Moses calls the target.
+        self.reverse = checkpoints[0].reverse
+        self._networks = [_Network(model, device, self.precision) for model in checkpoints]
+        vocabularies = [model.target_vocabulary for model in checkpoints]
+        # The words by their numbers; those of </s> and <unk> are Vocabulary's.
+        self.words = list(dict.fromkeys(chain.from_iterable(map(_words, vocabularies))))
+        if any(vocabulary != vocabularies[0] for vocabulary in vocabularies):
+            for network in self._networks:
+                network.set_columns(self.words)
+        # Compiles the kernels before several threads do so at once.
+        with torch.inference_mode():
+            list(self.walk([("a",)]).log_distributions())
+
+    @property
+    def can_align(self) -> bool:
+        """Whether a network among them aligns what it predicts with its source."""
+        return any(network.can_align for network in self._networks)
+
+    @property
+    def shortlists_differ(self) -> bool:
+        """Whether the networks predict other words than one another."""
+        return any(network.columns is not None for network in self._networks)
+
+    def walk(self, sources: Sequence[Source]) -> "Walk":
+        """Return a walk that stands before the first word of the targets of some sources.
+
+        It, and all that it gives, belong into torch's inference mode.
+        """
+        return Walk(self._networks, sources, len(self.words), self.device)
+
+
+def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
+    """Check that models can generate, together.
+
+    :raises ModelError: if one has no source, or they are of two directions.
+    """
+    for checkpoint in checkpoints:
+        if checkpoint.config.kind not in DECODERS:
+            kinds = ", ".join(sorted(DECODERS))
+            raise ModelError(
+                f"a model of the kind {checkpoint.config.kind} reads no source, and has nothing to "
+                f"generate a target from: expected one of the kinds {kinds}"
+            )
+    if len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
+        raise ModelError("an ensemble is of models of one direction, not with some reverse")
+
+
+class _Network:
+    """One network of a generator, laid out for scoring."""
+
+    def __init__(self, checkpoint: Checkpoint, device: torch.device, precision: Precision) -> None:
+        with torch.inference_mode():
+            self.products = FixedProducts(precision, device)
+            self.decoder = build_decoder(checkpoint.config.kind, checkpoint.model, self.products)
+            self.probabilities = WordProbabilities(*self.decoder.output, self.products)
+        self._source_vocabulary = checkpoint.source_vocabulary
+        self._target_vocabulary = checkpoint.target_vocabulary
+        # The network's id of each word of the ensemble; None where they are the same.
+        self.columns: Ids | None = None
+        self.can_align = hasattr(self.decoder, "attention")
+
+    def set_columns(self, words: Sequence[str]) -> None:
+        """Note how the words of an ensemble are numbered here."""
+        ids = self._target_vocabulary.ids(words)
+        ids[Vocabulary.END] = Vocabulary.END
+        self.columns = np.array(ids, np.int64)
+
+    def encode(self, sources: Sequence[Source]) -> Any:
+        """Return what the decoder needs of some sources."""
+        lengths = np.fromiter(map(len, sources), np.int64, len(sources))
+        ids = self._source_vocabulary.ids(list(chain.from_iterable(sources)))
+        return self.decoder.encode(Sequences(np.array(ids, np.int64), lengths))
+
+    def own_ids(self, words: Ids) -> Ids:
+        """Return the network's ids of some words of the ensemble."""
+        return words if self.columns is None else self.columns[words]
+
+
+class Walk:
+    """The prefixes of a level, and what each network knows of them.
+
+    At the start these are the empty targets of all sources. Before :meth:`log_probs`, and once at
+    each level, :meth:`log_distributions` has to be run to its end.
+    """
+
+    def __init__(
+        self,
+        networks: Sequence[_Network],
+        sources: Sequence[Source],
+        num_words: int,
+        device: torch.device,
+    ) -> None:
+        self._networks = networks
+        self._num_words = num_words
+        self._device = device
+        self._encoded = [network.encode(sources) for network in networks]
+        self._states, self._rows = self._split(
+            network.decoder.start(encoded)
+            for network, encoded in zip(networks, self._encoded, strict=True)
+        )
+        self._normalizers: list[Tensor] = []
+        self.num_nodes = len(sources)
+
+    def _split(self, steps: Iterator[tuple[Any, Tensor]]) -> tuple[list[Any], list[Tensor]]:
+        states, rows = zip(*steps, strict=True)
+        return list(states), list(rows)
+
+    def log_distributions(self) -> Iterator[tuple[int, Tensor]]:
+        """Yield log p of every word after some nodes, ``(nodes, words)`` float32, and the first.
+
+        Each is valid, and may be changed, until the next is asked for.
+        """
+        parts: list[list[Tensor]] = [[] for _ in self._networks]
+        size = self._networks[0].products.rows
+        for start in range(0, self.num_nodes, size):
+            found = []
+            for network, rows, normalizers in zip(self._networks, self._rows, parts, strict=True):
+                log_probs, part = network.probabilities.log_distributions(
+                    rows[start : start + size]
+                )
+                normalizers.append(part)
+                found.append(log_probs)
+            yield start, found[0] if len(found) == 1 else self._mean(found)
+        self._normalizers = [torch.cat(normalizers) for normalizers in parts]
+
+    def _mean(self, found: list[Tensor]) -> Tensor:
+        """Return the log of the networks' mean, rounded to float32."""
+        total = torch.zeros(len(found[0]), self._num_words, device=self._device)
+        for network, log_probs in zip(self._networks, found, strict=True):
+            probabilities = log_probs.exp_()
+            if network.columns is not None:
+                columns = torch.from_numpy(network.columns).to(self._device)
+                probabilities = probabilities.index_select(1, columns)
+            total += probabilities
+        return total.div_(len(found)).log_()
+
+    def log_probs(self, places: Ids, words: Ids) -> Floats:
+        """Return log p of ``words[i]`` after the node ``places[i]``, to the last bit.
+
+        :raises ModelError: if a value is not a finite log-probability.
+        """
+        found = []
+        for network, rows, normalizers in zip(
+            self._networks, self._rows, self._normalizers, strict=True
+        ):
+            values: NDArray[np.float64] = network.probabilities.log_probs(
+                rows, normalizers, places, network.own_ids(words)
+            ).numpy()
+            wrong = np.flatnonzero(~(np.isfinite(values) & (values <= ROUNDING)))
+            if len(wrong):
+                raise ModelError(f"a word scores {values[wrong[0]]}, which is no log-probability")
+            found.append(np.minimum(values, 0.0))
+        return found[0] if len(found) == 1 else log_mean_exp(found)
+
+    def advance(self, parents: Ids, words: Ids, roots: Ids) -> None:
+        """Go on to nodes of the next level.
+
+        :param parents: ``(nodes,)`` nodes of this level, not falling.
+        :param words: the last word of each.
+        :param roots: the number of the source of each.
+        """
+        at, of = self._index(parents), self._index(roots)
+        self._states, self._rows = self._split(
+            network.decoder.advance(
+                encoded, state, TreeStep(at, self._index(network.own_ids(words)), of)
+            )
+            for network, encoded, state in zip(
+                self._networks, self._encoded, self._states, strict=True
+            )
+        )
+        self.num_nodes = len(parents)
+
+    def _index(self, positions: Ids) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(positions)).to(self._device)
+
+
+def _words(vocabulary: Vocabulary) -> Iterator[str]:
+    return (vocabulary.word(number) for number in range(len(vocabulary)))

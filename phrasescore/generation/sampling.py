@@ -1,0 +1,184 @@
+"""Random targets, drawn word by word from what networks predict (Cho et al., 2014, table 3).
+
+Every random number is a function of the seed, the number of its source, the number of its sample,
+and the place of its word: those of a sample are the numbers that numpy's Philox generator gives for
+the key (seed, source) and the counter (0, 0, 0, sample), one a word (Salmon et al., 2011, "Parallel
+random numbers: as easy as 1, 2, 3"). So a sample is the same whatever is drawn beside it.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from phrasescore.errors import PhrasescoreError
+from phrasescore.generation.generator import Generated, Generator, Source, Walk
+from phrasescore.generation.lengths import length_limits
+from phrasescore.generation.word_choice import Floats, Ids, draw_words
+from phrasescore.vocabulary import Vocabulary
+
+# Samples that are drawn together: their distinct beginnings are the rows of a step.
+BATCH_SAMPLES = {"cpu": 2048, "cuda": 65536}
+# Of a seed and of numbers: those of 64-bit unsigned integers.
+HIGHEST = 2**64 - 1
+
+
+def sample_targets(
+    generator: Generator,
+    sources: Sequence[Source],
+    count: int,
+    *,
+    temperature: float = 1.0,
+    seed: int = 1,
+    max_length: int | None = None,
+    unknown: bool = True,
+    numbers: Sequence[int] | None = None,
+) -> list[list[Generated]]:
+    """Return ``count`` random targets of each source, in the order of their numbers.
+
+    ``log_prob`` is the networks' own, whatever the temperature. A target without an end within the
+    length allowed has ``finished`` False. Where the shortlists of an ensemble differ, a word is
+    drawn in proportion to its score.
+
+    :param temperature: each word is drawn in proportion to p^(1 / temperature): 1 is the network's
+        distribution, less than 1 is nearer to the best word.
+    :param max_length: words at most; None for twice those of the source and 10.
+    :param unknown: whether ``<unk>`` may be drawn.
+    :param numbers: the number of each source, 0, 1, ... by default. Numbers are what makes the
+        samples of two sources differ.
+    :raises PhrasescoreError: if the temperature, the seed or a number is out of range.
+    """
+    if not 0 < temperature < np.inf:
+        raise PhrasescoreError(f"temperature: expected a number above 0, got {temperature}")
+    if numbers is None:
+        numbers = range(len(sources))
+    if any(not 0 <= number <= HIGHEST for number in (seed, *numbers)):
+        raise PhrasescoreError("seed: expected a number from 0 to 2^64 - 1")
+    size = max(BATCH_SAMPLES[generator.device.type] // max(count, 1), 1)
+    found: list[list[Generated]] = []
+    with generator.precision.active(), torch.inference_mode():
+        for start in range(0, len(sources), size):
+            part = slice(start, start + size)
+            limits = length_limits(sources[part], max_length)
+            draws = random_numbers(seed, numbers[part], count, int(limits.max()) + 1)
+            sampler = _Sampler(generator, sources[part], draws, limits, temperature, unknown)
+            found += sampler.run()
+    return found
+
+
+def random_numbers(seed: int, numbers: Sequence[int], count: int, length: int) -> Floats:
+    """Return numbers from 0 to 1, 1 not included, ``(sources, samples, words)``."""
+    found = np.empty((len(numbers), count, length))
+    for row, number in zip(found, numbers, strict=True):
+        key = np.array([seed, number], np.uint64)
+        for sample in range(count):
+            counter = np.array([0, 0, 0, sample], np.uint64)
+            generator = np.random.Generator(np.random.Philox(key=key, counter=counter))
+            generator.random(out=row[sample])
+    return found
+
+
+class _Sampler:
+    """Draws the samples of some sources together; those with one beginning share its node."""
+
+    def __init__(
+        self,
+        generator: Generator,
+        sources: Sequence[Source],
+        draws: Floats,
+        limits: Ids,
+        temperature: float,
+        unknown: bool,
+    ) -> None:
+        self._generator = generator
+        self._sources = sources
+        self._count = draws.shape[1]
+        self._draws = draws.reshape(-1, draws.shape[2])
+        self._limits = limits.repeat(self._count)
+        self._temperature = temperature
+        self._unknown = unknown
+
+    def run(self) -> list[list[Generated]]:
+        """Return the samples of each source."""
+        walk = self._generator.walk(self._sources)
+        num_words = len(self._generator.words)
+        roots = np.arange(len(self._sources))
+        node_log_probs = np.zeros(len(roots))
+        # Of the samples that go on: their numbers, and the node of each.
+        active, nodes = np.arange(len(self._draws)), roots.repeat(self._count)
+        log_probs = np.zeros(len(active))
+        finished = np.zeros(len(active), bool)
+        texts: list[list[int]] = [[] for _ in active]
+        depth = 0
+        while len(active):
+            words = self._draw(walk, nodes, self._draws[active, depth])
+            keys, inverse = np.unique(nodes * num_words + words, return_inverse=True)
+            parents, node_words = keys // num_words, keys % num_words
+            node_log_probs = node_log_probs[parents] + walk.log_probs(parents, node_words)
+            ends = words == Vocabulary.END
+            finished[active[ends]] = True
+            log_probs[active[ends]] = node_log_probs[inverse[ends]]
+            goes_on = ~ends & (depth < self._limits[active])
+            # A word too many is not said, and has no probability.
+            for sample, word in zip(active[goes_on], words[goes_on], strict=True):
+                texts[sample].append(word)
+            log_probs[active[goes_on]] = node_log_probs[inverse[goes_on]]
+            active = active[goes_on]
+            if not len(active):
+                break
+            kept, nodes = np.unique(inverse[goes_on], return_inverse=True)
+            roots = roots[parents[kept]]
+            node_log_probs = node_log_probs[kept]
+            walk.advance(parents[kept], node_words[kept], roots)
+            depth += 1
+        made = [
+            self._generated(text, log_prob, done)
+            for text, log_prob, done in zip(
+                texts, log_probs.tolist(), finished.tolist(), strict=True
+            )
+        ]
+        return [made[start : start + self._count] for start in range(0, len(made), self._count)]
+
+    def _draw(self, walk: Walk, nodes: Ids, numbers: Floats) -> Ids:
+        """Return a word for each sample."""
+        order = np.argsort(nodes, kind="stable")
+        starts = np.searchsorted(nodes[order], np.arange(walk.num_nodes + 1))
+        drawn = np.empty(len(nodes), np.int64)
+        for first, log_probs in walk.log_distributions():
+            if not self._unknown:
+                log_probs[:, Vocabulary.UNKNOWN] = -np.inf
+            borders = starts[first : first + len(log_probs) + 1]
+            samples = order[borders[0] : borders[-1]]
+            drawn[samples] = draw_words(
+                log_probs, self._temperature, borders - borders[0], numbers[samples]
+            )
+        return drawn
+
+    def _generated(self, text: list[int], log_prob: float, finished: bool) -> Generated:
+        words = self._generator.words
+        unknown = text.count(Vocabulary.UNKNOWN)
+        return Generated(tuple(words[word] for word in text), log_prob, finished, unknown)
+
+
+class CountedSample(NamedTuple):
+    """A target, and how often it was drawn."""
+
+    target: Generated
+    times: int
+
+
+def count_samples(samples: Sequence[Generated]) -> list[CountedSample]:
+    """Return the distinct targets with their counts, by falling log-probability.
+
+    That is the order of table 3 of Cho et al. (2014). Equal ones stay in the order of the samples.
+    """
+    counts: Counter[tuple[tuple[str, ...], bool]] = Counter()
+    firsts: dict[tuple[tuple[str, ...], bool], Generated] = {}
+    for sample in samples:
+        key = sample.words, sample.finished
+        counts[key] += 1
+        firsts.setdefault(key, sample)
+    counted = [CountedSample(firsts[key], count) for key, count in counts.items()]
+    return sorted(counted, key=lambda item: item.target.log_prob, reverse=True)

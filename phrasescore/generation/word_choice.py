@@ -1,0 +1,100 @@
+"""Choose words of distributions over a shortlist, row by row.
+
+On a CPU a compiled loop looks at each probability once, and what a row gets depends on nothing but
+the row. Elsewhere torch does the same.
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from phrasescore.models.vector_math import ELEMENTWISE, exp
+
+# Devices whose memory numba can reach.
+FUSED_DEVICES: tuple[str, ...] = ("cpu",)
+
+Ids = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@ELEMENTWISE
+def _best_words(log_probs, out):  # type: ignore[no-untyped-def]
+    count = out.shape[1]
+    values = np.empty(count, np.float32)
+    for row in range(len(log_probs)):
+        filled = 0
+        out[row] = -1
+        for word in range(log_probs.shape[1]):
+            value = log_probs[row, word]
+            if value == -np.inf or (filled == count and value <= values[count - 1]):
+                continue
+            place = min(filled, count - 1)
+            filled = min(filled + 1, count)
+            while place > 0 and values[place - 1] < value:
+                values[place], out[row, place] = values[place - 1], out[row, place - 1]
+                place -= 1
+            values[place], out[row, place] = value, word
+
+
+@ELEMENTWISE
+def _draw_words(log_probs, sharpness, starts, numbers, sums, out):  # type: ignore[no-untyped-def]
+    for row in range(len(log_probs)):
+        highest = log_probs[row].max()
+        total = 0.0
+        last = 0
+        for word in range(len(sums)):
+            value = log_probs[row, word]
+            if value != -np.inf:
+                total += exp(np.float32((value - highest) * sharpness))
+                last = word
+            sums[word] = total
+        for draw in range(starts[row], starts[row + 1]):
+            # The first word whose sum is above; all that is left of the last one's is rounding.
+            place = np.searchsorted(sums, numbers[draw] * total, side="right")
+            out[draw] = min(place, last)
+
+
+def best_words(log_probs: Tensor, count: int) -> Ids:
+    """Return the most probable words of each row, the best first, ``(rows, count)``.
+
+    Of equal ones the lower number comes first (on a GPU, any). -1 stands behind the last word where
+    there are fewer; a word with -inf is none.
+
+    :param log_probs: ``(rows, words)`` float32.
+    """
+    if log_probs.device.type in FUSED_DEVICES:
+        out = np.empty((len(log_probs), count), np.int64)
+        _best_words(log_probs.numpy(), out)
+        return out
+    values, words = torch.topk(log_probs, min(count, log_probs.shape[1]), dim=1)
+    found: Ids = words.masked_fill_(values == -torch.inf, -1).cpu().numpy()
+    return np.pad(found, ((0, 0), (0, count - found.shape[1])), constant_values=-1)
+
+
+def draw_words(log_probs: Tensor, temperature: float, starts: Ids, numbers: Floats) -> Ids:
+    """Return a word for each random number, in proportion to p^(1 / temperature) of its row.
+
+    Words stand on a line one after the other, each as long as its share; a number from 0 to 1, 1
+    not included, points at one of them.
+
+    :param log_probs: ``(rows, words)`` float32; -inf is never drawn.
+    :param starts: ``(rows + 1,)``: where each row's numbers begin and end.
+    :param numbers: all rows', in the rows' order.
+    """
+    sharpness = np.float32(1 / temperature)
+    out = np.empty(len(numbers), np.int64)
+    if log_probs.device.type in FUSED_DEVICES:
+        sums = np.empty(log_probs.shape[1])
+        _draw_words(log_probs.numpy(), sharpness, starts, numbers, sums, out)
+        return out
+    highest = log_probs.max(1, keepdim=True).values
+    weights = ((log_probs - highest) * float(sharpness)).exp().double()
+    running = weights.cumsum(1)
+    rows = torch.from_numpy(np.repeat(np.arange(len(starts) - 1), np.diff(starts)))
+    rows = rows.to(log_probs.device)
+    wanted = torch.from_numpy(numbers).to(log_probs.device) * running[rows, -1]
+    places = torch.searchsorted(running[rows], wanted.unsqueeze(1), right=True).squeeze(1)
+    possible = torch.arange(weights.shape[1], device=weights.device) * (weights > 0)
+    out[:] = torch.minimum(places, possible.max(1).values[rows]).cpu().numpy()
+    return out
