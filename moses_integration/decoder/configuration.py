@@ -82,7 +82,7 @@ class DecoderConfiguration:
         :raises DataError: if the file cannot be read.
         :raises ConfigError: with file and line, for a feature or setting that this search does not
             have, a missing or binary file, a wrong number of weights, a language model of another
-            order.
+            order; for a name in ``ignore`` that no feature has.
         """
         with open_input(path) as stream:
             return cls._parse(path, stream.read(), tuple(ignore))
@@ -91,6 +91,7 @@ class DecoderConfiguration:
     def _parse(cls, path: str, content: bytes, ignore: tuple[str, ...]) -> Self:
         ini = MosesIni(path, content)
         weight_lines = _weight_lines(ini)
+        _check_ignored(ini, ignore)
         slots = []
         for feature in ini.features:
             if feature.name in ignore:
@@ -130,6 +131,14 @@ class DecoderConfiguration:
     def find(self, kind: str) -> FeatureSlot | None:
         """Return the feature of a class, None if there is none; there is never more than one."""
         return next((slot for slot in self.slots if slot.kind == kind), None)
+
+
+def _check_ignored(ini: MosesIni, ignore: tuple[str, ...]) -> None:
+    names = [feature.name for feature in ini.features]
+    for name in ignore:
+        if name not in names:
+            problem = f"there is no {shorten(name)} to ignore; there are {', '.join(names)}"
+            raise ConfigError(shown_path(ini.path), "[feature]", problem)
 
 
 def _weight_lines(ini: MosesIni) -> dict[str, Line]:
@@ -293,6 +302,10 @@ def _check_kinds(ini: MosesIni, slots: list[FeatureSlot]) -> None:
             problem = f"expected one {slot.kind}, which is what this search can follow"
             raise ini.error(line, slot.name, f"{problem}, found another")
         seen.add(slot.kind)
+    old = next((line for line in ini.content_lines() if line.section == "ttable-file"), None)
+    if not ini.features and old is not None:
+        problem = "expected a section [feature]; this is an old format of Moses, which its"
+        raise ini.error(old, "", f"{problem} convert-moses-ini-to-v2.perl changes")
     for kind in _NEEDED:
         if kind not in seen:
             problem = f"expected a feature {kind}, found none"

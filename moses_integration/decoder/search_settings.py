@@ -1,10 +1,12 @@
 """The sections of a moses.ini that say how to search, with Moses' own names and defaults."""
 
+import difflib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from moses_integration.decoder.ini_sections import OTHER_SECTIONS
 from moses_integration.ini_text import IniText, Line
 from phrasescore.text import shorten
 
@@ -26,6 +28,13 @@ _MISSING = (
 )
 _OFF = (*_FALSE, "-1", "0.0")
 _FACTORS = ("input-factors", "output-factors")
+# Those that are read here or elsewhere.
+_READ = (
+    *("beam-threshold", "cube-pruning-diversity", "cube-pruning-pop-limit", "distortion-limit"),
+    *("drop-unknown", "factor-delimiter", "feature", "mapping", "max-phrase-length"),
+    *("max-trans-opt-per-coverage", "search-algorithm", "stack", "stack-diversity"),
+    *("translation-option-threshold", "weight"),
+)
 
 
 @dataclass(frozen=True)
@@ -143,6 +152,12 @@ def _check_missing(ini: IniText, lines: dict[str, Line]) -> None:
             raise ini.error(line, "", f"{problem}; take the line out, or decode with Moses")
         if section in _FACTORS and value != "0":
             raise ini.error(line, "", f"expected factor 0, found {shorten(value)}")
+        if section == "factor-delimiter" and value != "|":
+            raise ini.error(line, "", f"expected the delimiter '|', found {shorten(value)}")
+        if section not in {*_MISSING, *_FACTORS, *_READ, *OTHER_SECTIONS}:
+            close = difflib.get_close_matches(section, (*_READ, *OTHER_SECTIONS), n=1)
+            hint = f"; is it [{close[0]}]?" if close else ""
+            raise ini.error(line, "", f"neither Moses nor this search has such a setting{hint}")
     mappings = [line for line in ini.content_lines() if line.section == "mapping"]
     for number, line in enumerate(mappings):
         if number > 0 or [word.group() for word in line.words] != ["0", "T", "0"]:

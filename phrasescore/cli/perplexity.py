@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from phrasescore.cli import options
+from phrasescore.errors import ModelError
 
 if TYPE_CHECKING:
     from phrasescore.analysis.perplexity import Perplexity, TextScores
@@ -120,8 +121,12 @@ class _Models:
         from phrasescore.devices import choose_device
         from phrasescore.scoring.precision import Precision
         from phrasescore.scoring.word_scorer import WordScorer
+        from phrasescore.settings import LANGUAGE_MODELS
 
         checkpoint, place = load_checkpoint(model), choose_device(device)
+        if checkpoint.config.kind not in LANGUAGE_MODELS:
+            kinds = f"found one of {checkpoint.config.kind}"
+            raise ModelError(f"{model}: expected a model of kind cslm, {kinds}")
         exact = Precision(precision, place)  # type: ignore[arg-type]
         self._alone = WordScorer(checkpoint, place, exact)
         self._raw = WordScorer(checkpoint, place, exact, normalized=False)

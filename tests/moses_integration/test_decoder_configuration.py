@@ -118,6 +118,16 @@ def test_a_feature_that_is_not_known_may_be_ignored_or_weigh_nothing() -> None:
     assert len(read(text + "OSM0= 0 0\n").slots) == 7
 
 
+def test_a_name_to_ignore_that_no_feature_has_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"moses.ini: \[feature\]: there is no 'OSM' to ignore"):
+        read(INI, ("Distortion0", "OSM"))
+
+
+def test_settings_that_do_not_change_translations_are_passed_over() -> None:
+    text = "[verbose]\n0\n[threads]\n8\n[n-best-list]\nfile\n10\n[mark-unknown]\nfalse\n"
+    assert read(text + INI).search == read(INI).search
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "problem"),
     [
@@ -146,6 +156,9 @@ def test_a_feature_that_is_not_known_may_be_ignored_or_weigh_nothing() -> None:
         ("[distortion-limit]\n6", "[distortion-limit]\nsix", 6, "a whole number from -1"),
         ("[weight]", "[search-algorithm]\n3\n[weight]", 16, "expected 0 (stacks) or 1"),
         ("[weight]", "[monotone-at-punctuation]\n1\n[weight]", 16, "no such setting"),
+        ("[weight]", "[factor-delimiter]\n_\n[weight]", 16, "expected the delimiter '|'"),
+        ("[weight]", "[max-phrase-lenght]\n4\n[weight]", 16, "is it [max-phrase-length]?"),
+        ("[weight]", "[quux]\n4\n[weight]", 16, "neither Moses nor this search"),
     ],
 )
 def test_what_this_search_cannot_follow_is_refused_with_its_line(
@@ -168,6 +181,11 @@ def test_a_model_without_what_every_search_needs_is_refused(kind: str) -> None:
     text = "".join(line for line in INI.splitlines(keepends=True) if not line.startswith(kind))
     with pytest.raises(ConfigError, match=f"expected a feature {kind}, found none"):
         read(text)
+
+
+def test_the_format_of_old_moses_is_told() -> None:
+    with pytest.raises(ConfigError, match=r"moses.ini:2: .*convert-moses-ini-to-v2"):
+        read("[ttable-file]\n0 0 0 5 table\n[lmodel-file]\n0 0 3 lm.arpa\n[weight-l]\n0.5\n")
 
 
 def test_a_file_that_is_not_there_is_an_error() -> None:
