@@ -1,5 +1,7 @@
 """Run a command and print, as the last line of stdout, its peak memory in bytes and its seconds.
 
+Seconds are those of the wall, and with "cpu" those of the processor.
+
 A process of its own, and a small one: Linux counts the memory of the process that starts another
 one as the first peak of that other one.
 """
@@ -18,10 +20,12 @@ def main() -> None:
     start = time.perf_counter()
     status = subprocess.run(sys.argv[1:], check=False).returncode
     seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    peak = used.ru_maxrss
+    cpu = used.ru_utime + used.ru_stime
     # Kilobytes, but on macOS.
     num_bytes = peak if sys.platform == "darwin" else peak * 1024
-    print(json.dumps({"bytes": num_bytes, "seconds": seconds}))
+    print(json.dumps({"bytes": num_bytes, "seconds": seconds, "cpu": cpu}))
     sys.exit(status)
 
 

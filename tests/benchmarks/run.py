@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +30,7 @@ RESCORING_TURNS = 3
 BUSY = 0.5
 PARTS = (
     *("reading", "scoring", "training", "memory", "rescoring", "caching"),
-    *("tuning", "tuning_scale"),
+    *("tuning", "tuning_scale", "search"),
 )
 # What Moses' extractor wrote of the real task.
 EXTRACTED = REPOSITORY.parent / "shared" / "data" / "mert"
@@ -44,6 +45,11 @@ LISTS = (
         REPOSITORY / "examples" / "english-french" / "test.en",
     ),
 )
+# A moses.ini, a text and its translation: the real task's, or the shipped example's.
+TRANSLATED = (
+    ("moses.tuned.ini", "test_2016_flickr.en", "test_2016_flickr.fr"),
+    ("moses.ini", "test.en", "test.fr"),
+)
 
 
 def _default_table() -> str:
@@ -53,6 +59,15 @@ def _default_table() -> str:
 def _default_lists() -> tuple[str, str]:
     nbest, source = next((pair for pair in LISTS if pair[0].is_file()), LISTS[-1])
     return str(nbest), str(source)
+
+
+def _default_translated() -> tuple[str, ...]:
+    folders = [path.parent for path in TABLES]
+    choices = [
+        tuple(str(folder / name) for name in names)
+        for folder, names in zip(folders, TRANSLATED, strict=True)
+    ]
+    return next((files for files in choices if all(map(os.path.isfile, files))), choices[-1])
 
 
 @click.command()
@@ -135,7 +150,7 @@ def _default_lists() -> tuple[str, str]:
 )
 @click.option("--seeds", type=click.IntRange(min=1), default=5, show_default=True, help="tuning.")
 @click.option("--starts", type=click.IntRange(min=0), default=20, show_default=True, help="tuning.")
-@click.option("--no-moses", is_flag=True, help="tuning: not Moses' mert, which takes minutes.")
+@click.option("--no-moses", is_flag=True, help="tuning, search: not Moses' side.")
 @click.option(
     "--scale",
     nargs=2,
@@ -144,6 +159,32 @@ def _default_lists() -> tuple[str, str]:
     show_default=True,
     metavar="SENTENCES HYPOTHESES",
     help="tuning_scale: how much is made of the --extracted lists.",
+)
+@click.option(
+    "--translate",
+    nargs=3,
+    metavar="INI SOURCE REFERENCE",
+    default=_default_translated,
+    show_default="the real ones, or the example's",
+    help="search: a model, a text and its translation.",
+)
+@click.option(
+    "--sentences",
+    type=click.IntRange(min=2),
+    default=150,
+    show_default=True,
+    help="search: the first ones of the text.",
+)
+@click.option(
+    "--cslm-sentences",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    help="search: of those, with a language model; a quarter of them without a buffer, too.",
+)
+@click.option("--cslm", metavar="DIR", help="search: its folder, instead of a quick one.")
+@click.option(
+    "--moses-bin", metavar="DIR", show_default="the PATH", help="search: where moses is, if it is."
 )
 @click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Write it there, too.")
 def main(
@@ -171,10 +212,15 @@ def main(
     starts: int,
     no_moses: bool,
     scale: tuple[int, int],
+    translate: tuple[str, str, str],
+    sentences: int,
+    cslm_sentences: int,
+    cslm: str | None,
+    moses_bin: str | None,
     json_file: str | None,
 ) -> None:
     """Run the benchmarks: all, or the PARTS reading, scoring, training, memory, rescoring,
-    caching, tuning and tuning_scale.
+    caching, tuning, tuning_scale and search.
 
     Figures are medians, with their range behind them.
     """
@@ -242,6 +288,13 @@ def main(
 
                 files = Extracted(*extracted) if extracted else default_files(EXTRACTED)
                 report = measure_tuning_scale(ScaleOptions(files, *scale, starts, threads))
+            case "search":
+                from tests.benchmarks.search import SearchOptions, measure_search
+
+                moses = None if no_moses else shutil.which("moses", path=moses_bin)
+                report = measure_search(
+                    SearchOptions(*translate, sentences, cslm_sentences, moses, cslm)
+                )
             case _:
                 sizes = config if long_memory else Config.preset("small").override(overrides)
                 report = _memory(table, sizes, memory_lines or lines, threads)

@@ -1,0 +1,85 @@
+"""The search: against Moses, with cube pruning, and with a neural language model."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from moses_integration.decoder.source import read_source
+from moses_integration.decoder.stateful import StatefulFeature
+from phrasescore.checkpoint import load_checkpoint
+from phrasescore.features.cslm import SearchCslm
+from tests.benchmarks.machine import torch_threads
+from tests.benchmarks.results import Report
+from tests.benchmarks.search_engines import Task, measure_engines
+from tests.benchmarks.search_variants import Model, measure_cubes, measure_network
+
+# Updates of the network that is made where none is given.
+QUICK_UPDATES = 20
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """What is measured."""
+
+    ini: str
+    source: str
+    reference: str
+    # The first ones of the text that have words.
+    sentences: int
+    # Of those, as many at equal distances for the network in the search.
+    cslm_sentences: int
+    # The program; None: the embedded search alone.
+    moses: str | None
+    # The folder of a language model; None: one that has hardly been trained.
+    cslm: str | None
+
+
+def measure_search(options: SearchOptions) -> Report:
+    """Measure all of it, one process and one thread at a time."""
+    task = read_task(options)
+    rows = measure_engines(task, options.moses)
+    model = Model.read(task)
+    rows += measure_cubes(model, task)
+    step = max(1, len(task.sentences) // options.cslm_sentences)
+    some = task.sentences[::step][: options.cslm_sentences]
+    with tempfile.TemporaryDirectory() as name, torch_threads(1):
+        folder = options.cslm or _train(Path(options.reference), Path(name) / "model")
+        rows += measure_network(model, some, _loader(folder))
+    what = (
+        f"{len(task.sentences)} sentences of {options.source} with {options.ini}, of them"
+        f" {len(some)} with the language model {options.cslm or 'of a few updates'}; one thread"
+    )
+    return Report("search", what, rows)
+
+
+def read_task(options: SearchOptions) -> Task:
+    """Return the first sentences that have words, and their references."""
+    sentences, references = read_source(options.source), read_source(options.reference)
+    pairs = [pair for pair in zip(sentences, references, strict=True) if pair[0]]
+    chosen = pairs[: options.sentences]
+    ini = Path(options.ini).resolve()
+    return Task(ini, [pair[0] for pair in chosen], [pair[1] for pair in chosen])
+
+
+def _train(text: Path, folder: Path) -> str:
+    command = [sys.executable, "-m", "phrasescore.cli", "train", "cslm", str(text)]
+    command += ["--output", str(folder), "--updates", str(QUICK_UPDATES)]
+    subprocess.run([*command, "--threads", "1", "--device", "cpu", "--quiet"], check=True)
+    return str(folder)
+
+
+def _loader(folder: str) -> Callable[[], tuple[StatefulFeature, Callable[[], int]]]:
+    checkpoint = load_checkpoint(folder)
+
+    def load() -> tuple[StatefulFeature, Callable[[], int]]:
+        feature = SearchCslm(checkpoint, torch.device("cpu"))
+        return feature, lambda: feature.contexts_scored
+
+    return load

@@ -1,0 +1,228 @@
+"""Variants of the embedded search, in turns: cube pruning, and a network with buffers."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from moses_integration.decoder.configuration import DecoderConfiguration
+from moses_integration.decoder.language_model import NgramModel
+from moses_integration.decoder.options import OptionTable, read_language_model
+from moses_integration.decoder.search import StackDecoder, Translation
+from moses_integration.decoder.stateful import DEFAULT_BUFFER_SIZE, RequestBuffer, StatefulFeature
+from tests.benchmarks.results import Row, quotients
+from tests.benchmarks.search_engines import SLICES, Task, Words, cut, score_bleu
+
+POP_LIMITS = (200, 500, 1000)
+BUFFER_SIZES = (1, 64, DEFAULT_BUFFER_SIZE)
+# Without a buffer a sentence takes most of a minute: one in so many sentences is translated so.
+UNBUFFERED_STEP = 4
+# The network's weight: about that of the language model in the real task.
+NETWORK_WEIGHT = 0.1
+
+
+class Model(NamedTuple):
+    """A Moses model, with what some sentences need of its tables."""
+
+    configuration: DecoderConfiguration
+    options: OptionTable
+    lm: NgramModel
+
+    @classmethod
+    def read(cls, task: Task) -> Model:
+        """Read the files of a moses.ini, whose paths begin at its folder."""
+        with contextlib.chdir(task.ini.parent):
+            configuration = DecoderConfiguration.read(str(task.ini))
+            lm = read_language_model(configuration)
+            return cls(configuration, OptionTable.read(configuration, task.sentences, lm), lm)
+
+    def decoder(
+        self,
+        *features: tuple[StatefulFeature, float],
+        buffer_size: int = DEFAULT_BUFFER_SIZE,
+        **limits: Any,
+    ) -> StackDecoder:
+        """Return a search with some limits, and Moses' own for the others."""
+        search = replace(self.configuration.search, **limits)
+        configuration = replace(self.configuration, search=search)
+        return StackDecoder(configuration, self.options, self.lm, features, buffer_size=buffer_size)
+
+
+@dataclass
+class Variant:
+    """A search, and what it did."""
+
+    label: str
+    decoder: StackDecoder
+    # It translates the first of so many sentences.
+    step: int = 1
+    # By sentence: seconds of the processor, and the translation.
+    seconds: dict[int, float] = field(default_factory=dict)
+    found: dict[int, Translation] = field(default_factory=dict)
+
+    def rates(self, places: Sequence[int]) -> list[float]:
+        """Return sentences a second of some sentences, a number a slice."""
+        return [
+            len(part) / sum(self.seconds[places[number]] for number in part)
+            for part in cut(len(places), SLICES)
+        ]
+
+
+class Counted:
+    """A feature that counts what it is asked."""
+
+    def __init__(self, feature: StatefulFeature) -> None:
+        self._feature = feature
+        self.name, self.context = feature.name, feature.context
+        self.begin = feature.begin
+        # Words, with the ends of sentences.
+        self.ngrams = 0
+
+    def scores(self, histories: Any, phrases: Any, offsets: Any, ends: Any) -> Any:
+        """Pass a request on."""
+        self.ngrams += int(offsets[-1] - offsets[0]) + int(ends.sum())
+        return self._feature.scores(histories, phrases, offsets, ends)
+
+
+class Asked(NamedTuple):
+    """How often a network was asked."""
+
+    # Of the search; those that were passed on; calls of the network.
+    requests: int
+    distinct: int
+    calls: int
+    # Of the requests passed on: n-grams, and softmaxes.
+    ngrams: int
+    contexts: int
+
+    @classmethod
+    def of(cls, buffer: RequestBuffer, ngrams: int, contexts: int) -> Asked:
+        """Return the counts of a buffer and its network."""
+        return cls(buffer.requests, buffer.distinct, buffer.calls, ngrams, contexts)
+
+    def rows(self, label: str, sentences: int) -> list[Row]:
+        """Return what there is to show.
+
+        :param sentences: that were translated.
+        """
+        return [
+            Row(f"{label}: requests a sentence", [self.requests / sentences], digits=0),
+            Row("  of them distinct", [100 * self.distinct / self.requests], "%", 1),
+            Row("  distinct requests a call", [self.distinct / self.calls], digits=1),
+            Row("  n-grams a call", [self.ngrams / self.calls], digits=1),
+            Row("  of them distinct contexts", [100 * self.contexts / self.ngrams], "%", 1),
+        ]
+
+
+def take_turns(
+    variants: Sequence[Variant],
+    sentences: Sequence[Words],
+    clock: Callable[[], float] = time.process_time,
+) -> None:
+    """Translate sentence by sentence, each variant being the first one in turn."""
+    for place, words in enumerate(sentences):
+        due = [variant for variant in variants if place % variant.step == 0]
+        start = place % len(due)
+        for variant in (*due[start:], *due[:start]):
+            began = clock()
+            variant.found[place] = variant.decoder.translate(words)
+            variant.seconds[place] = clock() - began
+
+
+def measure_cubes(model: Model, task: Task) -> list[Row]:
+    """Measure the normal search against cube pruning."""
+    variants = [Variant("normal search", model.decoder())]
+    variants += [
+        Variant(f"cube pruning, {limit} pops", model.decoder(algorithm="cube", pop_limit=limit))
+        for limit in POP_LIMITS
+    ]
+    _warm_up(variants, task.sentences)
+    take_turns(variants, task.sentences)
+    places = range(len(task.sentences))
+    rows = []
+    for variant in variants:
+        words = [variant.found[place].words for place in places]
+        rows += [
+            Row(f"{variant.label}: search, processor", variant.rates(places), "sentences/s"),
+            Row("  BLEU", [score_bleu(words, task.references)]),
+        ]
+    return rows
+
+
+def measure_network(
+    model: Model,
+    sentences: Sequence[Words],
+    load: Callable[[], tuple[StatefulFeature, Callable[[], int]]],
+) -> list[Row]:
+    """Measure a network in the search, with buffers of several sizes.
+
+    :param load: makes the network's feature, and a function that tells how many softmaxes it has
+        computed.
+    :raises RuntimeError: if translations, values or totals depend on the buffer.
+    """
+    variants, counters = [Variant("without a network", model.decoder())], []
+    for size in BUFFER_SIZES:
+        feature, contexts = load()
+        counted = Counted(feature)
+        decoder = model.decoder((counted, NETWORK_WEIGHT), buffer_size=size)
+        step = UNBUFFERED_STEP if size == 1 else 1
+        variants.append(Variant(f"a buffer of {size:,}", decoder, step))
+        counters.append((counted, contexts))
+    _warm_up(variants, sentences)
+    pairs = list(zip(variants[1:], counters, strict=True))
+    before = [_asked(variant, *counter) for variant, counter in pairs]
+    take_turns(variants, sentences)
+    check_same(variants[1:])
+    every, some = range(len(sentences)), sorted(variants[1].found)
+    rows = [
+        Row(
+            f"{variant.label}: search, processor",
+            variant.rates(sorted(variant.found)),
+            "sentences/s",
+        )
+        for variant in variants
+    ]
+    plain, single, *_, usual = variants
+    rows += [
+        Row("times as fast as a buffer of 1", quotients(usual.rates(some), single.rates(some))),
+        Row("times the time without a network", quotients(plain.rates(every), usual.rates(every))),
+    ]
+    for (variant, counter), ago in zip(pairs, before, strict=True):
+        now = _asked(variant, *counter)
+        asked = Asked(*(a - b for a, b in zip(now, ago, strict=True)))
+        rows += asked.rows(variant.label, len(variant.found))
+    return rows
+
+
+def _asked(variant: Variant, counted: Counted, contexts: Callable[[], int]) -> Asked:
+    ((buffer, _),) = variant.decoder.buffers
+    return Asked.of(buffer, counted.ngrams, contexts())
+
+
+def _warm_up(variants: Sequence[Variant], sentences: Sequence[Words]) -> None:
+    """Let each search compile what it needs, by the shortest sentence."""
+    shortest = min(sentences, key=len)
+    for variant in variants:
+        variant.decoder.translate(shortest)
+
+
+def check_same(variants: Sequence[Variant]) -> None:
+    """Check that what some variants translated is the same, to the last bit of each value.
+
+    :raises RuntimeError: if not.
+    """
+    first = max(variants, key=lambda variant: len(variant.found))
+    for variant in variants:
+        for place, found in variant.found.items():
+            if describe(found) != describe(first.found[place]):
+                problem = f"sentence {place} is another one with {variant.label}"
+                raise RuntimeError(f"{problem} than with {first.label}")
+
+
+def describe(found: Translation) -> bytes:
+    """Return the words, the total and the values of a translation, with all their bits."""
+    numbers = [found.score, *(value for values in found.values for value in values)]
+    return f"{' '.join(found.words)} ||| {' '.join(map(float.hex, numbers))}".encode()
