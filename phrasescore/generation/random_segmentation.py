@@ -1,0 +1,135 @@
+"""Random segments as long as those of the confident segmentation: a control.
+
+Pouget-Abadie et al. (2014), section 5.1, cut sentences at random so that "the distribution of the
+lengths of random segments has its mean and variance identical to those of the segments produced by
+our algorithm". How is not said. Here it is the distribution over all segmentations of the sentences
+that has these two moments and is otherwise as random as can be (of maximum entropy):
+
+    p(segmentation) ~ exp(a * number of segments + b * sum of squared lengths)
+
+a and b are found once, from the lengths of the algorithm's segments.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import scipy.optimize
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+Floats = NDArray[np.float64]
+
+# Of the weights below: where the moments are extreme (all sentences whole), no finite ones would do
+# exactly, and these leave a chance of e^-50 at most for anything else.
+_BOUND = 1000.0
+
+
+class RandomCuts:
+    """Draws segmentations of sentences.
+
+    :param per_segment: a in the formula above.
+    :param per_square: b, times the square of ``max_segment``.
+    :param max_segment: words of the longest segment.
+    :param seed: a sentence's segments depend on it and on the sentence's number alone.
+    """
+
+    def __init__(
+        self, per_segment: float, per_square: float, *, max_segment: int, seed: int
+    ) -> None:
+        self.max_segment = max_segment
+        self._seed = seed
+        self._log_weights = _log_weights(per_segment, per_square, max_segment)
+        # log of the sum over all segmentations of so many words.
+        self._log_totals = np.zeros(1)
+
+    def __call__(self, number: int, length: int) -> list[int]:
+        """Return the sizes of the segments of the sentence of this number and length."""
+        generator = np.random.default_rng([self._seed, number])
+        if length >= len(self._log_totals):
+            self._log_totals = _log_totals(self._log_weights, length)
+        sizes = []
+        left = length
+        while left:
+            longest = min(left, self.max_segment)
+            before = self._log_totals[left - longest : left][::-1]
+            logs = before + self._log_weights[:longest] - self._log_totals[left]
+            shares = np.cumsum(np.exp(logs))
+            drawn = generator.random() * shares[-1]
+            size = min(int(np.searchsorted(shares, drawn, side="right")) + 1, longest)
+            sizes.append(size)
+            left -= size
+        return sizes
+
+
+def fit_random_cuts(
+    segmentations: Iterable[Sequence[int]], *, max_segment: int, seed: int
+) -> RandomCuts:
+    """Return what draws segments with the mean and variance of the lengths of some others.
+
+    Mean and variance are those to be expected over all the sentences together.
+
+    :param segmentations: the sizes of the segments of each sentence, at most ``max_segment``.
+    """
+    counts: dict[int, int] = {}
+    segments = squares = 0
+    for sizes in segmentations:
+        if sizes:
+            counts[sum(sizes)] = counts.get(sum(sizes), 0) + 1
+            segments += len(sizes)
+            squares += sum(size**2 for size in sizes)
+    if not counts:
+        return RandomCuts(0.0, 0.0, max_segment=max_segment, seed=seed)
+    lengths = np.array(sorted(counts))
+    shares = np.array([counts[length] for length in lengths.tolist()]) / sum(counts.values())
+    wanted = np.array([segments, squares / max_segment**2]) / sum(counts.values())
+
+    def surplus(weights: Floats) -> tuple[float, Floats]:
+        log_totals, expected = _expect(weights, int(lengths[-1]), max_segment)
+        value = float(shares @ log_totals[lengths] - weights @ wanted)
+        return value, shares @ expected[lengths] - wanted
+
+    # Convex: the log-likelihood of a family of exponential form, negated.
+    found = scipy.optimize.minimize(
+        surplus,
+        np.zeros(2),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(-_BOUND, _BOUND)] * 2,
+        options={"ftol": 1e-14, "gtol": 1e-9, "maxiter": 1000},
+    )
+    per_segment, per_square = found.x.tolist()
+    return RandomCuts(per_segment, per_square, max_segment=max_segment, seed=seed)
+
+
+def _log_weights(per_segment: float, per_square: float, max_segment: int) -> Floats:
+    weights: Floats = per_segment + per_square * (np.arange(1, max_segment + 1) / max_segment) ** 2
+    return weights
+
+
+def _log_totals(log_weights: Floats, length: int) -> Floats:
+    """Return log of the summed weights of all segmentations of 0 to ``length`` words."""
+    totals = np.zeros(length + 1)
+    for end in range(1, length + 1):
+        longest = min(end, len(log_weights))
+        totals[end] = logsumexp(totals[end - longest : end][::-1] + log_weights[:longest])
+    return totals
+
+
+def _expect(weights: Floats, length: int, max_segment: int) -> tuple[Floats, Floats]:
+    """Return the log totals, and what is expected of segmentations of 0 to ``length`` words.
+
+    :return: ``(length + 1,)``, and ``(length + 1, 2)``: the number of segments, and the sum of
+        their squared lengths by ``max_segment`` squared.
+    """
+    per_segment, per_square = weights.tolist()
+    log_weights = _log_weights(per_segment, per_square, max_segment)
+    totals = _log_totals(log_weights, length)
+    squares = (np.arange(1, max_segment + 1) / max_segment) ** 2
+    own = np.stack([np.ones(max_segment), squares], axis=1)
+    expected = np.zeros((length + 1, 2))
+    for end in range(1, length + 1):
+        longest = min(end, max_segment)
+        part = slice(end - longest, end)
+        chances = np.exp(totals[part][::-1] + log_weights[:longest] - totals[end])
+        expected[end] = chances @ (expected[part][::-1] + own[:longest])
+    return totals, expected

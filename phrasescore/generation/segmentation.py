@@ -1,0 +1,341 @@
+"""Sentences translated piece by piece: which pieces, and how (Pouget-Abadie et al., 2014).
+
+Networks that read a sentence into one vector translate long ones badly. So the sentence is cut into
+segments that can be translated with confidence, and their translations are joined, in their order.
+The confidence of a span comes from the translations that a forward model finds for it, and from how
+well a reverse model finds the way back (eq. 2-3); the segmentation is that with the highest sum of
+confidences (eq. 4), found by dynamic programming (eq. 5-6).
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasescore.generation.generator import Generated
+from phrasescore.records import HypothesisList
+
+Words = tuple[str, ...]
+Floats = NDArray[np.float64]
+
+# Spans whose translations are wanted at once, and spans that are remembered from one block of
+# sentences to the next. Neither changes a result.
+BLOCK_SPANS = 4096
+KEPT_SPANS = 100_000
+
+
+# Returns the candidates of each span, at least one, the most probable first.
+Translate = Callable[[Sequence[Words]], Sequence[Sequence[Generated]]]
+# Returns log q(span ``</s>`` | candidate) of each span's candidates, natural logarithms.
+ScoreBack = Callable[[Sequence[HypothesisList]], Iterable[Sequence[float]]]
+# Returns the size of each segment of a sentence, by its number, from 0, and its length.
+Cut = Callable[[int, int], list[int]]
+
+
+class Confidence(NamedTuple):
+    """A definition of confidence: what a sum of log-probabilities is divided by."""
+
+    # Whether the reverse model's log-probability is added to the forward model's.
+    both: bool
+    # Of the span's number of words. 0: the confidence is minus infinity.
+    divisor: Callable[[int], float]
+
+    def value(self, total: float, num_words: int) -> float:
+        """Return the confidence in a translation of a span.
+
+        :param total: log p(translation | span), and with ``both`` log q(span | translation) added.
+        """
+        divisor = self.divisor(num_words)
+        return total / divisor if divisor else -math.inf
+
+
+# The three of section 5.2, and one more. penalized is eq. 2: log(j - i + 1), the logarithm of a
+# span's length, is 0 for one word, whose confidence is then minus infinity; yet table 3 of the
+# paper has a segment of one word. The authors' program (GroundHog) divides by log(n + 2), which
+# has no such case: penalized-released.
+CONFIDENCES = {
+    "forward": Confidence(both=False, divisor=lambda _: 1.0),
+    "both": Confidence(both=True, divisor=lambda _: 2.0),
+    "penalized": Confidence(both=True, divisor=lambda length: 2.0 * math.log(length)),
+    "penalized-released": Confidence(both=True, divisor=lambda length: 2.0 * math.log(length + 2)),
+}
+
+
+class Segment(NamedTuple):
+    """A piece of a sentence, from word ``start`` up to, not including, ``end``, from 0."""
+
+    start: int
+    end: int
+    target: Words
+    # Minus infinity for a single word under eq. 2, and where no translation came to its end.
+    confidence: float
+    # Whether the translation has an end, or is a beginning of the greatest length allowed.
+    finished: bool = True
+
+
+class SegmentedSentence(NamedTuple):
+    """A sentence and its segments, side by side from its first word to its last."""
+
+    words: Words
+    segments: list[Segment]
+
+    @property
+    def translation(self) -> Words:
+        """The translations of the segments, joined in their order."""
+        return tuple(word for segment in self.segments for word in segment.target)
+
+
+def best_cuts(confidences: Floats) -> list[int]:
+    """Return the sizes of the segments whose confidences have the highest sum (eq. 5-6).
+
+    Segments with a confidence of minus infinity are as few as can be; among segmentations with as
+    many, the sum over the others decides. Of equal ones that with the longest last segment is
+    taken, then that with the longest one before it, and so on: the first index in eq. 6.
+
+    :param confidences: ``(words, longest)``: at ``[i, n - 1]`` that of the span of n words from
+        word i, counted from 0. What would reach beyond the sentence is not looked at.
+
+    >>> best_cuts(np.array([[-3.0, -1.0], [-3.0, -2.5], [-1.0, np.nan]]))
+    [2, 1]
+    """
+    length, longest = confidences.shape
+    # s_j: how many segments are minus infinity, negated, and the sum of the others.
+    scores: list[tuple[int, float]] = [(0, 0.0)]
+    sizes = [0]
+    values = confidences.tolist()
+    for end in range(1, length + 1):
+        best, best_size = (-length - 1, -math.inf), 0
+        for start in range(max(0, end - longest), end):
+            confidence = values[start][end - start - 1]
+            infinite, total = scores[start]
+            if confidence == -math.inf:
+                found = (infinite - 1, total)
+            else:
+                found = (infinite, total + confidence)
+            if found > best:
+                best, best_size = found, end - start
+        scores.append(best)
+        sizes.append(best_size)
+    cuts = []
+    end = length
+    while end:
+        cuts.append(sizes[end])
+        end -= sizes[end]
+    return cuts[::-1]
+
+
+def cut_by_random_confidence(seed: int, max_segment: int) -> Cut:
+    """Return the control that takes the best segmentation of random confidences (section 5.1).
+
+    They are uniform between -1 and 0: the paper has no range, but its confidences are negative as
+    well, and so longer segments are worth more. Those of a sentence depend on the seed and on the
+    sentence's number alone.
+    """
+
+    def cut(number: int, length: int) -> list[int]:
+        generator = np.random.default_rng([seed, number])
+        return best_cuts(generator.random((length, max_segment)) - 1.0)
+
+    return cut
+
+
+def cut_nothing(_number: int, length: int) -> list[int]:
+    """Return the sentence whole, however long it is: the control without segmentation."""
+    return [length] if length else []
+
+
+class _Translated(NamedTuple):
+    """What was found for a span: the best of eq. 3."""
+
+    target: Words
+    confidence: float
+    finished: bool
+
+
+@dataclass
+class SegmentationWork:
+    """What was done so far."""
+
+    sentences: int = 0
+    # Sentences that stayed in one piece.
+    whole: int = 0
+    segments: int = 0
+    words: int = 0
+    # Sum of the squares of the segments' lengths.
+    squares: int = 0
+    # Segments whose translation has no end.
+    unfinished: int = 0
+    # Spans wanted, a span of several sentences counted each time, and those translated.
+    wanted: int = 0
+    spans: int = 0
+
+    def summary(self) -> str:
+        """Return what was done, with mean and variance of the segments' lengths."""
+        parts = [
+            f"{self.sentences:,} sentences, {self.whole:,} of them whole",
+            f"{self.spans:,} spans translated, {self.wanted:,} wanted",
+        ]
+        if self.segments:
+            mean = self.words / self.segments
+            variance = self.squares / self.segments - mean**2
+            lengths = f"of {mean:.2f} words on average (variance {variance:.2f})"
+            parts.insert(1, f"{self.segments:,} segments {lengths}")
+        if self.unfinished:
+            parts.append(f"{self.unfinished:,} segments without the end of their translation")
+        return "; ".join(parts)
+
+
+class Segmenter:
+    """Cuts sentences into segments, and translates those.
+
+    What comes out depends on the sentence alone (with a random control on its number, too): not on
+    the sentences beside it, as long as ``translate`` and ``score_back`` keep the same promise.
+
+    :param translate: gives candidates for spans, by the forward model.
+    :param score_back: scores spans given their candidates, by the reverse model; None where the
+        confidence needs none.
+    :param max_segment: words of the longest segment that is considered.
+    :param cut: a control; None for the segmentation with the highest confidence.
+    :param min_length: sentences with fewer words stay whole.
+    """
+
+    def __init__(
+        self,
+        translate: Translate,
+        score_back: ScoreBack | None,
+        confidence: Confidence,
+        *,
+        max_segment: int = 20,
+        cut: Cut | None = None,
+        min_length: int = 1,
+    ) -> None:
+        self._translate = translate
+        self._score_back = score_back
+        self._confidence = confidence
+        self._max_segment = max_segment
+        self._cut = cut
+        self._min_length = min_length
+        self._kept: dict[Words, _Translated] = {}
+        self.work = SegmentationWork()
+
+    def segment(self, sentences: Iterable[Words]) -> Iterator[SegmentedSentence]:
+        """Yield each sentence in segments, in order; one without words has none.
+
+        Sentences are read and translated in blocks, which bound the memory.
+        """
+        block: list[_Planned] = []
+        spans = 0
+        for number, words in enumerate(sentences):
+            planned = self._plan(number, words)
+            block.append(planned)
+            spans += len(planned.spans)
+            if spans >= BLOCK_SPANS:
+                yield from self._finish(block)
+                block, spans = [], 0
+        yield from self._finish(block)
+
+    def _plan(self, number: int, words: Words) -> "_Planned":
+        """Return which spans of a sentence have to be translated."""
+        length = len(words)
+        sizes: list[int] | None
+        if length < self._min_length:
+            sizes = cut_nothing(number, length)
+        elif self._cut is not None:
+            sizes = self._cut(number, length)
+        else:
+            sizes = None
+        if sizes is not None:
+            ends = np.cumsum([0, *sizes]).tolist()
+            return _Planned(words, sizes, list(pairwise(ends)))
+        longest = self._max_segment
+        places = [
+            (start, end)
+            for start in range(length)
+            for end in range(start + 1, min(start + longest, length) + 1)
+        ]
+        return _Planned(words, None, places)
+
+    def _finish(self, block: "list[_Planned]") -> Iterator[SegmentedSentence]:
+        """Translate the spans of some sentences, and yield the sentences in segments."""
+        found = self._translated(block)
+        for planned in block:
+            words, sizes = planned.words, planned.sizes
+            if sizes is None:
+                confidences = np.full((len(words), self._max_segment), -math.inf)
+                for start, end in planned.spans:
+                    confidences[start, end - start - 1] = found[words[start:end]].confidence
+                sizes = best_cuts(confidences)
+            ends = np.cumsum([0, *sizes]).tolist()
+            segments = [
+                Segment(start, end, *found[words[start:end]]) for start, end in pairwise(ends)
+            ]
+            self._count(segments, len(words))
+            yield SegmentedSentence(words, segments)
+        self._forget()
+
+    def _translated(self, block: "list[_Planned]") -> dict[Words, _Translated]:
+        """Return the best translation of every span of a block, each computed once."""
+        wanted = {planned.words[start:end] for planned in block for start, end in planned.spans}
+        self.work.wanted += sum(len(planned.spans) for planned in block)
+        # Those used last come to the end, where they are kept longest.
+        found = {span: self._kept.pop(span) for span in sorted(wanted & self._kept.keys())}
+        # Spans of a length side by side: their beams end together.
+        missing = sorted(wanted - found.keys(), key=lambda span: (len(span), span))
+        self.work.spans += len(missing)
+        for start in range(0, len(missing), BLOCK_SPANS):
+            part = missing[start : start + BLOCK_SPANS]
+            found.update(zip(part, self._translate_spans(part), strict=True))
+        self._kept |= found
+        return found
+
+    def _translate_spans(self, spans: Sequence[Words]) -> list[_Translated]:
+        """Return for each span the candidate in which the confidence is highest (eq. 3)."""
+        candidates = self._translate(spans)
+        totals = [[candidate.log_prob for candidate in of_span] for of_span in candidates]
+        if self._confidence.both:
+            assert self._score_back is not None
+            lists = [
+                HypothesisList(span, [candidate.words for candidate in of_span])
+                for span, of_span in zip(spans, candidates, strict=True)
+            ]
+            back = self._score_back(lists)
+            totals = [
+                [there + again for there, again in zip(*both, strict=True)]
+                for both in zip(totals, back, strict=True)
+            ]
+        best = []
+        for span, of_span, sums in zip(spans, candidates, totals, strict=True):
+            # Of the same span: the divisor changes no order. Of equal ones the more probable.
+            place = max(range(len(sums)), key=sums.__getitem__)
+            chosen = of_span[place]
+            confidence = -math.inf
+            if chosen.finished:
+                confidence = self._confidence.value(sums[place], len(span))
+            best.append(_Translated(chosen.words, confidence, chosen.finished))
+        return best
+
+    def _count(self, segments: Sequence[Segment], num_words: int) -> None:
+        work = self.work
+        work.sentences += 1
+        work.whole += len(segments) <= 1
+        work.segments += len(segments)
+        work.words += num_words
+        work.squares += sum((segment.end - segment.start) ** 2 for segment in segments)
+        work.unfinished += sum(not segment.finished for segment in segments)
+
+    def _forget(self) -> None:
+        for span in list(self._kept)[: max(0, len(self._kept) - KEPT_SPANS)]:
+            del self._kept[span]
+
+
+class _Planned(NamedTuple):
+    """A sentence, and the places of the spans of it that are needed."""
+
+    words: Words
+    # Of its segments; None where the confidences decide.
+    sizes: list[int] | None
+    spans: list[tuple[int, int]]
