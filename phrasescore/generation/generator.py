@@ -169,6 +169,8 @@ class Walk:
         )
         self._normalizers: list[Tensor] = []
         self.num_nodes = len(sources)
+        self._roots = np.arange(len(sources))
+        self._lengths = np.fromiter(map(len, sources), np.int64, len(sources))
 
     def _split(self, steps: Iterator[tuple[Any, Tensor]]) -> tuple[list[Any], list[Tensor]]:
         states, rows = zip(*steps, strict=True)
@@ -238,6 +240,23 @@ class Walk:
             )
         )
         self.num_nodes = len(parents)
+        self._roots = roots
+
+    def attended(self) -> Ids:
+        """Return the word of its source that each node's next word is aligned with most.
+
+        That is its place, 0 if the source has no words; the networks that align are added up.
+        """
+        weights = sum(
+            network.decoder.attention(state)  # type: ignore[attr-defined]
+            for network, state in zip(self._networks, self._states, strict=True)
+            if network.can_align
+        )
+        assert isinstance(weights, Tensor)
+        # The last place of a source, behind its words, is its </s>.
+        behind = self._index(self._lengths[self._roots]).unsqueeze(1)
+        places: Ids = weights.scatter(1, behind, 0.0).argmax(1).cpu().numpy()
+        return places
 
     def _index(self, positions: Ids) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(positions)).to(self._device)

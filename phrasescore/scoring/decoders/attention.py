@@ -38,6 +38,9 @@ class AttentiveState(NamedTuple):
 
     states: Tensor
     buffer: int
+    # alpha of each family, and the family of each node; the first is valid until the next call.
+    weights: Tensor
+    families: Tensor
 
 
 class AttentionDecoder:
@@ -104,7 +107,7 @@ class AttentionDecoder:
         """Return the state after y_0 at each source's root, and t, which predicts y_1."""
         roots = torch.arange(len(encoded.initial), device=self._products.device)
         words = torch.full_like(roots, self._start_word)
-        state = AttentiveState(encoded.initial, 0)
+        state = AttentiveState(encoded.initial, 0, encoded.initial[:0], roots[:0])
         return self.advance(encoded, state, TreeStep(roots, words, roots))
 
     def advance(
@@ -118,7 +121,7 @@ class AttentionDecoder:
         products = multiply("state", old, self._state)
         # One node of each family, whichever: all have the same root.
         roots = torch.empty_like(goes_on).scatter_(0, families, step.roots)
-        sums = self._contexts(encoded, products, roots)
+        sums, weights = self._contexts(encoded, products, roots)
         count, size, buffer = len(families), old.shape[1], 1 - state.buffer
         update, masked = take("update", count, size), take("masked", count, size)
         shared = (sums, families, self._words, step.words, old)
@@ -131,17 +134,28 @@ class AttentionDecoder:
         attention_gates.attentive_maxout(
             readout, sums, families, self._readout_words, step.words, units
         )
-        return AttentiveState(new, buffer), units
+        return AttentiveState(new, buffer, weights, families), units
 
-    def _contexts(self, encoded: Annotated, products: Tensor, roots: Tensor) -> Tensor:
-        """Return C_z c, C_r c, C c and C_o c of each family."""
+    def attention(self, state: AttentiveState) -> Tensor:
+        """Return how much the word after each node attends to each word of its source.
+
+        To be called before the next :meth:`advance`.
+
+        :return: ``(nodes, longest source)``: alpha, with ``</s>`` behind the words, then 0.
+        """
+        return state.weights.index_select(0, state.families)
+
+    def _contexts(
+        self, encoded: Annotated, products: Tensor, roots: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return C_z c, C_r c, C c and C_o c of each family, and alpha."""
         count, units = len(roots), len(self._energy)
         places = Places(*(part.index_select(0, roots) for part in encoded.places))
         weights = self._workspace.take("weights", count, int(encoded.places.lengths.max()))
         sums = self._workspace.take("sums", count, encoded.values.shape[1])
         queries = products[:, :units].contiguous()
         attend(queries, encoded.keys, self._energy, encoded.values, places, weights, sums)
-        return sums
+        return sums, weights
 
     def _index(self, positions: Ids) -> Tensor:
         return torch.from_numpy(positions).to(self._products.device)

@@ -1,0 +1,248 @@
+"""The best targets that networks can make up, as far as a beam search finds them.
+
+At each step every hypothesis of the beam is extended by every word, and of all extensions of a
+source the best ones stay, as many as the beam is wide. One that ends is complete, and the beam is
+narrower by one from then on (Cho et al., 2014b, section 4.2.1); a search is over when the beam is
+as narrow as it can be, or when nothing in it can become better than what is complete: a
+log-probability only falls.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from phrasescore.errors import PhrasescoreError
+from phrasescore.generation.generator import Generated, Generator, Source, Walk
+from phrasescore.generation.lengths import length_limits
+from phrasescore.generation.word_choice import Floats, Ids, best_words
+from phrasescore.vocabulary import Vocabulary
+
+# Beams are as many together as have about this many hypotheses: rows of a step.
+BATCH_ROWS = {"cpu": 768, "cuda": 16384}
+
+
+@dataclass(frozen=True)
+class BeamSettings:
+    """What is searched, and how widely."""
+
+    # Hypotheses of a source that are kept: 1 takes the best word each time, 12 is what Sutskever et
+    # al. (2014) end with.
+    width: int = 10
+    # Complete targets wanted of each source; at most as many as the beam is wide.
+    num_best: int = 1
+    # Whether the order among complete targets is that of log p / (words + 1).
+    normalize: bool = False
+    # Whether a target may have <unk>.
+    unknown: bool = True
+    # Words at most; None for twice those of the source and 10.
+    max_length: int | None = None
+    # Whether <unk> becomes the word of the source that the network attends to most.
+    copy_unknown: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        :raises PhrasescoreError: if one is out of range.
+        """
+        if self.width < 1:
+            raise PhrasescoreError(f"the beam: expected a width of at least 1, got {self.width}")
+        if not 1 <= self.num_best <= self.width:
+            raise PhrasescoreError(
+                f"expected a beam as wide as the {self.num_best} targets wanted of each source, or "
+                f"wider, got {self.width}"
+            )
+        if self.max_length is not None and self.max_length < 0:
+            raise PhrasescoreError(f"expected a length of at least 0, got {self.max_length}")
+
+
+class Candidates(NamedTuple):
+    """Extensions of hypotheses by one word."""
+
+    places: Ids  # the hypothesis, a node of this level
+    words: Ids
+    log_probs: Floats  # of the whole extended hypothesis
+    roots: Ids  # its source
+
+
+def beam_search(
+    generator: Generator, sources: Sequence[Source], settings: BeamSettings
+) -> list[list[Generated]]:
+    """Return the best targets of each source, the best first, at most ``settings.num_best``.
+
+    Equal ones stand in the order in which they were complete. A source that no target ends for
+    within the length allowed has one, the best beginning of that length, with ``finished`` False.
+    What a source gets does not depend on the others, to the last bit.
+
+    :raises PhrasescoreError: if ``<unk>`` is to be replaced and no network aligns.
+    """
+    if settings.copy_unknown and not generator.can_align:
+        raise PhrasescoreError(
+            "no word can be put in the place of <unk>: that needs a model of the kind attention"
+        )
+    size = max(BATCH_ROWS[generator.device.type] // settings.width, 1)
+    # Sources of like lengths together: they end at about the same step, and so few steps have few
+    # rows.
+    order = sorted(range(len(sources)), key=lambda number: len(sources[number]))
+    found: list[list[Generated]] = [[] for _ in sources]
+    with generator.precision.active(), torch.inference_mode():
+        for start in range(0, len(order), size):
+            part = order[start : start + size]
+            search = _Search(generator, [sources[number] for number in part], settings)
+            for number, targets in zip(part, search.run(), strict=True):
+                found[number] = targets
+    return found
+
+
+class _Complete(NamedTuple):
+    """The end of a target: its score, and the node at which it ends."""
+
+    log_prob: float
+    depth: int
+    node: int
+    finished: bool = True
+
+
+class _Level(NamedTuple):
+    """How the nodes of a level were made; to trace a target back."""
+
+    parents: Ids
+    words: Ids
+    # The place in the source that each word is aligned with; empty if nobody asks.
+    attended: Ids
+
+
+class _Search:
+    """The beams of some sources, side by side."""
+
+    def __init__(
+        self, generator: Generator, sources: Sequence[Source], settings: BeamSettings
+    ) -> None:
+        self._generator = generator
+        self._sources = sources
+        self._settings = settings
+        self._limits = length_limits(sources, settings.max_length)
+        self._widths = np.full(len(sources), settings.width)
+        # Of each source: the complete targets in the order in which they were found, and the score
+        # of the last one wanted among them, -inf where there are too few.
+        self._complete: list[list[_Complete]] = [[] for _ in sources]
+        self._to_beat = np.full(len(sources), -np.inf)
+        self._levels: list[_Level] = []
+
+    def run(self) -> list[list[Generated]]:
+        """Return the best targets of each source."""
+        walk = self._generator.walk(self._sources)
+        roots = np.arange(len(self._sources))
+        log_probs = np.zeros(len(roots))
+        depth = 0
+        while True:
+            candidates = self._best_of_each_source(self._extend(walk, log_probs, roots))
+            self._complete_ended(candidates, depth)
+            candidates = self._without_too_long(candidates, log_probs, depth)
+            going_on = self._going_on(candidates)
+            if not len(going_on.words):
+                break
+            attended = walk.attended() if self._settings.copy_unknown else np.zeros(0, np.int64)
+            if len(attended):
+                attended = attended[going_on.places]
+            self._levels.append(_Level(going_on.places, going_on.words, attended))
+            roots, log_probs = going_on.roots, going_on.log_probs
+            walk.advance(going_on.places, going_on.words, roots)
+            depth += 1
+        return [self._targets(number) for number in range(len(self._sources))]
+
+    def _extend(self, walk: Walk, log_probs: Floats, roots: Ids) -> Candidates:
+        """Return the best extensions of each hypothesis: no beam can keep more of them."""
+        found = []
+        for _, distributions in walk.log_distributions():
+            if not self._settings.unknown:
+                distributions[:, Vocabulary.UNKNOWN] = -np.inf
+            found.append(best_words(distributions, self._settings.width))
+        words = np.concatenate(found)
+        places, ranks = np.nonzero(words >= 0)
+        chosen = words[places, ranks]
+        totals = log_probs[places] + walk.log_probs(places, chosen)
+        return Candidates(places, chosen, totals, roots[places])
+
+    def _best_of_each_source(self, candidates: Candidates) -> Candidates:
+        """Return those that the beams keep, by source and falling score."""
+        order = np.lexsort((candidates.words, candidates.places, -candidates.log_probs))
+        order = order[np.argsort(candidates.roots[order], kind="stable")]
+        roots = candidates.roots[order]
+        firsts = np.searchsorted(roots, roots)
+        kept = order[np.arange(len(order)) - firsts < self._widths[roots]]
+        return Candidates(*(part[kept] for part in candidates))
+
+    def _complete_ended(self, candidates: Candidates, depth: int) -> None:
+        """Take the extensions that end out of the beams, which are narrower then."""
+        ended = np.flatnonzero(candidates.words == Vocabulary.END)
+        for place in ended.tolist():
+            root = int(candidates.roots[place])
+            log_prob, node = float(candidates.log_probs[place]), int(candidates.places[place])
+            self._complete[root].append(_Complete(log_prob, depth, node))
+        np.subtract.at(self._widths, candidates.roots[ended], 1)
+        for root in np.unique(candidates.roots[ended]).tolist():
+            complete = self._complete[root]
+            if len(complete) >= self._settings.num_best:
+                scores = sorted(map(self._score, complete), reverse=True)
+                self._to_beat[root] = scores[self._settings.num_best - 1]
+
+    def _going_on(self, candidates: Candidates) -> Candidates:
+        """Return the extensions that are searched further, by place."""
+        # The least that a target will have lost at its end is what it has lost now.
+        bounds = candidates.log_probs
+        if self._settings.normalize:
+            bounds = bounds / (self._limits[candidates.roots] + 1)
+        is_open = candidates.words != Vocabulary.END
+        kept = np.flatnonzero(is_open & (bounds > self._to_beat[candidates.roots]))
+        # The networks want the extensions of one hypothesis side by side.
+        kept = kept[np.lexsort((candidates.words[kept], candidates.places[kept]))]
+        return Candidates(*(part[kept] for part in candidates))
+
+    def _without_too_long(
+        self, candidates: Candidates, log_probs: Floats, depth: int
+    ) -> Candidates:
+        """Return the extensions of a length that is allowed.
+
+        Where nothing is complete, the best hypothesis of the longest ones is kept as it is.
+
+        :param log_probs: of the hypotheses that are extended.
+        """
+        too_long = self._limits[candidates.roots] <= depth
+        for root in np.unique(candidates.roots[too_long]).tolist():
+            if not self._complete[root]:
+                nodes = np.unique(candidates.places[candidates.roots == root])
+                best = int(nodes[np.argmax(log_probs[nodes])])
+                cut = _Complete(float(log_probs[best]), depth, best, finished=False)
+                self._complete[root].append(cut)
+        return Candidates(*(part[~too_long] for part in candidates))
+
+    def _score(self, complete: _Complete) -> float:
+        """Return what targets of a source are sorted by."""
+        words_and_end = complete.depth + 1
+        return complete.log_prob / words_and_end if self._settings.normalize else complete.log_prob
+
+    def _targets(self, number: int) -> list[Generated]:
+        """Return the best targets of a source, the best first."""
+        best = sorted(self._complete[number], key=self._score, reverse=True)
+        return [
+            self._trace(complete, self._sources[number])
+            for complete in best[: self._settings.num_best]
+        ]
+
+    def _trace(self, complete: _Complete, source: Source) -> Generated:
+        """Return a target with its words."""
+        words = []
+        node, unknown = complete.node, 0
+        for level in reversed(self._levels[: complete.depth]):
+            word = int(level.words[node])
+            text = self._generator.words[word]
+            if word == Vocabulary.UNKNOWN:
+                unknown += 1
+                if len(level.attended) and source:
+                    text = source[int(level.attended[node])]
+            words.append(text)
+            node = int(level.parents[node])
+        return Generated(tuple(reversed(words)), complete.log_prob, complete.finished, unknown)
