@@ -104,16 +104,16 @@ class Asked(NamedTuple):
         return cls(buffer.requests, buffer.distinct, buffer.calls, ngrams, contexts)
 
     def rows(self, label: str, sentences: int) -> list[Row]:
-        """Return what there is to show.
+        """Return what there is to show; contexts are a share of the n-grams of the calls.
 
         :param sentences: that were translated.
         """
         return [
             Row(f"{label}: requests a sentence", [self.requests / sentences], digits=0),
-            Row("  of them distinct", [100 * self.distinct / self.requests], "%", 1),
-            Row("  distinct requests a call", [self.distinct / self.calls], digits=1),
-            Row("  n-grams a call", [self.ngrams / self.calls], digits=1),
-            Row("  of them distinct contexts", [100 * self.contexts / self.ngrams], "%", 1),
+            Row(f"{label}: distinct requests", [100 * self.distinct / self.requests], "%", 1),
+            Row(f"{label}: requests a call", [self.distinct / self.calls], digits=1),
+            Row(f"{label}: n-grams a call", [self.ngrams / self.calls], digits=1),
+            Row(f"{label}: distinct contexts", [100 * self.contexts / self.ngrams], "%", 1),
         ]
 
 
@@ -147,7 +147,7 @@ def measure_cubes(model: Model, task: Task) -> list[Row]:
         words = [variant.found[place].words for place in places]
         rows += [
             Row(f"{variant.label}: search, processor", variant.rates(places), "sentences/s"),
-            Row("  BLEU", [score_bleu(words, task.references)]),
+            Row(f"{variant.label}: BLEU", [score_bleu(words, task.references)]),
         ]
     return rows
 
