@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from phrasescore.cli.experiment_jobs import run_steps
 from phrasescore.cli.experiment_steps import Step, StepRunner
 from phrasescore.errors import PhrasescoreError
 
@@ -37,6 +39,20 @@ if mood.exists():
         time.sleep(0.01)
 pathlib.Path(target).write_text(f"{name}({pathlib.Path(source).read_text()})")
 """
+
+
+def run(
+    folder: Path, steps: Sequence[Step], say: Callable[[str], None] = print, jobs: int = 1
+) -> list[str]:
+    """Run steps with a new runner; return the names of those that it ran, as they ended."""
+    names: list[str] = []
+
+    def after(step: Step, was_run: bool) -> None:
+        if was_run:
+            names.append(step.name)
+
+    run_steps(StepRunner(folder, say), steps, jobs, after)
+    return names
 
 
 class Steps:
@@ -70,8 +86,7 @@ class Steps:
 
     def run(self, *more: str) -> list[str]:
         """Run all steps with a new runner; return the names of those that it ran."""
-        runner = StepRunner(self.folder, self.said.append)
-        return [step.name for step in self.steps(*more) if runner.run(step, "step")]
+        return run(self.folder, self.steps(*more), self.said.append)
 
     def done(self, *more: str) -> list[bool]:
         return StepRunner(self.folder, self.said.append).done(self.steps(*more))
@@ -83,26 +98,35 @@ class Steps:
         path = self.folder / f"mood.{name}"
         path.unlink(missing_ok=True) if mood is None else path.write_text(mood)
 
-    def start(self) -> "subprocess.Popen[bytes]":
-        """Run all steps in a process of its own, and return when b has begun."""
+    def start(
+        self, jobs: int = 1, begun: Sequence[str] = ("b",), more: Sequence[str] = ()
+    ) -> "subprocess.Popen[bytes]":
+        """Run all steps in a process of its own, and return when some have begun.
+
+        :param more: names of further steps, which read input2.
+        """
         code = f"""
 import sys; sys.path.insert(0, {os.getcwd()!r})
 from pathlib import Path
 from phrasescore.folders import locked
+from phrasescore.cli.experiment_jobs import run_steps
 from phrasescore.cli.experiment_steps import StepRunner
 from tests.test_experiment_steps import Steps
 made = Steps(Path({str(self.folder)!r}))
 with locked(made.folder) as lock:
-    runner = StepRunner(made.folder, print, lock=lock)
-    for step in made.steps():
-        runner.run(step, "step")
+    steps = made.steps() + [made.step(name, "input2") for name in {list(more)}]
+    run_steps(StepRunner(made.folder, print, lock=lock), steps, {jobs})
 """
         process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
-        until = time.monotonic() + 60
-        while not (self.folder / "part.b").exists():
-            assert time.monotonic() < until, "b did not begin"
-            time.sleep(0.01)
+        for name in begun:
+            self.await_file(f"part.{name}")
         return process
+
+    def await_file(self, name: str) -> None:
+        until = time.monotonic() + 60
+        while not (self.folder / name).exists():
+            assert time.monotonic() < until, f"no {name}"
+            time.sleep(0.01)
 
 
 @pytest.fixture
@@ -157,10 +181,10 @@ def test_the_content_of_a_folder_counts(steps: Steps) -> None:
     model.mkdir()
     (model / "weights").write_text("1")
     step = Step("show", ("true",), (model,), ())
-    assert StepRunner(steps.folder, print).run(step, "step")
-    assert not StepRunner(steps.folder, print).run(step, "step")
+    assert run(steps.folder, [step]) == ["show"]
+    assert run(steps.folder, [step]) == []
     (model / "weights").rename(model / "renamed")
-    assert StepRunner(steps.folder, print).run(step, "step")
+    assert run(steps.folder, [step]) == ["show"]
 
 
 def test_a_step_that_fails_shows_the_end_of_its_log_and_leaves_no_output(steps: Steps) -> None:
@@ -187,13 +211,13 @@ def test_a_step_that_cannot_go_on_can_be_begun_anew(steps: Steps) -> None:
 def test_a_command_that_is_not_there_is_named(steps: Steps) -> None:
     step = Step("moses", ("/no/such/moses",), (), ())
     with pytest.raises(PhrasescoreError, match="cannot run '/no/such/moses': No such file"):
-        StepRunner(steps.folder, print).run(step, "step")
+        run(steps.folder, [step])
 
 
 def test_a_command_that_ends_well_without_its_output_has_failed(steps: Steps) -> None:
     step = Step("nothing", ("true",), (), (steps.folder / "output",))
     with pytest.raises(PhrasescoreError, match=r"nothing wrote no .*output .*it said nothing"):
-        StepRunner(steps.folder, print).run(step, "step")
+        run(steps.folder, [step])
     assert not StepRunner(steps.folder, print).is_done(step)
 
 
@@ -271,14 +295,13 @@ def test_a_signal_reaches_the_command_as_ctrl_c(steps: Steps) -> None:
         "import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: open('stopped', 'w').close()"
     )
     step = Step("sleep", (sys.executable, "-c", code), (), ())
-    runner = StepRunner(steps.folder, print)
     before = signal.signal(signal.SIGALRM, _interrupt)
     signal.setitimer(signal.ITIMER_REAL, 0.5)
     folder = os.getcwd()
     os.chdir(steps.folder)
     try:
         with pytest.raises(KeyboardInterrupt):
-            runner.run(step, "step")
+            run(steps.folder, [step])
     finally:
         os.chdir(folder)
         signal.signal(signal.SIGALRM, before)
@@ -297,4 +320,52 @@ def test_a_state_that_is_none_is_an_error_that_names_it(steps: Steps) -> None:
 
 def test_what_is_run_is_said_as_a_user_could_type_it(steps: Steps) -> None:
     steps.run()
-    assert steps.said[:2] == ["step: a", f"$ {shlex.join(steps.steps()[0].command)}"]
+    assert steps.said[:2] == ["step 1 of 3: a", f"$ {shlex.join(steps.steps()[0].command)}"]
+
+
+# Several at a time: "other" reads nothing of "a" and "b", and "b" what "a" writes.
+
+
+def test_steps_run_beside_one_another_unless_one_reads_what_the_other_writes(steps: Steps) -> None:
+    for name in ("a", "other", "more"):
+        steps.mood(name, "wait")
+    process = steps.start(2, ["a", "other"], ["more"])
+    assert not (steps.folder / "part.more").exists()  # it has to wait for a place
+    steps.mood("other", None)
+    steps.await_file("part.more")
+    assert "b" not in steps.calls()  # it waits for a
+    steps.mood("more", None)
+    steps.mood("a", None)
+    assert process.wait(60) == 0
+    assert sorted(steps.calls()) == ["a", "b", "more", "other"]
+    assert (steps.folder / "b.out").read_text() == "b(a(text))"
+    assert steps.done() == [True, True, True]
+
+
+def test_when_one_fails_the_others_are_stopped_and_go_on_the_next_time(steps: Steps) -> None:
+    steps.mood("a", "wait")
+    steps.mood("other", "fail")
+    with pytest.raises(PhrasescoreError, match=r"^other ended with exit code 7 .*no such table$"):
+        run(steps.folder, steps.steps(), steps.said.append, jobs=2)
+    with pytest.raises(AssertionError, match="no such process"):
+        _pid_of(steps.folder / "a.out")
+    steps.mood("a", None)
+    steps.mood("other", None)
+    assert steps.done() == [False, False, False]
+    assert sorted(steps.run()) == ["a", "b", "other"]
+    assert "a --resume" in steps.calls()
+    assert (steps.folder / "b.out").read_text() == "b(a(text))"
+
+
+def test_ctrl_c_stops_all_of_them(steps: Steps) -> None:
+    for name in ("a", "other"):
+        steps.mood(name, "wait")
+    process = steps.start(2, ["a", "other"])
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) != 0
+    for name in ("a", "other"):
+        with pytest.raises(AssertionError, match="no such process"):
+            _pid_of(steps.folder / f"{name}.out")
+        steps.mood(name, None)
+    assert steps.run() == ["a", "b", "other"]
+    assert steps.calls()[2:] == ["a --resume", "b", "other --resume"]

@@ -15,7 +15,8 @@ from phrasescore.cli import options
 if TYPE_CHECKING:
     from phrasescore.cli.experiment_config import Experiment
     from phrasescore.cli.experiment_plan import Plan
-    from phrasescore.cli.experiment_steps import StepRunner
+    from phrasescore.cli.experiment_steps import Step, StepRunner
+    from phrasescore.cli.experiment_table import ResultTable
 
 _logger = logging.getLogger(__name__)
 
@@ -63,6 +64,7 @@ def _list(plan: "Plan", runner: "StepRunner") -> None:
 
 def _run(wanted: "Experiment", plan: "Plan", folder: Path, runner: "StepRunner") -> None:
     """Run what is not done; the table is there from the first row on, and grows."""
+    from phrasescore.cli.experiment_jobs import run_steps
     from phrasescore.cli.experiment_table import measure, to_text, write_table
 
     texts = (wanted.dev, *wanted.tests)
@@ -70,14 +72,21 @@ def _run(wanted: "Experiment", plan: "Plan", folder: Path, runner: "StepRunner")
     # Not what an older run of other settings has left.
     made: set[Path] = set()
     _logger.info("%d of %d steps are done", sum(runner.done(plan.steps)), len(plan.steps))
-    for number, step in enumerate(plan.steps, start=1):
-        was_run = runner.run(step, f"step {number} of {len(plan.steps)}")
-        made |= outputs.intersection(step.outputs)
-        if number == len(plan.steps) or (was_run and outputs.intersection(step.outputs)):
-            steps = [_summary(runner.seconds(step), step.shown()) for step in plan.steps]
-            table = measure(texts, plan.runs, made, plan.notes, steps)
-            write_table(table, folder)
-    click.echo(to_text(table), nl=False)
+
+    def after(step: "Step", was_run: bool) -> None:
+        translated = outputs.intersection(step.outputs)
+        made.update(translated)
+        if was_run and translated:
+            write_table(table(), folder)
+
+    def table() -> "ResultTable":
+        steps = [_summary(runner.seconds(step), step.shown()) for step in plan.steps]
+        return measure(texts, plan.runs, made, plan.notes, steps)
+
+    run_steps(runner, plan.steps, wanted.engine.jobs, after)
+    found = table()
+    write_table(found, folder)
+    click.echo(to_text(found), nl=False)
 
 
 def _summary(seconds: float | None, command: str) -> str:

@@ -93,6 +93,8 @@ class Engine:
 
     decoder: str = "embedded"
     moses_bin: Path | None = None
+    # Steps that run at the same time.
+    jobs: int = 1
     # Of decoding; None for the command's own default.
     processes: int | None = None
     # Of the networks.
@@ -192,6 +194,7 @@ def _engine(table: TomlTable) -> Engine:
     found = Engine(
         decoder,
         moses_bin,
+        table.whole("jobs", usual.jobs),
         table.whole("processes"),
         table.whole("threads"),
         table.whole("nbest_size", usual.nbest_size),

@@ -10,6 +10,7 @@ from pathlib import Path
 from moses_integration.ini_paths import named_files, with_paths_from
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import write_weights
+from phrasescore.cli.experiment_commands import PHRASESCORE
 from phrasescore.cli.experiment_config import (
     CSLM,
     PREVIOUS,
@@ -21,7 +22,7 @@ from phrasescore.cli.experiment_config import (
     TextSet,
 )
 from phrasescore.cli.experiment_start import Given, Layout, Tuned, extra_names, start_weights
-from phrasescore.cli.experiment_steps import PHRASESCORE, Step
+from phrasescore.cli.experiment_steps import Step
 from phrasescore.errors import ConfigError, DataError
 from phrasescore.resumable import work_files
 

@@ -1,4 +1,4 @@
-"""Run commands in their order, each once: what is done is not repeated, what was killed goes on.
+"""Commands that are run once: what is done is not repeated, what was killed goes on.
 
 A step has a fingerprint of its command and of the content of its inputs. It is done when it was
 run with this fingerprint and its outputs are as it left them; so a changed input or setting
@@ -13,17 +13,14 @@ import json
 import os
 import re
 import shlex
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
+from phrasescore.cli.experiment_commands import LAUNCHER, Command, log_tail, stop
 from phrasescore.cli.fingerprints import Fingerprints, digest
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.folders import remove_folder
@@ -31,19 +28,9 @@ from phrasescore.text import open_output
 
 STATE = "steps.json"
 LOGS = "logs"
-# What stands first in a command of this package, as a user would type it.
-PHRASESCORE = "phrasescore"
-# How it is run here, wherever it is installed.
-LAUNCHER = (sys.executable, "-m", "phrasescore.cli")
-# Seconds between two lines about a step that is still running.
-REPORT_EVERY = 60.0
-
 _FORMAT = 1
 # The exit code of a command that Ctrl-C has stopped.
 _INTERRUPTED = 130
-# Lines of a log that a message shows, and bytes of it that are looked at.
-_TAIL_LINES = 8
-_TAIL_BYTES = 8192
 
 
 @dataclass(frozen=True)
@@ -67,6 +54,17 @@ class Step:
     def shown(self) -> str:
         """Return the command as a user could type it."""
         return shlex.join(self.command)
+
+
+class Running(NamedTuple):
+    """A step that is being run."""
+
+    step: Step
+    # Its fingerprint.
+    key: str
+    command: Command
+    # Seconds that it took in runs that were stopped.
+    before: float
 
 
 class StepRunner:
@@ -133,7 +131,7 @@ class StepRunner:
         found: list[bool] = []
         unknown: set[Path] = set()
         for step in steps:
-            found.append(not _reads(step, unknown) and self.is_done(step))
+            found.append(not reads(step, unknown) and self.is_done(step))
             if not found[-1]:
                 unknown.update(step.outputs)
         return found
@@ -143,101 +141,82 @@ class StepRunner:
         found = self._steps.get(step.name, {}).get("seconds")
         return None if found is None else float(found)
 
-    def run(self, step: Step, position: str) -> bool:
-        """Run a step unless it is done; return whether it was run.
+    def begin(self, step: Step, position: str) -> "Running | None":
+        """Start a step that is not done, or go on with it; None where nothing is left but to note.
 
-        :param position: which step of how many, for messages.
-        :raises PhrasescoreError: if the command fails, with the end of its log.
-        :raises KeyboardInterrupt: if it was interrupted.
+        Who calls it ends the step, by `end` or by `stop`.
+
+        :raises PhrasescoreError: if its command cannot be run.
         """
-        if self.is_done(step):
-            return False
         key = self.key(step)
         known = self._steps.setdefault(step.name, {})
         goes_on = known.get("begun") == key and "done" not in known
-        if not (goes_on and all(path.exists() for path in step.outputs)):
-            before = float(known.get("spent", 0.0)) if goes_on else 0.0
-            command = step.command
-            if goes_on:
-                command += step.resume
-            else:
-                for path in (*step.outputs, *step.partial):
-                    _remove(path)
-            self._steps[step.name] = {"begun": key, "spent": before}
-            self._write()
-            self._say(f"{position}: {step.name}{' goes on' if goes_on else ''}")
-            self._say(f"$ {shlex.join(command)}")
-            self._execute(step, command, before)
-        self._finish(step, key)
-        return True
-
-    def _execute(self, step: Step, command: Sequence[str], before: float) -> None:
-        """Run a command to its end; the time is kept, whatever the end."""
+        if goes_on and all(path.exists() for path in step.outputs):
+            self._finish(step, key)
+            return None
+        before = float(known.get("spent", 0.0)) if goes_on else 0.0
+        command = step.command
+        if goes_on:
+            command += step.resume
+        else:
+            for path in (*step.outputs, *step.partial):
+                _remove(path)
+        self._steps[step.name] = {"begun": key, "spent": before}
+        self._write()
+        self._say(f"{position}: {step.name}{' goes on' if goes_on else ''}")
+        self._say(f"$ {shlex.join(command)}")
         for path in (*step.outputs, *step.partial):
             path.parent.mkdir(parents=True, exist_ok=True)
         step.prepare()
         log = self._folder / LOGS / f"{re.sub('[ /]', '.', step.name)}.log"
         log.parent.mkdir(exist_ok=True)
-        start = time.monotonic()
-        try:
-            code = self._wait(step, command, log)
-        except BaseException:
-            self._discard(step)  # some commands write what they have when they are interrupted
-            raise
-        finally:
-            self._steps[step.name]["spent"] = before + time.monotonic() - start
-            self._write()
+        started = Command(
+            step.name, command, log, launcher=self._launcher, kept_open=self._kept_open
+        )
+        return Running(step, key, started, before)
+
+    def report(self, running: "Running") -> None:
+        """Say now and then how a step goes."""
+        running.command.report(self._say)
+
+    def end(self, running: "Running", code: int) -> None:
+        """Note that the command of a step has ended.
+
+        :param code: its exit code; below 0 that of a signal.
+        :raises PhrasescoreError: if it has failed, with the end of its log.
+        :raises KeyboardInterrupt: if it was interrupted.
+        """
+        step, log = running.step, running.command.log
+        self._note_time(running)
         if code != 0:
             self._discard(step)
             if code == _INTERRUPTED:
                 raise KeyboardInterrupt
             how = f"ended with exit code {code}" if code > 0 else f"was killed by signal {-code}"
-            problem = f"{step.name} {how} (log: {log}): {_tail(log)}"
-            if before and step.partial and step.resume:
+            problem = f"{step.name} {how} (log: {log}): {log_tail(log)}"
+            if running.before and step.partial and step.resume:
                 # As where an older version began it, whose state this one does not take.
                 there = " and ".join(str(path) for path in step.partial if path.exists())
                 problem += f" | to begin this step anew, remove {there}" if there else ""
             raise PhrasescoreError(problem)
         missing = [str(path) for path in step.outputs if not path.exists()]
         if missing:
-            raise PhrasescoreError(f"{step.name} wrote no {missing[0]} (log: {log}): {_tail(log)}")
+            problem = f"wrote no {missing[0]} (log: {log}): {log_tail(log)}"
+            raise PhrasescoreError(f"{step.name} {problem}")
+        self._finish(step, running.key)
 
-    def _wait(self, step: Step, command: Sequence[str], log: Path) -> int:
-        """Run a command, its output in a log, and say now and then how it goes."""
-        words = [self._launched(word) for word in command]
-        if words[0] == PHRASESCORE:
-            words[:1] = self._launcher
-        with log.open("ab") as output:
-            output.write(f"$ {shlex.join(command)}\n".encode(errors="surrogateescape"))
-            output.flush()
-            try:
-                process = subprocess.Popen(
-                    words,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    pass_fds=self._kept_open,
-                    process_group=0,
-                )
-            except OSError as error:
-                problem = f"cannot run {words[0]!r}: {error.strerror}"
-                raise PhrasescoreError(f"{step.name}: {problem}") from error
-            start = time.monotonic()
-            while True:
-                try:
-                    return process.wait(timeout=REPORT_EVERY)
-                except subprocess.TimeoutExpired:
-                    minutes = (time.monotonic() - start) / 60
-                    self._say(f"{step.name}: {minutes:.0f} min: {_tail(log, 1)}")
-                except BaseException:
-                    _stop(process)
-                    raise
+    def stop(self, running: "Sequence[Running]") -> None:
+        """Stop steps as Ctrl-C does; they go on the next time."""
+        try:
+            stop(each.command for each in running)
+        finally:
+            for each in running:
+                self._discard(each.step)  # some commands write what they have at Ctrl-C
+                self._note_time(each)
 
-    def _launched(self, word: str) -> str:
-        """Return an argument, which may itself be a command of this package."""
-        if not word.startswith(f"{PHRASESCORE} "):
-            return word
-        return shlex.join(self._launcher) + word.removeprefix(PHRASESCORE)
+    def _note_time(self, running: "Running") -> None:
+        self._steps[running.step.name]["spent"] = running.before + running.command.seconds
+        self._write()
 
     def _discard(self, step: Step) -> None:
         for path in step.outputs:
@@ -256,20 +235,8 @@ class StepRunner:
             stream.write((json.dumps(state, indent=1) + "\n").encode())
 
 
-def _stop(process: "subprocess.Popen[bytes]") -> None:
-    """Stop a command and what it has started, as Ctrl-C does: it saves what it has done."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGINT)
-    try:
-        process.wait(timeout=REPORT_EVERY)
-    except BaseException:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        raise
-
-
-def _reads(step: Step, paths: set[Path]) -> bool:
+def reads(step: Step, paths: Collection[Path]) -> bool:
+    """Return whether a step reads one of some files and folders, or what lies in one."""
     return any(path == other or path in other.parents for path in paths for other in step.inputs)
 
 
@@ -292,17 +259,3 @@ def _remove(path: Path) -> None:
         return
     with suppress(FileNotFoundError):
         os.unlink(path)
-
-
-def _tail(log: Path, lines: int = _TAIL_LINES) -> str:
-    """Return the end of a log in one line."""
-    return " | ".join(list(_log_lines(log))[-lines:]) or "it said nothing"
-
-
-def _log_lines(log: Path) -> Iterator[str]:
-    with log.open("rb") as stream:
-        stream.seek(max(0, log.stat().st_size - _TAIL_BYTES))
-        text = stream.read().decode(errors="replace")
-    for line in text.replace("\r", "\n").split("\n"):
-        if line.strip() and not line.startswith("$ "):
-            yield line.strip()
