@@ -38,6 +38,7 @@ VERBS = {
     "experiment": "phrasescore.cli.experiment:experiment",
     "perplexity": "phrasescore.cli.perplexity:perplexity",
     "rerank": "phrasescore.cli.rerank:rerank",
+    "report": "phrasescore.cli.report:report",
     "rescore": "phrasescore.cli.rescore:rescore",
     "select": "phrasescore.cli.select:select",
     "show": "phrasescore.cli.show:show",

@@ -1,0 +1,76 @@
+"""The folder of a report: written whole or not at all, and only over an older report."""
+
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from phrasescore.errors import PhrasescoreError
+
+if TYPE_CHECKING:
+    from phrasescore.analysis.report_blocks import Report
+
+_logger = logging.getLogger(__name__)
+
+PAGE = "index.html"
+# What a report's folder holds, and nothing else.
+_NAMES = {PAGE, "report.json", "data"}
+
+
+def check_folder(path: str, read: Sequence[str]) -> None:
+    """Check that a report may be written, before the work.
+
+    :param read: what the report is made from.
+    :raises PhrasescoreError: if there is something else than an older report or an empty folder,
+        if the folder it would be in is not there or may not be written to, or if it would replace
+        what it is made from.
+    """
+    target = Path(os.path.abspath(path))
+    if not target.name:
+        raise PhrasescoreError(f"{path}: expected the name of a folder for the report")
+    parent = target.parent
+    if not parent.is_dir():
+        raise PhrasescoreError(f"{path}: cannot write: there is no folder {parent}")
+    if not os.access(parent, os.W_OK):
+        raise PhrasescoreError(f"{path}: cannot write: the folder {parent} may not be written to")
+    if not target.is_symlink() and not target.exists():
+        return
+    if target.is_symlink() or not target.is_dir():
+        raise PhrasescoreError(f"{path}: expected a folder for the report, found a file or a link")
+    names = set(os.listdir(target))
+    if names and not (names <= _NAMES and PAGE in names):
+        raise PhrasescoreError(
+            f"{path}: expected an older report or an empty folder, found another folder; name a "
+            "new one"
+        )
+    for name in read:
+        if target in Path(os.path.abspath(name)).parents:
+            raise PhrasescoreError(f"{path}: would replace {name}, which it is made from")
+
+
+def write_report(report: "Report", path: str) -> None:
+    """Write the page and its data.
+
+    :raises PhrasescoreError: if they cannot be written, or the report cannot be drawn.
+    """
+    from phrasescore.analysis.page import render_page
+    from phrasescore.analysis.report_data import write_data
+    from phrasescore.folders import writing_folder
+
+    target = Path(os.path.abspath(path))
+    page = render_page(report)
+    with writing_folder(target) as folder:
+        data = folder / "data"
+        data.mkdir()
+        write_data(report, data)
+        (data / "report.json").rename(folder / "report.json")
+        (folder / PAGE).write_text(page, encoding="utf-8")
+    blocks = sum(len(section.blocks) for section in report.sections)
+    _logger.info(
+        "report: %d sections, %d tables and figures, %.1f MB: %s",
+        len(report.sections),
+        blocks,
+        len(page.encode()) / 1e6,
+        Path(path) / PAGE,
+    )
