@@ -40,6 +40,7 @@ VERBS = {
     "rerank": "phrasescore.cli.rerank:rerank",
     "report": "phrasescore.cli.report:report",
     "rescore": "phrasescore.cli.rescore:rescore",
+    "segment": "phrasescore.cli.segment:segment",
     "select": "phrasescore.cli.select:select",
     "show": "phrasescore.cli.show:show",
     "train": "phrasescore.cli.train:train",
