@@ -66,6 +66,12 @@ class Candidates(NamedTuple):
     log_probs: Floats  # of the whole extended hypothesis
     roots: Ids  # its source
 
+    def select(self, chosen: Ids) -> "Candidates":
+        """Return the chosen ones, in that order."""
+        return Candidates(
+            self.places[chosen], self.words[chosen], self.log_probs[chosen], self.roots[chosen]
+        )
+
 
 def beam_search(
     generator: Generator, sources: Sequence[Source], settings: BeamSettings
@@ -173,7 +179,7 @@ class _Search:
         roots = candidates.roots[order]
         firsts = np.searchsorted(roots, roots)
         kept = order[np.arange(len(order)) - firsts < self._widths[roots]]
-        return Candidates(*(part[kept] for part in candidates))
+        return candidates.select(kept)
 
     def _complete_ended(self, candidates: Candidates, depth: int) -> None:
         """Take the extensions that end out of the beams, which are narrower then."""
@@ -199,7 +205,7 @@ class _Search:
         kept = np.flatnonzero(is_open & (bounds > self._to_beat[candidates.roots]))
         # The networks want the extensions of one hypothesis side by side.
         kept = kept[np.lexsort((candidates.words[kept], candidates.places[kept]))]
-        return Candidates(*(part[kept] for part in candidates))
+        return candidates.select(kept)
 
     def _without_too_long(
         self, candidates: Candidates, log_probs: Floats, depth: int
@@ -217,7 +223,7 @@ class _Search:
                 best = int(nodes[np.argmax(log_probs[nodes])])
                 cut = _Complete(float(log_probs[best]), depth, best, finished=False)
                 self._complete[root].append(cut)
-        return Candidates(*(part[~too_long] for part in candidates))
+        return candidates.select(np.flatnonzero(~too_long))
 
     def _score(self, complete: _Complete) -> float:
         """Return what targets of a source are sorted by."""

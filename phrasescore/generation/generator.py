@@ -247,12 +247,12 @@ class Walk:
 
         That is its place, 0 if the source has no words; the networks that align are added up.
         """
-        weights = sum(
-            network.decoder.attention(state)  # type: ignore[attr-defined]
-            for network, state in zip(self._networks, self._states, strict=True)
-            if network.can_align
-        )
-        assert isinstance(weights, Tensor)
+        weights: Tensor | None = None
+        for network, state in zip(self._networks, self._states, strict=True):
+            if network.can_align:
+                of_network = network.decoder.attention(state)  # type: ignore[attr-defined]
+                weights = of_network if weights is None else weights + of_network
+        assert weights is not None
         # The last place of a source, behind its words, is its </s>.
         behind = self._index(self._lengths[self._roots]).unsqueeze(1)
         places: Ids = weights.scatter(1, behind, 0.0).argmax(1).cpu().numpy()

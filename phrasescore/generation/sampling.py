@@ -8,6 +8,7 @@ random numbers: as easy as 1, 2, 3"). So a sample is the same whatever is drawn 
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,17 @@ from phrasescore.vocabulary import Vocabulary
 BATCH_SAMPLES = {"cpu": 2048, "cuda": 65536}
 # Of a seed and of numbers: those of 64-bit unsigned integers.
 HIGHEST = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class SampleSettings:
+    """What is drawn; see :func:`sample_targets`."""
+
+    count: int
+    temperature: float = 1.0
+    seed: int = 1
+    max_length: int | None = None
+    unknown: bool = True
 
 
 def sample_targets(

@@ -1,0 +1,148 @@
+"""Put new phrase pairs into a sorted phrase table, beside the pairs that are there.
+
+The table is read source by source, so it has to be sorted as Moses' training sorts it: lines by
+their bytes (``LC_ALL=C sort``), and so all lines of a source side by side.
+
+A new pair says where it comes from in field 7, the properties. Moses takes only the keys that it
+has a class for, and ends with "Phrase property is not registered" at any other
+(moses/PP/Factory.cpp). ``Tree`` is one whose value is any text, and is read by the feature
+TreeStructureFeature alone; so the property is ``{{Tree generated}}``, and ``{{Origin ...}}`` is not
+possible. Field 5, the counts, is skipped by Moses: it has 0, as no corpus has the pair.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from moses_integration.phrase_table import (
+    PhraseTableLine,
+    add_scores,
+    format_probability,
+    joint_count,
+)
+from phrasescore.errors import DataError
+from phrasescore.text import shorten
+
+ORIGIN = b"{{Tree generated}}"
+# Behind a phrase in a line: what its bytes are compared with.
+_SEPARATOR = b" ||| "
+
+
+class SourceBlock(NamedTuple):
+    """A source and the lines of the table that have it: none, if the table lacks it."""
+
+    source: tuple[str, ...]
+    lines: list[PhraseTableLine]
+
+    @property
+    def key(self) -> bytes:
+        """What sources are sorted by."""
+        return _key(self.source)
+
+    @property
+    def count(self) -> float:
+        """How often the source was extracted: the sum of the joint counts in field 5."""
+        return sum(joint_count(line.raw) for line in self.lines)
+
+    def lacks(self, target: tuple[str, ...]) -> bool:
+        """Return whether the table has no such pair."""
+        return all(line.pair.target != target for line in self.lines)
+
+
+class NewPair(NamedTuple):
+    """A target that a source gets."""
+
+    target: tuple[str, ...]
+    # Natural logarithms, as many as a line of the table has scores.
+    log_scores: tuple[float, ...]
+
+
+def read_sources(path: str, lines: Iterable[PhraseTableLine]) -> Iterator[SourceBlock]:
+    """Yield the sources of a table with their lines, in order, one at a time.
+
+    :param path: of the table, for messages.
+    :raises DataError: on reaching a source that sorts before the one that precedes it.
+    """
+    block: list[PhraseTableLine] = []
+    for line in lines:
+        if block and line.pair.source != block[0].pair.source:
+            if _key(line.pair.source) < _key(block[0].pair.source):
+                before, after = (" ".join(found.pair.source) for found in (block[0], line))
+                raise DataError(
+                    path,
+                    line.number,
+                    f"expected a table sorted as LC_ALL=C sort does, found {shorten(after)} after "
+                    f"{shorten(before)}; sort it",
+                )
+            yield SourceBlock(block[0].pair.source, block)
+            block = []
+        block.append(line)
+    if block:
+        yield SourceBlock(block[0].pair.source, block)
+
+
+def with_missing(
+    blocks: Iterable[SourceBlock], sources: Iterable[tuple[str, ...]]
+) -> Iterator[SourceBlock]:
+    """Yield the blocks, and one without lines for each of ``sources`` that they lack, sorted."""
+    waiting = sorted(set(sources), key=_key, reverse=True)
+    for block in blocks:
+        while waiting and _key(waiting[-1]) < block.key:
+            yield SourceBlock(waiting.pop(), [])
+        if waiting and waiting[-1] == block.source:
+            waiting.pop()
+        yield block
+    while waiting:
+        yield SourceBlock(waiting.pop(), [])
+
+
+def is_writable(target: Sequence[str]) -> bool:
+    """Return whether Moses would read these words as they are, as a target phrase.
+
+    ``|`` separates factors, and blanks words; a phrase has words.
+    """
+    return bool(target) and not any(set(word) & set("| \t\r\n") for word in target)
+
+
+def write_block(
+    block: SourceBlock, pairs: Iterable[NewPair], *, indicator: bool
+) -> Iterator[bytes]:
+    """Yield the lines of a source, new pairs among the old ones where they sort.
+
+    :param indicator: whether each line gets one more score: 1 for an old pair, e for a new one, of
+        which Moses takes the logarithms 0 and 1. Without it old lines are byte for byte what they
+        were.
+    """
+    waiting = sorted(pairs, key=lambda pair: _key(pair.target), reverse=True)
+    for line in block.lines:
+        while waiting and _key(waiting[-1].target) < _key(line.pair.target):
+            yield _new_line(block.source, waiting.pop(), indicator=indicator)
+        raw = add_scores(line.raw, [0.0]) if indicator else line.raw
+        yield raw + line.end
+    while waiting:
+        yield _new_line(block.source, waiting.pop(), indicator=indicator)
+
+
+def end_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield lines, with a newline after one that has none if another follows it."""
+    ends = True
+    for line in lines:
+        yield line if ends else b"\n" + line
+        ends = line.endswith(b"\n")
+
+
+def _new_line(source: tuple[str, ...], pair: NewPair, *, indicator: bool) -> bytes:
+    scores = [*pair.log_scores, 1.0] if indicator else list(pair.log_scores)
+    fields = [
+        " ".join(source).encode(),
+        " ".join(pair.target).encode(),
+        b" ".join(map(format_probability, scores)),
+        b"",  # no alignment
+        b"0 0 0",
+        b"",
+        ORIGIN,
+    ]
+    return _SEPARATOR.join(fields).replace(b"|||  |||", b"||| |||") + b"\n"
+
+
+def _key(phrase: tuple[str, ...]) -> bytes:
+    return " ".join(phrase).encode() + _SEPARATOR
