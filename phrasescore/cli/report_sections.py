@@ -9,6 +9,7 @@ from phrasescore.analysis.maps import Vectors, maps
 from phrasescore.analysis.preferences import ModelScores, preferences
 from phrasescore.analysis.report_blocks import Section
 from phrasescore.analysis.representations import WITH_SUMMARY, text_vectors, word_vectors
+from phrasescore.analysis.samples import ModelSamples, sample_section
 from phrasescore.analysis.score_scatter import scatter
 from phrasescore.analysis.soft_parses import soft_parse_section
 from phrasescore.analysis.training_curves import training_section
@@ -94,6 +95,16 @@ def _make_preferences(inputs: Inputs) -> Made:
         for model in models
     ]
     return Made(preferences(choice.frequent, choice.rare, scores, models[0].column, long))
+
+
+def _make_samples(inputs: Inputs) -> Made:
+    data = inputs.table_data
+    models, choice = data.forward(), data.choice
+    sources = [found.source for found in (*choice.frequent, *choice.rare)]
+    if not (models and sources):
+        return Made(None, ["has the source phrases of preferences, which were left out"])
+    drawn = [ModelSamples(model.name, data.draw(model, sources)) for model in models]
+    return Made(sample_section(choice.frequent, choice.rare, drawn))
 
 
 def _make_scores(inputs: Inputs) -> Made:
@@ -195,6 +206,7 @@ PARTS = (
     Part("experiment", lambda inputs: [(inputs.experiment, "--experiment")], _make_experiment),
     Part("tuning", lambda inputs: [(inputs.tuning, "--tuning-report")], _make_tuning),
     Part("preferences", _of_table, _make_preferences, PHRASES),
+    Part("samples", _of_table, _make_samples, PHRASES),
     Part("scores", _of_table, _make_scores, PHRASES),
     Part("words", _of_models, _make_words),
     Part("phrases", _of_table, _make_phrases, PHRASES),

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from moses_integration.phrase_table import PhraseTableLine, joint_count, read_phrase_table
+from phrasescore.analysis.samples import SAMPLES
 from phrasescore.analysis.table_choice import Limits, TableChoice, TablePair, choose
 from phrasescore.checkpoint import Checkpoint
 from phrasescore.cli.progress import Progress
@@ -11,6 +12,8 @@ from phrasescore.cli.report_options import Settings
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.errors import DataError
 from phrasescore.features.neural import NeuralScore
+from phrasescore.generation.generator import Generator
+from phrasescore.generation.sampling import CountedSample, count_samples, sample_targets
 from phrasescore.records import PhrasePair
 
 # Moses' order: p(f|e) lex(f|e) p(e|f) lex(e|f), with f the source.
@@ -51,6 +54,17 @@ class TableData(NamedTuple):
         )
         with Progress(f"report: {model.name}", unit="pairs", total=len(pairs)) as progress:
             return list(progress.track(scorer.values(pairs)))
+
+    def draw(
+        self, model: ScoredModel, sources: Sequence[tuple[str, ...]]
+    ) -> list[list[CountedSample]]:
+        """Return distinct targets that a network draws for each source, by falling log p."""
+        import torch
+
+        torch.set_num_threads(usable_threads(self.settings.threads))
+        generator = Generator([model.checkpoint], choose_device(self.settings.device))
+        drawn = sample_targets(generator, sources, SAMPLES, seed=self.settings.seed)
+        return [count_samples(samples) for samples in drawn]
 
 
 def read_table(

@@ -1,0 +1,65 @@
+"""Targets that a network draws for source phrases, with no table (Cho et al., 2014, table 3)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from phrasescore.analysis.report_blocks import Cell, Section, Table
+from phrasescore.analysis.shown_text import shown
+from phrasescore.analysis.table_choice import SourcePhrase
+from phrasescore.generation.sampling import CountedSample
+
+# Targets drawn for a source phrase, and those shown.
+SAMPLES, TOP = 50, 5
+
+_LEAD = """\
+For the source phrases of the tables above, targets that the network draws word by word, each word \
+with its probability: what it would say itself. Of 50 draws the five with the highest \
+log-probabilities are shown, with how often each was drawn, and whether the table has it."""
+
+
+class ModelSamples(NamedTuple):
+    """What a network drew."""
+
+    # Of the model, as the report calls it.
+    name: str
+    # By source phrase: distinct targets, by falling log-probability.
+    drawn: Sequence[Sequence[CountedSample]]
+
+
+def sample_section(
+    frequent: Sequence[SourcePhrase], rare: Sequence[SourcePhrase], models: Sequence[ModelSamples]
+) -> Section | None:
+    """Return a table for frequent and one for rare source phrases, or None where there are none.
+
+    :param models: with samples for all frequent source phrases, and after them all rare ones.
+    """
+    blocks = []
+    start = 0
+    for name, sources in (("frequent", frequent), ("rare", rare)):
+        if sources:
+            parts = [
+                ModelSamples(model.name, model.drawn[start : start + len(sources)])
+                for model in models
+            ]
+            blocks.append(_table(name, sources, parts))
+        start += len(sources)
+    if not blocks:
+        return None
+    return Section("samples", "What the network draws", _LEAD, tuple(blocks))
+
+
+def _table(name: str, sources: Sequence[SourcePhrase], models: Sequence[ModelSamples]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for number, source in enumerate(sources):
+        known = {target.pair.target for target in source.targets}
+        for model in models:
+            for place, sample in enumerate(model.drawn[number][:TOP], start=1):
+                target = sample.target
+                row: list[Cell] = [shown(source.source), place, shown(target.words)]
+                row += [sample.times, target.log_prob, "yes" if target.words in known else "no"]
+                rows.append((model.name, *row) if len(models) > 1 else tuple(row))
+    columns = ["source phrase", "place", "drawn", "times", "ln p", "in the table"]
+    if len(models) > 1:
+        columns.insert(0, "model")
+    title = f"Samples for long, {name} source phrases"
+    return Table(f"samples-{name}", title, tuple(columns), tuple(rows))
