@@ -109,6 +109,44 @@ def test_several_of_them_are_numbered(tmp_path: Path) -> None:
     assert list(read("n")[0].features(0))[-2:] == ["CSLM0", "CSLM1"]
 
 
+@pytest.mark.parametrize("option", [["--backoff-lm", "lm.arpa"], ["--unnormalized"]])
+@pytest.mark.usefixtures("model")
+def test_unknown_words_are_backed_off_and_log_z_left_out_as_in_rescore(option: list[str]) -> None:
+    result = decode(*option, "--feature-weight", "CSLM0=0.5", "--nbest", "nbest", "8", "-o", "out")
+    assert result.exit_code == 0, result.output
+    assert ("trained without self_normalization" in result.stderr) == (len(option) == 1)
+    command = ["rescore", "nbest", "--source", "source", "--model", "model", "--device", "cpu"]
+    rescored = CliRunner().invoke(main, [*command, *option, "--name", "After", "-o", "rescored"])
+    assert rescored.exit_code == 0, rescored.output
+    decode("--nbest", "usual", "1", "-o", "out")
+    for found, usual in zip(read("rescored"), read("usual"), strict=True):
+        if found.id == 1:
+            continue  # the empty sentence, of which the search scores no end
+        for place in range(len(found.hypotheses)):
+            features = found.features(place)
+            assert features["CSLM0"][0] == pytest.approx(features["After"][0], abs=1e-5)
+        assert features["CSLM0"] != usual.features(0)["CSLM0"]
+
+
+@pytest.mark.parametrize(
+    ("options", "models", "code", "message"),
+    [
+        (["--backoff-lm", "lm.arpa", "--unnormalized"], ("model",), 2, "not with --unnormalized"),
+        (["--unnormalized"], (), 2, "--unnormalized is of a --model of the kind cslm"),
+        (["--backoff-lm", "no.arpa"], ("model",), 1, "no.arpa: cannot open: No such file"),
+        (["--backoff-lm", "source"], ("model",), 1, "source: expected an ARPA file"),
+        (["--backoff-lm", "lm.arpa", "-o", "lm.arpa"], ("model",), 1, "would overwrite another"),
+    ],
+)
+@pytest.mark.usefixtures("model")
+def test_options_of_language_models_that_cannot_be_are_refused(
+    options: list[str], models: tuple[str, ...], code: int, message: str
+) -> None:
+    result = decode(*options, models=models)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert message in result.stderr
+
+
 @pytest.mark.usefixtures("model")
 def test_a_model_of_another_kind_and_a_weight_too_many_are_refused(tmp_path: Path) -> None:
     (tmp_path / "lstm").mkdir()

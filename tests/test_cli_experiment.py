@@ -97,6 +97,25 @@ def experiment(*options: str) -> Result:
             "name one, too",
         ),
         ("[data]", "systems = [{name = 'x', search = ['cslmm']}]\n[data]", "unknown model 'cslmm'"),
+        (
+            "= 2",
+            "= 2\n[models.rnn]\nunnormalized = true",
+            "[models.rnn] unnormalized: is of a cslm",
+        ),
+        ("= 2", "= 2\n[models.cslm]\nunnormalized = 1", "unnormalized: expected true or false"),
+        (
+            "= 2",
+            "= 2\n[models.cslm]\nunnormalized = true\nbackoff_lm = 'lm.arpa'",
+            "[models.cslm] backoff_lm: divides the probabilities of words: not with unnormalized",
+        ),
+        ("= 2", "= 2\n[models.cslm]\nbackoff_lm = 'no.arpa'", "no.arpa: cannot open: No such"),
+        (
+            "[data]",
+            "systems = [{name = 'x', search = ['cslm', 'c2']}]\nmodels.c2 = "
+            + "{kind = 'cslm', unnormalized = true}\n[data]",
+            "row 'x': expected models of kind cslm with the same backoff_lm and unnormalized",
+        ),
+        ("= 2", "= 2\njobs = 0", "x.toml: [engine] jobs: must be at least 1, got 0"),
         ("dev.en", "dev.de", "dev.de: cannot open: No such file"),
         ('"table"', '"tabel"', "tabel: cannot open: No such file"),
         ("[data]", "[data", "x.toml: expected TOML"),
@@ -158,6 +177,25 @@ def test_with_moses_the_language_model_scores_lists(folder: Path) -> None:
     assert "--feature cslm" not in commands["tune +CSLM+RNN seed 1"]
     assert "rerank news +CSLM+RNN seed 1" in commands
     assert "CSLM scores Moses' n-best lists: Moses' search does not know it." in plan.notes
+
+
+@pytest.mark.parametrize("decoder", ["embedded", "moses"])
+def test_options_of_language_models_reach_all_commands_that_score_with_them(
+    folder: Path, decoder: str
+) -> None:
+    (folder / "moses").write_text("")
+    engine = f'decoder = "{decoder}"\nmoses_bin = "."\n[tuning]\nreplicas = 1\n'
+    for setting, option in (
+        ("unnormalized = true", "--unnormalized"),
+        ('backoff_lm = "lm.arpa"', f"--backoff-lm {folder}/lm.arpa"),
+    ):
+        plan = plan_of(folder, f"{engine}[models.cslm]\n{setting}")
+        for step in plan.steps:
+            scores = f"{folder}/out/models/cslm" in step.shown() and "train" not in step.name
+            assert (option in step.shown()) == scores
+            if scores:
+                assert option.startswith("--un") or folder / "lm.arpa" in step.inputs
+        assert sum(option in step.shown() for step in plan.steps) == 6
 
 
 def test_options_of_training_are_those_of_the_command_line(folder: Path) -> None:

@@ -33,6 +33,7 @@ EMBEDDED, MOSES = "embedded", "moses"
     help="Other weights than those of moses.ini: 'Name= value' lines, or a moses.ini.",
 )
 @decode_options.features
+@options.cslm
 @click.option(
     "--nbest",
     nargs=2,
@@ -87,6 +88,8 @@ def decode(
     features: tuple[str, ...],
     models: tuple[str, ...],
     feature_weights: dict[str, float],
+    backoff_lm: str | None,
+    unnormalized: bool,
     nbest: tuple[str, int] | None,
     distinct: bool,
     alignment: bool,
@@ -120,8 +123,10 @@ def decode(
     if decoder == MOSES and (features or ignore):
         raise click.UsageError("--feature and --ignore go with the embedded search")
     names = decode_options.feature_names(features, models)
-    decode_options.check_models(features, models)
-    _check_files((source, ini_path, weights), (output, None if lists is None else lists.path))
+    decode_options.check_models(features, models, backoff_lm, unnormalized=unnormalized)
+    _check_files(
+        (source, ini_path, weights, backoff_lm), (output, None if lists is None else lists.path)
+    )
     given: Weights = {} if weights is None else dict(read_weights(weights))
     given |= {name: (value,) for name, value in feature_weights.items()}
     sentences = read_source(source)
@@ -146,7 +151,9 @@ def decode(
         own = given.pop(name, (0.0,))
         if len(own) != 1:
             raise PhrasescoreError(f"{weights}: expected one weight of {name}, found {len(own)}")
-        extra.append(SearchFeature(name, model, own[0], device))
+        extra.append(
+            SearchFeature(name, model, own[0], device, backoff_lm, unnormalized=unnormalized)
+        )
     given = _known(given, set(engine.feature_names), ini_path)
     settings = Settings(at_once, threads or max(1, usable_threads(None) // at_once), buffer_size)
     engine.with_weights(given).translate(sentences, extra, output, lists, settings)

@@ -42,6 +42,9 @@ class SearchFeature(NamedTuple):
     model: str
     weight: float
     device: str
+    # Of a cslm: an n-gram model for the words outside its shortlist, and whether log Z is left out.
+    backoff_lm: str | None = None
+    unnormalized: bool = False
 
     def load(self, threads: int) -> "StatefulFeature":
         """Load its network."""
@@ -49,11 +52,12 @@ class SearchFeature(NamedTuple):
 
         from phrasescore.checkpoint import load_checkpoint
         from phrasescore.devices import choose_device
-        from phrasescore.features.cslm import SearchCslm
+        from phrasescore.features.cslm import CslmOptions, SearchCslm
 
         torch.set_num_threads(threads)
         device = choose_device(self.device)
-        return SearchCslm(load_checkpoint(self.model), device, name=self.name)
+        options = CslmOptions(normalized=not self.unnormalized, backoff=self.backoff_lm)
+        return SearchCslm(load_checkpoint(self.model), device, options=options, name=self.name)
 
 
 class Settings(NamedTuple):

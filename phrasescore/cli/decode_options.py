@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from phrasescore.errors import ModelError
+from phrasescore.errors import DataError, ModelError
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
@@ -123,14 +123,23 @@ def feature_names(given: tuple[str, ...], models: tuple[str, ...]) -> list[str]:
     ]
 
 
-def check_models(given: tuple[str, ...], models: tuple[str, ...]) -> None:
-    """Check that each model is one of its feature's kind, before the long work.
+def check_models(
+    given: tuple[str, ...], models: tuple[str, ...], backoff_lm: str | None, *, unnormalized: bool
+) -> None:
+    """Check that each model is one of its feature's kind, before the long work, and its options.
 
     :raises PhrasescoreError: if one is not, or is no model.
+    :raises click.UsageError: if the options do not go together.
     """
+    from phrasescore.cli.rescore_networks import check_cslm
     from phrasescore.config import Config
 
+    configs = []
     for name, model in zip(given, models, strict=True):
-        kind = Config.from_toml(os.path.join(model, "config.toml")).kind
-        if kind != name:
-            raise ModelError(f"{model}: expected a model of kind {name}, found one of {kind}")
+        configs.append(config := Config.from_toml(os.path.join(model, "config.toml")))
+        if config.kind != name:
+            problem = f"expected a model of kind {name}, found one of {config.kind}"
+            raise ModelError(f"{model}: {problem}")
+    check_cslm(configs, backoff_lm, unnormalized=unnormalized)
+    if backoff_lm is not None and not os.path.exists(backoff_lm):
+        raise DataError(backoff_lm, None, "cannot open: No such file or directory")

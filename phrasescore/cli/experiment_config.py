@@ -49,6 +49,9 @@ class ModelPlan:
     reverse: bool = False
     # Of the command line: ("--minutes", "30", "--set", "training.batch_size=32").
     options: tuple[str, ...] = ()
+    # Of a cslm: an n-gram model for the words outside its shortlist, and whether log Z is left out.
+    backoff_lm: Path | None = None
+    unnormalized: bool = False
 
 
 @dataclass(frozen=True)
@@ -253,8 +256,16 @@ def _model(table: TomlTable, name: str) -> ModelPlan:
         preset,
         table.flag("reverse") or name == "reverse",
         tuple(options),
+        table.path("backoff_lm"),
+        table.flag("unnormalized"),
     )
     table.close()
+    if (found.backoff_lm or found.unnormalized) and kind != CSLM:
+        key = "unnormalized" if found.unnormalized else "backoff_lm"
+        raise table.error(key, f"is of a {CSLM}, and this is a {kind}")
+    if found.backoff_lm and found.unnormalized:
+        problem = "divides the probabilities of words: not with unnormalized"
+        raise table.error("backoff_lm", problem)
     return found
 
 
@@ -316,6 +327,14 @@ def _add_models(whole: TomlTable, system: System, models: dict[str, ModelPlan]) 
             raise whole.error("systems", f"{where}: expected a {TABLE_KIND}, {name} is a {kind}")
         if place == "search" and kind != CSLM:
             raise whole.error("systems", f"{where}: expected a {CSLM}, {name} is a {kind}")
+    scores = {
+        (plan.backoff_lm, plan.unnormalized)
+        for name in (*system.search, *system.rescore)
+        if (plan := models[name]).kind == CSLM
+    }
+    if len(scores) > 1:
+        problem = f"expected models of kind {CSLM} with the same backoff_lm and unnormalized"
+        raise whole.error("systems", f"{where}: {problem}")
     if system.columns == (UNKNOWN_WORDS,):
         problem = f"{UNKNOWN_WORDS} counts the words that a network does not know: name one, too"
         raise whole.error("systems", f"{where}: {problem}")

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -109,6 +109,7 @@ class _Planner:
         paths = [path for text in texts for path in (text.source, *text.references)]
         paths += [*(self._wanted.train or ()), self._table, *self._files]
         paths += [model.path for model in self._wanted.models.values() if model.path is not None]
+        paths += [model.backoff_lm for model in self._wanted.models.values() if model.backoff_lm]
         for path in paths:
             if not path.exists():
                 raise DataError(str(path), None, "cannot open: No such file or directory")
@@ -220,6 +221,20 @@ class _Planner:
         """Return the networks that score n-best lists; with Moses, those of the search as well."""
         return (*(() if self._in_search(system) else system.search), *system.rescore)
 
+    def _cslm_options(self, names: Sequence[str]) -> list[str]:
+        """Return the options of a command that scores with some networks."""
+        models = [self._wanted.models[name] for name in names]
+        options = []
+        for path in {model.backoff_lm for model in models} - {None}:
+            options += ["--backoff-lm", str(path)]
+        return [*options, *(["--unnormalized"] if any(m.unnormalized for m in models) else [])]
+
+    def _model_inputs(self, names: Sequence[str]) -> list[Path]:
+        """Return the files and folders that some networks' scores depend on."""
+        found = [self._model_folder(name) for name in names]
+        files = (self._wanted.models[name].backoff_lm for name in names)
+        return [*found, *(path for path in dict.fromkeys(files) if path is not None)]
+
     def _decode(self, run: Run, source: str) -> list[str]:
         """Return the beginning of a command that decodes."""
         engine = self._engine
@@ -228,12 +243,13 @@ class _Planner:
             command += ["--decoder", "moses", "--moses-bin", str(engine.moses_bin)]
         for name in self._in_search(run.system):
             command += ["--feature", CSLM, "--model", str(self._model_folder(name))]
+        command += self._cslm_options(self._in_search(run.system))
         if engine.processes is not None:
             command += ["--processes", str(engine.processes)]
         return [*command, *engine.search]
 
     def _decode_inputs(self, run: Run) -> tuple[Path, ...]:
-        models = (self._model_folder(name) for name in self._in_search(run.system))
+        models = self._model_inputs(self._in_search(run.system))
         binary = () if self._engine.moses_bin is None else (self._engine.moses_bin / "moses",)
         return (run.ini, *run.model_files, *models, *binary)
 
@@ -265,9 +281,11 @@ class _Planner:
         command += ["--method", self._wanted.tuning.method, "--seed", str(run.seed)]
         command += ["--nbest-size", str(engine.nbest_size), "--iterations", str(engine.iterations)]
         command += ["--patience", str(engine.patience), *self._threads]
-        models = [self._model_folder(name) for name in self._in_lists(run.system)]
-        for model in models:
-            command += ["--rescore", str(model)]
+        names = self._in_lists(run.system)
+        models = self._model_inputs(names)
+        for name in names:
+            command += ["--rescore", str(self._model_folder(name))]
+        command += self._cslm_options(names)
         command += ["-o", str(run.weights), "--report", str(report), "--format", "json"]
         before = () if run.start is None else (run.start.weights,)
         return Step(
@@ -293,10 +311,12 @@ class _Planner:
             (*self._decode_inputs(run), text.source, run.weights),
             (first, lists),
         )
-        models = [self._model_folder(name) for name in self._in_lists(run.system)]
+        names = self._in_lists(run.system)
+        models = self._model_inputs(names)
         command = [PHRASESCORE, "rescore", str(lists), "--source", str(text.source)]
-        for model in models:
-            command += ["--model", str(model)]
+        for name in names:
+            command += ["--model", str(self._model_folder(name))]
+        command += self._cslm_options(names)
         yield Step(
             _name("rescore", text.name, run),
             (*command, *self._threads, "-o", str(rescored)),

@@ -126,7 +126,8 @@ def rescore(
         read = (*read, backoff_lm)
     _check_files(read, cache_file, output, word_scores)
     checkpoints = load_models(models, device)
-    check_cslm(checkpoints, backoff_lm, unnormalized=unnormalized)
+    configs = [checkpoint.config for checkpoint in checkpoints]
+    check_cslm(configs, backoff_lm, unnormalized=unnormalized)
     columns = make_columns(order, checkpoints, names, ensemble=ensemble)
     if normalize:
         columns = with_normalized(columns)

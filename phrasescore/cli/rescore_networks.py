@@ -9,6 +9,7 @@ import click
 
 if TYPE_CHECKING:
     from phrasescore.checkpoint import Checkpoint
+    from phrasescore.config import Config
     from phrasescore.features.sentences import SentenceScores
     from phrasescore.scoring.cache import ScoreCache
 
@@ -26,24 +27,23 @@ def load_models(models: Sequence[str], device: str) -> "list[Checkpoint]":
     return [load_checkpoint(path) for path in models]
 
 
-def check_cslm(
-    checkpoints: "Sequence[Checkpoint]", backoff_lm: str | None, *, unnormalized: bool
-) -> None:
+def check_cslm(configs: "Sequence[Config]", backoff_lm: str | None, *, unnormalized: bool) -> None:
     """Check the options of the models of the kind cslm.
 
+    :param configs: of all models.
     :raises click.UsageError: if there is no such model, or the two exclude one another.
     """
     if backoff_lm is not None and unnormalized:
         raise click.UsageError("--backoff-lm divides probabilities: not with --unnormalized")
-    models = [checkpoint for checkpoint in checkpoints if checkpoint.config.kind == "cslm"]
+    models = [config for config in configs if config.kind == "cslm"]
     for option, is_given in (
         ("--backoff-lm", backoff_lm is not None),
         ("--unnormalized", unnormalized),
     ):
         if is_given and not models:
             raise click.UsageError(f"{option} is of a --model of the kind cslm, and there is none")
-    for model in models if unnormalized else ():
-        if not model.config.model.self_normalization:  # type: ignore[union-attr]
+    for config in models if unnormalized else ():
+        if not config.model.self_normalization:  # type: ignore[union-attr]
             _logger.warning(
                 "--unnormalized: a cslm was trained without self_normalization: its scores without "
                 "log Z mean little"

@@ -29,6 +29,7 @@ _logger = logging.getLogger(__name__)
     metavar="FILE",
     help="Write what each feature has, gives, and costs to leave out, and how the run went.",
 )
+@options.cslm
 @options.output
 @options.report_format
 @options.seed

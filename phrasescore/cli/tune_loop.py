@@ -190,6 +190,8 @@ class LoopRun:
             cache=str(self._work / "scores.cache"),
             device=self._wanted.device,
             threads=self._wanted.threads,
+            backoff_lm=self._wanted.backoff_lm,
+            unnormalized=self._wanted.unnormalized,
         )
         self._added = rescorer.names
         return stack.enter_context(rescorer)
@@ -220,12 +222,19 @@ class LoopRun:
         kept, file = ("on stdout", "WEIGHTS") if output == "-" else (f"in {output}", output)
         lacks = "" if self.ini is None else f"{self._work / 'moses.ini'} lacks these weights, and "
         models = " ".join(f"--model {shlex.quote(model)}" for model in self._wanted.rescore)
+        models = " ".join([models, *map(shlex.quote, self._cslm_options())])
         return (
             f"the decoder does not know {names}: {lacks}what it chooses by itself is not what was "
             f"measured; all weights are {kept}. To translate with them: phrasescore rescore NBEST "
             f"--source SOURCE {models} -o RESCORED, then phrasescore rerank RESCORED --weights "
             f"{shlex.quote(file)}"
         )
+
+    def _cslm_options(self) -> list[str]:
+        """Return the options of the command line that models of the kind cslm were given."""
+        path = self._wanted.backoff_lm
+        options = [] if path is None else ["--backoff-lm", path]
+        return [*options, *(["--unnormalized"] if self._wanted.unnormalized else [])]
 
     def _check_source(self) -> None:
         """Check that the source is a text with a reference for each line: decoding takes long."""
@@ -256,7 +265,7 @@ class LoopRun:
             "references": [fingerprint(path) for path in read_references(wanted.references)],
             "start weights": {name: list(values) for name, values in by_name(start).items()},
             "n-best size": wanted.nbest_size,
-            "models": list(wanted.rescore),
+            "models": [*wanted.rescore, *self._cslm_options()],
             "method": wanted.method,
             "metric": wanted.metrics,
             "reference length": wanted.reference_length,

@@ -44,6 +44,8 @@ class TuneOptions:
     nbest_size: int
     patience: int
     rescore: tuple[str, ...]
+    backoff_lm: str | None
+    unnormalized: bool
     resume: bool
     report: str | None
     output: str
@@ -76,6 +78,8 @@ class TuneOptions:
             raise click.UsageError(f"{problem}: --weights or --moses-ini")
         if self.ifile and (self.weights or not self.features):
             raise click.UsageError("--ifile goes with --features, in place of --weights")
+        if (self.backoff_lm is not None or self.unnormalized) and not self.rescore:
+            raise click.UsageError("--backoff-lm and --unnormalized go with --rescore")
         if self.moses_ini_out is not None and self.moses_ini is None and self.decoder is None:
             raise click.UsageError("--moses-ini-out needs the --moses-ini to change")
         if (self.features_out is None) != (self.scores_out is None):

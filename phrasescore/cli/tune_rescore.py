@@ -10,7 +10,7 @@ from moses_integration.nbest import read_nbest, with_sources
 from phrasescore.cli.options import WantedColumn
 from phrasescore.cli.rescore_columns import make_columns
 from phrasescore.cli.rescore_lists import read_items, write_lists
-from phrasescore.cli.rescore_networks import load_models, network_scores
+from phrasescore.cli.rescore_networks import check_cslm, load_models, network_scores
 from phrasescore.features.sentences import SentenceWork
 from phrasescore.scoring.cache import ScoreCache
 
@@ -26,13 +26,23 @@ class Rescorer:
     :ivar names: of the features that are added.
     :param models: their folders.
     :param cache: the file that keeps their scores.
+    :param backoff_lm: of the models of the kind cslm, as is ``unnormalized``.
     :raises ModelError: if one of them is no model.
     """
 
     def __init__(
-        self, models: Sequence[str], *, cache: str, device: str, threads: int | None
+        self,
+        models: Sequence[str],
+        *,
+        cache: str,
+        device: str,
+        threads: int | None,
+        backoff_lm: str | None = None,
+        unnormalized: bool = False,
     ) -> None:
         checkpoints = load_models(models, device)
+        configs = [checkpoint.config for checkpoint in checkpoints]
+        check_cslm(configs, backoff_lm, unnormalized=unnormalized)
         order = [WantedColumn("models", path) for path in models]
         self._columns = make_columns(order, checkpoints, (), ensemble=False)
         self.names = [column.name for column in self._columns]
@@ -45,6 +55,8 @@ class Rescorer:
             threads=threads,
             ensemble=False,
             words=False,
+            backoff_lm=backoff_lm,
+            unnormalized=unnormalized,
         )
 
     def __enter__(self) -> Self:
