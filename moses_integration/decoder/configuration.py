@@ -118,6 +118,12 @@ class DecoderConfiguration:
         :raises ConfigError: if there is no feature of a name, or another number of weights.
         """
         ini = MosesIni(self.path, self._content)
+        for slot in self.slots:
+            given = weights.get(slot.name, slot.weights)
+            if len(given) != len(slot.weights):
+                problem = f"expected {len(slot.weights)} weights, was given {len(given)}"
+                where = f"{shown_path(self.path)}:{slot.line}"
+                raise ConfigError(where, f"[feature] {slot.name}", problem)
         ini.set_weights(weights)
         # Not those that set_weights found no line for: a name without a feature is wrong, too.
         unknown = sorted(set(weights) - {feature.name for feature in ini.features})

@@ -59,6 +59,9 @@ def read_phrase_pairs(
         alignment = b" ".join(fields[3].split()) if len(fields) > 3 else b""
         if not target:
             raise DataError(path, number, "expected a target phrase, found none")
+        if b"|" in target:
+            problem = f"expected words without factors, found {shorten(target)}"
+            raise DataError(path, number, f"{problem}; '|' as a word is escaped, &#124;")
         if target not in known:
             decode(path, number, target)
         scores += parse_probabilities(path, number, fields[2], num_scores)

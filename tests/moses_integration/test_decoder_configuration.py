@@ -102,7 +102,7 @@ def test_other_weights_take_the_place_of_the_files() -> None:
     assert by_name["LR0"] == (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
     with pytest.raises(ConfigError, match="found some of CSLM0"):
         configuration.with_weights({"CSLM0": (1.0,)})
-    with pytest.raises(ConfigError, match="LM0: expected 2 weights"):
+    with pytest.raises(ConfigError, match=r":14: \[feature\] LM0: expected 1 weights, was given 2"):
         configuration.with_weights({"LM0": (1.0, 2.0)})
 
 

@@ -75,6 +75,7 @@ def test_small_probabilities_are_those_of_float32() -> None:
         ("la ||| ||| 1 1", "expected a target phrase"),
         ("rue", "expected at least 2 fields separated by '|||', found b'rue'"),
         ("", "expected at least 2 fields separated by '|||', found b''"),
+        ("la ||| the|DT ||| 1 1", "expected words without factors, found b'the|DT'"),
     ],
 )
 def test_a_broken_line_is_an_error_with_its_number(tmp_path: Path, line: str, problem: str) -> None:

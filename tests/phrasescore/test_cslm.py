@@ -54,9 +54,10 @@ def test_float32_scores_are_those_of_the_reference_to_1e_5() -> None:
     assert model.float()(batch_pairs(pairs)).tolist() == pytest.approx(expected, abs=1e-5)
 
 
-def test_every_word_and_the_end_of_every_sentence_are_predicted() -> None:
-    batch = batch_pairs([([], [2, 3]), ([], []), ([], [4])])
-    found = all_ngrams(batch.target_ids, batch.target_lengths, 3)
+@pytest.mark.parametrize("padding", [0, 4])
+def test_every_word_and_the_end_of_every_sentence_are_predicted(padding: int) -> None:
+    ids, lengths = torch.tensor([[2, 3], [padding, 4], [4, padding]]), torch.tensor([2, 0, 1])
+    found = all_ngrams(ids, lengths, 3)
     ngrams = zip(*(part.tolist() for part in found), strict=True)
     assert list(ngrams) == [
         ([0, 0], 2, 0),

@@ -14,6 +14,7 @@ from phrasescore.errors import DataError, ModelError, PhrasescoreError
 from phrasescore.features.cslm import CslmOptions, SearchCslm
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.records import HypothesisList
+from phrasescore.scoring import ngram_scorer
 from phrasescore.scoring.backoff import BackoffModel
 from phrasescore.scoring.cache import ScoreCache
 from phrasescore.scoring.ngram_scorer import NgramScorer, distinct_rows
@@ -54,7 +55,8 @@ def written_lm(tmp_path: Path) -> str:
         return (1 - sum(seen.values())) / (1 - lower)
 
     lines = ["\\data\\", f"ngram 1={len(unigrams) + 1}", "ngram 2=4", "ngram 3=2", "", "\\1-grams:"]
-    lines.append(f"-99\t<s>\t{math.log10(backoff(('<s>',))):.7f}")
+    # lmplz gives <s> the probability 1; it is never predicted all the same.
+    lines.append(f"0\t<s>\t{math.log10(backoff(('<s>',))):.7f}")
     for word, p in unigrams.items():
         lines.append(f"{math.log10(p):.7f}\t{word}\t{math.log10(backoff((word,))):.7f}")
     lines += ["", "\\2-grams:"]
@@ -97,6 +99,19 @@ def test_log_probs_are_those_of_the_reference(model: RandomCslm) -> None:
     assert found.tolist() == pytest.approx(expected, abs=1e-5)
     assert scorer.contexts_scored == len(np.unique(contexts, axis=0)) < 300
     assert scorer.log_probs(contexts[:0], words[:0]).tolist() == []
+
+
+def test_contexts_beyond_what_is_held_at_once_come_in_parts(
+    model: RandomCslm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contexts = np.random.default_rng(4).integers(0, 6, (100, ORDER - 1)).astype(np.int32)
+    words = np.arange(100, dtype=np.int32) % 6
+    whole = NgramScorer(model.checkpoint, CPU, EXACT).log_probs(contexts, words)
+    # 84 distinct contexts: the last part has fewer than the others.
+    monkeypatch.setitem(ngram_scorer._CONTEXTS, "cpu", 19)
+    parts = NgramScorer(model.checkpoint, CPU, EXACT).log_probs(contexts, words)
+    assert len(np.unique(contexts, axis=0)) % 19 > 0
+    assert np.array_equal(parts, whole)
 
 
 def test_a_value_depends_on_its_n_gram_alone_to_the_last_bit(model: RandomCslm) -> None:

@@ -78,6 +78,23 @@ def test_a_replica_that_is_there_twice_is_no_more_evidence() -> None:
         assert randomization_p_value(metric, *pair, trials=1000, seed=1) == once
 
 
+def test_of_unequal_numbers_each_replica_counts_alike() -> None:
+    metric = Bleu([texts(1, 0)])
+    two = statistics(metric, [texts(2, 0.1), texts(3, 0.2)])
+    three = statistics(metric, [texts(4, 0.15), texts(5, 0.1), texts(6, 0.2)])
+    pair = np.repeat(two, 3, axis=0), np.repeat(three, 2, axis=0)
+    expected = randomization_p_value(metric, *pair, trials=500, seed=1)
+    assert randomization_p_value(metric, two, three, trials=500, seed=1) == expected
+    assert randomization_p_value(metric, two[:1], three[:1], trials=500, seed=1) != expected
+
+
+def test_a_difference_that_no_draw_has_is_not_called_impossible() -> None:
+    metric = Bleu([texts(1, 0)])
+    good, bad = statistics(metric, [texts(2, 0.05)]), statistics(metric, [texts(3, 0.7)])
+    for pair in ((bad, good), (good, bad)):
+        assert randomization_p_value(metric, *pair, trials=199, seed=1) == 1 / 200
+
+
 def test_systems_of_other_sentences_are_refused() -> None:
     stats = np.ones((1, 5, 9))
     with pytest.raises(ValueError, match="expected the same sentences"):
