@@ -112,7 +112,7 @@ def experiment(*options: str) -> Result:
         (
             "[data]",
             "systems = [{name = 'x', search = ['cslm', 'c2']}]\nmodels.c2 = "
-            + "{kind = 'cslm', unnormalized = true}\n[data]",
+            "{kind = 'cslm', unnormalized = true}\n[data]",
             "row 'x': expected models of kind cslm with the same backoff_lm and unnormalized",
         ),
         ("= 2", "= 2\njobs = 0", "x.toml: [engine] jobs: must be at least 1, got 0"),
