@@ -37,6 +37,9 @@ processes = 2
 """
 
 
+OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -111,8 +114,7 @@ def experiment(*options: str) -> Result:
         ("= 2", "= 2\n[models.cslm]\nbackoff_lm = 'no.arpa'", "no.arpa: cannot open: No such"),
         (
             "[data]",
-            "systems = [{name = 'x', search = ['cslm', 'c2']}]\nmodels.c2 = "
-            "{kind = 'cslm', unnormalized = true}\n[data]",
+            f"systems = [{{name = 'x', search = ['cslm', 'other']}}]\n{OTHER_CSLM}\n[data]",
             "row 'x': expected models of kind cslm with the same backoff_lm and unnormalized",
         ),
         ("= 2", "= 2\njobs = 0", "x.toml: [engine] jobs: must be at least 1, got 0"),
@@ -146,15 +148,17 @@ def test_the_rows_of_the_paper_are_the_usual_ones(folder: Path) -> None:
 
 def test_each_row_is_tuned_and_decoded_with_what_it_has(folder: Path) -> None:
     plan = plan_of(folder, "[tuning]\nreplicas = 1")
+    verbs = ("tune", "decode dev", "decode news")
     assert names(plan) == [
+        *(f"{verb} Baseline seed 1" for verb in verbs),
         "train rnn",
         "train cslm",
         "annotate rnn",
         "annotate rnn+unknown_words",
         *(
             f"{verb} {system} seed 1"
-            for system in ("Baseline", "+RNN", "+CSLM+RNN", "+CSLM+RNN+WP")
-            for verb in ("tune", "decode dev", "decode news")
+            for system in ("+RNN", "+CSLM+RNN", "+CSLM+RNN+WP")
+            for verb in verbs
         ),
     ]
     commands = {step.name: step.shown() for step in plan.steps}
@@ -211,16 +215,16 @@ path = "table"
 """
     before = 'systems = ["Baseline", "+reverse", {name = "+old", rescore = "old"}]'
     plan = plan_of(folder, more, before)
-    assert names(plan)[:3] == ["train reverse", "train rnn", "annotate rnn+reverse"]
+    assert names(plan)[9:12] == ["train reverse", "train rnn", "annotate rnn+reverse"]
     assert (
-        plan.steps[0]
+        plan.steps[9]
         .shown()
         .endswith(
             "models/reverse --preset small --reverse --minutes 1.5 --set training.batch_size=32 "
             "--set model.hidden_size=16"
         )
     )
-    assert plan.steps[0].partial == (folder / "out" / "models" / "reverse.work",)
+    assert plan.steps[9].partial == (folder / "out" / "models" / "reverse.work",)
 
 
 def test_a_row_starts_from_the_richest_row_whose_features_it_has(folder: Path) -> None:
@@ -374,8 +378,9 @@ def calls(folder: Path) -> list[str]:
 def test_a_run_makes_the_table_and_the_next_one_has_nothing_to_do(doubles: Path) -> None:
     result = experiment()
     assert result.exit_code == 0, result.output
-    assert calls(doubles) == ["train", "annotate", *["tune", "decode", "decode"] * 2]
-    assert "step 1 of 8: train rnn\n" in result.stderr
+    row = ["tune", "decode", "decode"]
+    assert calls(doubles) == [*row, "train", "annotate", *row]
+    assert "step 4 of 8: train rnn\n" in result.stderr
     assert f"$ phrasescore train encoder-decoder {doubles}/table -o " in result.stderr
     assert result.stdout.splitlines()[0].split() == ["dev", "news"]
     assert (doubles / "out" / "table.txt").read_text() == result.stdout
@@ -398,7 +403,7 @@ def test_only_what_depends_on_a_change_is_repeated(doubles: Path) -> None:
     assert calls(doubles) == ["train"]
     (doubles / "x.toml").write_text(text.replace("replicas = 1", "replicas = 2"))
     experiment()
-    assert calls(doubles) == ["train", *["tune", "decode", "decode"] * 2]
+    assert sorted(calls(doubles)) == sorted(["train", *["tune", "decode", "decode"] * 2])
 
 
 def test_a_dry_run_lists_the_steps_and_writes_nothing(doubles: Path) -> None:
@@ -413,4 +418,4 @@ def test_a_dry_run_lists_the_steps_and_writes_nothing(doubles: Path) -> None:
     assert shlex.split(command)[:3] == ["phrasescore", "decode", str(doubles / "test.en")]
     (doubles / "dev.fr").write_text("c\nd\n")
     states = [line.split()[1] for line in experiment("--dry-run").stdout.splitlines()]
-    assert states == ["done", "done", "to", "to", "to", "to", "to", "to"]
+    assert states == ["to", "to", "to", "done", "done", "to", "to", "to"]

@@ -96,11 +96,14 @@ class _Planner:
         self._check_texts()
         named = {name for system in self._wanted.systems for _, name in system.features()}
         models = [model for name, model in self._wanted.models.items() if name in named]
-        steps = [self._train(model) for model in models if model.path is None]
-        steps += self._tables()
         runs = self._runs()
+        # Rows without networks come first: what is wrong with the texts is seen before training.
+        plain = [run for run in runs if not run.system.features()]
+        steps = [step for run in plain for step in self._tune_and_decode(run)]
+        steps += [self._train(model) for model in models if model.path is None]
+        steps += self._tables()
         for run in runs:
-            steps += self._tune_and_decode(run)
+            steps += self._tune_and_decode(run) if run not in plain else ()
         return Plan(tuple(steps), self._written, tuple(runs), tuple(self._notes()))
 
     def _check_texts(self) -> None:
