@@ -1,0 +1,68 @@
+"""Sentence networks with random weights, as checkpoints and as the references' parameters."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from phrasescore.checkpoint import FORWARD, REVERSE, Checkpoint, TrainingRecord, empty_network
+from phrasescore.config import Config
+from phrasescore.settings import AttentionConfig, GrconvConfig, LstmConfig, TrainingConfig
+from phrasescore.vocabulary import Vocabulary
+from tests import reference_attention, reference_grconv, reference_lstm
+
+Array = NDArray[np.float64]
+
+
+class RandomNetwork:
+    """A network of the kind attention, grconv or lstm.
+
+    :param source_words: shortlist of what it reads.
+    :param target_words: shortlist of what it predicts.
+    :param max_length: of the sentences that it was trained on, as it says.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        source_words: Iterable[str],
+        target_words: Iterable[str],
+        *,
+        seed: int = 0,
+        reverse: bool = False,
+        max_length: int = 100,
+    ) -> None:
+        source, target = Vocabulary(source_words), Vocabulary(target_words)
+        numbers = np.random.default_rng(seed)
+        sizes = {"source_size": len(source), "target_size": len(target)}
+        model: Any
+        if kind == "attention":
+            model = AttentionConfig(7, 5, 6, 4)
+            self.parameters: Mapping[str, Array] = reference_attention.random_parameters(
+                numbers, hidden_size=7, embedding_size=5, maxout_units=6, alignment_size=4, **sizes
+            )
+        elif kind == "grconv":
+            model = GrconvConfig(8, 7, 5, 6, 4)
+            self.parameters = reference_grconv.random_parameters(
+                numbers,
+                encoder_size=8,
+                hidden_size=7,
+                embedding_size=5,
+                maxout_units=6,
+                output_rank=4,
+                **sizes,
+            )
+        else:
+            model = LstmConfig(layers=2, hidden_size=6, embedding_size=5)
+            self.parameters = reference_lstm.random_parameters(
+                numbers, layers=2, hidden_size=6, embedding_size=5, **sizes
+            )
+        config = Config(kind=kind, model=model, training=TrainingConfig(max_length=max_length))
+        network = empty_network(config, len(source), len(target)).to_empty(device="cpu")
+        network.load_state_dict(
+            {name: torch.from_numpy(value).float() for name, value in self.parameters.items()}
+        )
+        record = TrainingRecord(direction=REVERSE if reverse else FORWARD)
+        self.checkpoint = Checkpoint(network.eval(), config, source, target, record)
