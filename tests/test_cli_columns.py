@@ -13,23 +13,8 @@ from phrasescore.features import lexicon
 from phrasescore.features.lexicon import LexicalScore
 from phrasescore.records import PhrasePair
 from tests.doubles import RandomModel
+from tests.tiny_arpa import TINY_ARPA
 
-ARPA = """\\data\\
-ngram 1=5
-ngram 2=1
-
-\\1-grams:
--2.5\t<unk>
--99\t<s>\t-0.25
--1\t</s>
--0.5\tla\t-0.125
--0.75\tmaison\t-0.375
-
-\\2-grams:
--0.3\tla maison
-
-\\end\\
-"""
 NBEST = """0 ||| la maison ||| LM0= -1 ||| -1
 0 ||| maison ! 7 ||| LM0= -2 ||| -2
 0 ||| la maison ||| LM0= -3 ||| -3
@@ -46,7 +31,7 @@ LEX_E2F = "the la 0.5\nhouse maison 1.0\n"
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     files = {
-        "lm": ARPA,
+        "lm": TINY_ARPA,
         "nbest": NBEST,
         "source": SOURCE,
         "table": TABLE,
@@ -102,7 +87,7 @@ def test_columns_without_a_network_come_in_the_order_of_the_options() -> None:
     ]
     # By hand: log10 sums; means over NULL and the given words, with floors; counts.
     log10 = math.log(10)
-    assert first["KenLM0"] == pytest.approx((-0.25 - 0.5 - 0.3 - 0.375 - 1) * log10, rel=1e-6)
+    assert first["KenLM0"] == pytest.approx((-0.2 - 0.3 - 0.4) * log10, rel=1e-6)
     assert empty["KenLM0"] == pytest.approx((-0.25 - 1) * log10, rel=1e-6)
     assert first["Lexicon0"] == pytest.approx(math.log(0.75 / 3) * 2, rel=1e-6)
     expected = math.log(0.5 / 3) + math.log(1 / 3)

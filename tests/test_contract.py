@@ -19,6 +19,7 @@ from phrasescore.features.unknown_words import SourceUnknownWords, UnknownWords
 from phrasescore.records import PhrasePair
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import RandomModel
+from tests.tiny_arpa import TINY_ARPA
 
 SOURCE_WORDS, TARGET_WORDS = ["la", "maison", "bleue"], ["the", "house", "blue"]
 
@@ -30,7 +31,7 @@ def make_neural(folder: Path) -> Feature:
 
 def make_language_model(folder: Path) -> Feature:
     path = folder / "lm.arpa"
-    path.write_text(ARPA)
+    path.write_text(TINY_ARPA.replace("la", "the").replace("maison", "house"))
     return LanguageModelScore(str(path))
 
 
@@ -51,23 +52,6 @@ MAKERS: dict[str, Callable[[Path], Feature]] = {
     "target_unknown_words": lambda _: UnknownWords([Vocabulary(TARGET_WORDS)]),
     "unknown_words": lambda _: UnknownWords([Vocabulary(TARGET_WORDS)]),
 }
-
-ARPA = """
-\\data\\
-ngram 1=4
-ngram 2=1
-
-\\1-grams:
--2\t<unk>
--99\t<s>\t-0.3
--1\t</s>
--0.5\tthe\t-0.1
-
-\\2-grams:
--0.2\tthe the
-
-\\end\\
-"""
 
 # Unknown words, empty sides, repeated pairs and sources, a long phrase, a number, a mark.
 PAIRS = [

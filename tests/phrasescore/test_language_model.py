@@ -11,32 +11,13 @@ import pytest
 from phrasescore.errors import DataError, ModelError
 from phrasescore.features.language_model import LanguageModelScore
 from phrasescore.records import PhrasePair
-
-ARPA = """
-\\data\\
-ngram 1=5
-ngram 2=3
-
-\\1-grams:
--2.5\t<unk>
--99\t<s>\t-0.25
--1\t</s>
--0.5\tla\t-0.125
--0.75\tmaison\t-0.375
-
-\\2-grams:
--0.2\t<s> la
--0.3\tla maison
--0.4\tmaison </s>
-
-\\end\\
-"""
+from tests.tiny_arpa import TINY_ARPA
 
 
 @pytest.fixture
 def arpa(tmp_path: Path) -> Path:
     path = tmp_path / "lm.arpa"
-    path.write_text(ARPA)
+    path.write_text(TINY_ARPA)
     return path
 
 
@@ -76,7 +57,7 @@ def test_gzip_is_read(arpa: Path, tmp_path: Path) -> None:
 
 
 def test_a_score_that_is_no_number_is_refused(arpa: Path) -> None:
-    arpa.write_text(ARPA.replace("-0.3\tla maison", "-inf\tla maison"))
+    arpa.write_text(TINY_ARPA.replace("-0.3\tla maison", "-inf\tla maison"))
     with pytest.raises(ModelError, match=r"lm\.arpa: the log-probability of 'la maison' is -inf"):
         scores(arpa, "la maison")
 
@@ -98,9 +79,9 @@ def test_a_model_of_a_higher_order_is_refused_with_the_command_that_helps(tmp_pa
     [
         (b"hello\n", 'kenlm says: first non-empty line was "hello" not'),
         (b"", "expected an ARPA file or a KenLM binary"),
-        (ARPA[:60].encode(), "expected an ARPA file or a KenLM binary"),
-        (ARPA.replace("-0.75\tm", "x\tm").encode(), 'Could not parse "x'),
-        (gzip.compress(ARPA.encode() * 9)[:90], "expected an ARPA file or a KenLM binary"),
+        (TINY_ARPA[:60].encode(), "expected an ARPA file or a KenLM binary"),
+        (TINY_ARPA.replace("-0.75\tm", "x\tm").encode(), 'Could not parse "x'),
+        (gzip.compress(TINY_ARPA.encode() * 9)[:90], "expected an ARPA file or a KenLM binary"),
     ],
 )
 def test_what_is_no_model_is_one_line_with_the_reason(

@@ -15,22 +15,7 @@ from phrasescore.scoring.cache import DEFAULT_LIMIT, ScoreCache
 from tests.doubles import RandomModel
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, features, run
 
-ODD_LIST = Path(__file__).parent / "data" / "odd.nbest"
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> RandomModel:
-    return RandomModel(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS)
-
-
-@pytest.fixture
-def reverse(tmp_path: Path) -> RandomModel:
-    return RandomModel(tmp_path / "back", ["the"], ["la", "maison"], seed=1, reverse=True)
-
-
-@pytest.fixture
-def lists(tmp_path: Path) -> Lists:
-    return Lists(tmp_path)
+ODD_LIST = Path(__file__).parents[1] / "data" / "odd.nbest"
 
 
 # What it writes
