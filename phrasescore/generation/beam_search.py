@@ -84,10 +84,7 @@ def beam_search(
 
     :raises PhrasescoreError: if ``<unk>`` is to be replaced and no network aligns.
     """
-    if settings.copy_unknown and not generator.can_align:
-        raise PhrasescoreError(
-            "no word can be put in the place of <unk>: that needs a model of the kind attention"
-        )
+    check_copying(generator, settings)
     size = max(BATCH_ROWS[generator.device.type] // settings.width, 1)
     # Sources of like lengths together: they end at about the same step, and so few steps have few
     # rows.
@@ -100,6 +97,18 @@ def beam_search(
             for number, targets in zip(part, search.run(), strict=True):
                 found[number] = targets
     return found
+
+
+def check_copying(generator: Generator, settings: BeamSettings) -> None:
+    """Check that the networks can do what the settings want.
+
+    :raises PhrasescoreError: if ``<unk>`` is to be replaced and no network aligns.
+    """
+    if settings.copy_unknown and not generator.can_align:
+        raise PhrasescoreError(
+            "no word of the source can stand for <unk>: that needs a model of the kind attention, "
+            "which aligns them"
+        )
 
 
 class _Complete(NamedTuple):
