@@ -10,7 +10,7 @@ SOURCES := $(wildcard phrasescore moses_integration tuning tests examples)
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo        train a small model on the shipped example and score its phrase table"
+	@echo "make demo        run the experiment of the shipped example: what networks give there"
 	@echo "make test        run the tests"
 	@echo "make test-slow   run the slow tests, too"
 	@echo "make check       ruff, mypy, import-linter"

@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -11,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from moses_integration.moses_ini import MosesIni
 from moses_integration.phrase_table import read_phrase_table
+from phrasescore.cli.experiment_config import read_experiment
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-DEMO = REPOSITORY / "examples" / "english-french" / "demo.py"
+FOLDER = REPOSITORY / "examples" / "english-french"
+DEMO = FOLDER / "demo.py"
+EXPERIMENT = FOLDER / "experiment.toml"
 
 # Moses' four scores, of which the third is p(e|f), and the network's. "go to the park" is too
 # short of targets, "the dog" too short of words; "you go to bed now" holds "go to bed now".
@@ -113,95 +114,91 @@ def test_agreement_counts_sources_where_the_table_has_one_first_choice(
     assert demo.preferences.agreement({}) == "The table prefers one target of several nowhere."
 
 
-def test_relative_paths_become_absolute_and_nothing_else_changes(demo: Any) -> None:
-    before = "# x\n[feature]\nA name=T path=t.gz order=4\nB path=/opt/b num-features=1\n"
-    after = "# x\n[feature]\nA name=T path=/m/t.gz order=4\nB path=/opt/b num-features=1\n"
-    assert demo.absolute_paths(before, Path("/m")) == after
+# Networks of a few updates and a single round of tuning.
+QUICK = {
+    "nbest_size = 100": "nbest_size = 5",
+    "iterations = 3": "iterations = 1",
+    "stack = 20": "stack = 2",
+    "updates = 800": "updates = 2\nset.model.maxout_size = 8",
+    "epochs = 3": "updates = 2",
+    '"+CSLM+RNN", "+RNNsearch"': "",
+}
 
 
-# As `phrasescore evaluate --format json` writes it, without what the table does not take.
-EVALUATION = """\
-{"sentences": 1500,
- "paired": {"kind": "bootstrap", "trials": 1000, "metrics": [{"metric": "BLEU", "systems": [
-  {"score": %s, "p_value": null}, {"score": %s, "p_value": 0.0009990}]}]},
- "nbest": {"oracle": {"score": 85.376}}}
-"""
-RESULTS = """\
-                      dev BLEU             test BLEU
-  Moses                  70.65                  9.13
-  even average           72.06  p = 0.001     100.00  p = 0.001
-  best in the lists      85.38                 85.38
-
-p: paired bootstrap against Moses, 1,000 samples of the
-1,500 sentences of dev and 1,500 sentences of test."""
-
-
-def test_the_results_are_a_table_of_sets_and_choices(demo: Any, tmp_path: Path) -> None:
-    evaluations = {}
-    for name, scores in (("dev", (70.6542, 72.0649)), ("test", (9.126, 100.0))):
-        evaluations[name] = tmp_path / f"{name}.json"
-        evaluations[name].write_text(EVALUATION % scores)
-    found = demo.results.results_table(evaluations, ["Moses", "even average"])
-    assert found == RESULTS
+@pytest.fixture
+def quick(tmp_path: Path) -> Path:
+    """Write the experiment of the demo, made short, on the first sentences of the example."""
+    text = EXPERIMENT.read_text(encoding="utf-8")
+    for old, new in QUICK.items():
+        assert old in text
+        text = text.replace(old, new)
+    for name in ("dev.en", "dev.fr", "test.en", "test.fr"):
+        lines = (FOLDER / name).read_text(encoding="utf-8").splitlines(keepends=True)
+        (tmp_path / name).write_text("".join(lines[:20]), encoding="utf-8")
+    for name in ("moses.ini", "train.en.gz", "train.fr.gz"):
+        text = text.replace(f'"{name}"', f'"{FOLDER / name}"')
+    path = tmp_path / "experiment.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
 
 
-def run_demo(output: Path, *more: str) -> str:
-    """Run the demo as ``make demo`` does, in a locale that has no French; return its stdout."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            str(DEMO),
-            "--minutes",
-            "0.05",
-            "--sentence-minutes",
-            "0.05",
-            "--output",
-            str(output),
-            *more,
-        ],
+def run_demo(output: Path, experiment: Path, *more: str) -> "subprocess.CompletedProcess[str]":
+    """Run the demo as ``make demo`` does, in a locale that has no French."""
+    return subprocess.run(
+        [sys.executable, str(DEMO), "--experiment", experiment, "--output", output, *more],
         capture_output=True,
-        check=True,
+        check=False,
         cwd=output.parent,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        encoding="utf-8",
     )
-    return done.stdout.decode("utf-8")
 
 
 @pytest.mark.slow
-def test_the_demo_runs_and_a_second_run_uses_what_is_there(demo: Any, tmp_path: Path) -> None:
+def test_the_demo_runs_and_a_second_run_repeats_nothing(quick: Path, tmp_path: Path) -> None:
     output = tmp_path / "demo"
-    first = run_demo(output)
-    assert "$ phrasescore train encoder-decoder examples/english-french/phrase-table.gz" in first
-    assert "$ phrasescore annotate" in first
-    assert "$ phrasescore rescore examples/english-french/test.20best.gz" in first
-    assert "$ phrasescore tune" in first
-    # Real Moses' own translations with this moses.ini, as its multi-bleu.perl measures them.
-    assert re.search(r"\n  Moses' own choice +71\.47 +70\.65\n", first)
-    tuned, own = (
-        float(re.search(rf"\n  {row} +([0-9.]+)", first)[1])  # type: ignore[index]
-        for row in (r"tuned on dev \(xbleu\)", "Moses' own choice")
-    )
-    assert tuned > own
-    assert "the network prefers" in first
-    assert "revenir" in first
-    ini = MosesIni.read(str(output / "moses.ini"))
-    (table,) = ini.phrase_tables()
-    assert (table.path, table.num_features) == (str(output / "phrase-table.rnn.gz"), 5)
-    assert f" path={demo.FOLDER}/lm.fr.arpa.gz" in (output / "moses.ini").read_text()
-    assert {line.num_scores for line in read_phrase_table(str(table.path))} == {5}
+    first = run_demo(output, quick)
+    assert first.returncode == 0, first.stderr
+    assert f"$ phrasescore experiment {quick} -o {output}\n" in first.stdout
+    assert "step 4 of 8: train rnn\n" in first.stderr
+    # The experiment's table, and then the comparison.
+    table = (output / "table.txt").read_text(encoding="utf-8")
+    assert [line.split()[0] for line in table.splitlines()[1:3]] == ["Baseline", "+RNN"]
+    assert first.stdout.index(table) < first.stdout.index("FREQUENT: ")
+    assert first.stdout.index("FREQUENT: ") < first.stdout.index("RARE: ")
+    assert "revenir" in first.stdout
+    annotated = read_phrase_table(str(output / "tables" / "rnn" / "phrase-table.gz"))
+    assert {line.num_scores for line in annotated} == {5}
 
-    weights = (output / "model" / "model.safetensors").stat().st_mtime_ns
-    second = run_demo(output)
-    assert "is there from an earlier run and is used again" in second
-    assert "$ phrasescore train" not in second
-    assert "$ phrasescore annotate" not in second
-    assert (output / "model" / "model.safetensors").stat().st_mtime_ns == weights
-    # The comparison is the same.
-    compared = [text[text.index("FREQUENT") : text.index("by chance")] for text in (first, second)]
-    assert compared[0] == compared[1]
+    second = run_demo(output, quick)
+    assert second.stdout == first.stdout
+    assert "8 of 8 steps are done" in second.stderr
+    assert "step " not in second.stderr.replace("8 of 8 steps", "")
 
-    (output / "model" / "source.vocab").unlink()
-    third = run_demo(output)
-    assert "It is not whole, so it is trained anew." in third
-    assert "$ phrasescore annotate" in third
-    shutil.rmtree(output)
+    shutil.rmtree(output / "models")
+    third = run_demo(output, quick, "--fresh")
+    assert third.stdout == first.stdout
+    assert "0 of 8 steps are done" in third.stderr
+
+
+def test_a_step_that_fails_ends_the_demo_with_a_clear_line(quick: Path, tmp_path: Path) -> None:
+    text = quick.read_text(encoding="utf-8").replace("stack = 2", "stack = -1")
+    quick.write_text(text, encoding="utf-8")
+    done = run_demo(tmp_path / "demo", quick)
+    assert done.returncode == 1
+    (error,) = [line for line in done.stderr.splitlines() if line.startswith("Error")]
+    assert "tune Baseline seed 1 ended with exit code" in error
+    assert "--stack" in error
+    assert done.stdout.endswith("Run it again to go on, or with --fresh to begin anew.\n")
+    assert "FREQUENT" not in done.stdout
+
+
+def test_the_demo_is_the_table_of_the_paper_and_a_row_of_lists() -> None:
+    wanted = read_experiment(str(EXPERIMENT))
+    assert [system.name for system in wanted.systems] == [
+        "Baseline", "+RNN", "+CSLM+RNN", "+RNNsearch",
+    ]  # fmt: skip
+    # What a busy machine makes of them must be what a free one does.
+    for model in wanted.models.values():
+        assert "--minutes" not in model.options
+        assert {"--updates", "--epochs"} & set(model.options)
