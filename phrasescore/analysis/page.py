@@ -1,7 +1,7 @@
 """The page of a report: one HTML file with everything in it, which needs no other and no network.
 
 It says so itself: its content security policy forbids every request, and every script but its own
-two, which are named there by their hashes.
+two, which it names by their hashes.
 
 The figures are drawn by plotly.js, which is in the page packed (2 MB instead of 5) and is unpacked
 when the first figure comes near; https://plotly.com/javascript. The values travel as JSON, and
@@ -191,7 +191,8 @@ def _summary(block: Points | Matrix | Lines | Pyramid) -> str:
         case Points():
             kind = "Map" if block.is_map else "Scatter plot"
             axes = f", {block.x_label} against {block.y_label}" if not block.is_map else ""
-            return f"{kind}: {block.title}. {len(block.x):,} points{axes}."
+            count = f"{len(block.x):,} point{'' if len(block.x) == 1 else 's'}"
+            return f"{kind}: {block.title}. {count}{axes}."
         case Matrix():
             size = f"{len(block.row_labels)} rows, {len(block.column_labels)} columns"
             return f"Heat map: {block.title}. {size}."

@@ -60,7 +60,8 @@ async function unpack(packed) {
   return new Response(stream).text();
 }
 
-const hasWebgl = (() => {
+// False as well once it has failed: a browser may refuse a context at any time.
+let hasWebgl = (() => {
   const context = document.createElement("canvas").getContext("webgl");
   context?.getExtension("WEBGL_lose_context")?.loseContext();
   return context !== null;
@@ -87,6 +88,18 @@ function showTip(entries, event) {
 function hideTip() {
   tip.hidden = true;
 }
+
+// A finger that is lifted leaves what it has shown; it goes when another place is touched.
+let isTouched = false;
+
+function hideTipOnLeave() {
+  if (!isTouched) hideTip();
+}
+
+addEventListener("pointerdown", (event) => {
+  isTouched = event.pointerType === "touch";
+  if (isTouched) hideTip();
+}, { capture: true });
 
 // A legend of buttons, which hide and show what they name.
 function makeLegend(figure, names, marks, onToggle) {

@@ -43,15 +43,16 @@ function extent(values) {
   return [low - pad, high + pad];
 }
 
-function pointsPicture(figure, theme, width) {
+function pointsPicture(figure, theme, room) {
   const { data } = figure;
   figure.groups ??= groupPlaces(data);
   const { names, places } = figure.groups;
   const count = data.x.length;
   const isSquare = data.equal || data.is_map;
+  const width = data.equal ? Math.min(room, 660) : room;
   const height = isSquare ? Math.min(width, 640) : Math.min(480, Math.max(320, width * 0.7));
   const type = count > DRAWN_BY_SVG && hasWebgl && !isPrinting ? "scattergl" : "scatter";
-  const size = count > 2000 ? 4 : count > 300 ? 6 : 8;
+  const size = Math.min(9, Math.max(3.5, 0.4 * Math.sqrt((width * height) / count)));
   const traces = places.map((group, place) => ({
     type, mode: "markers", hoverinfo: "none", name: literal(names[place]),
     x: group.map((each) => data.x[each]), y: group.map((each) => data.y[each]),
@@ -69,8 +70,8 @@ function pointsPicture(figure, theme, width) {
   if (isSquare) Object.assign(layout.yaxis, { scaleanchor: "x", scaleratio: 1 });
   if (data.is_map) {
     const bare = { showgrid: false, zeroline: false, showticklabels: false, ticks: "", mirror: true, showline: true };
-    Object.assign(layout.xaxis, bare);
-    Object.assign(layout.yaxis, bare);
+    Object.assign(layout.xaxis, bare, data.x_label ? {} : { title: { text: "" }, automargin: false });
+    Object.assign(layout.yaxis, bare, data.y_label ? {} : { title: { text: "" }, automargin: false });
     layout.margin = { l: data.y_label ? 28 : 4, r: 4, t: 34, b: data.x_label ? 28 : 4 };
     if (!isCoarse && !isPrinting) layout.dragmode = "pan";
   } else {
@@ -139,7 +140,8 @@ function matrixPicture(figure, theme, width) {
   layout.margin = { l: left, r: right, t: top, b: 6 };
   layout.dragmode = false;
   const axis = (labels, title) => ({
-    fixedrange: true, showgrid: false, zeroline: false, ticks: "", range: [-0.5, labels.length - 0.5],
+    fixedrange: true, showgrid: false, zeroline: false, ticks: "outside", ticklen: 4,
+    tickcolor: "rgba(0,0,0,0)", showline: true, mirror: true, linecolor: theme.muted, range: [-0.5, labels.length - 0.5],
     tickvals: labels.map((_, place) => place), ticktext: labels.map(literal),
     title: { text: literal(title), standoff: 10 },
   });
@@ -183,7 +185,7 @@ function linesPicture(figure, theme, width) {
   const layout = baseLayout(theme, width, Math.min(420, Math.max(300, width * 0.6)));
   layout.hovermode = "x";
   layout.xaxis = baseAxis(theme, data.x_label);
-  layout.yaxis = { ...baseAxis(theme, data.y_label), type: data.log_y ? "log" : "linear" };
+  layout.yaxis = { ...baseAxis(theme, data.y_label), ...(data.log_y ? logTicks(data) : {}) };
   layout.barmode = "group";
   if (isNamed) {
     const labels = names.map((name) => literal(cut(name, 24)));
@@ -203,6 +205,20 @@ function linesPicture(figure, theme, width) {
     }),
   ];
   return { traces, layout, entries };
+}
+
+// Ticks at all figures of a power of ten, at 1, 2 and 5, or at 1, as there is room.
+function logTicks(data) {
+  const values = data.series.flatMap((series) => series.y.filter((y) => y !== null));
+  const [low, high] = extent(values.map(Math.log10));
+  const decades = high - low;
+  const figures = decades < 0.8 ? [1, 2, 3, 4, 5, 6, 7, 8, 9] : decades < 4 ? [1, 2, 5] : [1];
+  const tickvals = [];
+  for (let power = Math.floor(low); power <= high; power += 1) {
+    tickvals.push(...figures.map((figure) => figure * 10 ** power));
+  }
+  const ticktext = tickvals.map((value) => shortNumber(value));
+  return { type: "log", tickvals, ticktext, minor: { ticks: "" } };
 }
 
 const PICTURES = { points: pointsPicture, matrix: matrixPicture, lines: linesPicture };

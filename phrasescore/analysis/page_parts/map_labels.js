@@ -2,8 +2,9 @@
 // The first points of the data come first; so zooming in adds labels, and takes none away.
 
 const LABEL_HEIGHT = 16;
-const LABEL_LENGTH = 28; // characters; on hover the label is whole
+const LABEL_LENGTH = 28; // characters, fewer on a small map; on hover the label is whole
 const LABEL_AREA = 7000; // square pixels of the map for each label, so that points can be seen, too
+const SPARED_POINTS = 300; // where so few are in view, no label covers another point
 const SVG = "http://www.w3.org/2000/svg";
 
 function svgElement(name, attributes = {}, text = "") {
@@ -19,17 +20,23 @@ function drawMapLabels(figure, theme) {
   const area = { left: 0, top: 0, right: xaxis._length, bottom: yaxis._length };
   const most = Math.max(10, Math.floor((area.right * area.bottom) / LABEL_AREA));
   const layer = svgElement("svg", { class: "labels", "aria-hidden": "true" });
-  const taken = [];
+  const length = Math.min(LABEL_LENGTH, Math.floor(area.right / 16));
+  const inView = [];
+  data.x.forEach((value, place) => {
+    if (isOff(figure, place)) return;
+    const [x, y] = [xaxis.l2p(value), yaxis.l2p(data.y[place])];
+    if (x >= 0 && y >= 0 && x <= area.right && y <= area.bottom) inView.push({ place, x, y });
+  });
+  const mark = ({ x, y }) => ({ left: x - 3, top: y - 3, right: x + 3, bottom: y + 3 });
+  const taken = inView.length <= SPARED_POINTS ? inView.map(mark) : [];
   let count = 0;
-  for (let place = 0; place < data.x.length && count < most; place += 1) {
-    if (!data.labels[place] || isOff(figure, place)) continue;
-    const x = xaxis.l2p(data.x[place]);
-    const y = yaxis.l2p(data.y[place]);
-    if (x < 0 || y < 0 || x > area.right || y > area.bottom) continue;
-    const text = cut(data.labels[place].replaceAll(/\s+/gu, " "), LABEL_LENGTH);
+  for (const { place, x, y } of inView) {
+    if (count === most) break;
+    if (!data.labels[place]) continue;
+    const text = cut(data.labels[place].replaceAll(/\s+/gu, " "), length);
     const spot = spots(x, y, textWidth(text, theme)).find((box) => fits(box, area, taken));
     if (!spot) continue;
-    taken.push(spot, { left: x - 4, top: y - 4, right: x + 4, bottom: y + 4 });
+    taken.push(spot, mark({ x, y }));
     layer.append(svgElement("text", {
       x: xaxis._offset + spot.left + 2, y: yaxis._offset + spot.bottom - 4, "font-size": FONT_SIZE,
     }, text));
@@ -50,7 +57,7 @@ function spots(x, y, textLength) {
   const box = (left, top) => ({ left, top, right: left + width, bottom: top + LABEL_HEIGHT });
   const middle = y - LABEL_HEIGHT / 2;
   return [
-    box(x + 6, middle), box(x - 6 - width, middle),
+    box(x + 7, middle), box(x - 7 - width, middle),
     box(x - width / 2, y - 6 - LABEL_HEIGHT), box(x - width / 2, y + 6),
   ];
 }

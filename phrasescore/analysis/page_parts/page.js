@@ -36,9 +36,16 @@ function draw(figure) {
   const isFirst = !figure.drawing.classList.contains("js-plotly-plot");
   Plotly.react(figure.drawing, picture.traces, picture.layout, config);
   figure.entries = picture.entries;
+  if (figure.usesWebgl && figure.drawing.querySelector(".no-webgl")) {
+    drawWithoutWebgl(figure);
+    return;
+  }
   if (isFirst) {
-    figure.drawing.on("plotly_hover", (event) => showTip(figure.entries(event), event.event));
-    figure.drawing.on("plotly_unhover", hideTip);
+    const show = (event) => showTip(figure.entries(event), event.event);
+    figure.drawing.on("plotly_hover", show);
+    figure.drawing.on("plotly_click", show); // what a finger does
+    figure.drawing.on("plotly_unhover", hideTipOnLeave);
+    figure.drawing.on("plotly_webglcontextlost", () => drawWithoutWebgl(figure));
     keepWheel(figure);
     addLegend(figure);
   }
@@ -68,10 +75,24 @@ function keepWheel(figure) {
   let isActive = false;
   const { drawing } = figure;
   drawing.addEventListener("pointerdown", () => { isActive = true; });
-  drawing.addEventListener("pointerleave", () => { isActive = false; hideTip(); });
+  drawing.addEventListener("pointerleave", () => { isActive = false; hideTipOnLeave(); });
   drawing.addEventListener("wheel", (event) => {
     if (!isActive && !event.ctrlKey && !event.metaKey) event.stopPropagation();
   }, { capture: true });
+}
+
+function drawWithoutWebgl(figure) {
+  hasWebgl = false;
+  clear(figure);
+  draw(figure);
+}
+
+function clear(figure) {
+  figure.drawing.style.minHeight = `${figure.drawing.offsetHeight}px`;
+  Plotly.purge(figure.drawing);
+  figure.drawing.replaceChildren();
+  figure.drawing.classList.remove("js-plotly-plot");
+  figure.isDrawn = false;
 }
 
 // Give up the WebGL figures that are farthest from the one to be drawn.
@@ -79,12 +100,7 @@ function spareWebgl(figure) {
   const place = figures.indexOf(figure);
   const others = figures.filter((other) => other !== figure && other.isDrawn && other.usesWebgl);
   others.sort((one, other) => Math.abs(figures.indexOf(other) - place) - Math.abs(figures.indexOf(one) - place));
-  for (const other of others.slice(0, Math.max(0, others.length - MOST_WEBGL + 1))) {
-    other.drawing.style.minHeight = `${other.drawing.offsetHeight}px`;
-    Plotly.purge(other.drawing);
-    other.drawing.replaceChildren();
-    other.isDrawn = false;
-  }
+  others.slice(0, Math.max(0, others.length - MOST_WEBGL + 1)).forEach(clear);
 }
 
 async function drawNear(figure) {

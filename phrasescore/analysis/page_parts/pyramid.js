@@ -1,7 +1,7 @@
-// The soft parse: a triangle of units over the words. The darker a line, the more of the upper unit
-// comes from the lower one; the darker a unit, the more of it is new.
+// The soft parse: a triangle of units over the words. The stronger a line, the more of the upper unit
+// comes from the lower one; the fuller a unit, the more of it is new.
 
-const FAINT = 0.02; // what is lighter is not drawn
+const FAINT = 0.02; // what is weaker is not drawn
 
 function drawPyramid(figure, theme, width) {
   const { data, drawing } = figure;
@@ -14,7 +14,7 @@ function drawPyramid(figure, theme, width) {
   const low = isSlanted ? 0.71 * Math.max(0, ...lengths) + 22 : 30;
   // Slanted words lean out to the left of the first unit.
   const left = isSlanted ? Math.max(0, ...lengths.map((length, place) => 0.71 * length - step * (place + 0.5))) + 8 : 6;
-  const radius = Math.min(8, step / 4);
+  const radius = Math.min(8, step / 5);
   const height = count * rise + low;
   const picture = svgElement("svg", {
     width: left + count * step + 8, height, role: "presentation",
@@ -44,8 +44,13 @@ function drawPyramid(figure, theme, width) {
   });
   units.addEventListener("pointerover", (event) => hoverUnit(figure, event));
   units.addEventListener("pointerdown", (event) => hoverUnit(figure, event));
-  units.addEventListener("pointerout", () => leaveUnit(figure));
+  units.addEventListener("pointerout", () => {
+    if (!isTouched) leaveUnit(figure);
+  });
+  const isFirst = !drawing.childElementCount;
   drawing.replaceChildren(picture);
+  // Where it is wider than the window the top is what is seen first.
+  if (isFirst) drawing.scrollLeft = (drawing.scrollWidth - drawing.clientWidth) / 2;
 }
 
 function makeUnit(data, level, place, x, y, radius) {

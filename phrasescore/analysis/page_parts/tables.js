@@ -91,9 +91,9 @@ function makeTable(block) {
       state.wanted = normal(input.value).split(/\s+/u).filter(Boolean);
       show();
     });
-    block.prepend(element("div", { class: "tools" }, input));
+    table.caption.append(element("span", { class: "tools" }, input));
   }
-  block.querySelector(".scroll").after(element("div", { class: "rest" }, count, more));
+  block.querySelector(".rest").prepend(count, more);
   block.classList.add("ready");
   show();
 }
@@ -161,7 +161,7 @@ function makeValues(figure, data) {
   const scroll = element(
     "div", { class: "scroll", role: "region", tabindex: "0", "aria-label": title.textContent }, table,
   );
-  const block = element("div", { class: "table" }, scroll);
+  const block = element("div", { class: "table" }, scroll, element("div", { class: "rest" }));
   figure.querySelector("details.values").append(block);
   makeTable(block);
 }
