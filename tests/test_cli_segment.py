@@ -163,6 +163,16 @@ def test_short_sentences_stay_whole() -> None:
     assert len(found[3]) >= 4
 
 
+@pytest.mark.usefixtures("forward", "reverse")
+def test_unknown_words_are_counted_and_can_be_left_out() -> None:
+    result = run(f"{BOTH} -o out")
+    unknown = Path("out").read_text("utf-8").count("<unk>")
+    assert unknown > 0
+    assert f"; {unknown} <unk> predicted" in result.stderr
+    result = run(f"{BOTH} --no-unknown -o out")
+    assert "<unk>" not in Path("out").read_text("utf-8") + result.stderr
+
+
 # The controls
 
 

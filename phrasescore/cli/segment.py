@@ -87,6 +87,7 @@ CONFIDENCE_NAMES = (FORWARD, "both", "penalized", "penalized-released")
     metavar="N",
     help="Translations of a segment of which the one with the highest confidence is taken.",
 )
+@click.option("--no-unknown", is_flag=True, help="Never predict <unk>.")
 @click.option("--segments", metavar="FILE", help="Write the segments: JSON, a line a sentence.")
 @options.seed
 @options.output
@@ -106,6 +107,7 @@ def segment(
     min_length: int,
     beam: int,
     candidates: int | None,
+    no_unknown: bool,
     segments: str | None,
     seed: int,
     output: str,
@@ -131,7 +133,7 @@ def segment(
     cut = _cut(segmentation, like, max_segment, min_length, seed)
     segmenter = _segmenter(
         (model, reverse_model),
-        BeamSettings(width=beam, num_best=candidates or beam),
+        BeamSettings(width=beam, num_best=candidates or beam, unknown=not no_unknown),
         cut,
         swapped=swapped,
         confidence=confidence,

@@ -2,8 +2,6 @@
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,8 +9,9 @@ import torch
 from phrasescore.checkpoint import REVERSE, Checkpoint, load_checkpoint
 from phrasescore.errors import ModelError
 from phrasescore.features.sentences import SentenceScores
-from phrasescore.generation.beam_search import BATCH_ROWS, BeamSettings, beam_search
+from phrasescore.generation.beam_search import BeamSettings
 from phrasescore.generation.generator import Generated, Generator
+from phrasescore.generation.streams import best_targets
 from phrasescore.records import HypothesisList
 from phrasescore.settings import LANGUAGE_MODELS
 
@@ -94,22 +93,11 @@ class Translator:
     ) -> None:
         self._generator = Generator([checkpoint], device, precision=precision)
         self._settings = settings
-        self._threads = threads if device.type == "cpu" else 1
-        # As many as a search takes at once: each thread has one search.
-        self._size = max(1, BATCH_ROWS[device.type] // settings.width)
+        self._threads = threads
 
     def __call__(self, spans: Sequence[tuple[str, ...]]) -> list[list[Generated]]:
         """Return the best translations of each span, the best first."""
-        parts = [spans[start : start + self._size] for start in range(0, len(spans), self._size)]
-        with ThreadPoolExecutor(self._threads, initializer=_one_thread) as pool:
-            return list(chain.from_iterable(pool.map(self._search, parts)))
-
-    def _search(self, spans: Sequence[tuple[str, ...]]) -> list[list[Generated]]:
-        return beam_search(self._generator, spans, self._settings)
-
-
-def _one_thread() -> None:
-    torch.set_num_threads(1)
+        return list(best_targets(self._generator, spans, self._settings, threads=self._threads))
 
 
 class BackScorer:

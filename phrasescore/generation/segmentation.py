@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from phrasescore.generation.generator import Generated
 from phrasescore.records import HypothesisList
+from phrasescore.vocabulary import Vocabulary
 
 Words = tuple[str, ...]
 Floats = NDArray[np.float64]
@@ -26,6 +27,8 @@ Floats = NDArray[np.float64]
 # sentences to the next. Neither changes a result.
 BLOCK_SPANS = 4096
 KEPT_SPANS = 100_000
+
+_UNKNOWN = Vocabulary.SYMBOLS[Vocabulary.UNKNOWN]
 
 
 # Returns the candidates of each span, at least one, the most probable first.
@@ -169,6 +172,8 @@ class SegmentationWork:
     squares: int = 0
     # Segments whose translation has no end.
     unfinished: int = 0
+    # ``<unk>`` in the translations.
+    unknown_words: int = 0
     # Spans wanted, a span of several sentences counted each time, and those translated.
     wanted: int = 0
     spans: int = 0
@@ -184,6 +189,8 @@ class SegmentationWork:
             variance = self.squares / self.segments - mean**2
             lengths = f"of {mean:.2f} words on average (variance {variance:.2f})"
             parts.insert(1, f"{self.segments:,} segments {lengths}")
+        if self.unknown_words:
+            parts.append(f"{self.unknown_words:,} <unk> predicted")
         if self.unfinished:
             parts.append(f"{self.unfinished:,} segments without the end of their translation")
         return "; ".join(parts)
@@ -325,6 +332,7 @@ class Segmenter:
         work.segments += len(segments)
         work.words += num_words
         work.squares += sum((segment.end - segment.start) ** 2 for segment in segments)
+        work.unknown_words += sum(segment.target.count(_UNKNOWN) for segment in segments)
         work.unfinished += sum(not segment.finished for segment in segments)
 
     def _forget(self) -> None:
