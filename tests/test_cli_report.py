@@ -1,0 +1,445 @@
+"""``phrasescore report`` as a user meets it: what it makes, leaves out and refuses."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from phrasescore.checkpoint import save_checkpoint
+from phrasescore.cli import main
+from tests.doubles import RandomCslm, RandomModel
+from tests.random_networks import RandomNetwork
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+WORDS = ["la", "maison", "est", "bleue", "rue", "grande"]
+TARGET_WORDS = ["the", "house", "is", "blue", "street", "big"]
+SOURCE = "la maison est bleue\nla rue est grande\nla maison\n"
+REFERENCE = "the house is blue\nthe street is big\nthe house\n"
+BASELINE = "the house blue\nthe street is big\nhouse\n"
+EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "english-french"
+
+
+def table_lines() -> list[str]:
+    """Return 12 sources of four words, of three targets each; scores and counts by hand."""
+    lines = []
+    for number in range(12):
+        source = " ".join(WORDS[(number + place) % 6] for place in range(4)) + f" x{number:02}"
+        for place, probability in enumerate((0.5, 0.375, 0.125)):
+            target = " ".join(TARGET_WORDS[(number + place + step) % 6] for step in range(3))
+            counts = "1 3 1" if number % 2 else "9 9 3"
+            scores = f"0.25 0.5 {probability} 0.5"
+            lines.append(f"{source} ||| {target} ||| {scores} ||| 0-0 ||| {counts} ||| |||\n")
+    return lines
+
+
+class Folder:
+    """A folder with a table, texts and models, where the command runs."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.write("table", "".join(table_lines()))
+        self.write("src", SOURCE)
+        self.write("ref", REFERENCE)
+        self.write("base", BASELINE)
+        RandomModel(path / "rnn", WORDS, TARGET_WORDS)
+
+    def write(self, name: str, text: str) -> None:
+        (self.path / name).write_text(text, encoding="utf-8")
+
+    def save(self, name: str, kind: str, **options: Any) -> RandomNetwork:
+        sides = (TARGET_WORDS, WORDS) if options.get("reverse") else (WORDS, TARGET_WORDS)
+        network = RandomNetwork(kind, *sides, **options)
+        save_checkpoint(self.path / name, network.checkpoint)
+        return network
+
+    def run(self, *arguments: object, quiet: bool = True) -> Result:
+        words = ["report", *map(str, arguments), "-o", "out"]
+        return CliRunner().invoke(main, ["-q", *words] if quiet else words)
+
+    def made(self, *arguments: object) -> dict[str, Any]:
+        """Run the command; return report.json."""
+        result = self.run(*arguments)
+        assert (result.exit_code, result.stdout) == (0, ""), result.output
+        return self.report()
+
+    def report(self) -> dict[str, Any]:
+        values: dict[str, Any] = json.loads((self.path / "out" / "report.json").read_text("utf-8"))
+        return values
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    monkeypatch.chdir(tmp_path)
+    return Folder(tmp_path)
+
+
+def keys(report: dict[str, Any]) -> list[str]:
+    return [section["key"] for section in report["sections"]]
+
+
+def block(report: dict[str, Any], name: str) -> dict[str, Any]:
+    (found,) = (
+        block for section in report["sections"] for block in section["blocks"]
+        if block["name"] == name
+    )  # fmt: skip
+    assert isinstance(found, dict)
+    return found
+
+
+def facts(report: dict[str, Any]) -> dict[str, str]:
+    return dict(report["facts"])
+
+
+def test_a_table_and_its_model_make_the_papers_tables_and_figures(folder: Folder) -> None:
+    report = folder.made("table", "--model", "rnn")
+    assert keys(report) == ["preferences", "samples", "scores", "words", "phrases", "training"]
+    out = folder.path / "out"
+    assert sorted(path.name for path in out.iterdir()) == ["data", "index.html", "report.json"]
+    assert len(list((out / "data").iterdir())) == sum(len(s["blocks"]) for s in report["sections"])
+    assert (out / "index.html").read_text("utf-8").startswith("<!doctype html>")
+    assert len(block(report, "phrases-1-tsne")["x"]) == 12
+    told = facts(report)
+    assert told["phrase table"] == "table: 36 pairs; 12 source phrases of 4 words or more"
+    assert told["left out: alignments"] == (
+        "needs --source, translations (--references, --translation or NBEST) and a --model of the "
+        "kind attention"
+    )
+    assert told["left out: parses"] == "needs --source and a --model of the kind grconv"
+    assert told["left out: experiment"] == "needs --experiment"
+
+
+def test_network_scores_are_those_of_the_slow_network_and_table_scores_the_third(
+    folder: Folder,
+) -> None:
+    model = RandomModel(folder.path / "rnn", WORDS, TARGET_WORDS)
+    report = folder.made("table", "--model", "rnn", "--only", "scores", "--only", "preferences")
+    points = block(report, "scores-1")
+    for label, score in zip(points["labels"], points["y"], strict=True):
+        source, target = (side.split() for side in label.split(" → "))
+        assert score == pytest.approx(model.log_prob(source, target), abs=1e-4)
+    assert {round(2.718281828**x, 6) for x in points["x"]} == {0.5, 0.375, 0.125}
+    assert len(points["x"]) == 36
+    frequent, rare = (block(report, f"preferences-{name}") for name in ("frequent", "rare"))
+    assert {row[1] for row in frequent["rows"][::3]} == {9.0, 3.0}
+    assert {row[1] for row in rare["rows"]} == {3.0}
+
+
+def test_a_reverse_model_is_set_against_the_first_score_and_has_no_preferences(
+    folder: Folder,
+) -> None:
+    RandomModel(folder.path / "back", WORDS, TARGET_WORDS, reverse=True)
+    report = folder.made("table", "--model", "back")
+    assert keys(report) == ["scores", "words", "training"]
+    assert {round(2.718281828**x, 6) for x in block(report, "scores-1")["x"]} == {0.25}
+    told = facts(report)
+    assert "each --model is a reverse one" in told["left out: preferences"]
+    assert "each --model is a reverse one" in told["left out: phrases"]
+
+
+def test_the_same_seed_makes_the_same_bytes_and_another_one_draws_others(folder: Folder) -> None:
+    arguments = ["table", "--model", "rnn", "--points", "9", "--map-points", "8"]
+    made = []
+    for seed in (1, 1, 2):
+        folder.made(*arguments, "--seed", seed)
+        made.append({
+            path.name: path.read_bytes()
+            for path in sorted((folder.path / "out").rglob("*")) if path.is_file()
+        })  # fmt: skip
+    assert made[0] == made[1]
+    assert made[0]["scores-1.tsv"] != made[2]["scores-1.tsv"]
+    assert len(made[0]["scores-1.tsv"].splitlines()) == 10
+
+
+def test_attention_and_soft_parses_are_of_the_same_sentences(folder: Folder) -> None:
+    folder.save("att", "attention")
+    folder.save("gr", "grconv")
+    models = ["--model", "att", "--model", "gr"]
+    report = folder.made(*models, "--source", "src", "--references", "ref", "--lines", "2,1")
+    assert keys(report) == ["words", "alignments", "parses", "training"]
+    names = [found["name"] for s in report["sections"][1:3] for found in s["blocks"]]
+    assert names == ["alignment-1-2", "alignment-1-1", "parse-1-2", "parse-1-1"]
+    assert block(report, "alignment-1-2")["row_labels"] == ["the", "street", "is", "big", "</s>"]
+    assert block(report, "parse-1-1")["words"] == ["la", "maison", "est", "bleue"]
+    # Three sentences make no map.
+    assert facts(report)["left out: sentences"].endswith("a map needs 4 points, found 3")
+
+
+def test_sentences_are_drawn_where_none_are_named(folder: Folder) -> None:
+    folder.save("att", "attention")
+    folder.write("src", SOURCE * 10)
+    folder.write("ref", REFERENCE * 10)
+    arguments = ["--model", "att", "--source", "src", "--references", "ref", "--sentences", 3]
+    first = folder.made(*arguments)
+    assert len(next(s for s in first["sections"] if s["key"] == "alignments")["blocks"]) == 3
+    other = folder.made(*arguments, "--seed", 5)
+    assert first["sections"][1] != other["sections"][1]
+
+
+def test_a_sentence_longer_than_those_of_the_training_is_warned_of(folder: Folder) -> None:
+    folder.save("att", "attention", max_length=3)
+    arguments = ["--model", "att", "--source", "src", "--references", "ref", "--lines", "1"]
+    result = folder.run(*arguments)
+    assert result.exit_code == 0
+    problem = "sentence 1 has 4 words, and att was trained on at most 3"
+    assert result.stderr == f"phrasescore: warning: alignments: {problem}\n"
+    assert facts(folder.report())["note: alignments"] == problem
+
+
+def test_sentences_are_mapped_by_what_an_lstm_makes_of_them(folder: Folder) -> None:
+    folder.save("deep", "lstm")
+    folder.write("src", "".join(f"{word} {other}\n" for word in WORDS for other in WORDS[:2]))
+    report = folder.made("--model", "deep", "--source", "src", "--only", "sentences")
+    tsne, pca = report["sections"][0]["blocks"]
+    assert len(pca["x"]) == 12
+    assert pca["labels"][0] == "la la"
+    assert tsne["is_map"]
+    assert pca["is_map"]
+
+
+def test_a_reverse_model_maps_the_references(folder: Folder) -> None:
+    folder.save("deep", "lstm", reverse=True)
+    text = "".join(f"{word} {other}\n" for word in TARGET_WORDS for other in TARGET_WORDS[:1])
+    folder.write("ref", text)
+    folder.write("src", "la\n" * 6)
+    report = folder.made("--model", "deep", "--source", "src", "--references", "ref")
+    assert block(report, "sentences-1-pca")["labels"][1] == "house the"
+    report = folder.made("--model", "deep", "--source", "src")
+    assert facts(report)["left out: sentences"] == "deep reads the other side: needs --references"
+
+
+def nbest(*lists: tuple[str, ...]) -> str:
+    return "".join(
+        f"{number} ||| {text} ||| LM0= -1 ||| -1\n"
+        for number, found in enumerate(lists)
+        for text in found
+    )
+
+
+def test_systems_are_measured_and_set_against_the_first(folder: Folder) -> None:
+    lines = BASELINE.splitlines()
+    folder.write("lists", nbest((lines[0], "x"), (lines[1],), (lines[2], "the house")))
+    arguments = ["--source", "src", "--references", "ref", "--model", "rnn"]
+    report = folder.made("lists", "--translation", "better=ref", *arguments)
+    assert keys(report)[:2] == ["translations", "differences"]
+    rows = block(report, "bleu")["rows"]
+    assert [row[0] for row in rows] == ["lists", "better"]
+    assert rows[1][1] == 100.0
+    # multi-bleu.perl's figure, by hand: of n = 1 to 4, 8 of 8, 4 of 5, 2 of 3 and 1 of 1 match; 8
+    # words for 10.
+    expected = 100 * 2.718281828459045 ** (1 - 10 / 8) * (1 * 4 / 5 * 2 / 3 * 1) ** 0.25
+    assert rows[0][1] == pytest.approx(expected, abs=0.005)
+    assert (rows[0][4], rows[0][5]) == (None, None)
+    assert 0 < rows[1][4] <= 1
+    most = block(report, "differences-1-most")
+    # By hand: "house" for "the house" has exp(1 - 2) of 1; "the house blue" for "the house is
+    # blue" exp(1 - 4/3) of the fourth root of 3/3, 2/3, 1/2 and 1/1.
+    gains = [100 * (1 - 2.718281828**-1), 100 * (1 - 2.718281828 ** (-1 / 3) * (1 / 3) ** 0.25)]
+    assert [row[0] for row in most["rows"]] == [3, 1]
+    assert [row[1] for row in most["rows"]] == pytest.approx(gains, abs=0.005)
+    titles = [found["title"] for found in report["sections"][0]["blocks"][1:]]
+    assert titles[:2] == ["BLEU by words in the source", "BLEU by words in the reference"]
+    assert "BLEU by unknown words in the source, to rnn" in titles
+
+
+def test_translations_of_one_system_stand_for_themselves(folder: Folder) -> None:
+    report = folder.made("--translation", "base=base", "--references", "ref")
+    assert keys(report) == ["translations"]
+    assert block(report, "bleu")["columns"] == ["system", "BLEU", "length ratio"]
+    assert facts(report)["left out: differences"].startswith("needs translations by two systems")
+
+
+def test_weights_and_an_experiment_are_shown(folder: Folder) -> None:
+    features = [{"name": "LM0_0", "start": 1.0, "weight": 0.5}]
+    values = {"method": "mert", "metric": "BLEU", "seed": 1, "sentences": 3, "hypotheses": 9,
+              "start": 1.0, "reached": 2.0, "features": features}  # fmt: skip
+    folder.write("tuned.json", json.dumps(values))
+    (folder.path / "exp").mkdir()
+    folder.write("exp/table.toml", '[[row]]\nname = "base"\n"dev" = { bleu = 30.0 }\n')
+    report = folder.made("--tuning-report", "tuned.json", "--experiment", "exp")
+    assert keys(report) == ["experiment", "tuning"]
+
+
+def test_a_language_model_has_words_and_a_curve(folder: Folder) -> None:
+    RandomCslm(WORDS, path=folder.path / "lm")
+    assert keys(folder.made("--model", "lm")) == ["words", "training"]
+
+
+def test_text_with_html_in_it_stays_text(folder: Folder) -> None:
+    evil = "<script>alert(1)</script>"
+    folder.write("table", "".join(table_lines()).replace("maison", evil).replace("house", "&lt;b>"))
+    report = folder.made("table", "--model", "rnn", "--points", "100")
+    labels = block(report, "scores-1")["labels"]
+    assert any(evil in label and "<b>" in label for label in labels)
+    page = (folder.path / "out" / "index.html").read_text("utf-8")
+    assert evil not in page
+
+
+def test_the_shipped_example_has_a_report(folder: Folder) -> None:
+    arguments = ["--source", EXAMPLE / "test.en", "--references", EXAMPLE / "test.fr"]
+    inputs = [EXAMPLE / "phrase-table.gz", EXAMPLE / "test.20best.gz"]
+    sizes = ["--points", "50", "--map-points", "20"]
+    report = folder.made(*inputs, *arguments, *sizes, "--model", "rnn")
+    assert keys(report) == [
+        "translations", "preferences", "samples", "scores", "words", "phrases", "training",
+    ]  # fmt: skip
+    assert block(report, "bleu")["rows"][0][:2] == ["test.20best.gz", 70.65]
+
+
+# What is refused
+
+
+def refused(folder: Folder, *arguments: object, code: int = 1) -> str:
+    """Run the command; return its message. Nothing is written."""
+    result = folder.run(*arguments)
+    assert result.exit_code == code, result.output
+    assert not [path for path in folder.path.iterdir() if path.name.startswith("out")]
+    return result.stderr.splitlines()[-1].removeprefix("Error: ")
+
+
+def test_a_table_without_a_model_of_phrases_is_refused(folder: Folder) -> None:
+    folder.save("att", "attention")
+    expected = "phrase table table: expected a --model of the kind encoder-decoder, found"
+    assert refused(folder, "table") == f"{expected} none"
+    assert refused(folder, "table", "--model", "att") == f"{expected} att (attention)"
+
+
+def test_what_was_asked_for_and_cannot_be_is_refused(folder: Folder) -> None:
+    folder.save("deep", "lstm")
+    texts = ["--source", "src", "--references", "ref"]
+    for arguments in (["--sentences", "3"], ["--lines", "3"]):
+        message = refused(folder, "--model", "deep", *texts, *arguments)
+        assert message == (
+            "--sentences and --lines: expected a --model of the kind attention or grconv, found "
+            "deep (lstm)"
+        )
+    message = refused(folder, "--model", "deep", *texts, "--only", "alignments")
+    assert message == "alignments: expected a --model of the kind attention, found deep (lstm)"
+    message = refused(folder, "--model", "deep", "--only", "sentences", code=2)
+    assert message == "sentences needs --source"
+    message = refused(folder, "--model", "deep", "--lines", "3", code=2)
+    assert message == "--sentences and --lines are of --source"
+
+
+def test_nothing_to_show_is_an_error_that_says_what_is_needed(folder: Folder) -> None:
+    message = refused(folder)
+    assert message.startswith("nothing to report (translations: needs translations (--translation")
+    assert "words: needs a --model" in message
+
+
+def test_a_table_that_lacks_the_score_is_refused_with_the_option(folder: Folder) -> None:
+    folder.write("table", "a ||| b ||| 0.5 0.5\n")
+    message = refused(folder, "table", "--model", "rnn")
+    assert message == (
+        "table:1: expected p(target | source) or its reverse as score 3 of a line, found 2 scores "
+        "(--table-score N says which one it is)"
+    )
+    report = folder.made("table", "--model", "rnn", "--table-score", "2")
+    assert "no source phrase of 4 words or more" in facts(report)["left out: preferences"]
+    assert "no source phrase of 4 words or more" in facts(report)["left out: phrases"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing"], "missing: cannot open: No such file or directory"),
+        (["src"], "src:1: expected a line of a phrase table or of an n-best list, found no two"),
+        (["--model", "src"], "src: expected the folder of a trained model, found a file"),
+        (["--source", "src", "--references", "one"], "one:1: the file ends with this line"),
+        (["--experiment", "src"], "src/table.toml: cannot be read"),
+        (["--tuning-report", "src"], "src: expected what tune --report wrote with --format json"),
+        (["--tuning-report", "nan"], "nan: expected what tune --report wrote with --format json"),
+        (["--tuning-report", "bad"], "bad: expected what tune --report wrote with --format json"),
+        (["--tuning-report", "other"], "other: expected a report of tune, found other JSON"),
+        (["gap", "--references", "ref"], "gap:1: expected id 0, found 1: a sentence has no"),
+        (["lists", "--references", "ref"], "lists:1: the file ends with this line, and ref has 3"),
+        (["empty"], "empty: expected a phrase table or an n-best list, found no lines"),
+    ],
+)  # fmt: skip
+def test_a_wrong_input_is_said_in_one_line(
+    folder: Folder, arguments: list[str], message: str
+) -> None:
+    for name, text in (
+        ("one", "the house\n"),
+        ("nan", '{"features": [NaN]}'),
+        ("bad", '{"features": [1], "metric": "BLEU", "start": 1, "reached": 2}'),
+        ("other", "{}"),
+        ("gap", nbest(("a",)).replace("0 |||", "1 |||")),
+        ("lists", nbest(("a",))),
+        ("empty", ""),
+    ):
+        folder.write(name, text)
+    assert refused(folder, *arguments).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["table", "table2"], "expected one phrase table, got table and table2"),
+        (["--source", "-"], "a report is made from files: '-' is not one"),
+        (["--translation", "base"], "expected NAME=FILE, got 'base'"),
+        (["--lines", "0"], "expected numbers of lines, from 1, with commas between them, got '0'"),
+        (["--lines", "1", "--sentences", "2"], "--sentences draws lines, and --lines names them"),
+        (["--model", "rnn", "--model", "rnn"], "a --model is given twice"),
+        (
+            ["--translation", "a=ref", "--translation", "a=base", "--references", "ref"],
+            "two systems have one name: a, a",
+        ),
+    ],
+)
+def test_a_wrong_command_line_is_refused(
+    folder: Folder, arguments: list[str], message: str
+) -> None:
+    folder.write("table2", "".join(table_lines()))
+    assert message in refused(folder, *arguments, code=2)
+
+
+def test_a_line_that_is_not_there_is_refused_and_an_empty_one_left_out(folder: Folder) -> None:
+    folder.save("att", "attention")
+    folder.write("src", "la\n\nla\n")
+    arguments = ["--model", "att", "--source", "src", "--references", "ref", "--lines"]
+    message = "src: --lines: expected a line of the file, which has 3, got 4"
+    assert refused(folder, *arguments, "4") == message
+    report = folder.made(*arguments, "2,3")
+    problem = "line 2: the sentence is empty, or its translation is"
+    assert facts(report)["left out: alignments"] == problem
+    assert len(report["sections"][1]["blocks"]) == 1
+
+
+def test_another_folder_is_not_replaced_and_an_older_report_is(folder: Folder) -> None:
+    out = folder.path / "out"
+    out.mkdir()
+    (out / "thesis.tex").write_text("years of work")
+    result = folder.run("--model", "rnn", "--only", "training")
+    assert result.exit_code == 1
+    assert "out: expected an older report or an empty folder, found another folder" in result.stderr
+    assert (out / "thesis.tex").read_text() == "years of work"
+    shutil.rmtree(out)
+    out.mkdir()
+    folder.made("--model", "rnn", "--only", "training")
+    folder.made("--model", "rnn", "--only", "words")
+    assert sorted(path.name for path in (out / "data").iterdir()) == [
+        f"words-1-{side}-{how}.tsv" for side in ("source", "target") for how in ("pca", "tsne")
+    ]
+
+
+def test_a_report_does_not_replace_what_it_is_made_from(folder: Folder) -> None:
+    out = folder.path / "out"
+    out.mkdir()
+    (out / "index.html").touch()
+    shutil.copytree(folder.path / "rnn", out / "data")
+    result = folder.run("--model", "out/data")
+    assert result.exit_code == 1
+    assert "out: would replace out/data, which it is made from" in result.stderr
+    assert (out / "data" / "config.toml").exists()
+
+
+@pytest.mark.parametrize("name", ["src", "nowhere/out", "/"])
+def test_a_folder_that_cannot_be_made_is_refused_before_the_work(folder: Folder, name: str) -> None:
+    result = CliRunner().invoke(main, ["-q", "report", "--model", "rnn", "-o", name])
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: {name}: ")
+    assert (folder.path / "src").read_text() == SOURCE
