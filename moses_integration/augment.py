@@ -39,7 +39,7 @@ class SourceBlock(NamedTuple):
         return _key(self.source)
 
     @property
-    def count(self) -> float:
+    def times_extracted(self) -> float:
         """How often the source was extracted: the sum of the joint counts in field 5."""
         return sum(joint_count(line.raw) for line in self.lines)
 
@@ -56,35 +56,48 @@ class NewPair(NamedTuple):
     log_scores: tuple[float, ...]
 
 
-def read_sources(path: str, lines: Iterable[PhraseTableLine]) -> Iterator[SourceBlock]:
+def read_sources(
+    path: str, lines: Iterable[PhraseTableLine], *, after: tuple[str, ...] | None = None
+) -> Iterator[SourceBlock]:
     """Yield the sources of a table with their lines, in order, one at a time.
 
     :param path: of the table, for messages.
+    :param after: the source of the line before these.
     :raises DataError: on reaching a source that sorts before the one that precedes it.
     """
+    source = after
     block: list[PhraseTableLine] = []
     for line in lines:
-        if block and line.pair.source != block[0].pair.source:
-            if _key(line.pair.source) < _key(block[0].pair.source):
-                before, after = (" ".join(found.pair.source) for found in (block[0], line))
+        if line.pair.source != source:
+            if source is not None and _key(line.pair.source) < _key(source):
+                found, before = " ".join(line.pair.source), " ".join(source)
                 raise DataError(
                     path,
                     line.number,
-                    f"expected a table sorted as LC_ALL=C sort does, found {shorten(after)} after "
+                    f"expected a table sorted as LC_ALL=C sort does, found {shorten(found)} after "
                     f"{shorten(before)}; sort it",
                 )
-            yield SourceBlock(block[0].pair.source, block)
-            block = []
+            if block:
+                yield SourceBlock(block[0].pair.source, block)
+            source, block = line.pair.source, []
         block.append(line)
     if block:
         yield SourceBlock(block[0].pair.source, block)
 
 
 def with_missing(
-    blocks: Iterable[SourceBlock], sources: Iterable[tuple[str, ...]]
+    blocks: Iterable[SourceBlock],
+    sources: Iterable[tuple[str, ...]],
+    *,
+    after: tuple[str, ...] | None = None,
 ) -> Iterator[SourceBlock]:
-    """Yield the blocks, and one without lines for each of ``sources`` that they lack, sorted."""
+    """Yield the blocks, and one without lines for each of ``sources`` that they lack, sorted.
+
+    :param after: the source before the first block; what does not sort behind it is left out.
+    """
     waiting = sorted(set(sources), key=_key, reverse=True)
+    while after is not None and waiting and _key(waiting[-1]) <= _key(after):
+        waiting.pop()
     for block in blocks:
         while waiting and _key(waiting[-1]) < block.key:
             yield SourceBlock(waiting.pop(), [])

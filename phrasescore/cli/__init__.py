@@ -36,6 +36,7 @@ VERBS = {
     "decode": "phrasescore.cli.decode:decode",
     "evaluate": "phrasescore.cli.evaluate:evaluate",
     "experiment": "phrasescore.cli.experiment:experiment",
+    "generate": "phrasescore.cli.generate:generate",
     "perplexity": "phrasescore.cli.perplexity:perplexity",
     "rerank": "phrasescore.cli.rerank:rerank",
     "report": "phrasescore.cli.report:report",

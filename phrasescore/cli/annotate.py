@@ -104,7 +104,7 @@ def annotate(
         ini.add_scores(
             None,
             len(order),
-            _path_for_ini(ini, table, output),
+            path_for_ini(ini, table, output),
             old_table_path=table,
             num_scores=first.num_scores,
         )
@@ -142,7 +142,7 @@ def _check_files(read: list[str], output: str, moses_ini_out: str | None, resume
         raise PhrasescoreError(f"{moses_ini_out}: cannot write a file of this name")
 
 
-def _path_for_ini(ini: "MosesIni", table: str, output: str) -> str | None:
+def path_for_ini(ini: "MosesIni", table: str, output: str) -> str | None:
     """Return the new table's path as moses.ini has the old one: absolute if that is absolute.
 
     mert-moses.pl runs Moses in a folder of its own, where a relative path leads nowhere.

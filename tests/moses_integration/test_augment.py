@@ -27,8 +27,8 @@ def blocks_of(path: Path) -> list[SourceBlock]:
 
 def test_the_lines_of_a_source_come_together(tiny_table: Path) -> None:
     first, second = blocks_of(tiny_table)
-    assert (first.source, len(first.lines), first.count) == (("la", "maison"), 3, 4)
-    assert (second.source, len(second.lines), second.count) == (("rue",), 1, 3)
+    assert (first.source, len(first.lines), first.times_extracted) == (("la", "maison"), 3, 4)
+    assert (second.source, len(second.lines), second.times_extracted) == (("rue",), 1, 3)
     assert not first.lacks(("the", "home"))
     assert first.lacks(("the", "street"))
 

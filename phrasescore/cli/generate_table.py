@@ -1,0 +1,315 @@
+"""A phrase table with generated pairs: ``phrasescore generate --augment``."""
+
+import hashlib
+import logging
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+import click
+
+from moses_integration.augment import (
+    NewPair,
+    SourceBlock,
+    end_lines,
+    is_writable,
+    read_sources,
+    with_missing,
+    write_block,
+)
+from moses_integration.moses_ini import MosesIni
+from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
+from phrasescore import __version__
+from phrasescore.cli.annotate import path_for_ini
+from phrasescore.cli.file_names import check_files
+from phrasescore.cli.generate_networks import load_generator
+from phrasescore.cli.generate_scores import ForwardPairs, PairScores, plan_columns
+from phrasescore.cli.progress import Progress
+from phrasescore.devices import usable_threads
+from phrasescore.errors import ModelError
+from phrasescore.generation.beam_search import BeamSettings
+from phrasescore.generation.generator import Generator, Source
+from phrasescore.generation.streams import best_targets
+from phrasescore.monolingual_text import read_monolingual_text
+from phrasescore.resumable import ResumableOutput, is_resumable, work_files
+from phrasescore.text import check_output, open_output
+from phrasescore.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from phrasescore.checkpoint import Checkpoint
+    from phrasescore.cli.generate_options import AugmentOptions, GenerateOptions
+
+_logger = logging.getLogger(__name__)
+
+# Lines of a group, or a source's more: what is generated for together, and lost at most when a run
+# is killed.
+GROUP_LINES = 4096
+
+
+@dataclass
+class _Counts:
+    """What was done so far."""
+
+    sources: int = 0
+    asked: int = 0
+    unknown: int = 0
+    new: int = 0
+    known: int = 0
+
+
+def augment_table(wanted: "GenerateOptions", augment: "AugmentOptions") -> None:
+    """Write the table with new pairs, and the moses.ini that goes with it."""
+    resumable = _check_files(wanted, augment)
+    only = _read_only(augment)
+    lines = read_phrase_table(augment.augment)
+    first = next(lines)
+    columns = plan_columns(augment, first.num_scores)
+    ini = _edited_ini(wanted, augment, first.num_scores)
+    generator, checkpoints = load_generator(wanted)
+    if generator.reverse:
+        raise ModelError(
+            f"{wanted.model}: expected a model that predicts the target, found one trained with "
+            "--reverse; it may be the --reverse-model"
+        )
+    scores = PairScores(columns, wanted, augment)
+    augmenter = _Augmenter(generator, checkpoints, scores, wanted, augment, only)
+    settings = _settings(wanted, augment, checkpoints, scores, columns)
+    settings["only sources"] = _digest(only)
+    _write(chain([first], lines), augmenter, wanted.output, settings, augment, resumable=resumable)
+    if ini is not None and augment.moses_ini_out is not None:
+        ini.write(augment.moses_ini_out)
+    augmenter.report()
+
+
+def _check_files(wanted: "GenerateOptions", augment: "AugmentOptions") -> bool:
+    """Check that no file is in another's way; return whether a run can be resumed."""
+    resumable = is_resumable(wanted.output)
+    if augment.resume and not resumable:
+        raise click.UsageError("--resume needs --output FILE: a stream cannot be resumed")
+    read = (
+        *(augment.augment, augment.only_sources, augment.moses_ini),
+        *(augment.lexicon, augment.reverse_lexicon),
+    )
+    work = work_files(wanted.output) if resumable else ()
+    check_files(read, (wanted.output, augment.moses_ini_out, *work))
+    for name in (wanted.output, augment.moses_ini_out):
+        if name is not None:
+            check_output(name)
+    return resumable
+
+
+def _read_only(augment: "AugmentOptions") -> frozenset[Source] | None:
+    """Return the sources that get new targets; None for all."""
+    if augment.only_sources is None:
+        return None
+    lines = read_monolingual_text(augment.only_sources)
+    return frozenset(line.words for line in lines if line.words)
+
+
+def _digest(sources: frozenset[Source] | None) -> str:
+    if sources is None:
+        return "all"
+    text = "\n".join(sorted(" ".join(source) for source in sources))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _edited_ini(
+    wanted: "GenerateOptions", augment: "AugmentOptions", num_scores: int
+) -> MosesIni | None:
+    # Before the long work: what is wrong with it is said at once.
+    if augment.moses_ini is None:
+        return None
+    ini = MosesIni.read(augment.moses_ini)
+    path = path_for_ini(ini, augment.augment, wanted.output)
+    ini.add_scores(None, 1, path, old_table_path=augment.augment, num_scores=num_scores)
+    return ini
+
+
+def _settings(
+    wanted: "GenerateOptions",
+    augment: "AugmentOptions",
+    checkpoints: "list[Checkpoint]",
+    scores: PairScores,
+    columns: object,
+) -> dict[str, str]:
+    """Return everything that the new lines depend on, but for the table."""
+    import torch
+
+    names = ("num_targets", "min_probability", "min_count", "max_phrase_length", "no_indicator")
+    return {
+        "version": f"phrasescore {__version__}, torch {torch.__version__}",
+        "precision": wanted.precision,
+        "beam": str(wanted.beam),
+        "columns": str(columns),
+        **{name.replace("_", " "): str(getattr(augment, name)) for name in names},
+        **{f"model {place}": model.fingerprint for place, model in enumerate(checkpoints, start=1)},
+        **scores.fingerprints,
+    }
+
+
+class _Augmenter:
+    """Makes the lines of a group of sources, old and new.
+
+    A source with a word that a network does not know is not asked: what it would get translates the
+    rest of it.
+    """
+
+    def __init__(
+        self,
+        generator: Generator,
+        checkpoints: "list[Checkpoint]",
+        scores: PairScores,
+        wanted: "GenerateOptions",
+        augment: "AugmentOptions",
+        only: frozenset[Source] | None,
+    ) -> None:
+        self._generator = generator
+        self._reads = [checkpoint.source_vocabulary for checkpoint in checkpoints]
+        self._scores = scores
+        self._threads = usable_threads(wanted.threads)
+        self._options = augment
+        self.only = only
+        self._search = BeamSettings(
+            wanted.beam,
+            augment.num_targets,
+            unknown=False,
+            max_length=augment.max_phrase_length,
+        )
+        self._counts = _Counts()
+
+    def lines(self, blocks: list[SourceBlock]) -> Iterator[bytes]:
+        """Yield the lines of some sources with their new pairs."""
+        asked = [block for block in blocks if self._is_asked(block)]
+        self._counts.sources += len(blocks)
+        self._counts.asked += len(asked)
+        sources = [block.source for block in asked]
+        targets = best_targets(self._generator, sources, self._search, threads=self._threads)
+        found = [
+            self._new_targets(
+                block, [(target.words, target.log_prob) for target in of_block if target.finished]
+            )
+            for block, of_block in zip(asked, targets, strict=True)
+        ]
+        new = {
+            item.source: list(map(NewPair, item.targets, rows))
+            for item, rows in zip(found, self._scores.rows(found), strict=True)
+        }
+        self._counts.new += sum(map(len, new.values()))
+        for block in blocks:
+            yield from write_block(
+                block, new.get(block.source, ()), indicator=not self._options.no_indicator
+            )
+
+    def _is_asked(self, block: SourceBlock) -> bool:
+        if self.only is not None and block.source not in self.only:
+            return False
+        least = self._options.min_count
+        if least is not None and block.lines and block.times_extracted < least:
+            return False
+        if any(Vocabulary.UNKNOWN in vocabulary.ids(block.source) for vocabulary in self._reads):
+            self._counts.unknown += 1
+            return False
+        return True
+
+    def _new_targets(
+        self, block: SourceBlock, targets: Iterable[tuple[Source, float]]
+    ) -> ForwardPairs:
+        """Return those that the table lacks, and that are good enough."""
+        least = self._options.min_probability
+        item = ForwardPairs(block.source, [], [])
+        for words, log_prob in targets:
+            if not is_writable(words) or math.exp(log_prob) < least:
+                continue
+            if block.lacks(words):
+                item.targets.append(words)
+                item.log_probs.append(log_prob)
+            else:
+                self._counts.known += 1
+        return item
+
+    def report(self) -> None:
+        """Log what was done."""
+        counts = self._counts
+        _logger.info(
+            "%s of %s sources asked, %s not for their unknown words; %s new pairs; %s of the "
+            "generated ones are in the table",
+            *(
+                f"{number:,}"
+                for number in (
+                    *(counts.asked, counts.sources, counts.unknown),
+                    *(counts.new, counts.known),
+                )
+            ),
+        )
+
+
+def _groups(blocks: Iterable[SourceBlock]) -> Iterator[list[SourceBlock]]:
+    """Yield the sources in groups; each but the last ends with the last line of a source.
+
+    What the table lacks behind its last source belongs to the last group: a resumed run knows by
+    the lines of the table what is done.
+    """
+    group: list[SourceBlock] = []
+    between: list[SourceBlock] = []
+    lines = 0
+    for block in blocks:
+        if not block.lines:
+            between.append(block)
+            continue
+        if lines >= GROUP_LINES:
+            yield group
+            group, lines = [], 0
+        group += [*between, block]
+        between = []
+        lines += len(block.lines)
+    yield [*group, *between]
+
+
+def _write(
+    lines: Iterator[PhraseTableLine],
+    augmenter: _Augmenter,
+    output: str,
+    settings: dict[str, str],
+    augment: "AugmentOptions",
+    *,
+    resumable: bool,
+) -> None:
+    """Write the table into ``output``, with progress."""
+    only = augmenter.only or frozenset()
+    if not resumable:
+        with open_output(output) as stream, Progress("generate") as progress:
+            groups = _groups(with_missing(read_sources(augment.augment, lines), only))
+            for data, group in _augmented(groups, augmenter):
+                stream.write(data)
+                progress.update(sum(len(block.lines) for block in group))
+        return
+    with ResumableOutput(output, settings, resume=augment.resume) as target:
+        if target.finished:
+            _logger.info("%s is there already; there was nothing left to do", output)
+            return
+        last = None
+        for line in islice(lines, target.done.lines):
+            target.skip(line.raw + line.end)
+            last = line.pair.source
+        target.check_skipped(augment.augment)
+        following = next(lines, None)
+        if following is None:
+            return  # the last group has what comes behind the table, too
+        lines = chain([following], lines)
+        blocks = with_missing(read_sources(augment.augment, lines, after=last), only, after=last)
+        with Progress("generate") as progress:
+            for data, group in _augmented(_groups(blocks), augmenter):
+                read = [line.raw + line.end for block in group for line in block.lines]
+                target.write(data, b"".join(read))
+                target.end_chunk(len(read))
+                progress.update(len(read))
+
+
+def _augmented(
+    groups: Iterable[list[SourceBlock]], augmenter: _Augmenter
+) -> Iterator[tuple[bytes, list[SourceBlock]]]:
+    """Yield each group and what is written for it."""
+    for group in groups:
+        yield b"".join(end_lines(augmenter.lines(group))), group
