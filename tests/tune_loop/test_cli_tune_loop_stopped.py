@@ -1,0 +1,197 @@
+"""``phrasescore tune --decoder`` when something fails or Ctrl-C stops it: nothing is lost."""
+
+import errno
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from moses_integration.weights import read_weights
+from phrasescore.cli import tune_loop, tune_search
+from phrasescore.cli.tune_state import write_state
+from tests.loop_folder import DECODER, Folder, rounds
+from tuning.loop import LoopResult
+from tuning.methods import load_method
+
+
+@pytest.mark.parametrize(
+    ("mood", "problem"),
+    [
+        ("die", "the decoder ended with exit code 7 (log: work/run2.log): decoder: reading the mo"),
+        ("silent", "the decoder wrote no n-best list to work/run2.nbest.part (log: work/run2.lo"),
+        ("fewer", "expected lists of 30 sentences, as there are references, the last has id 28"),
+        ("cut", "work/run2.nbest.part: the last line is cut off; is the disk full?"),
+    ],
+)
+def test_a_decoder_that_fails_is_quoted_and_the_loop_goes_on_later(
+    folder: Folder, mood: str, problem: str
+) -> None:
+    whole = folder.run("--working-dir", "whole")
+    expected = (folder.path / "out").read_bytes()
+    (folder.path / "out").unlink()
+    assert folder.run("--iterations", "1").exit_code == 0
+    assert folder.run("--resume", "--iterations", "1").exit_code == 0
+    (folder.path / "out").unlink()
+    folder.set_mood(mood)
+    failed = folder.run("--resume")
+    assert failed.exit_code == 1
+    assert problem in failed.stderr
+    assert "decoder: reading the model" in failed.stderr
+    assert not (folder.path / "out").exists()
+    assert failed.stderr.splitlines()[-1].startswith("Error: ")
+    folder.set_mood("")
+    resumed = folder.run("--resume")
+    assert resumed.exit_code == 0, resumed.output
+    assert "round 1: taken from work/run1.nbest" in resumed.stderr
+    assert (folder.path / "out").read_bytes() == expected
+    assert rounds(resumed) == rounds(whole)
+
+
+@pytest.mark.parametrize("full_in", [1, 2])
+def test_a_full_disk_leaves_the_state_of_the_round_before_and_the_loop_goes_on_later(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, full_in: int
+) -> None:
+    whole = folder.run("--working-dir", "whole")
+    expected = (folder.path / "out").read_bytes()
+    (folder.path / "out").unlink()
+    state = folder.path / "work" / "tune.json"
+    before = []
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def write(work: Path, about: dict, result: LoopResult) -> None:
+        if len(result.rounds) == full_in:
+            before.extend([state.read_bytes()] if state.exists() else [])
+            patch.setattr(os, "fsync", full)
+        write_state(work, about, result)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tune_loop, "write_state", write)
+        failed = folder.run()
+    assert failed.exit_code == 1
+    (line,) = [line for line in failed.stderr.splitlines() if not line.startswith("phrasescore: ")]
+    assert line.startswith("Error: work/tune.json: cannot write: No space left on device; free")
+    assert [path.name for path in folder.path.glob("out*")] == []
+    assert [path.name for path in (folder.path / "work").glob("*.part")] == []
+    assert [state.read_bytes()] == before
+    assert len(json.loads(before[0])["rounds"]) == full_in - 1
+    resumed = folder.run("--resume")
+    assert resumed.exit_code == 0, resumed.output
+    assert "round 1: decoding" not in resumed.stderr
+    assert rounds(resumed) == rounds(whole)
+    assert (folder.path / "out").read_bytes() == expected
+
+
+def test_a_first_round_that_was_decoded_is_not_decoded_again(folder: Folder) -> None:
+    failed = folder.run("--fix", "Godo0")
+    assert failed.exit_code == 1
+    assert "--fix Godo0: there is no such feature" in failed.stderr
+    again = folder.run("--fix", "Godo0", "--resume")
+    assert "round 1: taken from work/run1.nbest" in again.stderr
+    assert "there is a run here already" in folder.run().stderr  # and is not lost
+
+
+def test_a_run_that_decoded_nothing_is_begun_anew(folder: Folder) -> None:
+    folder.set_mood("die")
+    assert "ended with exit code 7" in folder.run().stderr
+    folder.set_mood("")
+    assert folder.run("--iterations", "1", "--seed", "2").exit_code == 0
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_a_source_of_another_number_of_lines_is_not_decoded(folder: Folder, change: int) -> None:
+    (folder.path / "source").write_text("one two\n" * (30 + change))
+    result = folder.run()
+    assert result.exit_code == 1
+    expected = f"Error: source: expected 30 lines, as there are references, found {30 + change}"
+    assert result.stderr.splitlines() == [expected]
+
+
+def test_a_packed_source_is_not_given_to_the_decoder(folder: Folder) -> None:
+    (folder.path / "source").write_bytes(gzip.compress(b"one two\n" * 30))
+    result = folder.run()
+    assert result.exit_code == 1
+    assert "source: the decoder is given this file as it is: unpack it" in result.stderr
+
+
+def test_a_state_of_another_kind_is_refused(folder: Folder) -> None:
+    assert folder.run("--iterations", "1").exit_code == 0
+    for text in ("", "[]", '{"format": 9, "about": {}, "rounds": [], "next": null}', "{}"):
+        (folder.path / "work" / "tune.json").write_text(text)
+        result = folder.run("--resume")
+        assert result.exit_code == 1
+        assert "work/tune.json: expected the state of a run of this version" in result.stderr
+
+
+def test_ctrl_c_while_decoding_ends_the_decoder_and_keeps_the_best(folder: Folder) -> None:
+    slow = folder.path / "slow.py"
+    slow.write_text(
+        "import os, sys, time\n"
+        "from pathlib import Path\n"
+        "if Path('work/run1.nbest').exists():\n"
+        "    Path('decoding').write_text(str(os.getpid()))\n"
+        "    time.sleep(60)\n"
+        f"sys.argv[0] = {str(DECODER)!r}\n"
+        f"os.execv(sys.executable, [sys.executable, *sys.argv])\n"
+    )
+    command = f"{sys.executable} slow.py --references reference -f moses.ini"
+    code = "from phrasescore.cli import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *folder.arguments(decoder=command)],
+        stderr=subprocess.PIPE,
+        cwd=folder.path,
+        text=True,
+    )
+    deadline = time.monotonic() + 120
+    mark = folder.path / "decoding"
+    while not (mark.exists() and mark.read_text()) and time.monotonic() < deadline:
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert errors.splitlines()[-1] == "phrasescore: interrupted"
+    assert read_weights(str(folder.path / "out"))["Good0"] == (0.1,)
+    with pytest.raises(ProcessLookupError):
+        signal_decoder(int(mark.read_text()))
+    resumed = folder.run("--resume", decoder=command.replace("slow.py", str(DECODER)))
+    assert resumed.exit_code == 1  # another command
+    assert "begun with another decoder" in resumed.stderr
+
+
+def test_ctrl_c_while_optimising_keeps_the_best_and_the_loop_goes_on_as_if_nothing_was(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = folder.run("--working-dir", "whole")
+    expected = (folder.path / "out").read_bytes()
+    with monkeypatch.context() as patch:
+
+        def load(name: str):  # type: ignore[no-untyped-def]
+            optimise = load_method(name)
+
+            def interrupted(pool, metric, start, settings, *, seed, report):  # type: ignore[no-untyped-def]
+                signal.raise_signal(signal.SIGINT)
+                return optimise(pool, metric, start, settings, seed=seed, report=report)
+
+            return interrupted
+
+        patch.setattr(tune_search, "load_method", load)
+        stopped = folder.run()
+    assert stopped.exit_code == 130
+    assert stopped.stderr.endswith(f"BLEU {rounds(whole)[0]:.2f}\nphrasescore: interrupted\n")
+    assert read_weights("out") == {"Good0": (0.1,), "Bad0": (0.5, -0.5)}
+    resumed = folder.run("--resume")
+    assert "round 1: taken from work/run1.nbest" in resumed.stderr
+    assert rounds(resumed) == rounds(whole)
+    assert (folder.path / "out").read_bytes() == expected
+
+
+def signal_decoder(number: int) -> None:
+    os.kill(number, 0)
