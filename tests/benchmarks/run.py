@@ -26,11 +26,12 @@ TABLES = (
     REPOSITORY / "examples" / "english-french" / "phrase-table.gz",
 )
 RESCORING_TURNS = 3
+GENERATION_TURNS = 2
 # Processes that run or want to, on average over the last minute.
 BUSY = 0.5
 PARTS = (
     *("reading", "scoring", "training", "memory", "rescoring", "caching"),
-    *("tuning", "tuning_scale", "search"),
+    *("tuning", "tuning_scale", "search", "generation"),
 )
 # What Moses' extractor wrote of the real task.
 EXTRACTED = REPOSITORY.parent / "shared" / "data" / "mert"
@@ -166,14 +167,14 @@ def _default_translated() -> tuple[str, ...]:
     metavar="INI SOURCE REFERENCE",
     default=_default_translated,
     show_default="the real ones, or the example's",
-    help="search: a model, a text and its translation.",
+    help="search, generation: a model (search), a text and its translation.",
 )
 @click.option(
     "--sentences",
     type=click.IntRange(min=2),
     default=150,
     show_default=True,
-    help="search: the first ones of the text.",
+    help="search, generation: the first ones of the text.",
 )
 @click.option(
     "--cslm-sentences",
@@ -185,6 +186,14 @@ def _default_translated() -> tuple[str, ...]:
 @click.option("--cslm", metavar="DIR", help="search: its folder, instead of a quick one.")
 @click.option(
     "--moses-bin", metavar="DIR", show_default="the PATH", help="search: where moses is, if it is."
+)
+@click.option(
+    "--network",
+    "networks",
+    multiple=True,
+    metavar="DIR",
+    show_default="random weights, of the first --sentence-preset",
+    help="generation: folders of networks: the first alone, and all as an ensemble.",
 )
 @click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Write it there, too.")
 def main(
@@ -217,10 +226,11 @@ def main(
     cslm_sentences: int,
     cslm: str | None,
     moses_bin: str | None,
+    networks: tuple[str, ...],
     json_file: str | None,
 ) -> None:
     """Run the benchmarks: all, or the PARTS reading, scoring, training, memory, rescoring,
-    caching, tuning, tuning_scale and search.
+    caching, tuning, tuning_scale, search and generation.
 
     Figures are medians, with their range behind them.
     """
@@ -294,6 +304,13 @@ def main(
                 moses = None if no_moses else shutil.which("moses", path=moses_bin)
                 report = measure_search(
                     SearchOptions(*translate, sentences, cslm_sentences, moses, cslm)
+                )
+            case "generation":
+                from tests.benchmarks.generation import GenerationOptions, measure_generation
+
+                random = Config.preset(sentence_presets[0])
+                report = measure_generation(
+                    GenerationOptions(*translate[1:], sentences, networks, random, GENERATION_TURNS)
                 )
             case _:
                 sizes = config if long_memory else Config.preset("small").override(overrides)
