@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ from phrasescore.scoring.ngram_tree import score_tree
 from phrasescore.scoring.precision import Precision
 from phrasescore.scoring.word_scorer import BOUNDARY, Numbering, WordScorer
 from phrasescore.text import read_blocks
+
+_KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 
 class CslmOptions(NamedTuple):
@@ -105,6 +108,8 @@ class SearchCslm:
         )
         self.context = self._scorer.order - 1
         self._numbering = self._scorer.number(())
+        # The same contexts come in stack after stack.
+        self._memo = self._scorer.new_memo()
 
     @property
     def contexts_scored(self) -> int:
@@ -129,7 +134,8 @@ class SearchCslm:
     ) -> NDArray[np.float64]:
         """Return log p of each phrase after its history, ``(n,)``, a natural logarithm.
 
-        A value depends on its row alone, to the last bit; distinct contexts are computed once.
+        A value depends on its row alone, to the last bit; what is known of a context from an
+        earlier call is not computed again.
 
         :param histories: ``(n, context)`` numbers of the last words, the oldest first; 1 is ``<s>``
             and -1 what is before it.
@@ -138,34 +144,43 @@ class SearchCslm:
         :param ends: ``(n,)``: whether the phrase ends the sentence; ``</s>`` is then scored, too.
         """
         before = np.where(histories == self.START, BOUNDARY, histories)
-        contexts, words, rows = _ngrams_of_phrases(before, phrases, offsets, ends)
+        ngrams = int(offsets[-1] - offsets[0]) + np.count_nonzero(ends)
+        contexts = np.empty((ngrams, histories.shape[1]), np.int32)
+        words = np.empty(ngrams, np.int32)
+        _list_ngrams(before, phrases, offsets, ends, contexts, words)
+        values = self._scorer.log_probs(self._numbering, contexts, words, self._memo)
         totals: NDArray[np.float64] = np.zeros(len(ends))
-        # Adds them up one by one, in their order.
-        np.add.at(totals, rows, self._scorer.log_probs(self._numbering, contexts, words))
+        _add_up(values, offsets, ends, totals)
         return totals
 
 
-def _ngrams_of_phrases(
-    histories: NDArray[np.int32],
-    phrases: NDArray[np.int32],
-    offsets: NDArray[np.int64],
-    ends: NDArray[np.bool_],
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-    """Return the context, the word and the row of each n-gram of some phrases, row by row.
+@_KERNEL
+def _list_ngrams(  # type: ignore[no-untyped-def]
+    histories, phrases, offsets, ends, contexts, words
+):
+    """Write the context and the word of each n-gram of some phrases, row by row.
 
     :param histories: ``(n, context)``; the others as of :meth:`SearchCslm.scores`.
     """
-    width, lengths = histories.shape[1], np.diff(offsets)
-    # Each row's history, its phrase and its </s> lie behind one another, and the rows likewise.
-    sizes = width + lengths + ends
-    starts = np.cumsum(sizes) - sizes
-    text = np.full(int(sizes.sum()), BOUNDARY, dtype=np.int32)
-    predicted = np.ones(len(text), dtype=bool)
-    history_places = starts[:, None] + np.arange(width)
-    text[history_places] = histories
-    predicted[history_places] = False
-    phrase_words = np.arange(offsets[0], offsets[-1])
-    text[phrase_words + np.repeat(starts + width - offsets[:-1], lengths)] = phrases[phrase_words]
-    at = np.flatnonzero(predicted)
-    rows = np.repeat(np.arange(len(lengths)), lengths + ends)
-    return text[at[:, None] + np.arange(-width, 0)], text[at], rows
+    width, at = histories.shape[1], 0
+    for row in range(len(ends)):
+        begin, size = offsets[row], offsets[row + 1] - offsets[row]
+        for position in range(size + ends[row]):
+            for place in range(width):
+                word = position + place - width
+                if word < 0:
+                    contexts[at, place] = histories[row, width + word]
+                else:
+                    contexts[at, place] = phrases[begin + word]
+            words[at] = phrases[begin + position] if position < size else BOUNDARY
+            at += 1
+
+
+@_KERNEL
+def _add_up(values, offsets, ends, totals):  # type: ignore[no-untyped-def]
+    """Add up the values of each row's n-grams, in their order."""
+    at = 0
+    for row in range(len(totals)):
+        for _ in range(offsets[row + 1] - offsets[row] + ends[row]):
+            totals[row] += values[at]
+            at += 1

@@ -16,6 +16,7 @@ from torch.nn.functional import embedding_bag
 from phrasescore.checkpoint import Checkpoint
 from phrasescore.errors import ModelError
 from phrasescore.models.cslm import CslmNetwork
+from phrasescore.scoring.context_memo import ContextMemo
 from phrasescore.scoring.fixed_products import FixedProducts
 from phrasescore.scoring.precision import Precision
 from phrasescore.scoring.word_probabilities import WordProbabilities
@@ -74,16 +75,37 @@ class NgramScorer:
                 self._rows[shortlist] = np.arange(len(shortlist))
             self._probabilities = WordProbabilities(weight, bias, self._products)
 
-    def log_probs(self, contexts: WordIds, words: WordIds) -> Floats:
+    def new_memo(self) -> ContextMemo:
+        """Return an empty memory for :meth:`log_probs`."""
+        return ContextMemo(self.order, self._upper_bias.shape[0], self._device)
+
+    def log_probs(
+        self, contexts: WordIds, words: WordIds, memo: ContextMemo | None = None
+    ) -> Floats:
         """Return log p of each word after its context, natural logarithms, ``(n,)``.
 
         :param contexts: ``(n, order - 1)`` ids of the vocabulary, the oldest word first; 0 at the
             places before the sentence. Equal rows cost one softmax.
         :param words: ``(n,)`` ids, 0 for ``</s>``, 1 for ``<unk>``; of the shortlist.
+        :param memo: contexts that it knows cost none, and it learns the others; for one thread.
         :raises ModelError: if a value is not a finite log-probability.
         """
         if len(words) == 0:
             return np.zeros(0)
+        with torch.inference_mode():
+            if memo is None:
+                found = self._distinct_log_probs(contexts, words)
+            else:
+                found = self._known_log_probs(contexts, words, memo)
+        wrong = ~np.isfinite(found)
+        if self.normalized:
+            wrong |= found > _ROUNDING
+        if wrong.any():
+            raise ModelError(f"a word scores {found[wrong][0]}, which is no log-probability")
+        return np.minimum(found, 0.0) if self.normalized else found
+
+    def _distinct_log_probs(self, contexts: WordIds, words: WordIds) -> Floats:
+        """Return log p, with a softmax for each distinct context, in the order of the contexts."""
         distinct, places = distinct_rows(contexts, self._size)
         self.contexts_scored += len(distinct)
         order = np.argsort(places, kind="stable")
@@ -91,17 +113,29 @@ class NgramScorer:
         starts = range(0, len(distinct), step)
         cuts = np.searchsorted(places[order], np.array(starts[1:], dtype=np.int64))
         found = np.empty(len(words))
-        with torch.inference_mode():
-            for start, asked in zip(starts, np.split(order, cuts), strict=True):
-                rows = self._hidden(distinct[start : start + step])
-                wanted = self._rows[words[asked]]
-                found[asked] = self._values(rows, places[asked] - start, wanted)
-        wrong = ~np.isfinite(found)
-        if self.normalized:
-            wrong |= found > _ROUNDING
-        if wrong.any():
-            raise ModelError(f"a word scores {found[wrong][0]}, which is no log-probability")
-        return np.minimum(found, 0.0) if self.normalized else found
+        for start, asked in zip(starts, np.split(order, cuts), strict=True):
+            rows = self._hidden(distinct[start : start + step])
+            wanted = self._rows[words[asked]]
+            found[asked] = self._values(rows, places[asked] - start, wanted)
+        return found
+
+    def _known_log_probs(self, contexts: WordIds, words: WordIds, memo: ContextMemo) -> Floats:
+        """Return log p, with a softmax for each context that the memo does not know."""
+        found = np.empty(len(words))
+        step = min(memo.capacity, _CONTEXTS[self._device.type])
+        for start in range(0, len(words), step):
+            part = slice(start, start + step)
+            rows, normalizers, places = memo.find(contexts[part], self._layers)
+            found[part] = self._values(rows, places, self._rows[words[part]], normalizers)
+        return found
+
+    def _layers(self, contexts: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        """Return what the softmax reads after contexts, and log Z; 0 where that is left out."""
+        self.contexts_scored += len(contexts)
+        rows = self._hidden(contexts)
+        if not self.normalized:
+            return rows, rows.new_zeros(len(rows), dtype=torch.float64)
+        return rows, self._probabilities.log_normalizers(rows)
 
     def _hidden(self, contexts: NDArray[np.int64]) -> Tensor:
         """Return what the softmax reads after contexts, ``(contexts, upper_size)``."""
@@ -110,12 +144,17 @@ class NgramScorer:
         return upper.add_(self._upper_bias).relu_()
 
     def _values(
-        self, rows: Tensor, places: NDArray[np.int64], words: NDArray[np.int64]
+        self,
+        rows: Tensor,
+        places: NDArray[np.int64],
+        words: NDArray[np.int64],
+        normalizers: Tensor | None = None,
     ) -> NDArray[np.float64]:
         if not self.normalized:
             values: Floats = self._probabilities.logits(rows, places, words).numpy()
             return values
-        normalizers = self._probabilities.log_normalizers(rows)
+        if normalizers is None:
+            normalizers = self._probabilities.log_normalizers(rows)
         log_probs: Floats = self._probabilities.log_probs(rows, normalizers, places, words).numpy()
         return log_probs
 

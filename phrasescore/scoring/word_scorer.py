@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from phrasescore.checkpoint import Checkpoint
 from phrasescore.errors import PhrasescoreError
 from phrasescore.scoring.backoff import BackoffModel
+from phrasescore.scoring.context_memo import ContextMemo
 from phrasescore.scoring.ngram_scorer import (
     Floats,
     NgramScorer,
@@ -104,19 +105,31 @@ class WordScorer:
         knows = self._backoff.knows
         return np.array([*(not knows(word) for word in numbering.words), False], dtype=bool)
 
-    def log_probs(self, numbering: Numbering, contexts: WordIds, words: WordIds) -> Floats:
+    def new_memo(self) -> ContextMemo:
+        """Return an empty memory for :meth:`log_probs`."""
+        return self._ngrams.new_memo()
+
+    def log_probs(
+        self,
+        numbering: Numbering,
+        contexts: WordIds,
+        words: WordIds,
+        memo: ContextMemo | None = None,
+    ) -> Floats:
         """Return log p of each word after its context, ``(n,)``.
 
         :param contexts: ``(n, order - 1)`` numbers, the oldest word first; BOUNDARY at the places
             before a sentence.
         :param words: ``(n,)`` numbers; BOUNDARY is ``</s>``.
+        :param memo: see :meth:`NgramScorer.log_probs`.
         """
         ids = numbering.ids[words]
         if self._backoff is None:
-            return self._ngrams.log_probs(numbering.ids[contexts], ids)
+            return self._ngrams.log_probs(numbering.ids[contexts], ids, memo)
         found = np.empty(len(words))
         inside = np.flatnonzero(self._inside[ids])
-        found[inside] = self._ngrams.log_probs(numbering.ids[contexts[inside]], ids[inside])
+        known = numbering.ids[contexts[inside]]
+        found[inside] = self._ngrams.log_probs(known, ids[inside], memo)
         with self._lock:
             self._back_off(numbering, contexts, words, self._inside[ids], found)
         return found

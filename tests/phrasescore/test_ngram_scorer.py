@@ -294,9 +294,14 @@ def test_a_search_gets_the_score_of_each_phrase_after_its_history(model: RandomC
         )
         assert value == pytest.approx(expected, abs=1e-5)
     assert found[0] == found[3]
-    # What is asked for alone has the same bits.
-    alone = [feature.scores(*search_request([row]))[0] for row in rows]
-    assert alone == found
+    # What is asked for alone has the same bits, by one that knows no context and by one that does.
+    for row, value in zip(rows, found, strict=True):
+        fresh = SearchCslm(model.checkpoint, CPU)
+        fresh.begin(words)
+        for asked in (fresh, feature):
+            assert asked.scores(*search_request([row]))[0] == value
+    # By hand, with ids: 000, 002, 023, 231 and 314.
+    assert feature.contexts_scored == 5
 
 
 def test_phrases_of_a_whole_translation_add_up_to_its_score(model: RandomCslm, lm: str) -> None:

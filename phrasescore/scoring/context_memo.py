@@ -1,0 +1,103 @@
+"""The contexts that a language model has computed, for a search that asks for them again.
+
+A hypothesis is extended by phrases of several lengths, which lie in several stacks, and so the
+same words come before a phrase in call after call.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+# Bytes of the layers that are kept, at most.
+_BYTES = 1 << 26
+# Mixes the bits of a context (the constants of splitmix64, Steele et al., 2014).
+_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(29)
+
+_KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
+
+
+class ContextMemo:
+    """What the softmax reads after each context, and its log Z; all are forgotten when it is full.
+
+    For one thread at a time. Memory that nothing has been written to is not taken.
+
+    :param order: of the model, whose contexts have a word less.
+    :param width: of what the softmax reads.
+    :param device: where that is kept.
+    :param capacity: contexts that are kept; those of 64 MB if None.
+    """
+
+    def __init__(
+        self, order: int, width: int, device: torch.device, capacity: int | None = None
+    ) -> None:
+        self.capacity = capacity or max(1, _BYTES // (4 * width))
+        self._contexts = np.empty((self.capacity, order - 1), np.int32)
+        self._slots = np.full(1 << (2 * self.capacity).bit_length(), -1, np.int32)
+        self._count = 0
+        self._rows = torch.empty(self.capacity, width, device=device)
+        self._normalizers = torch.empty(self.capacity, dtype=torch.float64, device=device)
+
+    def find(
+        self,
+        contexts: NDArray[np.int32],
+        compute: Callable[[NDArray[np.int64]], tuple[Tensor, Tensor]],
+    ) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
+        """Return layers, log Z, and the place of each context among them.
+
+        :param contexts: ``(n, order - 1)`` ids; ``n`` is at most the capacity.
+        :param compute: from contexts to their layers and log Z; it gets each one that is new, once.
+        """
+        if self._count + len(contexts) > self.capacity:
+            self._slots.fill(-1)
+            self._count = 0
+        known = self._count
+        places = np.empty(len(contexts), np.int64)
+        self._count = _find(contexts, self._contexts, self._slots, known, places)
+        if self._count > known:
+            part = slice(known, self._count)
+            try:
+                new = self._contexts[part].astype(np.int64)
+                self._rows[part], self._normalizers[part] = compute(new)
+            except BaseException:
+                # What has no layers yet must not be found.
+                self._slots.fill(-1)
+                self._count = 0
+                raise
+        return self._rows[: self._count], self._normalizers[: self._count], places
+
+
+@_KERNEL
+def _find(contexts: Any, kept: Any, slots: Any, count: int, places: Any) -> int:
+    """Write the place of each context, adding those that are new; return how many there are."""
+    mask = np.uint64(len(slots) - 1)
+    for row in range(len(contexts)):
+        mixed = _GOLDEN
+        for column in range(contexts.shape[1]):
+            mixed = (mixed ^ np.uint64(contexts[row, column] + 1)) * _FACTOR
+            mixed ^= mixed >> _SHIFT
+        slot = np.int64(mixed & mask)
+        while True:
+            place = slots[slot]
+            if place < 0:
+                place = count
+                slots[slot] = place
+                kept[place] = contexts[row]
+                count += 1
+                break
+            same = True
+            for column in range(contexts.shape[1]):
+                if kept[place, column] != contexts[row, column]:
+                    same = False
+                    break
+            if same:
+                break
+            slot = np.int64(np.uint64(slot + 1) & mask)
+        places[row] = place
+    return count
