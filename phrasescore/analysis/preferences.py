@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from phrasescore.analysis.report_blocks import Cell, Section, Table
-from phrasescore.analysis.shown_text import shown
+from phrasescore.analysis.shown_text import shown, whole
 from phrasescore.analysis.table_choice import MIN_TARGETS, SourcePhrase
 from phrasescore.records import PhrasePair
 
@@ -14,9 +14,9 @@ TOP = 3
 
 _LEAD = """\
 For some source phrases the targets that the table gives the highest p(target | source), from the \
-best one, beside those that a network gives the highest. The network chooses among the targets \
-that the table has. Its probabilities are those of a whole phrase with its </s>, and need not sum \
-to one over the table's targets.
+best one, beside those that a network gives the highest, with that p. The network chooses among \
+the targets that the table has. Its probabilities are those of a whole phrase with its </s>, and \
+need not sum to one over the table's targets.
 
 The table counts: of a frequent phrase it knows much. Of a rare phrase it knows next to nothing, \
 and its best targets are often those that the word alignment cut badly."""
@@ -66,25 +66,26 @@ def _table(
     models: Sequence[ModelScores],
     column: int,
 ) -> Table:
-    columns = ["source phrase", "times extracted", "targets", "place", "the table's", "its p"]
-    for model in models:
-        columns += [f"{model.name}'s", f"{model.name}'s p"]
+    columns = ["source phrase", "times extracted", "targets", "the table prefers"]
+    columns += [f"{model.name} prefers" for model in models]
     rows: list[tuple[Cell, ...]] = []
     for source in sources:
-        by_table = sorted(source.targets, key=lambda target: -target.scores[column])
-        by_models = [_ranked(source, model.log_probs) for model in models]
-        for place in range(min(TOP, len(source.targets))):
-            best = by_table[place]
-            row: list[Cell] = [shown(source.source), source.times, len(source.targets), place + 1]
-            row += [shown(best.pair.target), best.scores[column]]
-            for model, ranked in zip(models, by_models, strict=True):
-                pair = ranked[place]
-                row += [shown(pair.target), math.exp(model.log_probs[pair])]
-            rows.append(tuple(row))
+        by_table = {target.pair: target.scores[column] for target in source.targets}
+        cells = [_best(by_table)]
+        for model in models:
+            by_model = {pair: math.exp(model.log_probs[pair]) for pair in by_table}
+            cells.append(_best(by_model))
+        counts = (whole(source.times), len(source.targets))
+        rows.append((shown(source.source), *counts, *cells))
     title = f"Long, {name} source phrases"
     return Table(f"preferences-{name}", title, tuple(columns), tuple(rows), caption)
 
 
-def _ranked(source: SourcePhrase, log_probs: Mapping[PhrasePair, float]) -> list[PhrasePair]:
-    """Return the pairs of a source from the best one; equal ones stay in the table's order."""
-    return sorted((target.pair for target in source.targets), key=lambda pair: -log_probs[pair])
+def _best(probabilities: Mapping[PhrasePair, float]) -> str:
+    """Return the best targets, one a line; equal ones stay in the table's order."""
+    best = sorted(probabilities.items(), key=lambda entry: -entry[1])[:TOP]
+    return "\n".join(f"{shown(pair.target)} ({_text(value)})" for pair, value in best)
+
+
+def _text(probability: float) -> str:
+    return f"{probability:.3f}" if probability >= 0.0005 else "< 0.001"

@@ -1,6 +1,6 @@
 """Targets that a network draws for source phrases, with no table (Cho et al., 2014, table 3)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from phrasescore.analysis.report_blocks import Cell, Section, Table
@@ -14,7 +14,8 @@ SAMPLES, TOP = 50, 5
 _LEAD = """\
 For the source phrases of the tables above, targets that the network draws word by word, each word \
 with its probability: what it would say itself. Of 50 draws the five with the highest \
-log-probabilities are shown, with how often each was drawn, and whether the table has it."""
+log-probabilities are shown, with how often each was drawn, ln p, and "new" where the table does \
+not have it."""
 
 
 class ModelSamples(NamedTuple):
@@ -52,14 +53,17 @@ def _table(name: str, sources: Sequence[SourcePhrase], models: Sequence[ModelSam
     rows: list[tuple[Cell, ...]] = []
     for number, source in enumerate(sources):
         known = {target.pair.target for target in source.targets}
-        for model in models:
-            for place, sample in enumerate(model.drawn[number][:TOP], start=1):
-                target = sample.target
-                row: list[Cell] = [shown(source.source), place, shown(target.words)]
-                row += [sample.times, target.log_prob, "yes" if target.words in known else "no"]
-                rows.append((model.name, *row) if len(models) > 1 else tuple(row))
-    columns = ["source phrase", "place", "drawn", "times", "ln p", "in the table"]
-    if len(models) > 1:
-        columns.insert(0, "model")
+        cells = [
+            "\n".join(_line(sample, known) for sample in model.drawn[number][:TOP])
+            for model in models
+        ]
+        rows.append((shown(source.source), *cells))
+    columns = ("source phrase", *(f"{model.name} draws" for model in models))
     title = f"Samples for long, {name} source phrases"
-    return Table(f"samples-{name}", title, tuple(columns), tuple(rows))
+    return Table(f"samples-{name}", title, columns, tuple(rows))
+
+
+def _line(sample: CountedSample, known: Collection[tuple[str, ...]]) -> str:
+    target = sample.target
+    new = "" if target.words in known else ", new"
+    return f"{shown(target.words)} (× {sample.times}, {target.log_prob:.2f}{new})"

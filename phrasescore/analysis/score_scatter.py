@@ -7,10 +7,10 @@ import numpy as np
 from scipy.stats import rankdata
 
 from phrasescore.analysis.report_blocks import Cell, Points, Section, Table
-from phrasescore.analysis.shown_text import shown
+from phrasescore.analysis.shown_text import shown, whole
 from phrasescore.analysis.table_choice import TablePair
 
-# Pairs of each of the two tables.
+# Pairs at each end.
 TOP = 25
 # Where Moses floors a logarithm, so that a probability of 0 can be drawn.
 _LOWEST = -100.0
@@ -58,7 +58,7 @@ def scatter(
             Points(
                 name=f"scores-{number}",
                 title=title,
-                x_label=f"ln p of the table (column {column + 1})",
+                x_label=f"ln p of the table (score {column + 1})",
                 y_label=f"ln p of {name}",
                 x=tuple(table),
                 y=tuple(scores),
@@ -68,7 +68,7 @@ def scatter(
                 caption=caption,
             )
         )
-        blocks.append(_disagreements(number, name, pairs, table, scores))
+        blocks += _disagreements(number, name, pairs, table, scores)
     return Section("scores", "Network scores against table scores", _LEAD, tuple(blocks))
 
 
@@ -93,22 +93,30 @@ def _disagreements(
     pairs: Sequence[TablePair],
     table: Sequence[float],
     scores: Sequence[float],
-) -> Table:
-    """Return the pairs that the network puts highest above the table, and lowest below it."""
+) -> list[Table]:
+    """Return the pairs that the network puts farthest above the table, and farthest below it."""
     differences = np.subtract(scores, table)
     order = np.argsort(-differences, kind="stable").tolist()
-    chosen = order if len(order) <= 2 * TOP else [*order[:TOP], *order[-TOP:]]
-    rows: list[tuple[Cell, ...]] = []
-    for place in chosen:
-        pair, _, times = pairs[place]
-        row: list[Cell] = [shown(pair.source), shown(pair.target), times]
-        rows.append((*row, table[place], scores[place], float(differences[place])))
-    return Table(
-        f"disagreements-{number}",
-        f"Where {name} and the table differ most",
-        ("source phrase", "target phrase", "times extracted", "table", "network", "difference"),
-        tuple(rows),
-        f"Of the pairs above, up to {TOP} with the highest and {TOP} with the lowest difference of "
-        "the logarithms, network less table. Nothing is divided by length: a long target that the "
-        "network does not expect is at the end.",
-    )
+    ends = {
+        "above": [place for place in order if differences[place] > 0][:TOP],
+        "below": [place for place in reversed(order) if differences[place] < 0][:TOP],
+    }
+    columns = ("source phrase", "target phrase", "times extracted", "table", "network")
+    found = []
+    for end, places in ends.items():
+        rows: list[tuple[Cell, ...]] = []
+        for place in places:
+            pair, _, times = pairs[place]
+            row: list[Cell] = [shown(pair.source), shown(pair.target), whole(times)]
+            rows.append((*row, table[place], scores[place], float(differences[place])))
+        caption = (
+            f"Of the pairs above, up to {TOP} for which ln p of the network is farthest {end} that "
+            "of the table. Nothing is divided by length."
+        )
+        if rows:
+            name_of_block = f"scores-{number}-{end}"
+            title = f"Where {name} is farthest {end} the table"
+            found.append(
+                Table(name_of_block, title, (*columns, "difference"), tuple(rows), caption)
+            )
+    return found

@@ -1,4 +1,4 @@
-"""Tokenised text as a person reads it."""
+"""Tokenised text, and counts, as a person reads them."""
 
 from collections.abc import Iterable
 
@@ -29,3 +29,8 @@ def shown(words: Iterable[str]) -> str:
         for escape, character in _ESCAPES:
             text = text.replace(escape, character)
     return text
+
+
+def whole(number: float) -> int | float:
+    """Return a count as a whole number, if it is one: some tables have fractions of counts."""
+    return int(number) if number.is_integer() else number

@@ -66,7 +66,7 @@ def _columns(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, ...], 
 def _table(models: Sequence[tuple[str, Checkpoint]]) -> Table:
     columns = (
         *("model", "kind", "predicts", "weights", "reads (words)", "predicts (words)"),
-        *("pairs", "updates", "minutes", "best update", "held-out perplexity there"),
+        *("pairs", "updates", "minutes", "best update", "held-out perplexity there", "fingerprint"),
     )
     rows = tuple(_row(name, model) for name, model in models)
     return Table("training-models", "The models", columns, rows)
@@ -87,4 +87,5 @@ def _row(name: str, checkpoint: Checkpoint) -> tuple[Cell, ...]:
         round(record.minutes, 1),
         record.best_update,
         None if best is None else best.validation_perplexity,
+        checkpoint.fingerprint,
     )

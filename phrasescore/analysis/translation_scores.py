@@ -129,10 +129,8 @@ def difference_section(
     """
     blocks: list[Table | Points] = []
     for place in range(1, len(systems)):
-        blocks += [
-            _both(systems, place, scores, texts),
-            _most_different(systems, place, scores, texts),
-        ]
+        blocks.append(_both(systems, place, scores, texts))
+        blocks += _most_different(systems, place, scores, texts)
     return Section("differences", "Where systems differ", _DIFFERENCES_LEAD, tuple(blocks))
 
 
@@ -163,25 +161,28 @@ def _both(
 
 def _most_different(
     systems: Sequence[SystemScore], place: int, scores: Sequence[Sequence[float]], texts: Texts
-) -> Table:
+) -> list[Table]:
+    """Return the sentences that a system gains most on, and those that it loses most on."""
     gains = [after - before for before, after in zip(scores[0], scores[place], strict=True)]
-    # Of equal gains the earlier sentence comes first.
-    order = sorted((at for at, gain in enumerate(gains) if gain), key=lambda at: -gains[at])
-    better = [at for at in order if gains[at] > 0][:TOP]
-    worse = [at for at in order if gains[at] < 0][-TOP:]
     sides = [("reference", texts.references)]
     if texts.sources is not None:
         sides.insert(0, ("source", texts.sources))
     sides += [(systems[one].name, texts.translations[one]) for one in (0, place)]
     columns = ("sentence", "gain", *(name for name, _ in sides))
-    rows: list[tuple[Cell, ...]] = [
-        (at + 1, round(gains[at], 2), *(lines[at] for _, lines in sides)) for at in better + worse
-    ]
-    return Table(
-        f"differences-{place}-most",
-        f"Where {systems[place].name} and {systems[0].name} differ most",
-        columns,
-        tuple(rows),
-        f"Gain: sentence BLEU of {systems[place].name} less that of {systems[0].name}. Up to "
-        f"{TOP} sentences with the largest gain and {TOP} with the largest loss.",
-    )
+    found = []
+    # Of equal gains the earlier sentence comes first.
+    better = sorted((at for at, gain in enumerate(gains) if gain > 0), key=lambda at: -gains[at])
+    worse = sorted((at for at, gain in enumerate(gains) if gain < 0), key=lambda at: gains[at])
+    for end, order in (("better", better), ("worse", worse)):
+        rows: list[tuple[Cell, ...]] = [
+            (at + 1, round(gains[at], 2), *(lines[at] for _, lines in sides)) for at in order[:TOP]
+        ]
+        title = f"Where {systems[place].name} is {end} than {systems[0].name}"
+        caption = (
+            f"Up to {TOP} sentences, by their gain: sentence BLEU of {systems[place].name} less "
+            f"that of {systems[0].name}."
+        )
+        if rows:
+            name = f"differences-{place}-{end}"
+            found.append(Table(name, title, columns, tuple(rows), caption))
+    return found

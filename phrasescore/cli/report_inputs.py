@@ -15,6 +15,7 @@ from phrasescore.analysis.sentences import Sentences, check_aligned, read_senten
 from phrasescore.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.cli.progress import Progress
 from phrasescore.cli.report_options import Settings
+from phrasescore.cli.report_systems import Measured, System, measure
 from phrasescore.cli.report_table import TableData, read_table
 from phrasescore.devices import choose_device
 from phrasescore.errors import DataError, ModelError, PhrasescoreError
@@ -32,13 +33,6 @@ class Model(NamedTuple):
     def kind(self) -> str:
         """The kind of network."""
         return self.checkpoint.config.kind
-
-
-class System(NamedTuple):
-    """Translations by a system."""
-
-    name: str
-    sentences: Sentences
 
 
 class Given(NamedTuple):
@@ -72,6 +66,11 @@ class Inputs:
         models = self.of_kind("encoder-decoder")
         checkpoints = [(model.name, model.checkpoint) for model in models]
         return read_table(self.table, checkpoints, self.settings)
+
+    @cached_property
+    def measured(self) -> Measured:
+        """How good the systems are."""
+        return measure(self.systems, self.references, self.settings.seed)
 
 
 def read_inputs(

@@ -34,6 +34,7 @@ def make_report(inputs: Inputs) -> Report:
         if lacks:
             left_out.append((f"left out: {part.key}", f"needs {_listed(lacks)}"))
             continue
+        _logger.info("report: %s", part.key)
         made = part.make(inputs)
         if made.section is not None:
             sections.append(made.section)
@@ -85,8 +86,7 @@ def _facts(inputs: Inputs) -> Iterator[tuple[str, str]]:
     for model in inputs.models:
         made = model.checkpoint
         side = "source given target" if made.reverse else "target given source"
-        size = f"{made.num_parameters:,} weights, fingerprint {made.fingerprint}"
-        yield "model", f"{model.name}: {model.kind}, {side}, {size}"
+        yield "model", f"{model.name}: {model.kind}, {side}, {made.num_parameters:,} weights"
     if inputs.source is not None:
         yield "source", f"{inputs.source.path}: {len(inputs.source.texts):,} sentences"
     for references in inputs.references:

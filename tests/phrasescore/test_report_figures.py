@@ -64,22 +64,22 @@ NETWORK = {
 def test_preferences_are_the_three_best_of_the_table_and_of_the_network() -> None:
     section = preferences([PHRASE], [], [ModelScores("rnn", NETWORK)], column=0, long=4)
     found = table(section, "preferences-frequent")
-    assert found.columns[:4] == ("source phrase", "times extracted", "targets", "place")
-    expected = [("c", 0.4, "b", 0.5), ("a", 0.3, "a", 0.25), ("d", 0.2, "d", 0.125)]
-    assert [row[:4] for row in found.rows] == [
-        ("la maison est bleue", 10.0, 5, place) for place in (1, 2, 3)
-    ]
-    assert [row[4:] for row in found.rows] == [pytest.approx(row) for row in expected]
+    assert found.columns == (
+        *("source phrase", "times extracted", "targets", "the table prefers", "rnn prefers"),
+    )
+    by_table, by_network = "c (0.400)\na (0.300)\nd (0.200)", "b (0.500)\na (0.250)\nd (0.125)"
+    assert found.rows == (("la maison est bleue", 10, 5, by_table, by_network),)
     assert set(blocks(section)) == {"preferences-frequent"}
     assert preferences([], [], [], column=0, long=4) is None
 
 
 def test_several_networks_have_columns_of_their_own() -> None:
-    reversed_scores = {each: -value for each, value in NETWORK.items()}
-    models = [ModelScores("one", NETWORK), ModelScores("two", reversed_scores)]
+    unlikely = {each: -10.0 - value for each, value in NETWORK.items()}
+    models = [ModelScores("one", NETWORK), ModelScores("two", unlikely)]
     found = table(preferences([], [PHRASE], models, 0, 4), "preferences-rare")
-    assert found.columns[6:] == ("one's", "one's p", "two's", "two's p")
-    assert [row[8] for row in found.rows] == ["c", "e", "d"]
+    assert found.columns[4:] == ("one prefers", "two prefers")
+    # exp(-10) / 0.01 is 0.0045, exp(-10) / 0.02 half of that, exp(-10) / 0.125 0.0004.
+    assert found.rows[0][5] == "c (0.005)\ne (0.002)\nd (< 0.001)"
 
 
 def counted(text: str, times: int, log_prob: float) -> CountedSample:
@@ -89,13 +89,15 @@ def counted(text: str, times: int, log_prob: float) -> CountedSample:
 def test_samples_are_the_five_best_with_their_counts() -> None:
     drawn = [counted(name, 10 - at, -1.0 - at) for at, name in enumerate("bxacyz")]
     found = table(sample_section([PHRASE], [], [ModelSamples("m", [drawn])]), "samples-frequent")
-    assert found.columns == ("source phrase", "place", "drawn", "times", "ln p", "in the table")
-    assert [row[1:] for row in found.rows] == [
-        (1, "b", 10, -1.0, "yes"),
-        (2, "x", 9, -2.0, "no"),
-        (3, "a", 8, -3.0, "yes"),
-        (4, "c", 7, -4.0, "yes"),
-        (5, "y", 6, -5.0, "no"),
+    assert found.columns == ("source phrase", "m draws")
+    ((source, lines),) = found.rows
+    assert source == "la maison est bleue"
+    assert str(lines).split("\n") == [
+        "b (× 10, -1.00)",
+        "x (× 9, -2.00, new)",
+        "a (× 8, -3.00)",
+        "c (× 7, -4.00)",
+        "y (× 6, -5.00, new)",
     ]
 
 
@@ -103,7 +105,8 @@ def test_samples_of_rare_phrases_come_after_those_of_frequent_ones() -> None:
     other = SourcePhrase(("x",), [])
     models = [ModelSamples(name, [[counted("a", 1, -1)], [counted("q", 2, -2)]]) for name in "mn"]
     found = table(sample_section([PHRASE], [other], models), "samples-rare")
-    assert found.rows == (("m", "x", 1, "q", 2, -2, "no"), ("n", "x", 1, "q", 2, -2, "no"))
+    assert found.columns == ("source phrase", "m draws", "n draws")
+    assert found.rows == (("x", "q (× 2, -2.00, new)", "q (× 2, -2.00, new)"),)
     assert sample_section([], [], []) is None
 
 
@@ -142,15 +145,17 @@ def test_correlations_are_those_of_scores_in_a_line() -> None:
 
 def test_the_pairs_that_differ_most_stand_at_both_ends() -> None:
     section = scatter(PAIRS, [("rnn", [-1.0, -3.0, -2.0, -5.0], 0)], 1000)
-    rows = table(section, "disagreements-1").rows
-    assert [row[0] for row in rows] == ["c", "<b>", "b", "d"]
-    assert [row[5] for row in rows] == pytest.approx(
-        [98.0, -1 - math.log(0.5), -3.0, -5 - math.log(0.25)]
-    )
+    above, below = (table(section, f"scores-1-{end}").rows for end in ("above", "below"))
+    assert [row[:3] for row in above] == [("c", "c", 1)]
+    assert [row[0] for row in below] == ["d", "b", "<b>"]
+    differences = [98.0, -5 - math.log(0.25), -3.0, -1 - math.log(0.5)]
+    assert [row[5] for row in above + below] == pytest.approx(differences)
     many = [pair(f"s{number}", "t", 1.0) for number in range(80)]
     section = scatter(many, [("rnn", [-float(number) for number in range(80)], 0)], 80)
-    rows = table(section, "disagreements-1").rows
-    assert [row[0] for row in rows] == [f"s{n}" for n in (*range(25), *range(55, 80))]
+    assert [row[0] for row in table(section, "scores-1-below").rows] == [
+        f"s{number}" for number in range(79, 54, -1)
+    ]
+    assert "scores-1-above" not in blocks(section)
     assert scatter([], [], 0) is None
 
 
@@ -181,20 +186,18 @@ def test_systems_have_their_difference_from_the_first_and_groups_their_lines() -
 def test_the_sentences_that_differ_most_come_with_their_texts() -> None:
     texts = Texts(["s1", "s2", "s3"], ["r1", "r2", "r3"], [["a1", "a2", "a3"], ["b1", "b2", "b3"]])
     section = difference_section(SYSTEMS, [[10.0, 50.0, 30.0], [20.0, 20.0, 30.0]], texts)
-    found = table(section, "differences-1-most")
-    assert found.columns == ("sentence", "gain", "source", "reference", "first", "other")
+    better, worse = (table(section, f"differences-1-{end}") for end in ("better", "worse"))
+    assert better.columns == ("sentence", "gain", "source", "reference", "first", "other")
     # The third is as good in both.
-    assert found.rows == (
-        (1, 10.0, "s1", "r1", "a1", "b1"),
-        (2, -30.0, "s2", "r2", "a2", "b2"),
-    )
+    assert better.rows == ((1, 10.0, "s1", "r1", "a1", "b1"),)
+    assert worse.rows == ((2, -30.0, "s2", "r2", "a2", "b2"),)
     points = blocks(section)["differences-1-sentences"]
     assert isinstance(points, Points)
     assert (points.x, points.y) == ((10.0, 50.0, 30.0), (20.0, 20.0, 30.0))
     assert "better in 1 sentences, worse in 1, and as good in 1" in points.caption
     assert "p = 0.01." in points.caption
     without = difference_section(SYSTEMS, [[1.0], [2.0]], Texts(None, ["r"], [["a"], ["b"]]))
-    assert table(without, "differences-1-most").columns[2] == "reference"
+    assert table(without, "differences-1-better").columns[2] == "reference"
 
 
 def trained(*curve: CurvePoint) -> Checkpoint:
@@ -217,8 +220,8 @@ def test_curves_are_perplexities_by_update() -> None:
     rows = table(section, "training-models").rows
     assert rows[0][:3] == ("m", "lstm", "target")
     assert rows[0][4:6] == (1, 2)
-    assert rows[0][7:] == (30, 1.3, 20, 5.5)
-    assert rows[1][-1] is None
+    assert rows[0][7:11] == (30, 1.3, 20, 5.5)
+    assert rows[1][10] is None
 
 
 TUNED = {

@@ -1,0 +1,77 @@
+"""How good the systems of a report are, measured once for all sections."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from phrasescore.analysis.metrics import build_metric, compare
+from phrasescore.analysis.sentences import Sentences
+from phrasescore.analysis.translation_scores import SystemScore
+from tuning.bleu import Bleu, BleuScore, Statistics
+from tuning.significance import randomization_p_value
+
+# Draws of approximate randomization, and samples of the bootstrap.
+TRIALS, SAMPLES = 10_000, 1000
+
+
+class System(NamedTuple):
+    """Translations by a system."""
+
+    name: str
+    sentences: Sentences
+
+
+class Measured(NamedTuple):
+    """What was measured."""
+
+    metric: Bleu
+    # (systems, sentences, statistics)
+    statistics: Statistics
+    # Of each system.
+    scores: list[SystemScore]
+
+
+def measure(systems: Sequence[System], references: Sequence[Sentences], seed: int) -> Measured:
+    """Return BLEU of systems, and how each differs from the first one.
+
+    :param seed: of the tests, 1 or more.
+    """
+    metric = Bleu([sentences.words for sentences in references])
+    segments = range(metric.num_segments)
+    statistics = np.array(
+        [metric.statistics(system.sentences.words, segments) for system in systems]
+    )
+    scores = []
+    for system, sums in zip(systems, statistics.sum(axis=1), strict=True):
+        whole = BleuScore.of(sums)
+        ratio = whole.length / whole.reference_length if whole.reference_length else 0.0
+        scores.append(SystemScore(system.name, 100 * whole.bleu, ratio))
+    if len(systems) > 1:
+        scores = _compared(Measured(metric, statistics, scores), systems, references, seed)
+    return Measured(metric, statistics, scores)
+
+
+def _compared(
+    measured: Measured, systems: Sequence[System], references: Sequence[Sentences], seed: int
+) -> list[SystemScore]:
+    """Return the scores with what chance has to do with their differences."""
+    metric, statistics, scores = measured
+    (bootstrap,) = compare(
+        [build_metric("bleu", [sentences.texts for sentences in references], "none")],
+        [system.sentences.texts for system in systems],
+        "bootstrap",
+        SAMPLES,
+        seed,
+    )
+    p_values: list[float | None] = [None]
+    p_values += [
+        randomization_p_value(
+            metric, statistics[:1], statistics[place : place + 1], trials=TRIALS, seed=seed
+        )
+        for place in range(1, len(systems))
+    ]
+    return [
+        score._replace(randomization=p_value, bootstrap=drawn.p_value, confidence=drawn.confidence)
+        for score, p_value, drawn in zip(scores, p_values, bootstrap.systems, strict=True)
+    ]
