@@ -99,7 +99,38 @@ def experiment(*options: str) -> Result:
             "systems = [{name = 'x', columns = ['unknown_words']}]\n[data]",
             "name one, too",
         ),
-        ("[data]", "systems = [{name = 'x', search = ['cslmm']}]\n[data]", "unknown model 'cslmm'"),
+        (
+            "[data]",
+            "systems = [{name = 'x', rescore = ['lexikon']}]\n[data]",
+            "row 'x': unknown model or feature 'lexikon'; did you mean 'lexicon'?",
+        ),
+        (
+            "[data]",
+            "systems = [{name = 'x', rescore = ['lm']}]\n[data]",
+            "row 'x': lm needs a file: expected [data] lm",
+        ),
+        (
+            "[data]",
+            "systems = [{name = 'x', columns = ['lm']}]\n[data]\nlm = 'lm.arpa'",
+            "row 'x': lm is for n-best lists alone",
+        ),
+        (
+            "[data]",
+            "systems = [{name = 'x', columns = ['length_ratio']}]\n[data]",
+            "row 'x': length_ratio is for n-best lists alone: the ratios of its phrases",
+        ),
+        (
+            "[data]",
+            "systems = [{name = 'x', search = ['number_mismatch']}]\n[data]",
+            "unknown model or feature 'number_mismatch'",
+        ),
+        ("[data]", "[data]\nlexicon = 'no.f2e'", "no.f2e: cannot open: No such file"),
+        ("= 2", "= 2\n[models.lm]\nkind = 'cslm'", "[models] lm: is the name of a feature"),
+        (
+            "[data]",
+            "systems = [{name = 'x', search = ['cslmm']}]\n[data]",
+            "unknown model or feature 'cslmm'",
+        ),
         (
             "= 2",
             "= 2\n[models.rnn]\nunnormalized = true",
@@ -181,6 +212,44 @@ def test_with_moses_the_language_model_scores_lists(folder: Path) -> None:
     assert "--feature cslm" not in commands["tune +CSLM+RNN seed 1"]
     assert "rerank news +CSLM+RNN seed 1" in commands
     assert "CSLM scores Moses' n-best lists: Moses' search does not know it." in plan.notes
+
+
+def test_features_that_are_no_networks_are_columns_and_features_of_lists(folder: Path) -> None:
+    for name in ("lex.f2e", "five.arpa"):
+        (folder / name).write_text("")
+    before = "systems = ['Baseline', {name = '+lexicon', columns = ['lexicon', 'number_mismatch']}"
+    before += ", {name = '+lm', rescore = ['lm', 'lexicon', 'lstm', 'length_ratio']}]"
+    config = CONFIG.replace("[engine]", "lexicon = 'lex.f2e'\nlm = 'five.arpa'\n[engine]")
+    (folder / "x.toml").write_text(f"{before}\n{config}\n[tuning]\nreplicas = 1\n")
+    plan = build_plan(read_experiment("x.toml"), folder / "out")
+    steps = {step.name: step for step in plan.steps}
+    lexicon, lm = folder / "lex.f2e", folder / "five.arpa"
+    annotate = steps["annotate lexicon+number_mismatch"]
+    assert f"/table --lexicon {lexicon} --feature number_mismatch -o " in annotate.shown()
+    assert lexicon in annotate.inputs
+    tune, rescore = steps["tune +lm seed 1"], steps["rescore news +lm seed 1"]
+    model = folder / "out" / "models" / "lstm"
+    assert (
+        f"--rescore-lm {lm} --rescore-lexicon {lexicon} --rescore {model} "
+        "--rescore-feature length_ratio -o"
+    ) in tune.shown()
+    assert (
+        f"--lm {lm} --lexicon {lexicon} --model {model} --feature length_ratio -o"
+    ) in rescore.shown()
+    for step in (tune, rescore):
+        assert {lexicon, lm, model} <= set(step.inputs)
+    run = plan.runs[-1]
+    run.folder.mkdir(parents=True)
+    write_weights(str(folder / "weights"), {"LM0": (5.0,)})
+    assert run.start is not None
+    run.start.weights.parent.mkdir(parents=True)
+    (folder / "weights").rename(run.start.weights)
+    (folder / "out" / "moses.ini").write_text(INI)
+    tune.prepare()
+    assert read_weights(str(run.folder / "start")) == {
+        "TM0": (0.5, 0.25), "LM0": (5.0,),
+        "LSTM0": (0.0,), "KenLM0": (0.0,), "Lexicon0": (0.0,), "LengthRatio0": (0.0,),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("decoder", ["embedded", "moses"])

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,18 +11,12 @@ from moses_integration.ini_paths import named_files, with_paths_from
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import write_weights
 from phrasescore.cli.experiment_commands import PHRASESCORE
-from phrasescore.cli.experiment_config import (
-    CSLM,
-    PREVIOUS,
-    TABLE_KIND,
-    UNKNOWN_WORDS,
-    Experiment,
-    ModelPlan,
-    System,
-    TextSet,
-)
+from phrasescore.cli.experiment_config import PREVIOUS, Experiment, TextSet
+from phrasescore.cli.experiment_features import Features
+from phrasescore.cli.experiment_rows import CSLM, FILE_FEATURES, TABLE_KIND, ModelPlan, System
 from phrasescore.cli.experiment_start import Given, Layout, Tuned, extra_names, start_weights
 from phrasescore.cli.experiment_steps import Step
+from phrasescore.cli.rescore_columns import column_name
 from phrasescore.errors import ConfigError, DataError
 from phrasescore.resumable import work_files
 
@@ -87,6 +81,7 @@ class _Planner:
             raise ConfigError(str(wanted.moses_ini), f"[feature] {name}", "expected a path=")
         self._table = wanted.table or Path(self._table_feature.path)
         self._files = named_files(ini)
+        self._features = Features(wanted, folder)
         self._engine = wanted.engine
         self._threads = (
             () if (given := wanted.engine.threads) is None else ("--threads", str(given))
@@ -112,6 +107,7 @@ class _Planner:
         paths = [path for text in texts for path in (text.source, *text.references)]
         paths += [*(self._wanted.train or ()), self._table, *self._files]
         paths += [model.path for model in self._wanted.models.values() if model.path is not None]
+        paths += self._wanted.feature_files.values()
         paths += [model.backoff_lm for model in self._wanted.models.values() if model.backoff_lm]
         for path in paths:
             if not path.exists():
@@ -124,9 +120,6 @@ class _Planner:
 
     # Networks and tables
 
-    def _model_folder(self, name: str) -> Path:
-        return self._wanted.models[name].path or self._folder / "models" / name
-
     def _train(self, model: ModelPlan) -> Step:
         if model.kind == TABLE_KIND:
             inputs: tuple[Path, ...] = (self._table,)
@@ -135,7 +128,7 @@ class _Planner:
                 problem = f"is missing: expected the text that {model.name} is trained on"
                 raise ConfigError("the experiment", "[data] train", problem)
             inputs = self._wanted.train[1:] if model.kind == CSLM else self._wanted.train
-        output = self._model_folder(model.name)
+        output = self._features.model_folder(model.name)
         command = [PHRASESCORE, "train", model.kind, *map(str, inputs), "-o", str(output)]
         if model.preset is not None:
             command += ["--preset", model.preset]
@@ -155,18 +148,13 @@ class _Planner:
                 continue
             table, ini = self._table_of(columns), self._ini_of(columns)
             command = [PHRASESCORE, "annotate", str(self._table)]
-            for name in columns:
-                if name == UNKNOWN_WORDS:
-                    command += ["--feature", name]
-                else:
-                    command += ["--model", str(self._model_folder(name))]
+            command += self._features.options(columns)
             command += ["-o", str(table), "--moses-ini", str(self._base)]
             command += ["--moses-ini-out", str(ini), *self._threads]
-            models = [self._model_folder(name) for name in columns if name != UNKNOWN_WORDS]
             yield Step(
                 f"annotate {'+'.join(columns)}",
                 tuple(command),
-                (self._table, self._base, *models),
+                (self._table, self._base, *self._features.inputs(columns)),
                 (table, ini),
                 ("--resume",),
                 tuple(map(Path, work_files(str(table)))),
@@ -221,22 +209,8 @@ class _Planner:
         return system.search if self._engine.decoder == "embedded" else ()
 
     def _in_lists(self, system: System) -> tuple[str, ...]:
-        """Return the networks that score n-best lists; with Moses, those of the search as well."""
+        """Return what scores n-best lists; with Moses, the networks of the search as well."""
         return (*(() if self._in_search(system) else system.search), *system.rescore)
-
-    def _cslm_options(self, names: Sequence[str]) -> list[str]:
-        """Return the options of a command that scores with some networks."""
-        models = [self._wanted.models[name] for name in names]
-        options = []
-        for path in {model.backoff_lm for model in models} - {None}:
-            options += ["--backoff-lm", str(path)]
-        return [*options, *(["--unnormalized"] if any(m.unnormalized for m in models) else [])]
-
-    def _model_inputs(self, names: Sequence[str]) -> list[Path]:
-        """Return the files and folders that some networks' scores depend on."""
-        found = [self._model_folder(name) for name in names]
-        files = (self._wanted.models[name].backoff_lm for name in names)
-        return [*found, *(path for path in dict.fromkeys(files) if path is not None)]
 
     def _decode(self, run: Run, source: str) -> list[str]:
         """Return the beginning of a command that decodes."""
@@ -245,14 +219,14 @@ class _Planner:
         if engine.decoder == "moses":
             command += ["--decoder", "moses", "--moses-bin", str(engine.moses_bin)]
         for name in self._in_search(run.system):
-            command += ["--feature", CSLM, "--model", str(self._model_folder(name))]
-        command += self._cslm_options(self._in_search(run.system))
+            command += ["--feature", CSLM, "--model", str(self._features.model_folder(name))]
+        command += self._features.cslm_options(self._in_search(run.system))
         if engine.processes is not None:
             command += ["--processes", str(engine.processes)]
         return [*command, *engine.search]
 
     def _decode_inputs(self, run: Run) -> tuple[Path, ...]:
-        models = self._model_inputs(self._in_search(run.system))
+        models = self._features.inputs(self._in_search(run.system))
         binary = () if self._engine.moses_bin is None else (self._engine.moses_bin / "moses",)
         return (run.ini, *run.model_files, *models, *binary)
 
@@ -285,10 +259,12 @@ class _Planner:
         command += ["--nbest-size", str(engine.nbest_size), "--iterations", str(engine.iterations)]
         command += ["--patience", str(engine.patience), *self._threads]
         names = self._in_lists(run.system)
-        models = self._model_inputs(names)
-        for name in names:
-            command += ["--rescore", str(self._model_folder(name))]
-        command += self._cslm_options(names)
+        models = self._features.inputs(names)
+        options = self._features.options(names)
+        for flag, value in zip(options[::2], options[1::2], strict=True):
+            # --rescore MODEL, --rescore-lm FILE and so on.
+            command += [f"--rescore{flag[1:]}".removesuffix("-model"), value]
+        command += self._features.cslm_options(names)
         command += ["-o", str(run.weights), "--report", str(report), "--format", "json"]
         before = () if run.start is None else (run.start.weights,)
         return Step(
@@ -315,11 +291,9 @@ class _Planner:
             (first, lists),
         )
         names = self._in_lists(run.system)
-        models = self._model_inputs(names)
+        models = self._features.inputs(names)
         command = [PHRASESCORE, "rescore", str(lists), "--source", str(text.source)]
-        for name in names:
-            command += ["--model", str(self._model_folder(name))]
-        command += self._cslm_options(names)
+        command += [*self._features.options(names), *self._features.cslm_options(names)]
         yield Step(
             _name("rescore", text.name, run),
             (*command, *self._threads, "-o", str(rescored)),
@@ -343,11 +317,14 @@ class _Planner:
 
     def _layout(self, system: System) -> Layout:
         own = self._table_feature.num_features
-        kinds = {
-            name: self._wanted.models[name].kind
-            for name in (*self._in_search(system), *self._in_lists(system))
-        }
-        return Layout(self._table_feature.name, own, system.columns, extra_names(kinds))
+        models = self._wanted.models
+        names = (*self._in_search(system), *self._in_lists(system))
+        kinds = {name: models[name].kind for name in names if name in models}
+        extra = extra_names(kinds)
+        for name in names:
+            if name not in models:
+                extra[name] = f"{column_name(FILE_FEATURES.get(name, 'features'), name)}0"
+        return Layout(self._table_feature.name, own, system.columns, extra)
 
     def _notes(self) -> Iterator[str]:
         engine = self._engine

@@ -16,8 +16,14 @@ _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 _ORDER = "phrasescore.columns"
 
 
-# The parameters of commands that make columns.
-_COLUMNS = ("models", "features", "language_models", "lexicons", "reverse_lexicons")
+# The options that make columns, by parameter.
+FLAGS = {
+    "models": "--model",
+    "features": "--feature",
+    "language_models": "--lm",
+    "lexicons": "--lexicon",
+    "reverse_lexicons": "--reverse-lexicon",
+}
 
 
 class WantedColumn(NamedTuple):
@@ -37,7 +43,7 @@ class OrderedColumns(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note the order, which the values of several options do not tell."""
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        ctx.meta[_ORDER] = [param.name for param in order if param.name in _COLUMNS]
+        ctx.meta[_ORDER] = [param.name for param in order if param.name in FLAGS]
         return super().parse_args(ctx, args)
 
 
@@ -47,10 +53,14 @@ def column_order(ctx: click.Context, **values: tuple[str, ...]) -> list[WantedCo
     :param values: by parameter, what the command got.
     """
     remaining = {option: iter(given) for option, given in values.items()}
-    return [_wanted(option, next(remaining[option])) for option in ctx.meta[_ORDER]]
+    return [wanted_column(option, next(remaining[option])) for option in ctx.meta[_ORDER]]
 
 
-def _wanted(option: str, value: str) -> WantedColumn:
+def wanted_column(option: str, value: str) -> WantedColumn:
+    """Return a column as the value of an option asks for it.
+
+    :param option: the parameter, such as ``features``.
+    """
     if option != "features":
         return WantedColumn(option, value)
     name, _, number = value.partition("@")
@@ -89,7 +99,7 @@ def features(command: _Decorated) -> _Decorated:
         "features",
         multiple=True,
         metavar="NAME[@N]",
-        callback=_check_features,
+        callback=check_features,
         help="One of: "
         + ", ".join(FEATURE_NAMES)
         + ". unknown_words: target words outside the shortlist of at least one model, or with @N "
@@ -100,9 +110,13 @@ def features(command: _Decorated) -> _Decorated:
 FEATURE_NAMES = sorted(FEATURES.keys() - FROM_FILES)
 
 
-def _check_features(
+def check_features(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
+    """Check the values of a ``--feature NAME[@N]``.
+
+    :raises click.BadParameter: at the first that names no feature.
+    """
     for value in values:
         name, at, number = value.partition("@")
         if name not in FEATURE_NAMES:

@@ -79,11 +79,22 @@ def make_columns(
             columns.append(Column(name(prefix), networks, reverse=checkpoint.reverse))
             networks += 1
         else:
-            prefix = FILE_NAMES.get(wanted.option) or wanted.value.title().replace("_", "")
+            prefix = column_name(wanted.option, wanted.value)
             columns.append(Column(name(prefix), feature=make_feature(wanted, checkpoints)))
     if ensemble:
         columns.append(Column(name(ENSEMBLE_NAME), networks, reverse=checkpoints[0].reverse))
     return columns
+
+
+def column_name(option: str, value: str) -> str:
+    """Return what the name of a column that is no network's begins with.
+
+    :param option: the parameter of the command.
+
+    >>> column_name("features", "length_ratio")
+    'LengthRatio'
+    """
+    return FILE_NAMES.get(option) or value.title().replace("_", "")
 
 
 def with_normalized(columns: list[Column]) -> list[Column]:

@@ -14,6 +14,7 @@ from moses_integration.decoder.moses import Decoder, log_tail
 from moses_integration.moses_ini import MosesIni
 from moses_integration.tuning_lists import is_sparse
 from moses_integration.weights import Weights, read_weights
+from phrasescore.cli.options import FLAGS
 from phrasescore.cli.tune_options import TuneOptions
 from phrasescore.cli.tune_pool import ListReader, by_label, by_name, read_references, some_names
 from phrasescore.cli.tune_report import TuneReport
@@ -179,14 +180,14 @@ class LoopRun:
         _logger.info("%d rounds: %s", len(self.result.rounds), self.result.reason)
 
     def _open_rescorer(self, stack: ExitStack) -> "Rescorer | None":
-        """Return what adds the networks' scores, if they are wanted; the stack closes it."""
-        if not self._wanted.rescore:
+        """Return what adds features to the lists, if any are wanted; the stack closes it."""
+        if not self._wanted.columns():
             return None
         # Imports torch.
         from phrasescore.cli.tune_rescore import Rescorer
 
         rescorer = Rescorer(
-            self._wanted.rescore,
+            self._wanted.columns(),
             cache=str(self._work / "scores.cache"),
             device=self._wanted.device,
             threads=self._wanted.threads,
@@ -221,14 +222,21 @@ class LoopRun:
         output = self._wanted.output
         kept, file = ("on stdout", "WEIGHTS") if output == "-" else (f"in {output}", output)
         lacks = "" if self.ini is None else f"{self._work / 'moses.ini'} lacks these weights, and "
-        models = " ".join(f"--model {shlex.quote(model)}" for model in self._wanted.rescore)
-        models = " ".join([models, *map(shlex.quote, self._cslm_options())])
+        columns = shlex.join([*self._column_options(), *self._cslm_options()])
         return (
             f"the decoder does not know {names}: {lacks}what it chooses by itself is not what was "
             f"measured; all weights are {kept}. To translate with them: phrasescore rescore NBEST "
-            f"--source SOURCE {models} -o RESCORED, then phrasescore rerank RESCORED --weights "
+            f"--source SOURCE {columns} -o RESCORED, then phrasescore rerank RESCORED --weights "
             f"{shlex.quote(file)}"
         )
+
+    def _column_options(self) -> list[str]:
+        """Return the options by which rescore adds the same features; models come first."""
+        options = []
+        for column in self._wanted.columns():
+            place = "" if column.model is None else f"@{column.model}"
+            options += [FLAGS[column.option], f"{column.value}{place}"]
+        return options
 
     def _cslm_options(self) -> list[str]:
         """Return the options of the command line that models of the kind cslm were given."""
@@ -265,7 +273,11 @@ class LoopRun:
             "references": [fingerprint(path) for path in read_references(wanted.references)],
             "start weights": {name: list(values) for name, values in by_name(start).items()},
             "n-best size": wanted.nbest_size,
-            "models": [*wanted.rescore, *self._cslm_options()],
+            "models": [
+                *wanted.rescore,
+                *self._column_options()[2 * len(wanted.rescore) :],
+                *self._cslm_options(),
+            ],
             "method": wanted.method,
             "metric": wanted.metrics,
             "reference length": wanted.reference_length,

@@ -5,6 +5,8 @@ from typing import Literal
 
 import click
 
+from phrasescore.cli.columns import check_columns
+from phrasescore.cli.options import WantedColumn, wanted_column
 from phrasescore.errors import PhrasescoreError
 
 # Those of tuning.methods, which imports what --help need not wait for.
@@ -44,6 +46,10 @@ class TuneOptions:
     nbest_size: int
     patience: int
     rescore: tuple[str, ...]
+    rescore_lms: tuple[str, ...]
+    rescore_lexicons: tuple[str, ...]
+    rescore_reverse_lexicons: tuple[str, ...]
+    rescore_features: tuple[str, ...]
     backoff_lm: str | None
     unnormalized: bool
     resume: bool
@@ -53,6 +59,19 @@ class TuneOptions:
     seed: int
     device: str
     threads: int | None
+
+    def columns(self) -> list[WantedColumn]:
+        """Return the features that lists get in each round, in their order."""
+        given = {
+            "models": self.rescore,
+            "language_models": self.rescore_lms,
+            "lexicons": self.rescore_lexicons,
+            "reverse_lexicons": self.rescore_reverse_lexicons,
+            "features": self.rescore_features,
+        }
+        return [
+            wanted_column(option, value) for option, values in given.items() for value in values
+        ]
 
     def check(self) -> None:
         """Refuse what does not go together.
@@ -71,7 +90,7 @@ class TuneOptions:
             raise click.UsageError("--references is needed")
         if self.decoder is not None:
             self._check_loop()
-        elif self.source is not None or self.rescore or self.resume or self.decoder_flags:
+        elif self.source is not None or self.columns() or self.resume or self.decoder_flags:
             raise click.UsageError("--source, --rescore, --resume, --decoder-flags: with --decoder")
         elif not (self.weights or self.ifile or self.moses_ini):
             problem = "the weights that the lists were made with are needed to start from"
@@ -102,6 +121,8 @@ class TuneOptions:
     def _check_loop(self) -> None:
         if self.source is None:
             raise click.UsageError("--decoder needs --source, the text to translate")
+        if self.columns():
+            check_columns(self.columns(), of_phrases=False)
         if self.replicas > 1 or self.cross_validate is not None:
             raise click.UsageError("--replicas and --cross-validate go with NBEST")
         if "-" in (self.source, self.moses_ini, *self.references):

@@ -1,10 +1,11 @@
 """The command line's options of ``phrasescore tune``, in groups."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import click
 
+from phrasescore.cli.options import check_features
 from phrasescore.cli.tune_options import METHODS, METRICS, REFERENCE_LENGTHS
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
@@ -31,6 +32,30 @@ def _apply(command: _Decorated, decorators: list[Callable[[Any], Any]]) -> _Deco
     for decorator in decorators[::-1]:
         command = decorator(command)
     return command
+
+
+def _other_columns() -> Iterator[Callable[[Any], Any]]:
+    """Yield the options for what rescore adds beside networks, under the names it has there."""
+    for flag, name, what in (
+        ("--lm", "lms", "an n-gram model's score"),
+        ("--lexicon", "lexicons", "the score of Moses' lex.f2e"),
+        ("--reverse-lexicon", "reverse_lexicons", "the score of Moses' lex.e2f"),
+    ):
+        yield click.option(
+            f"--rescore{flag[1:]}",
+            f"rescore_{name}",
+            multiple=True,
+            metavar="FILE",
+            help=f"Add {what} to them, as rescore {flag} does.",
+        )
+    yield click.option(
+        "--rescore-feature",
+        "rescore_features",
+        multiple=True,
+        metavar="NAME[@N]",
+        callback=check_features,
+        help="Add this feature to them, as rescore --feature does.",
+    )
 
 
 def inputs(command: _Decorated) -> _Decorated:
@@ -221,6 +246,7 @@ def loop(command: _Decorated) -> _Decorated:
                 metavar="MODEL",
                 help="Add this model's score to the lists of each round.",
             ),
+            *_other_columns(),
             click.option(
                 "--resume",
                 "--continue",

@@ -18,21 +18,21 @@ _logger = logging.getLogger(__name__)
 
 
 class Rescorer:
-    """Adds networks' scores to one file of lists after another; the networks are loaded once.
+    """Adds features to one file of lists after another; networks and files are loaded once.
 
     A context manager, which closes the cache. The lists are those of ``phrasescore rescore`` with
-    the same models, byte for byte.
+    the same columns, byte for byte.
 
     :ivar names: of the features that are added.
-    :param models: their folders.
-    :param cache: the file that keeps their scores.
+    :param order: the features.
+    :param cache: the file that keeps the networks' scores.
     :param backoff_lm: of the models of the kind cslm, as is ``unnormalized``.
     :raises ModelError: if one of them is no model.
     """
 
     def __init__(
         self,
-        models: Sequence[str],
+        order: Sequence[WantedColumn],
         *,
         cache: str,
         device: str,
@@ -40,24 +40,26 @@ class Rescorer:
         backoff_lm: str | None = None,
         unnormalized: bool = False,
     ) -> None:
+        models = [wanted.value for wanted in order if wanted.option == "models"]
         checkpoints = load_models(models, device)
         configs = [checkpoint.config for checkpoint in checkpoints]
         check_cslm(configs, backoff_lm, unnormalized=unnormalized)
-        order = [WantedColumn("models", path) for path in models]
         self._columns = make_columns(order, checkpoints, (), ensemble=False)
         self.names = [column.name for column in self._columns]
         self._stack = ExitStack()
-        self._scores = network_scores(
-            checkpoints,
-            device,
-            self._stack.enter_context(ScoreCache(cache)),
-            precision="float32",
-            threads=threads,
-            ensemble=False,
-            words=False,
-            backoff_lm=backoff_lm,
-            unnormalized=unnormalized,
-        )
+        self._scores = None
+        if checkpoints:
+            self._scores = network_scores(
+                checkpoints,
+                device,
+                self._stack.enter_context(ScoreCache(cache)),
+                precision="float32",
+                threads=threads,
+                ensemble=False,
+                words=False,
+                backoff_lm=backoff_lm,
+                unnormalized=unnormalized,
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -78,6 +80,8 @@ class Rescorer:
         """
         lists = read_nbest(nbest, self.names)
         items = read_items(with_sources(lists, source))
-        self._scores.work = SentenceWork()
+        if self._scores is not None:
+            self._scores.work = SentenceWork()
         write_lists(items, self._columns, self._scores, output, None, replace=False)
-        _logger.info("%s", self._scores.summary())
+        if self._scores is not None:
+            _logger.info("%s", self._scores.summary())

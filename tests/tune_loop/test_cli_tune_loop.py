@@ -144,7 +144,7 @@ def test_scores_of_a_network_join_each_round(
 def test_what_is_no_network_joins_each_round_without_one(folder: Folder) -> None:
     (folder.path / "lex").write_text("w1 one 0.5\n")
     options = ("--rescore-lexicon", "lex", "--rescore-feature", "target_length")
-    result = folder.run(*options, "--iterations", "1")
+    result = folder.run(*options, "--iterations", "2")
     assert result.exit_code == 0, result.output
     assert {"Lexicon0", "TargetLength0"} <= read_weights("out").keys()
     assert "SOURCE --lexicon lex --feature target_length -o RESCORED" in result.stderr
