@@ -14,6 +14,8 @@ from phrasescore.models.vector_math import ELEMENTWISE, exp
 # Devices whose memory numba can reach.
 FUSED_DEVICES: tuple[str, ...] = ("cpu",)
 
+_LOWEST = np.float32(-87)
+
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -44,9 +46,10 @@ def _draw_words(log_probs, sharpness, starts, numbers, sums, out):  # type: igno
         total = 0.0
         last = 0
         for word in range(len(sums)):
-            value = log_probs[row, word]
-            if value != -np.inf:
-                total += exp(np.float32((value - highest) * sharpness))
+            value = np.float32((log_probs[row, word] - highest) * sharpness)
+            # Where exp() ends; what is less probable than e^-87 of the best is not drawn.
+            if value > _LOWEST:
+                total += exp(value)
                 last = word
             sums[word] = total
         for draw in range(starts[row], starts[row + 1]):
