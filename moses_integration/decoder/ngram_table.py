@@ -11,10 +11,13 @@ needs it (a *blank*), is KenLM's doing (lm/model.cc, lm/search_hashed.cc), so th
 are the same to this search where they are the same to Moses.
 """
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
+
+from moses_integration.decoder.kernel_cache import drop_stale_kernels
 
 MAX_ORDER = 16
 
@@ -24,6 +27,7 @@ _FACTOR = np.uint64(0xBF58476D1CE4E5B9)
 _SHIFT = np.uint64(29)
 _HALF = np.uint64(32)
 
+drop_stale_kernels(Path(__file__).parent)
 KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 
