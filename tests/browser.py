@@ -81,6 +81,8 @@ class Page:
         self._events.append(event)
         if method == "Runtime.exceptionThrown":
             self.problems.append(json.dumps(parameters["exceptionDetails"])[:2000])
+        elif "GL Driver Message" in json.dumps(parameters):
+            pass  # how fast WebGL is without a graphics card
         elif method == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning"):
             self.problems.append(json.dumps(parameters["args"])[:2000])
         elif method == "Log.entryAdded" and parameters["entry"]["level"] in ("error", "warning"):
@@ -132,9 +134,9 @@ class Page:
                 raise RuntimeError(f"never became true: {expression}")
             self.evaluate("new Promise((resolve) => setTimeout(resolve, 20))")
 
-    def move_to(self, x: float, y: float) -> None:
-        """Move the pointer, in pixels of the window."""
-        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    def mouse(self, kind: str, x: float, y: float, **parameters: object) -> None:
+        """Do something with the mouse, such as ``mouseMoved``, in pixels of the window."""
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **parameters)
 
     def screenshot(self) -> bytes:
         """Return the window as it looks, as a PNG file."""

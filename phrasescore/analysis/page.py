@@ -1,7 +1,8 @@
 """The page of a report: one HTML file with everything in it, which needs no other and no network.
 
 It says so itself: its content security policy forbids every request, and every script but its own
-two, which it names by their hashes.
+two, which it names by their hashes. (Plotly may make functions of texts: it draws points by regl,
+which writes programs for the graphics card that way.)
 
 The figures are drawn by plotly.js, which is in the page packed (2 MB instead of 5) and is unpacked
 when the first figure comes near; https://plotly.com/javascript. The values travel as JSON, and

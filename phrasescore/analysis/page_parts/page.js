@@ -2,7 +2,7 @@
 
 const NEAR = "600px";
 const REDRAW_AFTER = 150; // milliseconds
-// A browser keeps some 16 WebGL contexts (8 on a phone), of which a figure takes three.
+// A browser keeps some 16 WebGL contexts (8 on a phone), of which a figure takes two.
 const MOST_WEBGL = isCoarse ? 2 : 4;
 const PRINT_WIDTH = 680;
 
