@@ -16,6 +16,11 @@ _LEAD = """\
 BLEU is that of multi-bleu.perl, from 0 to 100: of text as it is split, without smoothing. Each \
 group of sentences is measured as a corpus of its own; BLEU of a few sentences says little."""
 
+_BARS = (
+    "Bars: what 95% of samples of a group's own sentences, drawn with replacement, are in; of a "
+    "few sentences they say little, of a single one nothing."
+)
+
 _DIFFERENCES_LEAD = """\
 The sentences where two systems differ most, by smoothed sentence BLEU: one is added to the \
 matching and to all n-grams for n from 2 to 4 (Lin and Och, 2004); a translation without a \
@@ -50,6 +55,8 @@ class GroupScores(NamedTuple):
     sizes: list[int]
     # 0 to 100, by system and group.
     bleu: list[list[float]]
+    # Half the width of what 95% of a bootstrap's samples are in, likewise.
+    spread: list[list[float]]
 
 
 class Texts(NamedTuple):
@@ -82,10 +89,10 @@ def translation_section(
                 x_label=found.title,
                 y_label="BLEU",
                 series=tuple(
-                    Series(system.name, tuple(found.labels), tuple(line))
-                    for system, line in zip(systems, found.bleu, strict=True)
+                    Series(system.name, tuple(found.labels), tuple(line), tuple(spread))
+                    for system, line, spread in zip(systems, found.bleu, found.spread, strict=True)
                 ),
-                caption=f"Sentences in each group: {sizes}.",
+                caption=f"Sentences in each group: {sizes}. {_BARS}",
             )
         )
     return Section("translations", "Translations", _LEAD, tuple(blocks))
@@ -143,7 +150,7 @@ def _both(
         sum(one < two for one, two in zip(other, first, strict=True)),
     ]
     p_value = systems[place].randomization
-    chance = "" if p_value is None else f" By BLEU of the whole text p = {p_value:.4g}."
+    chance = "" if p_value is None else f" By BLEU of the whole text {_p_text(p_value)}."
     shown = texts.references if texts.sources is None else texts.sources
     return Points(
         name=f"differences-{place}-sentences",
@@ -157,6 +164,10 @@ def _both(
         caption=f"{systems[place].name} is better in {counts[0]:,} sentences, worse in "
         f"{counts[1]:,}, and as good in {len(first) - sum(counts):,}.{chance}",
     )
+
+
+def _p_text(p_value: float) -> str:
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 
 def _most_different(

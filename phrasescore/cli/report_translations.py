@@ -18,7 +18,7 @@ from phrasescore.analysis.translation_scores import (
 )
 from phrasescore.cli.evaluate_figures import of_breakdowns
 from phrasescore.cli.report_inputs import Inputs
-from phrasescore.cli.report_systems import SAMPLES, TRIALS
+from phrasescore.cli.report_systems import SAMPLES, TRIALS, bootstrap_spread
 from phrasescore.settings import LANGUAGE_MODELS
 from tuning.bleu import sentence_bleu
 
@@ -29,17 +29,29 @@ _WIDTH = 10
 def translations(inputs: Inputs) -> Section:
     """Return the section of BLEU: of the systems, by length and by unknown words."""
     systems = [system.sentences for system in inputs.systems]
-    found = of_breakdowns(inputs.measured.metric, systems, _groups(inputs))
+    metric, statistics, scores = inputs.measured
+    breakdowns = _groups(inputs)
+    found = of_breakdowns(metric, systems, breakdowns)
     groups = [
         GroupScores(
             breakdown.title,
             [row.label for row in breakdown.rows],
             [row.sentences for row in breakdown.rows],
-            [list(line) for line in zip(*(row.bleu for row in breakdown.rows), strict=True)],
+            _by_system([row.bleu for row in breakdown.rows]),
+            _by_system(
+                [
+                    bootstrap_spread(metric, statistics[:, group.members], inputs.settings.seed)
+                    for group in members.groups
+                ]
+            ),
         )
-        for breakdown in found
+        for members, breakdown in zip(breakdowns, found, strict=True)
     ]
-    return translation_section(inputs.measured.scores, groups, _tests(inputs))
+    return translation_section(scores, groups, _tests(inputs))
+
+
+def _by_system(groups: Sequence[Sequence[float]]) -> list[list[float]]:
+    return [list(line) for line in zip(*groups, strict=True)]
 
 
 def differences(inputs: Inputs) -> Section:

@@ -166,7 +166,11 @@ SYSTEMS = [
 
 
 def test_systems_have_their_difference_from_the_first_and_groups_their_lines() -> None:
-    groups = [GroupScores("words in the source", ["1-10", "11-20"], [3, 5], [[1, 2], [3, 4]])]
+    groups = [
+        GroupScores(
+            "words in the source", ["1-10", "11-20"], [3, 5], [[1, 2], [3, 4]], [[5, 6], [7, 8]]
+        )
+    ]
     section = translation_section(SYSTEMS, groups, "p: chance.")
     assert table(section, "bleu").rows == (
         ("first", 40.0, None, None, None, None, 1.0),
@@ -174,11 +178,11 @@ def test_systems_have_their_difference_from_the_first_and_groups_their_lines() -
     )
     lines = blocks(section)["bleu-groups-1"]
     assert isinstance(lines, Lines)
-    assert [(one.name, one.x, one.y) for one in lines.series] == [
-        ("first", ("1-10", "11-20"), (1, 2)),
-        ("other", ("1-10", "11-20"), (3, 4)),
+    assert [(one.name, one.x, one.y, one.spread) for one in lines.series] == [
+        ("first", ("1-10", "11-20"), (1, 2), (5, 6)),
+        ("other", ("1-10", "11-20"), (3, 4), (7, 8)),
     ]
-    assert lines.caption == "Sentences in each group: 1-10: 3, 11-20: 5."
+    assert lines.caption.startswith("Sentences in each group: 1-10: 3, 11-20: 5. Bars: ")
     alone = table(translation_section(SYSTEMS[:1], [], ""), "bleu")
     assert alone.rows == (("first", 40.0, 1.0),)
 
@@ -195,7 +199,7 @@ def test_the_sentences_that_differ_most_come_with_their_texts() -> None:
     assert isinstance(points, Points)
     assert (points.x, points.y) == ((10.0, 50.0, 30.0), (20.0, 20.0, 30.0))
     assert "better in 1 sentences, worse in 1, and as good in 1" in points.caption
-    assert "p = 0.01." in points.caption
+    assert "p = 0.010." in points.caption
     without = difference_section(SYSTEMS, [[1.0], [2.0]], Texts(None, ["r"], [["a"], ["b"]]))
     assert table(without, "differences-1-better").columns[2] == "reference"
 
