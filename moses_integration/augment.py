@@ -108,12 +108,12 @@ def with_missing(
         yield SourceBlock(waiting.pop(), [])
 
 
-def is_writable(target: Sequence[str]) -> bool:
-    """Return whether Moses would read these words as they are, as a target phrase.
+def is_writable(phrase: Sequence[str]) -> bool:
+    """Return whether Moses would read these words as they are, as a phrase.
 
     ``|`` separates factors, and blanks words; a phrase has words.
     """
-    return bool(target) and not any(set(word) & set("| \t\r\n") for word in target)
+    return bool(phrase) and not any(set(word) & set("| \t\r\n") for word in phrase)
 
 
 def write_block(

@@ -282,6 +282,18 @@ def test_a_table_that_is_not_sorted_leaves_nothing_behind(
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_a_source_that_is_no_phrase_is_named(
+    model: RandomModel, table: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "only").write_text("u\n\nu|N v\n")
+    result = run(model.path, "--augment", table, "--sources", tmp_path / "only")
+    assert result.exit_code == 1
+    assert "only:3: expected a source phrase, words without '|' and tabs, found 'u|N v'" in (
+        result.stderr
+    )
+    assert result.stdout == ""
+
+
 def test_files_in_one_another_s_way_are_refused(model: RandomModel, table: Path) -> None:
     before = table.read_bytes()
     result = run(model.path, "--augment", table, "-o", table)

@@ -28,13 +28,13 @@ from phrasescore.cli.generate_networks import load_generator
 from phrasescore.cli.generate_scores import ForwardPairs, PairScores, plan_columns
 from phrasescore.cli.progress import Progress
 from phrasescore.devices import usable_threads
-from phrasescore.errors import ModelError
+from phrasescore.errors import DataError, ModelError
 from phrasescore.generation.beam_search import BeamSettings
 from phrasescore.generation.generator import Generator, Source
 from phrasescore.generation.streams import best_targets
 from phrasescore.monolingual_text import read_monolingual_text
 from phrasescore.resumable import ResumableOutput, is_resumable, work_files
-from phrasescore.text import check_output, open_output
+from phrasescore.text import check_output, open_output, shorten
 from phrasescore.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -101,11 +101,20 @@ def _check_files(wanted: "GenerateOptions", augment: "AugmentOptions") -> bool:
 
 
 def _read_only(augment: "AugmentOptions") -> frozenset[Source] | None:
-    """Return the sources that get new targets; None for all."""
-    if augment.only_sources is None:
+    """Return the sources that get new targets; None for all.
+
+    :raises DataError: if Moses would take one for something else than words.
+    """
+    path = augment.only_sources
+    if path is None:
         return None
-    lines = read_monolingual_text(augment.only_sources)
-    return frozenset(line.words for line in lines if line.words)
+    found = set()
+    for number, line in enumerate(read_monolingual_text(path), start=1):
+        if line.words and not is_writable(line.words):
+            problem = "expected a source phrase, words without '|' and tabs"
+            raise DataError(path, number, f"{problem}, found {shorten(' '.join(line.words))}")
+        found.add(line.words)
+    return frozenset(found - {()})
 
 
 def _digest(sources: frozenset[Source] | None) -> str:
