@@ -189,6 +189,16 @@ def test_a_sentence_longer_than_those_of_the_training_is_warned_of(folder: Folde
     assert facts(folder.report())["note: alignments"] == problem
 
 
+def test_a_model_that_knows_few_of_the_words_is_warned_of(folder: Folder) -> None:
+    folder.save("gr", "grconv")
+    folder.write("src", "la casa blanca\n" * 5)
+    report = folder.made("--model", "gr", "--source", "src", "--sentences", "1")
+    assert facts(report)["note: parses"] == (
+        "gr knows 1 of the 3 words that it reads: was it trained on this language, and text split "
+        "like this?"
+    )
+
+
 def test_sentences_are_mapped_by_what_an_lstm_makes_of_them(folder: Folder) -> None:
     folder.save("deep", "lstm")
     folder.write("src", "".join(f"{word} {other}\n" for word in WORDS for other in WORDS[:2]))

@@ -99,4 +99,5 @@ def unknown_words(
         found += [word for word in words if word not in vocabulary]
     if not found:
         return ""
-    return f"Unknown to the network, which takes them as <unk>: {shown(dict.fromkeys(found))}."
+    words_found = ", ".join(shown([word]) for word in dict.fromkeys(found))
+    return f"Unknown to the network, which takes them as <unk>: {words_found}."

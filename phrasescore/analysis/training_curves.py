@@ -1,10 +1,14 @@
 """How the training of models went, from what their folders record."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from phrasescore.analysis.report_blocks import Cell, Lines, Section, Series, Table
 from phrasescore.checkpoint import Checkpoint
+
+# Perplexities above this are those of a run that diverged, or has hardly begun: they would leave
+# no room for the others.
+_HIGHEST = 1_000_000
 
 _LEAD = """\
 Perplexity is e to the mean of -ln p of a predicted word, the </s> of each phrase or sentence \
@@ -25,6 +29,7 @@ def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section | None
             y_label="perplexity",
             series=series,
             log_y=True,
+            caption=f"Points above {_HIGHEST:,} are left out.",
         )
         for name, title, series in (
             ("held-out", "On held-out data", _held_out(models)),
@@ -36,31 +41,28 @@ def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section | None
 
 
 def _held_out(models: Sequence[tuple[str, Checkpoint]]) -> tuple[Series, ...]:
-    found = []
-    for name, checkpoint in models:
-        points = [
-            (float(point.update), point.validation_perplexity)
-            for point in checkpoint.record.curve
-            if point.validation_perplexity is not None
-        ]
-        if points:
-            found.append(Series(name, *_columns(points)))
-    return tuple(found)
+    return _series(
+        (name, [(one.update, one.validation_perplexity) for one in checkpoint.record.curve])
+        for name, checkpoint in models
+    )
 
 
 def _seen(models: Sequence[tuple[str, Checkpoint]]) -> tuple[Series, ...]:
+    # A loss of a diverged run may be beyond what exp can hold.
+    return _series(
+        (name, [(one.update, math.exp(min(one.training_loss, 700.0))) for one in record.curve])
+        for name, record in ((name, checkpoint.record) for name, checkpoint in models)
+    )
+
+
+def _series(curves: Iterable[tuple[str, list[tuple[int, float | None]]]]) -> tuple[Series, ...]:
+    """Return a line a model that has points which can be drawn."""
     found = []
-    for name, checkpoint in models:
-        curve = checkpoint.record.curve
-        # A loss of a diverged run may be beyond what exp can hold.
-        points = [(float(one.update), math.exp(min(one.training_loss, 700.0))) for one in curve]
-        if points:
-            found.append(Series(name, *_columns(points)))
+    for name, points in curves:
+        drawn = [(float(x), y) for x, y in points if y is not None and y <= _HIGHEST]
+        if drawn:
+            found.append(Series(name, tuple(x for x, _ in drawn), tuple(y for _, y in drawn)))
     return tuple(found)
-
-
-def _columns(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    return tuple(x for x, _ in points), tuple(y for _, y in points)
 
 
 def _table(models: Sequence[tuple[str, Checkpoint]]) -> Table:

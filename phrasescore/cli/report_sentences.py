@@ -47,7 +47,7 @@ def chosen_sentences(inputs: Inputs, models: Sequence[Model]) -> Chosen:
     else:
         numbers, reasons = _named(inputs, sides)
     pairs = [SentencePair(number + 1, source[number], target[number]) for number in numbers]
-    return Chosen(pairs, given, reasons, _too_long(models, pairs))
+    return Chosen(pairs, given, reasons, _notes(models, pairs))
 
 
 def _named(inputs: Inputs, sides: Sequence[Sequence[_Words]]) -> tuple[list[int], list[str]]:
@@ -78,10 +78,12 @@ def _draw(sides: Sequence[Sequence[_Words]], count: int, seed: int) -> list[int]
     return sorted(numbers.sample(usable, min(count, len(usable))))
 
 
-def _too_long(models: Sequence[Model], pairs: Sequence[SentencePair]) -> list[str]:
-    """Return which sentences are longer than a model was trained on."""
+def _notes(models: Sequence[Model], pairs: Sequence[SentencePair]) -> list[str]:
+    """Return which sentences are longer than a model was trained on, and who knows few words."""
     notes = []
     for model in models:
+        sides = [pair.target if model.checkpoint.reverse else pair.source for pair in pairs]
+        notes += _few_known(model, sides)
         longest = model.checkpoint.config.training.max_length
         for pair in pairs:
             words = max(len(pair.source), len(pair.target))
@@ -91,6 +93,16 @@ def _too_long(models: Sequence[Model], pairs: Sequence[SentencePair]) -> list[st
                     f"at most {longest}"
                 )
     return notes
+
+
+def _few_known(model: Model, texts: Sequence[_Words]) -> list[str]:
+    """Return that a model knows less than half of the words that it reads, if so."""
+    words = [word for text in texts for word in text]
+    known = sum(word in model.checkpoint.source_vocabulary for word in words)
+    if known * 2 >= len(words):
+        return []
+    problem = f"{model.name} knows {known:,} of the {len(words):,} words that it reads"
+    return [f"{problem}: was it trained on this language, and text split like this?"]
 
 
 def drawn_texts(inputs: Inputs, model: Model) -> tuple[list[_Words], list[str], list[str]]:
@@ -116,4 +128,4 @@ def drawn_texts(inputs: Inputs, model: Model) -> tuple[list[_Words], list[str], 
     longest = model.checkpoint.config.training.max_length
     too_long = sum(len(words) > longest for words in texts)
     notes = [f"{too_long:,} sentences are longer than {model.name} was trained on"]
-    return texts, [], notes if too_long else []
+    return texts, [], _few_known(model, texts) + (notes if too_long else [])

@@ -213,7 +213,9 @@ def trained(*curve: CurvePoint) -> Checkpoint:
 
 
 def test_curves_are_perplexities_by_update() -> None:
-    model = trained(CurvePoint(10, 0.5, math.log(8.0), None), CurvePoint(20, 1.0, 0.0, 5.5))
+    points = (CurvePoint(10, 0.5, math.log(8.0), None), CurvePoint(20, 1.0, 0.0, 5.5))
+    # What has diverged is not drawn.
+    model = trained(CurvePoint(5, 0.1, 800.0, 2e6), *points)
     section = training_section([("m", model), ("untrained", trained())])
     held_out, seen = (blocks(section)[f"training-{name}"] for name in ("held-out", "seen"))
     assert isinstance(held_out, Lines)

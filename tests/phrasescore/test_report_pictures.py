@@ -36,7 +36,7 @@ def test_a_matrix_has_the_words_of_both_sides_and_says_which_are_unknown() -> No
     assert matrix.column_labels == ("la", "grande", "maison", "</s>")
     # Plain text: what Moses escaped is what it was; the page escapes it again.
     assert matrix.row_labels == ("the", "big", "<house>", "house", "</s>")
-    assert matrix.caption.endswith("as <unk>: grande big <house>.")
+    assert matrix.caption.endswith("as <unk>: grande, big, <house>.")
     assert (matrix.name, matrix.title) == ("alignment-1-3", "Sentence 3, att")
     assert "the references" in section.lead
 
