@@ -5,6 +5,7 @@ const REDRAW_AFTER = 150; // milliseconds
 // A browser keeps some 16 WebGL contexts (8 on a phone), of which a figure takes two.
 const MOST_WEBGL = isCoarse ? 2 : 4;
 const PRINT_WIDTH = 680;
+const LOAD_AFTER = 300; // milliseconds: then plotly is unpacked, though no figure is near yet
 
 const figures = [...document.querySelectorAll("figure.block")].map((root) => ({
   root, drawing: root.querySelector(".drawing"), data: null, isDrawn: false, off: new Set(), usesWebgl: false,
@@ -103,6 +104,13 @@ function spareWebgl(figure) {
   others.slice(0, Math.max(0, others.length - MOST_WEBGL + 1)).forEach(clear);
 }
 
+// Figures are drawn one after the other, with a moment between them for the page to move.
+let lastDrawn = Promise.resolve();
+
+function drawSoon(figure) {
+  lastDrawn = lastDrawn.then(() => drawNear(figure)).then(() => new Promise(requestAnimationFrame));
+}
+
 async function drawNear(figure) {
   if (figure.isDrawn) return;
   try {
@@ -110,7 +118,7 @@ async function drawNear(figure) {
     if (!figure.isDrawn) draw(figure);
   } catch (error) {
     figure.drawing.textContent = `This figure cannot be drawn here (${error.message}); it needs a browser of 2023 or later.`;
-    throw error;
+    console.error(error);
   }
 }
 
@@ -119,9 +127,16 @@ function redraw() {
   for (const figure of figures) if (figure.isDrawn) draw(figure);
 }
 
+// From the window, in pixels.
+function distance({ boundingClientRect: { top, bottom } }) {
+  return Math.max(top - innerHeight, -bottom, 0);
+}
+
 function watch() {
   const observer = new IntersectionObserver((entries) => {
-    for (const entry of entries) if (entry.isIntersecting) drawNear(figureOf.get(entry.target));
+    const near = entries.filter((entry) => entry.isIntersecting);
+    near.sort((one, other) => distance(one) - distance(other));
+    for (const entry of near) drawSoon(figureOf.get(entry.target));
   }, { rootMargin: NEAR });
   for (const figure of figures) observer.observe(figure.root);
   let timer = 0;
@@ -162,5 +177,5 @@ watch();
 watchPrinting();
 addEventListener("load", () => {
   const isNeeded = figures.some((figure) => !figure.root.classList.contains("pyramid"));
-  if (isNeeded) setTimeout(loadPlotly, 1000);
+  if (isNeeded) setTimeout(loadPlotly, LOAD_AFTER);
 });
