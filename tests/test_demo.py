@@ -119,8 +119,8 @@ QUICK = {
     "nbest_size = 100": "nbest_size = 5",
     "iterations = 3": "iterations = 1",
     "stack = 20": "stack = 2",
-    "updates = 800": "updates = 2\nset.model.maxout_size = 8",
-    "epochs = 3": "updates = 2",
+    "updates = 1200": "updates = 2\nset.model.maxout_size = 8",
+    "epochs = 4": "updates = 2",
     '"+CSLM+RNN", "+RNNsearch"': "",
 }
 
