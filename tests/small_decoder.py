@@ -85,7 +85,7 @@ class SmallDecoder:
                 if size == 1 or self._random.random() < 0.3:
                     self.table[source] = dict(self._phrases(targets))
         self._write()
-        self._kenlm = kenlm.Model(str(folder / "lm.arpa"))
+        self.kenlm = kenlm.Model(str(folder / "lm.arpa"))
 
     def _phrases(self, count: int) -> Iterator[tuple[tuple[str, ...], Any]]:
         for _ in range(count):
@@ -151,12 +151,13 @@ class SmallDecoder:
         *,
         buffer_size: int = 4096,
         candidates: int | None = None,
+        other_language_weight: float = 0.0,
         **settings: Any,
     ) -> StackDecoder:
         """Return a decoder of some sentences."""
         configuration = self.configuration(**settings)
         model = NgramModel.read(str(self._folder / "lm.arpa"))
-        options = OptionTable.read(configuration, sentences, model)
+        options = OptionTable.read(configuration, sentences, model, other_language_weight)
         return StackDecoder(
             configuration,
             options,
@@ -208,7 +209,7 @@ class SmallDecoder:
     def score(self, tokens: Sequence[str], segments: Sequence[Any]) -> float:
         """Return the weighted score of a derivation, term by term."""
         words = _words(segments)
-        score = self._kenlm.score(" ".join(words), bos=True, eos=True) * math.log(10)
+        score = self.kenlm.score(" ".join(words), bos=True, eos=True) * math.log(10)
         score *= WEIGHTS["LM0"][0]
         score -= WEIGHTS["WordPenalty0"][0] * len(words)
         score += WEIGHTS["PhrasePenalty0"][0] * len(segments)
@@ -250,6 +251,36 @@ def last_words(words: Sequence[str]) -> float:
         _last_words_score(padded[place - 2 : place], padded[place])
         for place in range(2, len(padded))
     )
+
+
+class SecondModel:
+    """The small decoder's language model once more, as a feature that the search has to ask."""
+
+    name = "SecondModel0"
+    context = ORDER - 1
+
+    def __init__(self, small: SmallDecoder) -> None:
+        self._model = small.kenlm
+        self._words: list[str] = []
+
+    def begin(self, words: Sequence[str]) -> None:
+        self._words = list(words)
+
+    def scores(self, histories: Any, phrases: Any, offsets: Any, ends: Any) -> Any:
+        return np.array(
+            [
+                self._score(history, phrases[offsets[row] : offsets[row + 1]], bool(ends[row]))
+                for row, history in enumerate(histories)
+            ]
+        )
+
+    def _score(self, history: Any, phrase: Any, is_last: bool) -> float:
+        before = [self._words[word] for word in history if word >= 0]
+        begins = before[:1] == ["<s>"]
+        words = [*before[begins:], *(self._words[word] for word in phrase)]
+        whole = self._model.full_scores(" ".join(words), bos=begins, eos=is_last)
+        # Complete: a history is as long as any score depends on.
+        return math.log(10) * sum(score for score, _, _ in [*whole][len(before) - begins :])
 
 
 class LastWords:

@@ -58,6 +58,8 @@ class SentenceOptions(NamedTuple):
     score: Any
     # float64 (options,): weighted, of the target phrase on its own.
     lm_estimate: Any
+    # float64 (options,): what features that are language models as well are expected to say.
+    other_estimate: Any
     # float64 (options, 6): of the reordering table, natural logarithms.
     reordering: Any
     # float64 (length, length + 1): [i, j] is the best sum of scores and estimates of options that
@@ -119,11 +121,18 @@ def _read_reordering(configuration: DecoderConfiguration, pairs: PhrasePairs) ->
 class OptionTable:
     """The options of all phrases that some sentences have, under one set of weights.
 
+    :param other_language_weight: the sum of the weights of other features that are language models.
+        A search compares hypotheses that have different words still to come: what such a feature
+        will say of these is estimated by the n-gram model, whose scores it is near to.
     :ivar words: the words of ids, the language model's first.
     """
 
     def __init__(
-        self, configuration: DecoderConfiguration, model: NgramModel, tables: PhraseTables
+        self,
+        configuration: DecoderConfiguration,
+        model: NgramModel,
+        tables: PhraseTables,
+        other_language_weight: float = 0.0,
     ) -> None:
         self.words = list(model.words)
         self.columns, weights = _columns(configuration)
@@ -131,17 +140,19 @@ class OptionTable:
         offsets, ids, unique = self._target_ids(pairs.targets)
         slot = configuration.find(LANGUAGE_MODEL)
         assert slot is not None
-        estimates = slot.weights[0] * LN_10 * _estimate(model.tables, offsets, ids)
+        log_probs = LN_10 * _estimate(model.tables, offsets, ids)
         lengths = np.diff(offsets)[unique]
         values = _values(self.columns, tables, lengths)
-        score, estimate = values @ weights, estimates[unique]
-        kept, starts = _prune(configuration, pairs.starts, score + estimate)
+        score, estimate = values @ weights, slot.weights[0] * log_probs[unique]
+        other = other_language_weight * log_probs[unique]
+        kept, starts = _prune(configuration, pairs.starts, score + estimate + other)
         self._spans = {
             source.decode(): (int(start), int(end))
             for source, start, end in zip(pairs.sources, starts[:-1], starts[1:], strict=True)
         }
         self._values, self._score = values[kept], score[kept]
-        self._estimate, self._reordering = estimate[kept], tables.reordering[kept]
+        self._estimate, self._other_estimate = estimate[kept], other[kept]
+        self._reordering = tables.reordering[kept]
         self._unique, self._offsets, self._ids = unique[kept], offsets, ids
         self._alignments: list[bytes] = [pairs.alignments[row] for row in kept]
         self._longest = configuration.search.max_phrase_length
@@ -152,6 +163,7 @@ class OptionTable:
         configuration: DecoderConfiguration,
         sentences: Iterable[Sequence[str]],
         model: NgramModel | None = None,
+        other_language_weight: float = 0.0,
     ) -> "OptionTable":
         """Read the tables that a moses.ini names, for some sentences.
 
@@ -159,7 +171,8 @@ class OptionTable:
         :raises DataError: with file and line, if a file is not what it should be.
         """
         tables = read_tables(configuration, sentences)
-        return cls(configuration, model or read_language_model(configuration), tables)
+        model = model or read_language_model(configuration)
+        return cls(configuration, model, tables, other_language_weight)
 
     def _target_ids(self, targets: list[bytes]) -> tuple[Any, Any, Any]:
         """Return offsets and ids of the different targets, and which of them each target is.
@@ -194,7 +207,9 @@ class OptionTable:
         lengths = self._offsets[unique + 1] - self._offsets[unique]
         offsets = np.zeros(len(rows) + 1, np.int32)
         np.cumsum(lengths, out=offsets[1:])
-        score, estimate = self._score[rows], self._estimate[rows]
+        score, estimate, other = (
+            column[rows] for column in (self._score, self._estimate, self._other_estimate)
+        )
         return SentenceOptions(
             start=starts,
             end=ends,
@@ -203,8 +218,9 @@ class OptionTable:
             values=self._values[rows],
             score=score,
             lm_estimate=estimate,
+            other_estimate=other,
             reordering=self._reordering[rows],
-            future=_future(len(tokens), starts, ends, score + estimate),
+            future=_future(len(tokens), starts, ends, score + estimate + other),
             rows=rows.astype(np.int32),
         )
 

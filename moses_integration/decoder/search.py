@@ -63,7 +63,8 @@ class StackDecoder:
     """Search for the best translations under the model of a moses.ini.
 
     :param configuration: features, weights, and how far to search.
-    :param option_table: of the sentences that will be translated, under the same weights.
+    :param option_table: of the sentences that will be translated, under the same weights; those of
+        ``features`` that are language models, too, or the search errs more.
     :param lm: the language model.
     :param features: more features, and their weights.
     :param buffer_size: requests that such a feature gets in a call; 1 for no buffering. It

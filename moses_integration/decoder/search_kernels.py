@@ -43,8 +43,9 @@ class Sentence(NamedTuple):
     # int32 (options + 1,) and (words,).
     offsets: Any
     target: Any
-    # float64 (options,).
+    # float64 (options,), with what is expected of other features; and this alone.
     score: Any
+    expected: Any
     # float64 (options, orientations): of an option after another; of what follows an option.
     backward: Any
     forward: Any

@@ -185,7 +185,7 @@ class StackSearch:
         keys = self._keys(self._hypotheses.state[parents], options, complete)
         for buffer, _ in self._buffers:
             buffer.request(keys)
-        added = np.zeros(count)
+        added = -self._sentence.expected[options]
         for buffer, weight in self._buffers:
             buffer.flush()
             added += weight * buffer.scores(keys)

@@ -199,7 +199,8 @@ class EmbeddedEngine:
         tables = read_tables(self.configuration, sentences)
         _report_unknown(tables, sentences)
         model = read_language_model(self.configuration)
-        table = OptionTable(self.configuration, model, tables)
+        other = sum(feature.weight for feature in extra)
+        table = OptionTable(self.configuration, model, tables, other)
         work = Work(self.configuration, table, model, self.shown, extra, lists, settings)
         if settings.processes > 1:
             # Here, so that not every process has to compile the search by itself.

@@ -54,10 +54,11 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / name).write_text(text)
 
 
-def read_table(*sentences: str, ini: str = INI) -> OptionTable:
+def read_table(*sentences: str, ini: str = INI, other_language_weight: float = 0.0) -> OptionTable:
     Path("moses.ini").write_text(ini)
     configuration = DecoderConfiguration.read("moses.ini")
-    return OptionTable.read(configuration, [sentence.split() for sentence in sentences])
+    split = [sentence.split() for sentence in sentences]
+    return OptionTable.read(configuration, split, other_language_weight=other_language_weight)
 
 
 def listed(table: OptionTable, options: SentenceOptions) -> list[tuple[int, int, str]]:
@@ -105,12 +106,24 @@ def test_the_future_is_the_best_sum_of_options_that_cover_a_span() -> None:
     assert future[1, 1] == future[2, 1] == -math.inf
 
 
+def test_other_language_models_count_in_the_choice_of_options_and_in_the_future() -> None:
+    tokens = ["la", "maison", "bleue"]
+    plain = read_table("la maison bleue").sentence(tokens)
+    table = read_table("la maison bleue", other_language_weight=0.25)
+    options = table.sentence(tokens)
+    assert plain.other_estimate.tolist() == [0] * len(plain.score)
+    assert options.other_estimate == pytest.approx(0.5 * options.lm_estimate)
+    total = options.score + 1.5 * options.lm_estimate
+    first_two = max(total[2], total[3], total[0] + total[4])
+    assert options.future[0, 3] == pytest.approx(first_two + total[5])
+
+
 def test_arrays_are_as_kernels_take_them() -> None:
     options = read_table("la maison bleue").sentence(["la", "maison"])
     for name, array in options._asdict().items():
         assert array.flags.c_contiguous, name
     kinds = [array.dtype for array in options]
-    assert kinds == [np.int32] * 4 + [np.float64] * 5 + [np.int32]
+    assert kinds == [np.int32] * 4 + [np.float64] * 6 + [np.int32]
 
 
 def test_reordering_scores_are_those_of_the_pair_or_zeros() -> None:

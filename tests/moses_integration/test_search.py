@@ -3,6 +3,8 @@
 import math
 from itertools import pairwise
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from moses_integration.decoder.options import SentenceOptions
 from moses_integration.decoder.search import Segment, StackDecoder, Translation
 from phrasescore.errors import ConfigError
-from tests.small_decoder import Derivation, LastWords, SmallDecoder, as_segments
+from tests.small_decoder import Derivation, LastWords, SecondModel, SmallDecoder, as_segments
 
 SENTENCES = ("abcd", "fade", "cab", "aaaa", "e")
 LONG = "bedfacedabcafe"
@@ -118,6 +120,26 @@ def test_fewer_candidates_are_fewer_requests(larger: SmallDecoder) -> None:
         decoder.translate(LONG)
         requests.append(decoder.buffers[0][0].requests)
     assert requests[0] < requests[1] < requests[2]
+
+
+def test_what_another_language_model_will_say_is_expected_of_words_still_to_come(
+    larger: SmallDecoder,
+) -> None:
+    random = Random(4)
+    sentences = [random.choices("abcdef", k=9) for _ in range(12)]
+
+    def total(**settings: Any) -> float:
+        features = [(SecondModel(larger), 2.0)]
+        decoder = larger.decoder(sentences, features, limit=4, **settings)
+        return sum(decoder.translate(sentence).score for sentence in sentences)
+
+    best = total(stack=1000)
+    blind, expecting = total(stack=3), total(stack=3, other_language_weight=2.0)
+    assert blind < expecting < best
+    # A loss of 31 where it was 56.
+    assert best - expecting < 0.6 * (best - blind)
+    # Scores are what they are without it.
+    assert total(stack=1000, other_language_weight=2.0) == pytest.approx(best, abs=1e-9)
 
 
 def test_a_larger_stack_finds_better_translations(larger: SmallDecoder) -> None:
@@ -271,6 +293,7 @@ class _OneTable:
             np.zeros((count, 5)),
             np.full(count, -0.5),
             np.full(count, -0.5),
+            np.zeros(count),
             np.zeros((count, 6)),
             future,
             np.arange(count, dtype=np.int32),
