@@ -204,6 +204,18 @@ def test_each_row_is_tuned_and_decoded_with_what_it_has(folder: Path) -> None:
     assert f"phrasescore train cslm {folder}/train.fr -o" in commands["train cslm"]
 
 
+def test_threads_are_those_of_every_network(folder: Path) -> None:
+    plan = plan_of(folder, "threads = 3\n[tuning]\nreplicas = 1")
+    for step in plan.steps:
+        words = shlex.split(step.shown())
+        decoder = words[words.index("--decoder") + 1] if "--decoder" in words else ""
+        assert ("--threads 3" in shlex.join(words).replace(shlex.quote(decoder), "")) == (
+            words[1] in ("train", "annotate", "tune") or "--feature" in words
+        )
+        # In the command that tune is given, too.
+        assert ("--threads 3" in decoder) == ("--feature cslm" in decoder)
+
+
 def test_with_moses_the_language_model_scores_lists(folder: Path) -> None:
     (folder / "moses").write_text("")
     plan = plan_of(folder.joinpath(), 'decoder = "moses"\nmoses_bin = "."\n[tuning]\nreplicas = 1')

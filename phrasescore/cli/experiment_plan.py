@@ -221,6 +221,8 @@ class _Planner:
         for name in self._in_search(run.system):
             command += ["--feature", CSLM, "--model", str(self._features.model_folder(name))]
         command += self._features.cslm_options(self._in_search(run.system))
+        if self._in_search(run.system):
+            command += self._threads
         if engine.processes is not None:
             command += ["--processes", str(engine.processes)]
         return [*command, *engine.search]
