@@ -56,6 +56,12 @@ def plan_of(folder: Path, more: str = "", before: str = "") -> Plan:
     return build_plan(read_experiment("x.toml"), folder / "out")
 
 
+def test_a_method_without_chance_has_one_replica_and_others_have_three(folder: Path) -> None:
+    for method, seeds in (("xbleu", {1}), ("mert", {1, 2, 3})):
+        plan = plan_of(folder, f"[tuning]\nmethod = '{method}'")
+        assert {run.seed for run in plan.runs} == seeds
+
+
 def names(plan: Plan) -> list[str]:
     return [step.name for step in plan.steps]
 
@@ -75,6 +81,7 @@ def experiment(*options: str) -> Result:
         ("= 2", '= "2"', "x.toml: [engine] processes: expected a whole number, got '2'"),
         ("= 2", "= 0", "x.toml: [engine] processes: must be at least 1, got 0"),
         ("= 2", "= 2\n[tuning]\nmethod = 'mart'", "unknown value; did you mean 'mert'?"),
+        ("= 2", "= 2\n[tuning]\nmethod = 'xbleu'\nreplicas = 3", "nothing is random in xbleu: all"),
         ("= 2", "= 2\ndecoder = 'moses'", "[engine] moses_bin: is missing"),
         ("= 2", "= 2\n[models.mine]\nminutes = 1", "[models.mine] kind: is missing"),
         ("= 2", "= 2\n[models.rnn]\nminuts = 1", "key 'minuts' in [models.rnn]; did you mean 'min"),

@@ -16,7 +16,7 @@ from phrasescore.cli.experiment_rows import (
     read_systems,
 )
 from phrasescore.cli.toml_table import TomlTable, read_table
-from phrasescore.cli.tune_options import METHODS
+from phrasescore.cli.tune_options import METHODS, NOT_RANDOM
 from phrasescore.toml_file import unknown
 
 DECODERS = ("embedded", "moses")
@@ -160,10 +160,14 @@ def _engine(table: TomlTable) -> Engine:
 
 def _tuning(table: TomlTable) -> Tuning:
     usual = Tuning()
+    method = table.text("method", METHODS) or usual.method
     first = table.whole("seed", usual.seeds[0], minimum=0)
-    replicas = table.whole("replicas", len(usual.seeds))
+    replicas = table.whole("replicas", 1 if method in NOT_RANDOM else len(usual.seeds))
+    if method in NOT_RANDOM and replicas > 1:
+        problem = f"nothing is random in {method}: all would be the same; expected 1"
+        raise table.error("replicas", f"{problem}, found {replicas}")
     found = Tuning(
-        table.text("method", METHODS) or usual.method,
+        method,
         tuple(range(first, first + replicas)),
         table.text("start", (PREVIOUS, INI)) or usual.start,
     )

@@ -11,6 +11,8 @@ from phrasescore.errors import PhrasescoreError
 
 # Those of tuning.methods, which imports what --help need not wait for.
 METHODS = ("mert", "mira", "pro", "xbleu")
+# Of these, the ones that find the same weights with every seed.
+NOT_RANDOM = ("xbleu",)
 METRICS = ("bleu", "chrf")
 REFERENCE_LENGTHS = ("closest", "shortest", "average")
 
