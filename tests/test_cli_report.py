@@ -1,6 +1,7 @@
 """``phrasescore report`` as a user meets it: what it makes, leaves out and refuses."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from phrasescore.checkpoint import save_checkpoint
-from phrasescore.cli import main
+from phrasescore.cli import main, report_table
+from phrasescore.generation.generator import Generated
 from tests.doubles import RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork
 
@@ -288,6 +290,32 @@ def test_text_with_html_in_it_stays_text(folder: Folder) -> None:
     assert evil not in page
 
 
+def test_names_may_have_bytes_that_are_no_text(folder: Folder) -> None:
+    folder.write(os.fsdecode(b"b\xff"), BASELINE)
+    name, path = os.fsdecode(b"s\xe9"), os.fsdecode(b"b\xff")
+    texts = ("--source", "src", "--references", "ref")
+    report = folder.made(*texts, "--translation", f"{name}={path}")
+    # As JSON writes them.
+    assert facts(report)["translations"] == "s\udce9: b\udcff"
+    assert "s\\udce9: b\\udcff" in (folder.path / "out" / "index.html").read_text("utf-8")
+    assert "\ns\\udce9\t" in (folder.path / "out" / "data" / "bleu.tsv").read_text("utf-8")
+
+
+def test_samples_without_an_end_are_left_out(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = Generated(("the", "street"), -9.0, finished=False)
+    whole = Generated(("the",), -1.0)
+    monkeypatch.setattr(
+        report_table,
+        "sample_targets",
+        lambda _generator, sources, *_, **__: [[cut, whole, whole] for _ in sources],
+    )
+    report = folder.made("table", "--model", "rnn", "--only", "samples")
+    rows = block(report, "samples-frequent")["rows"]
+    assert {row[1] for row in rows} == {"the (× 2, -1.00, new)"}
+
+
 def test_the_shipped_example_has_a_report(folder: Folder) -> None:
     arguments = ["--source", EXAMPLE / "test.en", "--references", EXAMPLE / "test.fr"]
     inputs = [EXAMPLE / "phrase-table.gz", EXAMPLE / "test.20best.gz"]
@@ -330,6 +358,9 @@ def test_what_was_asked_for_and_cannot_be_is_refused(folder: Folder) -> None:
     assert message == "alignments: expected a --model of the kind attention, found deep (lstm)"
     message = refused(folder, "--model", "deep", "--only", "sentences", code=2)
     assert message == "sentences needs --source"
+    # Before the long work of the others.
+    result = folder.run("--model", "deep", "--only", "words", "--only", "parses", quiet=False)
+    assert (result.exit_code, "report: words" in result.stderr) == (2, False)
     message = refused(folder, "--model", "deep", "--lines", "3", code=2)
     assert message == "--sentences and --lines are of --source"
 
@@ -413,6 +444,7 @@ def test_a_line_that_is_not_there_is_refused_and_an_empty_one_left_out(folder: F
     arguments = ["--model", "att", "--source", "src", "--references", "ref", "--lines"]
     message = "src: --lines: expected a line of the file, which has 3, got 4"
     assert refused(folder, *arguments, "4") == message
+    assert "report: words" not in folder.run(*arguments, "4", quiet=False).stderr
     report = folder.made(*arguments, "2,3")
     problem = "line 2: the sentence is empty, or its translation is"
     assert facts(report)["left out: alignments"] == problem
@@ -436,15 +468,27 @@ def test_another_folder_is_not_replaced_and_an_older_report_is(folder: Folder) -
     ]
 
 
-def test_a_report_does_not_replace_what_it_is_made_from(folder: Folder) -> None:
-    out = folder.path / "out"
-    out.mkdir()
-    (out / "index.html").touch()
-    shutil.copytree(folder.path / "rnn", out / "data")
-    result = folder.run("--model", "out/data")
+@pytest.mark.parametrize("name", ["index.html", "data/notes.txt"])
+def test_a_web_site_is_no_older_report(folder: Folder, name: str) -> None:
+    (folder.path / "out" / "data").mkdir(parents=True)
+    folder.write("out/index.html", "years of work")
+    if name != "index.html":
+        folder.write("out/report.json", "{}")
+        folder.write(f"out/{name}", "years of work")
+    result = folder.run("--model", "rnn", "--only", "training")
     assert result.exit_code == 1
-    assert "out: would replace out/data, which it is made from" in result.stderr
-    assert (out / "data" / "config.toml").exists()
+    assert "out: expected an older report or an empty folder" in result.stderr
+    assert (folder.path / "out" / name).read_text() == "years of work"
+
+
+@pytest.mark.parametrize("option", ["--source", "--references", "--tuning-report"])
+def test_a_report_does_not_replace_what_it_is_made_from(folder: Folder, option: str) -> None:
+    folder.made("--model", "rnn", "--only", "training")
+    folder.write("out/data/mine.tsv", SOURCE)
+    result = folder.run("--model", "rnn", option, "out/data/mine.tsv")
+    assert result.exit_code == 1
+    assert "out: would replace out/data/mine.tsv, which it is made from" in result.stderr
+    assert (folder.path / "out" / "data" / "mine.tsv").read_text() == SOURCE
 
 
 @pytest.mark.parametrize("name", ["src", "nowhere/out", "/"])

@@ -25,6 +25,9 @@ from phrasescore.analysis.report_blocks import (
 from phrasescore.analysis.report_check import check_report
 from phrasescore.text import open_output
 
+# A name of a file may have bytes that are no UTF-8. They stand as Python has them, as \udc80 to
+# \udcff, which is how JSON writes them, too.
+_ODD = "backslashreplace"
 _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
 
@@ -39,9 +42,9 @@ def write_data(report: Report, folder: Path) -> None:
     for section in report.sections:
         for block in section.blocks:
             with open_output(str(folder / f"{block.name}.tsv")) as stream:
-                stream.write(to_tsv(block).encode())
+                stream.write(to_tsv(block).encode(errors=_ODD))
     with open_output(str(folder / "report.json")) as stream:
-        stream.write((to_json(report) + "\n").encode())
+        stream.write((to_json(report) + "\n").encode(errors=_ODD))
 
 
 def to_json(report: Report) -> str:

@@ -15,7 +15,7 @@ _LEAD = """\
 For the source phrases of the tables above, targets that the network draws word by word, each word \
 with its probability: what it would say itself. Of 50 draws the five with the highest \
 log-probabilities are shown, with how often each was drawn, ln p, and "new" where the table does \
-not have it."""
+not have it. Draws that find no end within twice the words of the source and 10 are left out."""
 
 
 class ModelSamples(NamedTuple):

@@ -162,7 +162,9 @@ def report(
         threads=threads,
         only=only,
     )
-    check_folder(output, [*inputs, *models, *references, *(path for _, path in translations)])
+    given = [*inputs, *models, *references, *(path for _, path in translations)]
+    given += [path for path in (source, tuning_report, experiment) if path is not None]
+    check_folder(output, given)
     found = read_inputs(
         inputs,
         models,

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 PAGE = "index.html"
-# What a report's folder holds, and nothing else.
-_NAMES = {PAGE, "report.json", "data"}
+# What a report's folder holds, and nothing else; in data there are .tsv files alone.
+_DATA = "data"
+_NAMES = {PAGE, "report.json", _DATA}
 
 
 def check_folder(path: str, read: Sequence[str]) -> None:
@@ -39,7 +40,7 @@ def check_folder(path: str, read: Sequence[str]) -> None:
     if target.is_symlink() or not target.is_dir():
         raise PhrasescoreError(f"{path}: expected a folder for the report, found a file or a link")
     names = set(os.listdir(target))
-    if names and not (names <= _NAMES and PAGE in names):
+    if names and not (names == _NAMES and _is_data(target / _DATA)):
         raise PhrasescoreError(
             f"{path}: expected an older report or an empty folder, found another folder; name a "
             "new one"
@@ -47,6 +48,11 @@ def check_folder(path: str, read: Sequence[str]) -> None:
     for name in read:
         if target in Path(os.path.abspath(name)).parents:
             raise PhrasescoreError(f"{path}: would replace {name}, which it is made from")
+
+
+def _is_data(folder: Path) -> bool:
+    """Return whether a folder is one that a report has its data in."""
+    return folder.is_dir() and all(path.suffix == ".tsv" for path in folder.iterdir())
 
 
 def write_report(report: "Report", path: str) -> None:
@@ -59,18 +65,19 @@ def write_report(report: "Report", path: str) -> None:
     from phrasescore.folders import writing_folder
 
     target = Path(os.path.abspath(path))
-    page = render_page(report)
+    # A name of a file may have bytes that are no UTF-8: they stand as \udc.. in the page.
+    page = render_page(report).encode(errors="backslashreplace")
     with writing_folder(target) as folder:
-        data = folder / "data"
+        data = folder / _DATA
         data.mkdir()
         write_data(report, data)
         (data / "report.json").rename(folder / "report.json")
-        (folder / PAGE).write_text(page, encoding="utf-8")
+        (folder / PAGE).write_bytes(page)
     blocks = sum(len(section.blocks) for section in report.sections)
     _logger.info(
         "report: %d sections, %d tables and figures, %.1f MB: %s",
         len(report.sections),
         blocks,
-        len(page.encode()) / 1e6,
+        len(page) / 1e6,
         Path(path) / PAGE,
     )

@@ -9,6 +9,7 @@ from phrasescore import __version__
 from phrasescore.analysis.report_blocks import Report, Section
 from phrasescore.cli.report_inputs import Inputs, wrong_kind
 from phrasescore.cli.report_sections import PARTS, PHRASES, SENTENCES_SHOWN, Part
+from phrasescore.cli.report_sentences import check_lines
 from phrasescore.errors import PhrasescoreError
 
 _logger = logging.getLogger(__name__)
@@ -18,19 +19,20 @@ def make_report(inputs: Inputs) -> Report:
     """Return the report of all sections that can be made.
 
     :raises ModelError: if what was asked for needs a model of another kind than there is.
+    :raises DataError: if a line was asked for that the source does not have.
     :raises click.UsageError: if it needs something else that was not given.
     :raises PhrasescoreError: if no section can be made.
     """
     _check_kinds(inputs)
     wanted = inputs.settings.only
-    sections: list[Section] = []
-    left_out: list[tuple[str, str]] = []
-    for part in PARTS:
-        if wanted and part.key not in wanted:
-            continue
-        lacks = _lacks(part, inputs)
+    parts = [(part, _lacks(part, inputs)) for part in PARTS if not wanted or part.key in wanted]
+    # Before the long work: what was asked for and cannot be is said at once.
+    for part, lacks in parts:
         if lacks and wanted:
             raise _refusal(part, inputs, lacks)
+    sections: list[Section] = []
+    left_out: list[tuple[str, str]] = []
+    for part, lacks in parts:
         if lacks:
             left_out.append((f"left out: {part.key}", f"needs {_listed(lacks)}"))
             continue
@@ -76,6 +78,7 @@ def _check_kinds(inputs: Inputs) -> None:
             raise click.UsageError("--sentences and --lines are of --source")
         if not inputs.of_kind(*SENTENCES_SHOWN):
             raise wrong_kind("--sentences and --lines", SENTENCES_SHOWN, inputs.models)
+        check_lines(inputs.source, inputs.settings.lines or ())
 
 
 def _facts(inputs: Inputs) -> Iterator[tuple[str, str]]:

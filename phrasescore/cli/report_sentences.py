@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from phrasescore.analysis.alignments import SentencePair
+from phrasescore.analysis.sentences import Sentences
 from phrasescore.cli.report_inputs import Inputs, Model
 from phrasescore.errors import DataError
 
@@ -55,15 +56,24 @@ def _named(inputs: Inputs, sides: Sequence[Sequence[_Words]]) -> tuple[list[int]
     assert inputs.source is not None
     assert inputs.settings.lines is not None
     numbers, reasons = [], []
+    check_lines(inputs.source, inputs.settings.lines)
     for line in inputs.settings.lines:
-        if line > len(sides[0]):
-            problem = f"--lines: expected a line of the file, which has {len(sides[0]):,}"
-            raise DataError(inputs.source.path, None, f"{problem}, got {line}")
         if all(side[line - 1] for side in sides):
             numbers.append(line - 1)
         else:
             reasons.append(f"line {line:,}: the sentence is empty, or its translation is")
     return numbers, reasons
+
+
+def check_lines(source: Sentences, lines: Sequence[int]) -> None:
+    """Check that the source has the lines that were named, counted from 1.
+
+    :raises DataError: if it lacks one.
+    """
+    for line in lines:
+        if line > len(source.texts):
+            problem = f"--lines: expected a line of the file, which has {len(source.texts):,}"
+            raise DataError(source.path, None, f"{problem}, got {line}")
 
 
 def _draw(sides: Sequence[Sequence[_Words]], count: int, seed: int) -> list[int]:

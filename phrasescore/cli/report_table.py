@@ -58,13 +58,18 @@ class TableData(NamedTuple):
     def draw(
         self, model: ScoredModel, sources: Sequence[tuple[str, ...]]
     ) -> list[list[CountedSample]]:
-        """Return distinct targets that a network draws for each source, by falling log p."""
+        """Return distinct targets that a network draws for each source, by falling log p.
+
+        What finds no end within the length allowed is left out.
+        """
         import torch
 
         torch.set_num_threads(usable_threads(self.settings.threads))
         generator = Generator([model.checkpoint], choose_device(self.settings.device))
         drawn = sample_targets(generator, sources, SAMPLES, seed=self.settings.seed)
-        return [count_samples(samples) for samples in drawn]
+        return [
+            count_samples([sample for sample in samples if sample.finished]) for samples in drawn
+        ]
 
 
 def read_table(
