@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from phrasescore.checkpoint import save_checkpoint
 from phrasescore.cli import main
 from phrasescore.cli.segment import CONFIDENCE_NAMES
 from phrasescore.generation import beam_search, segmentation
 from phrasescore.generation.segmentation import CONFIDENCES
 from tests.compositions import compositions
 from tests.doubles import RandomCslm, RandomModel
+from tests.random_networks import RandomNetwork
 
 SOURCE_WORDS, TARGET_WORDS = ["the", "house", "is", "blue"], ["la", "maison", "est", "bleue"]
 # A word that no model knows, a line without words, spaces that count once, and a no-break space.
@@ -181,6 +183,15 @@ def test_no_segmentation_leaves_every_sentence_whole() -> None:
     result = run(f"{ALONE} --segmentation none --max-segment 2 --segments out -o -")
     assert [sizes(line) for line in lines("out")] == [[4], [], [1], [8 - 1], [4]]
     assert "5 sentences, 5 of them whole" in result.stderr
+
+
+def test_segments_beyond_the_training_are_reported(folder: Path) -> None:
+    network = RandomNetwork("lstm", SOURCE_WORDS, TARGET_WORDS, max_length=4)
+    save_checkpoint(folder / "forward", network.checkpoint)
+    result = run(f"{ALONE} --segmentation none -o out")
+    assert "1 segments are longer than the 4 words that were the most in training" in result.stderr
+    result = run(f"{ALONE} --segmentation random-confidence --max-segment 4 -o out")
+    assert "were the most in training" not in result.stderr
 
 
 @pytest.mark.usefixtures("forward")

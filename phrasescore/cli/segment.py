@@ -131,7 +131,7 @@ def segment(
         if name is not None:
             check_output(name)
     cut = _cut(segmentation, like, max_segment, min_length, seed)
-    segmenter = _segmenter(
+    segmenter, trained_on = _segmenter(
         (model, reverse_model),
         BeamSettings(width=beam, num_best=candidates or beam, unknown=not no_unknown),
         cut,
@@ -140,7 +140,14 @@ def segment(
         lengths=(max_segment, min_length),
         place=(device, precision, threads),
     )
-    _write(segmenter, source, output, segments)
+    too_long = _write(segmenter, source, output, segments, trained_on)
+    if too_long:
+        _logger.warning(
+            "%s segments are longer than the %s words that were the most in training: networks "
+            "translate such ones badly",
+            f"{too_long:,}",
+            f"{trained_on:,}",
+        )
     _logger.info("segment: %s", segmenter.work.summary())
 
 
@@ -195,8 +202,8 @@ def _segmenter(
     confidence: str,
     lengths: tuple[int, int],
     place: tuple[str, str, int | None],
-) -> "Segmenter":
-    """Return what cuts and translates, with its networks."""
+) -> "tuple[Segmenter, int]":
+    """Return what cuts and translates, with its networks; and the words of their longest text."""
     import torch
 
     from phrasescore.cli.segment_networks import BackScorer, Translator, load_back, load_forward
@@ -212,7 +219,7 @@ def _segmenter(
         checkpoint = load_back(models[1], forward, swapped=swapped)
         back = BackScorer(checkpoint, device, precision=precision, threads=count)  # type: ignore[arg-type]
     translator = Translator(forward, device, beam, precision=precision, threads=count)  # type: ignore[arg-type]
-    return Segmenter(
+    segmenter = Segmenter(
         translator,
         back,
         CONFIDENCES[confidence],
@@ -220,14 +227,21 @@ def _segmenter(
         cut=cut,
         min_length=lengths[1],
     )
+    return segmenter, forward.config.training.max_length
 
 
-def _write(segmenter: "Segmenter", source: str, output: str, segments: str | None) -> None:
-    """Write translations, and segments, as they are found."""
+def _write(
+    segmenter: "Segmenter", source: str, output: str, segments: str | None, trained_on: int
+) -> int:
+    """Write translations, and segments, as they are found.
+
+    :return: how many segments are longer than ``trained_on`` words.
+    """
     from phrasescore.cli.progress import Progress
     from phrasescore.cli.segment_file import format_segments
     from phrasescore.text import open_output
 
+    too_long = 0
     with ExitStack() as stack:
         translations = stack.enter_context(open_output(output))
         details = None if segments is None else stack.enter_context(open_output(segments))
@@ -236,7 +250,9 @@ def _write(segmenter: "Segmenter", source: str, output: str, segments: str | Non
             translations.write((" ".join(sentence.translation) + "\n").encode())
             if details is not None:
                 details.write(format_segments(number, sentence))
+            too_long += sum(each.end - each.start > trained_on for each in sentence.segments)
             progress.update()
+    return too_long
 
 
 def _sentences(segmenter: "Segmenter", source: str) -> "Iterator[SegmentedSentence]":
