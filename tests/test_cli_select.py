@@ -141,6 +141,9 @@ def test_a_command_line_that_says_too_little_or_too_much_is_refused(
         (f"en fr {MODELS} --lines 1 -o o --target-output o", "o: would overwrite another file"),
         (f"en {MODELS} --lines 1 --scores in.en", "in.en: would overwrite another file"),
         (f"none {MODELS} --lines 1", "none: cannot open"),
+        # Before the texts are scored: the line that is bad is not reached.
+        (f"bad {MODELS} --lines 1 -o no/out", "no/out: cannot write: there is no folder"),
+        (f"bad {MODELS} --lines 1 --scores no/s", "no/s: cannot write: there is no folder"),
         ("en --in-domain none --general all.en --lines 1", "none: cannot open"),
         ("en --in-domain fr --general all.en --lines 1", "fr: expected an ARPA file"),
         (f"empty {MODELS} --lines 1", "empty: expected a tokenised text, found no word"),

@@ -98,6 +98,7 @@ def select(
     """
     from phrasescore.cli.file_names import check_files
     from phrasescore.devices import usable_threads
+    from phrasescore.text import check_output
 
     limit = _Limit(share, lines, threshold)
     models = [("--in-domain", in_domain, "--general", general)]
@@ -107,7 +108,11 @@ def select(
     if "-" in texts:
         raise click.UsageError("a text is read twice and cannot be stdin")
     lm_paths = [path for _, one, _, other in models for path in (one, other)]
-    check_files((*texts, *lm_paths), (output, target_output, scores))
+    outputs = (output, target_output, scores)
+    check_files((*texts, *lm_paths), outputs)
+    for name in outputs:
+        if name is not None:
+            check_output(name)
     values = None
     if at_random:
         chosen = _drawn(sum(1 for _ in _lines(texts)), limit, seed)
