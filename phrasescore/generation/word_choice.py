@@ -85,7 +85,8 @@ def draw_words(log_probs: Tensor, temperature: float, starts: Ids, numbers: Floa
     :param starts: ``(rows + 1,)``: where each row's numbers begin and end.
     :param numbers: all rows', in the rows' order.
     """
-    sharpness = np.float32(1 / temperature)
+    # A number, or the best word's 0 times it would be none.
+    sharpness = np.float32(min(1 / temperature, float(np.finfo(np.float32).max)))
     out = np.empty(len(numbers), np.int64)
     if log_probs.device.type in FUSED_DEVICES:
         sums = np.empty(log_probs.shape[1])

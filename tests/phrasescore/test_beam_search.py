@@ -180,7 +180,43 @@ def test_fewer_targets_wanted_are_the_first_of_more(tmp_path: Path) -> None:
                 ]
 
 
+@pytest.mark.usefixtures("bigrams")
+def test_a_search_for_two_goes_on_while_the_second_can_become_better() -> None:
+    # </s>, <unk>, a, b. Nothing: 16/32; then a: 14/32 * 1/8 and b: 1/32 * 7/8 end, and a b may be
+    # 14/32 * 6/8 * 7/8: worse than the best of all, and better than the second.
+    eighths: list[list[float]] = [
+        [4, 0.25, 3.5, 0.25],
+        [1, 5, 1, 1],
+        [1, 0.5, 0.5, 6],
+        [7, 0.25, 0.5, 0.25],
+    ]
+    (found,) = beam_search(Generator([bigram(eighths)], CPU), [("x",)], BeamSettings(4, 2))
+    assert texts(found) == ["", "a b"]
+
+
+@pytest.mark.usefixtures("bigrams")
+def test_of_equal_extensions_of_a_hypothesis_the_lower_number_stays() -> None:
+    # Step 2: b </s> has 18/64; a </s> and a b have 12/64 both, and there is place for one.
+    eighths: list[list[float]] = [
+        [0.5, 0.5, 4, 3],
+        [2, 2, 2, 2],
+        [3, 0.5, 1.5, 3],
+        [6, 0.5, 0.75, 0.75],
+    ]
+    (found,) = beam_search(Generator([bigram(eighths)], CPU), [("x",)], BeamSettings(2, 2))
+    assert texts(found) == ["b", "a"]
+
+
 # Lengths
+
+
+@pytest.mark.usefixtures("bigrams")
+def test_the_best_of_the_longest_beginnings_is_what_is_cut() -> None:
+    endless = [[1, 1, 2, 4], [1, 1, 3, 3], [1, 1, 2, 4], [1, 1, 3, 3]]
+    generator = Generator([bigram(endless)], CPU)
+    ((found,),) = beam_search(generator, [("x",)], BeamSettings(2, max_length=1))
+    assert (texts([found]), found.finished) == (["b"], False)
+    assert found.log_prob == pytest.approx(math.log(4 / 8), abs=1e-6)
 
 
 @pytest.mark.usefixtures("bigrams")
@@ -282,14 +318,17 @@ def test_an_empty_source_is_not_asked_about(tmp_path: Path) -> None:
 # Copying
 
 
-def test_an_unknown_word_is_copied_from_where_the_network_looks() -> None:
-    # Energies that differ, or it would look at every word alike.
-    model = RandomNetwork("attention", "uvwxyz", "ab", seed=3).checkpoint
-    network = model.model
-    assert isinstance(network, AttentionNetwork)
-    with torch.no_grad():
-        network.alignment.energy.mul_(8)
-    generator = Generator([model], CPU)
+@pytest.mark.parametrize("seeds", [[3], [3, 4]])
+def test_an_unknown_word_is_copied_from_where_the_networks_look(seeds: list[int]) -> None:
+    models = [RandomNetwork("attention", "uvwxyz", "ab", seed=seed).checkpoint for seed in seeds]
+    networks = []
+    for model in models:
+        assert isinstance(model.model, AttentionNetwork)
+        networks.append(model.model)
+        # Energies that differ, or it would look at every word alike.
+        with torch.no_grad():
+            model.model.alignment.energy.mul_(8)
+    generator = Generator(models, CPU)
     sources = [tuple("uvwxyz"), ("z", "new", "v"), ("y",)]
     plain = beam_search(generator, sources, BeamSettings(20, 20))
     copied = beam_search(generator, sources, BeamSettings(20, 20, copy_unknown=True))
@@ -298,11 +337,12 @@ def test_an_unknown_word_is_copied_from_where_the_network_looks() -> None:
         for old, new in zip(before, after, strict=True):
             assert (new.log_prob, new.unknown_words) == (old.log_prob, old.unknown_words)
             ids = [
-                model.source_vocabulary.ids(source),
+                models[0].source_vocabulary.ids(source),
                 [1 if word == "<unk>" else "ab".index(word) + 2 for word in old.words],
             ]
             with torch.no_grad():
-                alpha = network.alignments(batch_pairs([(ids[0], ids[1])]))[0]
+                pairs = batch_pairs([(ids[0], ids[1])])
+                alpha = torch.stack([network.alignments(pairs)[0] for network in networks]).sum(0)
             places = alpha[: len(old.words), : len(source)].argmax(1).tolist()
             read |= set(places)
             assert new.words == tuple(

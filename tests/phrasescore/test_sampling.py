@@ -15,10 +15,12 @@ from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.generation.sampling import (
     BATCH_SAMPLES,
+    SampleSettings,
     count_samples,
     random_numbers,
     sample_targets,
 )
+from phrasescore.generation.streams import samples
 from phrasescore.scoring import tree_decoder
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import BigramNetwork, RandomCslm, RandomModel
@@ -150,8 +152,8 @@ def test_other_seeds_and_other_numbers_give_other_samples(random_generator: Gene
 def test_a_score_is_that_of_an_independent_implementation(tmp_path: Path) -> None:
     model = RandomModel(tmp_path / "model", "uvw", "abc", seed=4)
     generator = Generator([load_checkpoint(model.path)], CPU)
-    for source, samples in zip(SOURCES, sample_targets(generator, SOURCES, 20), strict=True):
-        for sample in samples:
+    for source, found in zip(SOURCES, sample_targets(generator, SOURCES, 20), strict=True):
+        for sample in found:
             if sample.finished:
                 wanted = model.log_prob(source, sample.words)
                 assert sample.log_prob == pytest.approx(wanted, abs=1e-5)
@@ -164,6 +166,13 @@ def test_random_numbers_are_uniform_and_of_their_place_alone() -> None:
     np.testing.assert_array_equal(random_numbers(11, [1], 3, 5), numbers[1:2, :3, :5])
 
 
+def test_random_numbers_are_those_that_numpy_gives_for_seed_source_and_sample() -> None:
+    # The documentation promises this key and this counter.
+    philox = np.random.Philox(key=[11, 5], counter=[0, 0, 0, 2])
+    wanted = np.random.Generator(philox).random(7)
+    assert random_numbers(11, [5], 3, 7)[0, 2].tolist() == wanted.tolist()
+
+
 def test_counts_are_sorted_by_score_and_ties_by_the_first() -> None:
     drawn = [("a", -2.0), ("b", -1.0), ("a", -2.0), ("c", -2.0), ("c", -2.0), ("c", -2.0)]
     counted = count_samples([Generated((word,), log_prob) for word, log_prob in drawn])
@@ -172,6 +181,22 @@ def test_counts_are_sorted_by_score_and_ties_by_the_first() -> None:
         (("a",), 2),
         (("c",), 3),
     ]
+
+
+def test_a_target_without_its_end_is_another_one() -> None:
+    drawn = [Generated(("a",), -1.0), Generated(("a",), -1.5, finished=False)] * 2
+    counted = [(item.target.finished, item.times) for item in count_samples(drawn)]
+    assert counted == [(True, 2), (False, 2)]
+
+
+def test_a_source_has_its_number_in_a_stream(
+    random_generator: Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BATCH_SAMPLES, "cpu", 2)  # windows of 4 sources
+    sources = [("u", "v"), (), *[("w", "u")] * 7]
+    found = list(samples(random_generator, sources, SampleSettings(2, seed=3)))
+    wanted = sample_targets(random_generator, sources, 2, seed=3)
+    assert found == [wanted[0], [], *wanted[2:]]
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, math.inf, math.nan])

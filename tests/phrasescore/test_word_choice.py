@@ -62,7 +62,8 @@ def test_rows_without_numbers_are_passed_over() -> None:
 
 
 @pytest.mark.usefixtures("way")
-def test_a_low_temperature_takes_the_best_word_and_overflows_nothing() -> None:
+@pytest.mark.parametrize("temperature", [1e-6, 1e-30, 1e-45, 5e-324])
+def test_a_low_temperature_takes_the_best_word_and_overflows_nothing(temperature: float) -> None:
     log_probs = torch.tensor([[-900.0, -800.0, -850.0]])
     numbers = np.linspace(0, 1, 50, endpoint=False)
-    assert set(draw_words(log_probs, 1e-6, np.array([0, 50]), numbers).tolist()) == {1}
+    assert set(draw_words(log_probs, temperature, np.array([0, 50]), numbers).tolist()) == {1}
