@@ -115,7 +115,7 @@ from tests.test_experiment_steps import Steps
 made = Steps(Path({str(self.folder)!r}))
 with locked(made.folder) as lock:
     steps = made.steps() + [made.step(name, "input2") for name in {list(more)}]
-    run_steps(StepRunner(made.folder, print, lock=lock), steps, {jobs})
+    run_steps(StepRunner(made.folder, print, lock=lock), steps, {jobs}, lambda *_: None)
 """
         process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
         for name in begun:

@@ -1,0 +1,99 @@
+"""``phrasescore experiment`` from end to end, with commands that are doubles."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.experiment_folder import CONFIG, experiment
+
+COMMANDS = """\
+import pathlib, sys, json
+verb, *words = sys.argv[1:]
+with open({calls!r}, "a") as calls:
+    calls.write(verb + "\\n")
+given = dict(zip(words, words[1:]))
+output = pathlib.Path(given["-o"])
+if verb == "train":
+    output.mkdir()
+    (output / "model").write_text(words[0])
+elif verb == "annotate":
+    output.write_text("table")
+    pathlib.Path(given["--moses-ini-out"]).write_text(pathlib.Path(given["--moses-ini"]).read_text()
+        .replace("num-features=2", "num-features=3").replace("0.5 0.25", "0.5 0.25 0"))
+elif verb == "tune":
+    output.write_text(pathlib.Path(given["--weights"]).read_text())
+    pathlib.Path(given["--report"]).write_text("{{}}")
+elif verb == "decode":
+    output.write_text(pathlib.Path(words[0]).read_text())
+"""
+
+
+@pytest.fixture
+def doubles(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a double in the place of every command; ``calls`` has the verbs that were run."""
+    import sys
+
+    from phrasescore.cli import experiment_steps
+
+    (folder / "commands.py").write_text(COMMANDS.format(calls=str(folder / "calls")))
+    launcher = (sys.executable, str(folder / "commands.py"))
+    defaults = experiment_steps.StepRunner.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "launcher", launcher)
+    (folder / "x.toml").write_text(
+        f"systems = ['Baseline', '+RNN']\n{CONFIG}[tuning]\nreplicas = 1\n"
+    )
+    return folder
+
+
+def calls(folder: Path) -> list[str]:
+    found = (folder / "calls").read_text().split()
+    (folder / "calls").unlink()
+    return found
+
+
+def test_a_run_makes_the_table_and_the_next_one_has_nothing_to_do(doubles: Path) -> None:
+    result = experiment()
+    assert result.exit_code == 0, result.output
+    row = ["tune", "decode", "decode"]
+    assert calls(doubles) == [*row, "train", "annotate", *row]
+    assert "step 4 of 8: train rnn\n" in result.stderr
+    assert f"$ phrasescore train encoder-decoder {doubles}/table -o " in result.stderr
+    assert result.stdout.splitlines()[0].split() == ["dev", "news"]
+    assert (doubles / "out" / "table.txt").read_text() == result.stdout
+    again = experiment()
+    assert again.stdout == result.stdout
+    assert "8 of 8 steps are done" in again.stderr
+    assert not (doubles / "calls").exists()
+
+
+def test_only_what_depends_on_a_change_is_repeated(doubles: Path) -> None:
+    experiment()
+    calls(doubles)
+    (doubles / "test.en").write_text("c\nd\n")
+    experiment()
+    assert calls(doubles) == ["decode"] * 2
+    text = (doubles / "x.toml").read_text()
+    (doubles / "x.toml").write_text(f"{text}[models.rnn]\nminutes = 2\n")
+    # The double writes the same model whatever the minutes.
+    experiment()
+    assert calls(doubles) == ["train"]
+    (doubles / "x.toml").write_text(text.replace("replicas = 1", "replicas = 2"))
+    experiment()
+    assert sorted(calls(doubles)) == sorted(["train", *["tune", "decode", "decode"] * 2])
+
+
+def test_a_dry_run_lists_the_steps_and_writes_nothing(doubles: Path) -> None:
+    result = experiment("--dry-run")
+    assert result.exit_code == 0
+    assert [line.split()[1] for line in result.stdout.splitlines()] == ["to"] * 8
+    assert not (doubles / "out").exists()
+    experiment()
+    lines = experiment("--dry-run").stdout.splitlines()
+    assert [line.split()[:2] for line in lines] == [[str(n), "done"] for n in range(1, 9)]
+    command = lines[-1].partition(": ")[2]
+    assert shlex.split(command)[:3] == ["phrasescore", "decode", str(doubles / "test.en")]
+    (doubles / "dev.fr").write_text("c\nd\n")
+    states = [line.split()[1] for line in experiment("--dry-run").stdout.splitlines()]
+    assert states == ["to", "to", "to", "done", "done", "to", "to", "to"]

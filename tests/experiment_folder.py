@@ -1,0 +1,47 @@
+"""A folder with all that an experiment reads, and what is done with it."""
+
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from phrasescore.cli import main
+from phrasescore.cli.experiment_config import read_experiment
+from phrasescore.cli.experiment_plan import Plan, build_plan
+
+INI = """\
+[feature]
+UnknownWordPenalty
+PhraseDictionaryMemory name=TM0 num-features=2 path=table # path=old
+KENLM name=LM0 path=/lm.arpa
+[weight]
+TM0= 0.5 0.25
+LM0= 0.5
+"""
+CONFIG = """\
+[data]
+moses_ini = "moses.ini"
+train = ["train.en", "train.fr"]
+dev = { source = "dev.en", references = "dev.fr" }
+test.news = { source = "test.en", references = ["test.fr"] }
+[engine]
+processes = 2
+"""
+
+
+def plan_of(folder: Path, more: str = "", before: str = "") -> Plan:
+    (folder / "x.toml").write_text(f"{before}\n{CONFIG}\n{more}\n")
+    return build_plan(read_experiment("x.toml"), folder / "out")
+
+
+def test_a_method_without_chance_has_one_replica_and_others_have_three(folder: Path) -> None:
+    for method, seeds in (("xbleu", {1}), ("mert", {1, 2, 3})):
+        plan = plan_of(folder, f"[tuning]\nmethod = '{method}'")
+        assert {run.seed for run in plan.runs} == seeds
+
+
+def names(plan: Plan) -> list[str]:
+    return [step.name for step in plan.steps]
+
+
+def experiment(*options: str) -> Result:
+    return CliRunner().invoke(main, ["experiment", "x.toml", "-o", "out", *options])
