@@ -238,10 +238,13 @@ def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
             ["nbest", "--references", "reference", "--weights", "weights", "--moses-ini-out", "x"],
             "--moses-ini-out needs the --moses-ini to change",
         ),
-        (["-", "--references", "-", "--weights", "weights"], "only one of the files can be stdin"),
+        (
+            ["-", "--references", "-", "--weights", "weights"],
+            "two files cannot share stdin or stdout",
+        ),
         (
             ["nbest", "--references", "reference", "--weights", "weights", "--report", "-"],
-            "only one of the files that are written can be stdout",
+            "two files cannot share stdin or stdout",
         ),
     ],
 )

@@ -111,6 +111,7 @@ def decode(
     from moses_integration.decoder.moses_engine import Lists
     from moses_integration.decoder.source import read_source
     from moses_integration.weights import read_weights
+    from phrasescore.cli.file_names import check_files
     from phrasescore.devices import usable_threads
 
     lists = None if nbest is None else Lists(*nbest, distinct, alignment)
@@ -124,7 +125,7 @@ def decode(
         raise click.UsageError("--feature and --ignore go with the embedded search")
     names = decode_options.feature_names(features, models)
     decode_options.check_models(features, models, backoff_lm, unnormalized=unnormalized)
-    _check_files(
+    check_files(
         (source, ini_path, weights, backoff_lm), (output, None if lists is None else lists.path)
     )
     given: Weights = {} if weights is None else dict(read_weights(weights))
@@ -168,16 +169,3 @@ def _known(weights: "Weights", names: set[str], path: str) -> "Weights":
     if unknown:
         _logger.warning("%s has no features for these weights: %s", path, ", ".join(unknown[:10]))
     return {name: values for name, values in weights.items() if name not in unknown}
-
-
-def _check_files(read: tuple[str | None, ...], written: tuple[str | None, ...]) -> None:
-    """Check that no file is in another's way, before anything is written."""
-    from phrasescore.text import same_file
-
-    if read.count("-") > 1 or written.count("-") > 1:
-        raise click.UsageError("two files cannot share stdin or stdout")
-    outputs = [name for name in written if name is not None]
-    for place, name in enumerate(outputs):
-        for other in (*read, *outputs[:place]):
-            if other is not None and same_file(name, other):
-                raise PhrasescoreError(f"{name}: would overwrite another file; name another one")

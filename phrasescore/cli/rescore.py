@@ -16,7 +16,6 @@ from phrasescore.cli.rescore_networks import (
     network_scores,
     open_cache,
 )
-from phrasescore.errors import PhrasescoreError
 
 _logger = logging.getLogger(__name__)
 
@@ -161,14 +160,9 @@ def _check_files(
     read: Sequence[str], cache_file: str | None, output: str, word_scores: str | None
 ) -> None:
     """Check that no file is in another's way, before anything is written."""
-    from phrasescore.text import same_file
+    from phrasescore.cli.file_names import check_files
 
-    if read.count("-") > 1 or (output, word_scores) == ("-", "-"):
-        raise click.UsageError("two files cannot share stdin or stdout")
+    check_files(read, (output, word_scores))
     if cache_file == "-":
         raise click.UsageError("--cache needs a file: a stream cannot be a cache")
-    written = [output, word_scores, cache_file]
-    for place, out in enumerate(written):
-        for other in (*read, *written[:place]):
-            if out is not None and other is not None and same_file(out, other):
-                raise PhrasescoreError(f"{out}: would overwrite another file; name another one")
+    check_files(read, (output, word_scores, cache_file))

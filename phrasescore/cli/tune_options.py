@@ -7,7 +7,6 @@ import click
 
 from phrasescore.cli.columns import check_columns
 from phrasescore.cli.options import WantedColumn, wanted_column
-from phrasescore.errors import PhrasescoreError
 
 # Those of tuning.methods, which imports what --help need not wait for.
 METHODS = ("mert", "mira", "pro", "xbleu")
@@ -132,7 +131,8 @@ class TuneOptions:
             raise click.UsageError(f"{problem}: they are read more than once")
 
     def _check_files(self) -> None:
-        from phrasescore.text import check_output, same_file
+        from phrasescore.cli.file_names import check_files
+        from phrasescore.text import check_output
 
         inputs = [*self.nbest, *self.references, *self.features, *self.scores]
         inputs += [
@@ -140,15 +140,8 @@ class TuneOptions:
             for name in (self.weights, self.ifile, self.moses_ini, self.source)
             if name is not None
         ]
-        if inputs.count("-") > 1:
-            raise click.UsageError("only one of the files can be stdin")
         written = (self.output, self.moses_ini_out, self.report, self.features_out)
         outputs = [name for name in (*written, self.scores_out, self.ifile_out) if name]
-        if outputs.count("-") > 1:
-            raise click.UsageError("only one of the files that are written can be stdout")
-        for place, name in enumerate(outputs):
+        for name in outputs:
             check_output(name)
-            for other in (*inputs, *outputs[:place]):
-                if same_file(name, other):
-                    problem = "would overwrite another file; name another one"
-                    raise PhrasescoreError(f"{name}: {problem}")
+        check_files(inputs, outputs)
