@@ -212,6 +212,25 @@ def test_sentences_are_mapped_by_what_an_lstm_makes_of_them(folder: Folder) -> N
     assert pca["is_map"]
 
 
+def test_a_reverse_model_parses_the_references(folder: Folder) -> None:
+    folder.save("back", "grconv", reverse=True)
+    arguments = ("--model", "back", "--source", "src", "--only", "parses", "--lines", "3")
+    report = folder.made(*arguments, "--references", "ref")
+    assert block(report, "parse-1-3")["words"] == ["the", "house"]
+    result = folder.run(*arguments)
+    assert result.exit_code == 1
+    assert "parses: back reads the other side: needs --references" in result.stderr
+
+
+def test_a_group_of_one_sentence_has_no_spread(folder: Folder) -> None:
+    folder.write("src", SOURCE.replace("la maison\n", "la maison " * 6 + "\n"))
+    texts = ("--source", "src", "--references", "ref", "--translation", "base=base")
+    (series,) = block(folder.made(*texts), "bleu-groups-1")["series"]
+    assert series["x"] == ["1-10", "11-20"]
+    assert series["spread"][0] > 0
+    assert series["spread"][1] == 0
+
+
 def test_a_reverse_model_maps_the_references(folder: Folder) -> None:
     folder.save("deep", "lstm", reverse=True)
     text = "".join(f"{word} {other}\n" for word in TARGET_WORDS for other in TARGET_WORDS[:1])

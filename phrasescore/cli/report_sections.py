@@ -170,10 +170,16 @@ def _make_alignments(inputs: Inputs) -> Made:
 
 
 def _make_parses(inputs: Inputs) -> Made:
-    models = inputs.of_kind("grconv")
+    models, reasons = [], []
+    for model in inputs.of_kind("grconv"):
+        if model.checkpoint.reverse and not (inputs.references or inputs.systems):
+            reasons.append(f"{model.name} reads the other side: needs --references")
+        else:
+            models.append(model)
     chosen = chosen_sentences(inputs, models)
     found = [(model.name, model.checkpoint) for model in models]
-    return Made(soft_parse_section(found, chosen.sentences), chosen.reasons, chosen.notes)
+    section = soft_parse_section(found, chosen.sentences)
+    return Made(section, [*reasons, *chosen.reasons], chosen.notes)
 
 
 def _make_training(inputs: Inputs) -> Made:

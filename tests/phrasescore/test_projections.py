@@ -1,7 +1,10 @@
 """Planes against other ways to compute them, and maps that keep together what belongs together."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+import sklearn.manifold
 
 from phrasescore.analysis.projections import neighbour_map, perplexity_of, principal_components
 
@@ -32,6 +35,9 @@ def test_the_sign_of_a_component_does_not_depend_on_the_sign_of_an_eigenvector()
     found, shares = principal_components(vectors)
     assert found == pytest.approx(np.array([[-2 / 3, 0], [-5 / 3, 0], [7 / 3, 0]]))
     assert shares == pytest.approx([1.0, 0.0])
+    for seed in range(8):
+        plane, _ = principal_components(np.random.default_rng(seed).normal(size=(5, 3)))
+        assert (plane.max(axis=0) > -plane.min(axis=0)).all()
 
 
 def test_what_there_are_too_few_dimensions_for_is_0() -> None:
@@ -68,6 +74,22 @@ def test_the_same_vectors_give_the_same_map() -> None:
 )
 def test_perplexity_is_at_most_a_third_of_the_other_points(points: int, expected: float) -> None:
     assert perplexity_of(points) == expected
+
+
+@pytest.mark.parametrize(("points", "expected"), [(7, 2.0), (200, 30.0)])
+def test_a_map_has_the_perplexity_that_is_told(
+    monkeypatch: pytest.MonkeyPatch, points: int, expected: float
+) -> None:
+    made = sklearn.manifold.TSNE
+    asked = []
+
+    def build(**settings: Any) -> sklearn.manifold.TSNE:
+        asked.append(settings["perplexity"])
+        return made(**settings, max_iter=250)
+
+    monkeypatch.setattr(sklearn.manifold, "TSNE", build)
+    neighbour_map(clusters(points), seed=1)
+    assert asked == [expected]
 
 
 @pytest.mark.parametrize("points", [4, 5, 7])
