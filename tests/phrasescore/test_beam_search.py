@@ -212,7 +212,13 @@ def test_of_equal_extensions_of_a_hypothesis_the_lower_number_stays() -> None:
 
 @pytest.mark.usefixtures("bigrams")
 def test_the_best_of_the_longest_beginnings_is_what_is_cut() -> None:
-    endless = [[1, 1, 2, 4], [1, 1, 3, 3], [1, 1, 2, 4], [1, 1, 3, 3]]
+    # a a (21/64) and b a (12/64) are in the beam of step 2; b is the better beginning.
+    endless: list[list[float]] = [
+        [0.5, 0.5, 3, 4],
+        [2, 2, 2, 2],
+        [0.25, 0.25, 7, 0.5],
+        [0.5, 0.5, 4, 3],
+    ]
     generator = Generator([bigram(endless)], CPU)
     ((found,),) = beam_search(generator, [("x",)], BeamSettings(2, max_length=1))
     assert (texts([found]), found.finished) == (["b"], False)
