@@ -9,9 +9,9 @@ from click.testing import CliRunner, Result
 
 from moses_integration.nbest import read_nbest
 from phrasescore.checkpoint import load_checkpoint, save_checkpoint
-from phrasescore.cli import main
+from phrasescore.cli import generate_text, main
 from phrasescore.generation.beam_search import BeamSettings, beam_search
-from phrasescore.generation.generator import Generator
+from phrasescore.generation.generator import Generated, Generator
 from phrasescore.generation.sampling import count_samples, sample_targets
 from tests.doubles import RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork
@@ -135,6 +135,18 @@ def test_sentences_beyond_the_training_and_without_an_end_are_reported(tmp_path:
     assert len(cut) == 8
     assert "translations found no end and are cut at their longest (--max-length), of the lines 1, "
     assert "of the lines 1, 2, 3, 4, 5, ..." in result.stderr
+
+
+def test_unknown_words_are_counted_in_what_is_written_and_not_in_the_rest_of_a_list(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [Generated(("a",), -1.0), Generated(("<unk>",), -2.0, unknown_words=1)]
+    monkeypatch.setattr(
+        generate_text, "best_targets", lambda _, sources, *__, **___: [found for _ in sources]
+    )
+    result = run(model, "--nbest", tmp_path / "nbest", 2, stdin="u\n")
+    assert (result.exit_code, result.stdout) == (0, "a\n")
+    assert "<unk> predicted" not in result.stderr
 
 
 def test_a_reverse_model_says_which_side_it_writes(tmp_path: Path) -> None:

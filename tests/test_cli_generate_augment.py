@@ -15,7 +15,7 @@ from moses_integration.phrase_table import PhraseTableLine, read_phrase_table, r
 from phrasescore.checkpoint import load_checkpoint, save_checkpoint
 from phrasescore.cli import generate_table, main
 from phrasescore.generation.beam_search import BeamSettings, beam_search
-from phrasescore.generation.generator import Generator
+from phrasescore.generation.generator import Generated, Generator
 from phrasescore.resumable import work_files
 from tests.doubles import RandomModel
 from tests.random_networks import RandomNetwork
@@ -202,6 +202,18 @@ def test_new_pairs_are_bounded(model: RandomModel, table: Path) -> None:
     result = run(model.path, "--augment", table, "--min-probability", 0.02, "--targets", 9)
     probable = [float(line.split(" ||| ")[2].split()[2]) for line in result.stdout.splitlines()]
     assert all(value >= 0.02 for value in probable)
+
+
+def test_a_target_without_its_end_is_no_new_pair(
+    model: RandomModel, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = [Generated(("c", "c"), -1.0, finished=False)]
+    monkeypatch.setattr(
+        generate_table, "best_targets", lambda _, sources, *__, **___: [cut for _ in sources]
+    )
+    result = run(model.path, "--augment", table)
+    assert result.exit_code == 0
+    assert "; 0 new pairs;" in result.stderr
 
 
 def test_moses_ini_gets_the_indicator_with_weight_0(
