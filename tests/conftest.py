@@ -50,6 +50,18 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.fixture
+def uninitialized_memory_is_nan() -> Iterator[None]:
+    """Let torch fill what ``torch.empty`` returns with NaN, which no result may show."""
+    import torch
+
+    before = torch.are_deterministic_algorithms_enabled()
+    only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    yield
+    torch.use_deterministic_algorithms(before, warn_only=only_warns)
+
+
 @pytest.fixture(autouse=True)
 def _usual_verbosity() -> Iterator[None]:
     """Put back the log levels that ``--quiet`` and ``--verbose`` set for a whole process."""

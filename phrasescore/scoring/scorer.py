@@ -107,9 +107,11 @@ class PairScorer:
         count = precision.padded_count(len(rows))
         if count == len(rows):
             return precision.round(rows)
-        # What stands in the rows behind is of no matter: nobody looks at their products.
         buffer = self.workspace.take(name, count, rows.shape[1], precision.product_type)
         buffer[: len(rows)] = rows
+        # Nobody looks at the products of the rows behind, but a CPU's bfloat16 kernel reads beyond
+        # the end of a row, and multiplies what it finds by 0: a NaN left in the buffer would spread.
+        buffer[len(rows) :] = 0
         return buffer
 
     def _multiply_padded(self, name: str, rows: Tensor, matrix: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.models.encoder_decoder import EncoderDecoder
@@ -108,6 +109,26 @@ def test_bfloat16_is_close_and_not_the_same() -> None:
     # 8 bits of mantissa, sums of about 20 terms, up to 6 words: a few hundredths of the value.
     assert values == pytest.approx(expected, rel=0.03, abs=0.1)
     assert values != pytest.approx(expected, rel=1e-5, abs=1e-4)
+
+
+def test_no_product_sees_memory_that_was_never_written(
+    uninitialized_memory_is_nan: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Some CPUs' bfloat16 kernels read beyond the end of a row, into rows that nobody asked about.
+    model, parameters = make_model()
+    scorer, multiply = make_scorer(model, "bfloat16"), Precision.multiply
+    seen = []
+
+    def checked(self: Precision, rows: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
+        seen.append(bool(rows.isfinite().all()))
+        return multiply(self, rows, matrix, out)
+
+    monkeypatch.setattr(Precision, "multiply", checked)
+    values = score(scorer, make_pairs())
+    assert seen
+    assert all(seen)
+    expected = [log_prob(parameters, *pair) for pair in make_pairs()]
+    assert values == pytest.approx(expected, rel=0.03, abs=0.1)
 
 
 def test_tf32_needs_a_gpu() -> None:
