@@ -1,6 +1,7 @@
 """The demo of the shipped example: what it compares, and that it runs."""
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -170,8 +171,17 @@ def test_the_demo_runs_and_a_second_run_repeats_nothing(quick: Path, tmp_path: P
     annotated = read_phrase_table(str(output / "tables" / "rnn" / "phrase-table.gz"))
     assert {line.num_scores for line in annotated} == {5}
 
+    assert (output / "report" / "index.html").stat().st_size > 100_000
+    report = json.loads((output / "report" / "report.json").read_text(encoding="utf-8"))
+    assert {"translations", "experiment", "tuning", "preferences", "scores", "training"} <= {
+        section["key"] for section in report["sections"]
+    }
+
+    # But for the report's command, which is not run again.
+    start, _, end = first.stdout.partition("\n$ phrasescore report ")
+    assert start.count("$ phrasescore ") == 1
     second = run_demo(output, quick)
-    assert second.stdout == first.stdout
+    assert second.stdout == start + end.partition("\n")[2]
     assert "8 of 8 steps are done" in second.stderr
     assert "step " not in second.stderr.replace("8 of 8 steps", "")
 

@@ -3,7 +3,8 @@
 The experiment trains networks, annotates the phrase table, tunes each row of its table of systems,
 translates the dev and the test set with it, and measures: table 1 of Cho et al. (2014), small. It
 shows each command before it runs. Then the demo prints what the network prefers among the phrases
-of the annotated table against what the table prefers, as their table 2 does. Everything goes to
+of the annotated table against what the table prefers, as their table 2 does, and ends with
+``phrasescore report``: a page of what the networks learned and the systems do. Everything goes to
 ``demo-output/``; what is there from an earlier run is not made again.
 """
 
@@ -13,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import preferences
@@ -23,6 +25,8 @@ EXPERIMENT = FOLDER / "experiment.toml"
 # In the output folder: the table of the row +RNN, whose last score is the network's.
 ANNOTATED = Path("tables", "rnn", "phrase-table.gz")
 SHOWN_PHRASES = 5  # frequent ones, and as many rare ones
+# For half a minute's work: t-SNE is what takes time, and the page is the smaller.
+REPORT_SIZES = ("--points", "2000", "--map-points", "500", "--threads", "1")
 
 
 def say(text: str = "") -> None:
@@ -67,15 +71,55 @@ pair as often as any other and knows no counts: it prefers what fits all the pai
     say(f"\n{preferences.agreement(targets)}")
 
 
+def report(experiment: Path, output: Path) -> int:
+    """Make the page of the experiment, if it is not there; return the exit code of the command.
+
+    :param experiment: its TOML file, whose rows have names and no tables.
+    :param output: the folder it was run in.
+    """
+    page = output / "report"
+    if page.is_dir():
+        return 0
+    settings = tomllib.loads(experiment.read_text(encoding="utf-8"))
+    test = {key: experiment.parent / name for key, name in settings["data"]["test"]["test"].items()}
+    made = from_root(output)
+    # The cslm is in the search: there is nothing of it to draw but its training.
+    models = [made / "models" / name for name in ("rnn", "attention", "cslm")]
+    runs = {name: made / "systems" / name / "seed1" for name in settings["systems"]}
+    translations = [
+        word
+        for name, path in runs.items()
+        for word in ("--translation", f"{name}={path / 'test.out'}")
+    ]
+    return run(
+        "report",
+        made / ANNOTATED,
+        *(word for path in models if (ROOT / path).is_dir() for word in ("--model", path)),
+        *("--source", from_root(test["source"]), "--references", from_root(test["references"])),
+        *translations,
+        *("--experiment", made, "--tuning-report", [*runs.values()][-1] / "report.json"),
+        *REPORT_SIZES,
+        *("-o", from_root(page)),
+    )
+
+
 def say_what_next(output: Path) -> None:
     """Print where the results are, and what to do with your own data."""
     made = from_root(output)
     say(f"""
 What next, from {ROOT}:
+  the report, a page:    {made}/report/index.html
   the table again:       {made}/table.txt, and with all commands and times {made}/table.html
   your own data:         {from_root(EXPERIMENT)} with your files (docs/experiment.md)
   with Moses' search:    decoder = "moses" and moses_bin = "..." in its [engine]
   what a network is:     phrasescore show {made}/models/rnn""")
+
+
+def end_if_failed(code: int) -> None:
+    """Exit with the code of a command that did not end well."""
+    if code:
+        say("\nThe demo ends here. Run it again to go on, or with --fresh to begin anew.")
+        sys.exit(code)
 
 
 def main() -> None:
@@ -96,16 +140,13 @@ def main() -> None:
         shutil.rmtree(output, ignore_errors=True)
     say(f"The English-French example; what is made goes to {from_root(output)}. Every step is a")
     say(
-        "command, shown before it runs; two run at a time. On two free cores all of them take about"
+        "command, shown before it runs; two run at a time. On two free cores all of them take three"
     )
-    say("three minutes. What is done is not repeated: Ctrl-C, and the same command goes on.")
-    code = run(
-        "experiment", from_root(options.experiment.resolve()), "-o", from_root(output)
-    )  # fmt: skip
-    if code:
-        say("\nThe demo ends here. Run it again to go on, or with --fresh to begin anew.")
-        sys.exit(code)
+    say("to six minutes. What is done is not repeated: Ctrl-C, and the same command goes on.")
+    experiment = options.experiment.resolve()
+    end_if_failed(run("experiment", from_root(experiment), "-o", from_root(output)))
     compare(output / ANNOTATED)
+    end_if_failed(report(experiment, output))
     say_what_next(output)
 
 

@@ -128,7 +128,7 @@ def _make_phrases(inputs: Inputs) -> Made:
     if not models:
         problem = "needs a model that reads the source, and each --model is a reverse one"
         return Made(None, [problem])
-    phrases = data.choice.phrases
+    phrases = sorted(data.choice.phrases, key=len)  # the legend names lengths as they come
     if not phrases:
         long = inputs.settings.long
         problem = f"the table has no source phrase of {long} words or more"
@@ -155,6 +155,7 @@ def _make_sentences(inputs: Inputs) -> Made:
         reasons += reason
         notes += note
         if texts:
+            texts = sorted(texts, key=len)
             found = text_vectors("sentences", model.name, number, model.checkpoint, texts)
             sets.append(found)
     section, problems = maps("sentences", sets, inputs.settings.seed)

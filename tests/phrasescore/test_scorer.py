@@ -111,9 +111,8 @@ def test_bfloat16_is_close_and_not_the_same() -> None:
     assert values != pytest.approx(expected, rel=1e-5, abs=1e-4)
 
 
-def test_no_product_sees_memory_that_was_never_written(
-    uninitialized_memory_is_nan: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("uninitialized_memory_is_nan")
+def test_no_product_sees_memory_that_was_never_written(monkeypatch: pytest.MonkeyPatch) -> None:
     # Some CPUs' bfloat16 kernels read beyond the end of a row, into rows that nobody asked about.
     model, parameters = make_model()
     scorer, multiply = make_scorer(model, "bfloat16"), Precision.multiply

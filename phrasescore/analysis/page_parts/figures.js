@@ -195,6 +195,11 @@ function linesPicture(figure, theme, width) {
       tickvals: names.map((_, index) => index), ticktext: labels, tickangle: isTight ? -40 : 0,
       range: [-0.6, names.length - 0.4], fixedrange: true,
     });
+    if (isTight) {
+      // The first labels reach further left than the axis, where plotly would leave them out.
+      const reach = names.map((name, index) => 0.77 * textWidth(cut(name, 24), theme) - (index + 0.4) * room);
+      layout.margin.l = Math.max(layout.margin.l, ...reach);
+    }
   }
   const entries = (event) => [
     [`${data.x_label ? `${data.x_label}: ` : ""}${isNamed ? names[event.points[0].x] : shortNumber(event.points[0].x)}`],
