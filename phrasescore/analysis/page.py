@@ -105,6 +105,8 @@ class _View(NamedTuple):
     summary: str
     # Of a figure.
     data: Markup
+    # Of a figure whose height goes by its rows; 0 of others.
+    rows_of_figure: int
     # Of a table.
     columns: list["_Column"]
     rows: list[list["_CellView"]]
@@ -135,7 +137,7 @@ def _section(section: Section) -> _SectionView:
 def _view(block: Block) -> _View:
     kind = type(block).__name__.lower()
     if not isinstance(block, Table):
-        return _View(block, kind, _summary(block), _json(block), [], [])
+        return _View(block, kind, _summary(block), _json(block), _rows_of(block), [], [])
     columns: list[_Column] = []
     shown: list[list[_CellView]] = []
     for place, title in enumerate(block.columns):
@@ -144,7 +146,17 @@ def _view(block: Block) -> _View:
         columns.append(_Column(title, is_number))
         shown.append(_column_cells(cells))
     rows = [list(row) for row in zip(*shown, strict=True)]
-    return _View(block, kind, "", Markup(""), columns, rows)
+    return _View(block, kind, "", Markup(""), 0, columns, rows)
+
+
+def _rows_of(block: Points | Matrix | Lines | Pyramid) -> int:
+    match block:
+        case Matrix():
+            return len(block.row_labels)
+        case Pyramid():
+            return len(block.words)
+        case _:
+            return 0
 
 
 def _is_number_column(cells: Sequence[Cell]) -> bool:

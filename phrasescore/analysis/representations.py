@@ -87,7 +87,7 @@ def text_vectors(
 def _length_group(length: int, longest: int) -> str:
     """Return the name of a group: a length of phrases, ten lengths of sentences."""
     if length > longest:
-        return f"more than {longest} words"
+        return f"{longest + 1} words and more"
     if longest < 10:
         return f"{length} words" if length != 1 else "1 word"
     first = max(0, (length - 1) // 10 * 10) + 1

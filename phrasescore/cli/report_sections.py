@@ -1,5 +1,6 @@
 """The sections of a report: what each one needs, and who makes it."""
 
+import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -128,11 +129,13 @@ def _make_phrases(inputs: Inputs) -> Made:
     if not models:
         problem = "needs a model that reads the source, and each --model is a reverse one"
         return Made(None, [problem])
-    phrases = sorted(data.choice.phrases, key=len)  # the legend names lengths as they come
+    phrases = data.choice.phrases
     if not phrases:
         long = inputs.settings.long
         problem = f"the table has no source phrase of {long} words or more"
         return Made(None, [f"{problem} (--long takes shorter ones)"])
+    # A map labels its first points first: in the table's order they all begin with "a".
+    phrases = random.Random(inputs.settings.seed).sample(phrases, len(phrases))
     sets = [
         text_vectors("phrases", model.name, number, model.checkpoint, phrases)
         for number, model in enumerate(models, start=1)
@@ -155,7 +158,6 @@ def _make_sentences(inputs: Inputs) -> Made:
         reasons += reason
         notes += note
         if texts:
-            texts = sorted(texts, key=len)
             found = text_vectors("sentences", model.name, number, model.checkpoint, texts)
             sets.append(found)
     section, problems = maps("sentences", sets, inputs.settings.seed)

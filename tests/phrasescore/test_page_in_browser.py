@@ -311,6 +311,32 @@ def test_points_are_drawn_without_webgl_too(page: Page, report_file: Path, grant
         page.call("Page.removeScriptToEvaluateOnNewDocument", **script)
 
 
+def test_what_is_seen_stays_drawn_however_many_figures_there_are(
+    page: Page, tmp_path: Path
+) -> None:
+    # More of WebGL than a browser keeps; jumps, after which what was near is not.
+    maps = tuple(
+        Points(f"map{n}", f"Map {n}", "", "", cloud(1600), cloud(1600), ("a",) * 1600, is_map=True)
+        for n in range(12)
+    )
+    path = tmp_path / "index.html"
+    path.write_text(render_page(Report("Maps", (), (Section("s", "S", "", maps),))), "utf-8")
+    page.open(path)
+    drawn = "document.querySelector('#_b_map{} .main-svg') !== null"
+    for number in (0, 5, 11, 9, 10, 2, 3):
+        page.evaluate(f"document.getElementById('_b_map{number}').scrollIntoView()")
+        page.wait_for(drawn.format(number))
+        page.evaluate("new Promise((resolve) => setTimeout(resolve, 700))")
+        seen = page.evaluate(
+            "[...document.querySelectorAll('.drawing')].map((each) => each.getBoundingClientRect())"
+            ".map(({ top, bottom }) => top < innerHeight && bottom > 0)"
+        )
+        assert seen[number]
+        assert all(page.evaluate(drawn.format(place)) for place in range(12) if seen[place])
+    assert page.evaluate("document.querySelectorAll('canvas').length") < 30
+    assert page.problems == []
+
+
 def test_all_is_on_paper(page: Page, report_file: Path) -> None:
     page.set_media(prefers_color_scheme="dark")
     page.open(report_file)

@@ -27,6 +27,8 @@ function baseAxis(theme, title) {
 function groupPlaces(data) {
   const names = [...new Set(data.groups)];
   if (!names.length) return { names: [""], places: [data.x.map((_, place) => place)] };
+  // Lengths, such as "5 words", in their order; others as they come.
+  if (names.every((name) => /^\d/u.test(name))) names.sort((one, other) => parseInt(one, 10) - parseInt(other, 10));
   const places = new Map(names.map((name) => [name, []]));
   data.groups.forEach((name, place) => places.get(name).push(place));
   return { names, places: [...places.values()] };

@@ -1,6 +1,6 @@
 // The page: what is drawn when. A figure is drawn when it comes near.
 
-const NEAR = "600px";
+const NEAR = 600; // pixels from the window
 const REDRAW_AFTER = 150; // milliseconds
 // A browser keeps some 16 WebGL contexts (8 on a phone), of which a figure takes two.
 const MOST_WEBGL = isCoarse ? 2 : 4;
@@ -22,6 +22,7 @@ function draw(figure) {
   const width = isPrinting ? PRINT_WIDTH : figure.root.clientWidth;
   const { kind, is_map: isMap } = readData(figure);
   figure.isDrawn = true;
+  figure.drawing.classList.add("drawn");
   if (kind === "pyramid") {
     drawPyramid(figure, theme, width);
     return;
@@ -89,19 +90,27 @@ function drawWithoutWebgl(figure) {
 }
 
 function clear(figure) {
-  figure.drawing.style.minHeight = `${figure.drawing.offsetHeight}px`;
+  figure.drawing.style.minHeight = `${figure.drawing.offsetHeight}px`; // stays: it is what it needs
   Plotly.purge(figure.drawing);
   figure.drawing.replaceChildren();
   figure.drawing.classList.remove("js-plotly-plot");
   figure.isDrawn = false;
 }
 
-// Give up the WebGL figures that are farthest from the one to be drawn.
+// From the window, in pixels; 0 for what is seen.
+function distance({ root }) {
+  const { top, bottom } = root.getBoundingClientRect();
+  return Math.max(top - innerHeight, -bottom, 0);
+}
+
+function byDistance(some) {
+  return [...some].map((figure) => [distance(figure), figure]).sort(([one], [other]) => one - other);
+}
+
+// Give up the WebGL figures that are farthest from the window, and none that is seen.
 function spareWebgl(figure) {
-  const place = figures.indexOf(figure);
   const others = figures.filter((other) => other !== figure && other.isDrawn && other.usesWebgl);
-  others.sort((one, other) => Math.abs(figures.indexOf(other) - place) - Math.abs(figures.indexOf(one) - place));
-  others.slice(0, Math.max(0, others.length - MOST_WEBGL + 1)).forEach(clear);
+  for (const [far, other] of byDistance(others).slice(MOST_WEBGL - 1)) if (far > 0) clear(other);
 }
 
 // Figures are drawn one after the other, with a moment between them for the page to move.
@@ -112,7 +121,8 @@ function drawSoon(figure) {
 }
 
 async function drawNear(figure) {
-  if (figure.isDrawn) return;
+  // When it has left meanwhile, it is drawn as it comes again.
+  if (figure.isDrawn || distance(figure) > NEAR) return;
   try {
     if (readData(figure).kind !== "pyramid") await loadPlotly();
     if (!figure.isDrawn) draw(figure);
@@ -127,18 +137,16 @@ function redraw() {
   for (const figure of figures) if (figure.isDrawn) draw(figure);
 }
 
-// From the window, in pixels.
-function distance({ boundingClientRect: { top, bottom } }) {
-  return Math.max(top - innerHeight, -bottom, 0);
-}
-
 function watch() {
-  const observer = new IntersectionObserver((entries) => {
-    const near = entries.filter((entry) => entry.isIntersecting);
-    near.sort((one, other) => distance(one) - distance(other));
-    for (const entry of near) drawSoon(figureOf.get(entry.target));
-  }, { rootMargin: NEAR });
-  for (const figure of figures) observer.observe(figure.root);
+  const drawEntered = (entries) => {
+    const entered = entries.filter((entry) => entry.isIntersecting);
+    for (const [, figure] of byDistance(entered.map(({ target }) => figureOf.get(target)))) drawSoon(figure);
+  };
+  // The second one is for figures that were given up while they were near.
+  for (const rootMargin of [`${NEAR}px`, "0px"]) {
+    const observer = new IntersectionObserver(drawEntered, { rootMargin });
+    for (const figure of figures) observer.observe(figure.root);
+  }
   let timer = 0;
   let width = document.documentElement.clientWidth;
   addEventListener("resize", () => {
