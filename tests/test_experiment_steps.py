@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from phrasescore.cli.experiment_commands import Command, stop
 from phrasescore.cli.experiment_jobs import run_steps
 from phrasescore.cli.experiment_steps import Step, StepRunner
 from phrasescore.errors import PhrasescoreError
@@ -306,6 +307,20 @@ def test_a_signal_reaches_the_command_as_ctrl_c(steps: Steps) -> None:
         os.chdir(folder)
         signal.signal(signal.SIGALRM, before)
     assert (steps.folder / "stopped").exists()
+
+
+def test_what_was_started_in_the_background_is_stopped_at_once(tmp_path: Path) -> None:
+    code = "import sys; sys.stdout.write('ready'); sys.stdout.flush(); import time; time.sleep(60)"
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        command = Command("sleep", (sys.executable, "-c", code), tmp_path / "log")
+        while b"ready" not in (tmp_path / "log").read_bytes().split(b"\n", 1)[1]:
+            assert command.wait(0.05) is None
+        stop([command])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert command.wait(0) == -signal.SIGTERM
+    assert command.seconds < 30
 
 
 def _interrupt(_number: int, _frame: object) -> None:

@@ -97,8 +97,10 @@ def stop(commands: Iterable[Command]) -> None:
     One that does not end in a minute, or until a second Ctrl-C, is killed.
     """
     commands = list(commands)
+    # What a shell starts in the background ignores SIGINT, and so does what that starts.
+    in_background = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     for command in commands:
-        command.signal(signal.SIGINT)
+        command.signal(signal.SIGTERM if in_background else signal.SIGINT)
     until = time.monotonic() + REPORT_EVERY
     try:
         for command in commands:
