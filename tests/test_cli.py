@@ -116,7 +116,17 @@ def test_a_full_stdout_is_one_line_and_exit_1(tiny_table: Path) -> None:
     assert (done.returncode, done.stderr) == (1, b"Error: No space left on device\n")
 
 
-def test_ctrl_c_ends_a_run_with_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        (signal.SIGTERM, 143, "ended by SIGTERM"),
+        (signal.SIGHUP, 129, "ended by SIGHUP"),
+    ],
+)
+def test_a_signal_ends_a_run_with_one_line(
+    tmp_path: Path, number: int, code: int, said: str
+) -> None:
     # A named pipe lets the test know that the command is in the middle of reading.
     pipe = tmp_path / "table"
     os.mkfifo(pipe)
@@ -126,10 +136,10 @@ def test_ctrl_c_ends_a_run_with_one_line(tmp_path: Path) -> None:
         with open(pipe, "wb") as table:  # returns when the command has opened it, too
             table.write(b"la ||| the ||| 1\n")
             table.flush()
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
             process.wait(timeout=30)
         stdout, stderr = process.communicate()
-    assert (process.returncode, stdout, stderr) == (130, b"", b"phrasescore: interrupted\n")
+    assert (process.returncode, stdout, stderr) == (code, b"", f"phrasescore: {said}\n".encode())
 
 
 def test_show_reports_a_table_as_aligned_text(tiny_table: Path) -> None:

@@ -10,6 +10,7 @@ exit  meaning
 130   Ctrl-C (128 + SIGINT)
 141   the reader of stdout went away (128 + SIGPIPE), said by the exit code alone, as
       ``cat`` and ``sort`` do
+143   SIGTERM (128 + 15); what a command has started ends with it, as after Ctrl-C
 ===== ==============================================================================
 
 Anything else is a bug and shows its traceback. Importing this module, or any verb, imports
@@ -20,7 +21,12 @@ import errno
 import importlib
 import logging
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 import click
 
@@ -70,7 +76,8 @@ class VerbGroup(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         """Run a verb; turn what it raises into one line on stderr and an exit code."""
         try:
-            return super().invoke(ctx)
+            with _ending_on_signals():
+                return super().invoke(ctx)
         except click.BadOptionUsage as error:
             verb = self.get_command(ctx, ctx.invoked_subcommand or "")
             raise options.with_what_it_takes(error, verb) from error
@@ -79,6 +86,9 @@ class VerbGroup(click.Group):
         except KeyboardInterrupt:
             click.echo("phrasescore: interrupted", err=True)
             ctx.exit(INTERRUPTED)
+        except _EndedBySignal as ended:
+            click.echo(f"phrasescore: ended by {signal.Signals(ended.number).name}", err=True)
+            ctx.exit(128 + ended.number)
         except BrokenPipeError:
             _discard_stdout()
             ctx.exit(READER_GONE)
@@ -87,6 +97,38 @@ class VerbGroup(click.Group):
                 raise
             _discard_stdout()
             raise click.ClickException(_os_message(error)) from error
+
+
+class _EndedBySignal(BaseException):
+    """A signal that ends this process; on the way out everything is put away as after Ctrl-C."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextmanager
+def _ending_on_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise, so that what was started is ended, unless they are ignored."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        raise _EndedBySignal(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [
+        number
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is signal.SIG_DFL  # nohup has SIGHUP ignored
+    ]
+    for number in numbers:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _os_message(error: OSError) -> str:

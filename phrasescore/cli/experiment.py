@@ -1,11 +1,7 @@
 """``phrasescore experiment``: a table of systems, trained, tuned and measured by one command."""
 
 import logging
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -49,7 +45,7 @@ def experiment(config: str, output: str, dry_run: bool) -> None:
     if dry_run:
         _list(plan, StepRunner(folder, _logger.info, written=plan.written))
         return
-    with locked(folder) as lock, _ending_on_signals():
+    with locked(folder) as lock:
         runner = StepRunner(folder, _logger.info, lock=lock, written=plan.written)
         runner.write_files()
         _run(wanted, plan, folder, runner)
@@ -91,18 +87,3 @@ def _run(wanted: "Experiment", plan: "Plan", folder: Path, runner: "StepRunner")
 
 def _summary(seconds: float | None, command: str) -> str:
     return f"{'' if seconds is None else f'{seconds:,.1f} s':>12}  {command}"
-
-
-@contextmanager
-def _ending_on_signals() -> Iterator[None]:
-    """Let a signal that ends this process end the command that it runs, too."""
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

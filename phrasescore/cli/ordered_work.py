@@ -77,6 +77,7 @@ class _Worker(Generic[Item, Result]):
     def install(self, parent: int) -> None:
         # Ctrl-C is for the process that started this one, which stops it.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
         _Worker.current = self
 

@@ -130,7 +130,8 @@ def test_a_state_of_another_kind_is_refused(folder: Folder) -> None:
         assert "work/tune.json: expected the state of a run of this version" in result.stderr
 
 
-def test_ctrl_c_while_decoding_ends_the_decoder_and_keeps_the_best(folder: Folder) -> None:
+def decoding(folder: Folder) -> tuple["subprocess.Popen[str]", int, str]:
+    """Start a run whose second round never ends; return it, its decoder's number and command."""
     slow = folder.path / "slow.py"
     slow.write_text(
         "import os, sys, time\n"
@@ -154,13 +155,28 @@ def test_ctrl_c_while_decoding_ends_the_decoder_and_keeps_the_best(folder: Folde
     while not (mark.exists() and mark.read_text()) and time.monotonic() < deadline:
         assert process.poll() is None
         time.sleep(0.05)
+    return process, int(mark.read_text()), command
+
+
+def test_sigterm_while_decoding_ends_the_decoder(folder: Folder) -> None:
+    process, decoder, _ = decoding(folder)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 143, errors
+    assert errors.splitlines()[-1] == "phrasescore: ended by SIGTERM"
+    with pytest.raises(ProcessLookupError):
+        signal_decoder(decoder)
+
+
+def test_ctrl_c_while_decoding_ends_the_decoder_and_keeps_the_best(folder: Folder) -> None:
+    process, decoder, command = decoding(folder)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert errors.splitlines()[-1] == "phrasescore: interrupted"
     assert read_weights(str(folder.path / "out"))["Good0"] == (0.1,)
     with pytest.raises(ProcessLookupError):
-        signal_decoder(int(mark.read_text()))
+        signal_decoder(decoder)
     resumed = folder.run("--resume", decoder=command.replace("slow.py", str(DECODER)))
     assert resumed.exit_code == 1  # another command
     assert "begun with another decoder" in resumed.stderr
