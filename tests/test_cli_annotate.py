@@ -261,6 +261,9 @@ def test_the_output_may_not_be_the_input(
         assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
         assert "would overwrite its own input" in result.stderr
     assert tiny_table.read_bytes() == before
+    result = run(tiny_table, "--model", model.path, "-o", Path(model.path) / "config.toml")
+    assert result.exit_code == 1
+    assert "config.toml: would overwrite a part of a model; name another" in result.stderr
 
 
 def test_columns_without_any_model_are_a_usage_error(tiny_table: Path) -> None:

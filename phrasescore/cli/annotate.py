@@ -120,6 +120,7 @@ def annotate(
 
 def _check_files(read: list[str], output: str, moses_ini_out: str | None, resume: bool) -> None:
     """Check that no file is in another's way, before anything is written."""
+    from phrasescore.cli.file_names import check_models_stay
     from phrasescore.resumable import is_resumable, work_files
     from phrasescore.text import same_file
 
@@ -133,6 +134,7 @@ def _check_files(read: list[str], output: str, moses_ini_out: str | None, resume
         for name in read:
             if out is not None and same_file(name, out):
                 raise PhrasescoreError(f"{out}: would overwrite its own input; name another file")
+    check_models_stay([output, moses_ini_out or "-"])
     if moses_ini_out is None or moses_ini_out == "-":
         return
     if any(same_file(moses_ini_out, out) for out in written):

@@ -1,11 +1,16 @@
 """The names of a command's files: none of those it writes is in another's way."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 
 import click
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.text import same_file
+
+# As phrasescore.checkpoint has them, whose import takes seconds.
+_WEIGHTS = "model.safetensors"
+_OF_A_MODEL = {_WEIGHTS, "config.toml", "source.vocab", "target.vocab", "training.json"}
 
 
 def check_files(read: Sequence[str | None], written: Sequence[str | None]) -> None:
@@ -14,7 +19,7 @@ def check_files(read: Sequence[str | None], written: Sequence[str | None]) -> No
     :param read: files that are read; None for one that is not.
     :param written: likewise.
     :raises click.UsageError: if two would share stdin or stdout.
-    :raises PhrasescoreError: if one would overwrite another one.
+    :raises PhrasescoreError: if one would overwrite another one, or a part of a model.
     """
     if read.count("-") > 1 or written.count("-") > 1:
         raise click.UsageError("two files cannot share stdin or stdout")
@@ -23,3 +28,15 @@ def check_files(read: Sequence[str | None], written: Sequence[str | None]) -> No
         for other in (*read, *outputs[:place]):
             if other is not None and same_file(name, other):
                 raise PhrasescoreError(f"{name}: would overwrite another file; name another one")
+    check_models_stay(outputs)
+
+
+def check_models_stay(written: Iterable[str]) -> None:
+    """Check that none of the files that are written is a part of a model that is there.
+
+    :raises PhrasescoreError: if one is.
+    """
+    for name in written:
+        folder, base = os.path.split(os.path.realpath(name))
+        if base in _OF_A_MODEL and os.path.isfile(os.path.join(folder, _WEIGHTS)):
+            raise PhrasescoreError(f"{name}: would overwrite a part of a model; name another file")
