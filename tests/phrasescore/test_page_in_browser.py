@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from phrasescore.analysis.page import render_page
-from phrasescore.analysis.report_blocks import Points, Report, Section, Table
+from phrasescore.analysis.report_blocks import Lines, Points, Report, Section, Series, Table
 from tests.browser import CHROMIUM, Page, open_browser
 from tests.odd_report import ODD, odd_blocks
 
@@ -335,6 +335,25 @@ def test_what_is_seen_stays_drawn_however_many_figures_there_are(
         assert all(page.evaluate(drawn.format(place)) for place in range(12) if seen[place])
     assert page.evaluate("document.querySelectorAll('canvas').length") < 30
     assert page.problems == []
+
+
+def test_all_bars_have_their_names_and_lengths_their_order(page: Page, tmp_path: Path) -> None:
+    names = tuple(f"LexicalReordering0_{n}" for n in range(15))
+    groups = ("7 words", "10 words and more", "4 words")
+    blocks = (
+        Lines("bars", "Bars", "feature", "share", (Series("s", names, cloud(15)),), bars=True),
+        Points("map", "Map", "", "", cloud(3), cloud(3), ("a", "b", "c"), groups, is_map=True),
+    )
+    path = tmp_path / "index.html"
+    path.write_text(render_page(Report("R", (), (Section("s", "S", "", blocks),))), "utf-8")
+    page.open(path)
+    bring(page, "bars")
+    texts = "[...document.querySelectorAll('{}')].map((each) => each.textContent.trim())"
+    shown = '#_b_bars .xtick text:not([style*="display: none"]):not([style*="opacity: 0"])'
+    assert page.evaluate(texts.format(shown)) == list(names)
+    bring(page, "map")
+    legend = page.evaluate(texts.format("#_b_map .legend button"))
+    assert [text.lstrip("●■◆") for text in legend] == ["4 words", "7 words", "10 words and more"]
 
 
 def test_all_is_on_paper(page: Page, report_file: Path) -> None:
