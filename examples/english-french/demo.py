@@ -72,20 +72,22 @@ pair as often as any other and knows no counts: it prefers what fits all the pai
 
 
 def report(experiment: Path, output: Path) -> int:
-    """Make the page of the experiment, if it is not there; return the exit code of the command.
+    """Make the page of the experiment, unless there is a newer one; return the command's exit code.
 
     :param experiment: its TOML file, whose rows have names and no tables.
     :param output: the folder it was run in.
     """
     page = output / "report"
-    if page.is_dir():
-        return 0
     settings = tomllib.loads(experiment.read_text(encoding="utf-8"))
     test = {key: experiment.parent / name for key, name in settings["data"]["test"]["test"].items()}
     made = from_root(output)
     # The cslm is in the search: there is nothing of it to draw but its training.
     models = [made / "models" / name for name in ("rnn", "attention", "cslm")]
     runs = {name: made / "systems" / name / "seed1" for name in settings["systems"]}
+    translated = max((ROOT / path / "test.out").stat().st_mtime for path in runs.values())
+    index = page / "index.html"
+    if index.is_file() and index.stat().st_mtime >= translated:
+        return 0
     translations = [
         word
         for name, path in runs.items()

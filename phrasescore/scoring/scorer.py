@@ -109,8 +109,8 @@ class PairScorer:
             return precision.round(rows)
         buffer = self.workspace.take(name, count, rows.shape[1], precision.product_type)
         buffer[: len(rows)] = rows
-        # Nobody looks at the products of these rows. But the bfloat16 kernels of some CPUs read on
-        # a row's end and multiply what they find by 0: a NaN left there would spread.
+        # Nobody looks at the products of these rows. But some CPUs' bfloat16 kernels read past a
+        # row's end and multiply what they find by 0: a NaN left there would spread.
         buffer[len(rows) :] = 0
         return buffer
 
