@@ -211,6 +211,15 @@ def test_what_cannot_work_is_refused(options: list[str], problem: str) -> None:
     assert problem in result.stderr
 
 
+def test_a_limit_that_the_search_does_not_have_is_refused_before_tables_are_read(
+    folder: Path,
+) -> None:
+    (folder / "table").write_text("no phrase table\n")
+    result = decode("--stack-diversity", "2")
+    assert result.exit_code == 1
+    assert "moses.ini: [stack-diversity]: this search has no stack-diversity" in result.stderr
+
+
 def test_a_feature_that_is_not_known_is_refused_unless_ignored(folder: Path) -> None:
     ini = INI.replace("[distortion", "OpSequenceModel name=OSM0 path=x\n[distortion") + "OSM0= 1\n"
     (folder / "moses.ini").write_text(ini)

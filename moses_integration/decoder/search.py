@@ -24,7 +24,6 @@ from moses_integration.decoder.stateful import (
     Requests,
     StatefulFeature,
 )
-from phrasescore.errors import ConfigError
 
 # Moses' -n-best-factor: paths looked at for each distinct one that is wanted.
 DISTINCT_FACTOR = 20
@@ -87,9 +86,7 @@ class StackDecoder:
         candidates: int | None = None,
     ) -> None:
         search = configuration.search
-        if search.stack_diversity:
-            problem = "this search has no stack-diversity; set it to 0, or decode with Moses"
-            raise ConfigError(configuration.path, "[stack-diversity]", problem)
+        search.check_supported(configuration.path)
         self._configuration, self._table, self._lm = configuration, option_table, lm
         self.buffers = [
             (RequestBuffer(feature, buffer_size), weight) for feature, weight in features

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from moses_integration.decoder.ini_sections import OTHER_SECTIONS
-from moses_integration.ini_text import IniText, Line
+from moses_integration.ini_text import IniText, Line, shown_path
+from phrasescore.errors import ConfigError
 from phrasescore.text import shorten
 
 _T = TypeVar("_T")
@@ -69,6 +70,16 @@ class SearchSettings:
     def beam_width(self) -> float:
         """The natural logarithm of ``beam_threshold``; minus infinity for no beam."""
         return math.log(self.beam_threshold) if self.beam_threshold > 0 else -math.inf
+
+    def check_supported(self, path: str) -> None:
+        """Refuse what Moses' search has and this one has not.
+
+        :param path: of the moses.ini, for messages.
+        :raises ConfigError: if there is such a setting.
+        """
+        if self.stack_diversity:
+            problem = "this search has no stack-diversity; set it to 0, or decode with Moses"
+            raise ConfigError(shown_path(path), "[stack-diversity]", problem)
 
     @classmethod
     def from_ini(cls, ini: IniText, table_limit: int) -> "SearchSettings":

@@ -166,6 +166,7 @@ class EmbeddedEngine:
         configuration = DecoderConfiguration.read(path, ignore)
         given = {name: value for name, value in limits.items() if value is not None}
         configuration = replace(configuration, search=replace(configuration.search, **given))
+        configuration.search.check_supported(path)  # before anything is loaded
         ini = MosesIni.read(path)
         shown = tuple(
             ini.shown_components(slot.name, len(slot.weights)) for slot in configuration.slots
