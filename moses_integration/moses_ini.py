@@ -50,6 +50,13 @@ class PhraseTableFeature(NamedTuple):
     # 1-based.
     line: int
 
+    def reads(self, table_path: str) -> bool:
+        """Return whether this is the feature of a file, or of one with the same name, .gz aside."""
+        if self.path is None:
+            return False
+        names = [os.path.basename(path).removesuffix(".gz") for path in (self.path, table_path)]
+        return same_file(self.path, table_path) or names[0] == names[1]
+
 
 class MosesIni(IniText):
     """A moses.ini: its phrase tables and its weights, with edits that touch nothing else."""
@@ -368,9 +375,5 @@ def _tables_at(
     """Return the tables that read a file, or else a file of that name; all for an unknown file."""
     if table_path is None or table_path == "-":
         return tables
-    with_path = [(table, table.path) for table in tables if table.path]
-    same = [table for table, path in with_path if same_file(path, table_path)]
-    wanted = os.path.basename(table_path).removesuffix(".gz")
-    return same or [
-        table for table, path in with_path if os.path.basename(path).removesuffix(".gz") == wanted
-    ]
+    same = [table for table in tables if table.path and same_file(table.path, table_path)]
+    return same or [table for table in tables if table.reads(table_path)]

@@ -10,6 +10,9 @@ from typing import NamedTuple
 from phrasescore.errors import DataError
 from phrasescore.text import decode, read_lines
 
+# Of Moses' files; in text, Moses has "&#124;" for each of the three.
+FIELD_SEPARATOR = "|||"
+
 
 class TextLine(NamedTuple):
     """A line: its bytes and its words."""
@@ -24,14 +27,27 @@ def read_monolingual_text(path: str) -> Iterator[TextLine]:
     An empty line is a sentence without words, as it is for KenLM: its end is predicted.
 
     :param path: ``.gz`` and ``-`` included.
-    :raises DataError: on reading, naming file and line: if a line is not UTF-8; if the file has no
+    :raises DataError: on reading, naming file and line: as `sentence_words`; if the file has no
         line, or none with a word; and as :func:`phrasescore.text.read_lines`.
     """
     has_words = False
     for number, raw in enumerate(read_lines(path), start=1):
-        text = decode(path, number, raw).removesuffix("\r")
-        words = tuple(word for word in text.split(" ") if word)
+        words = sentence_words(path, number, raw)
         has_words = has_words or bool(words)
         yield TextLine(raw, words)
     if not has_words:
         raise DataError(path, None, "expected a tokenised text, found no word")
+
+
+def sentence_words(path: str, number: int, line: bytes) -> tuple[str, ...]:
+    """Return the words of a line, which may have none.
+
+    :param number: of the line, from 1.
+    :raises DataError: if it is not UTF-8, or has fields as phrase tables and n-best lists have.
+    """
+    text = decode(path, number, line).removesuffix("\r")
+    words = tuple(word for word in text.split(" ") if word)
+    if FIELD_SEPARATOR in words:
+        problem = f"expected a sentence, found {FIELD_SEPARATOR!r} among its words"
+        raise DataError(path, number, f"{problem}: is it a phrase table, or an n-best list?")
+    return words

@@ -9,8 +9,9 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from phrasescore.errors import DataError
+from phrasescore.monolingual_text import sentence_words
 from phrasescore.records import PhrasePair
-from phrasescore.text import decode, read_lines
+from phrasescore.text import read_lines
 
 
 class ParallelLine(NamedTuple):
@@ -28,8 +29,8 @@ def read_parallel_text(source: str, target: str) -> Iterator[ParallelLine]:
 
     :param source: a path, ``.gz`` included; one of the two may be ``-``.
     :param target: likewise.
-    :raises DataError: on reading, naming file and line: if a line is not UTF-8 or has no word, if
-        one of the files has more lines than the other, or none has any; and as
+    :raises DataError: on reading, naming file and line: as `sentence_words`; if a line has no word,
+        if one of the files has more lines than the other, or none has any; and as
         :func:`phrasescore.text.read_lines`.
     """
     number = 0
@@ -46,8 +47,7 @@ def read_parallel_text(source: str, target: str) -> Iterator[ParallelLine]:
 
 
 def _words(path: str, number: int, line: bytes) -> tuple[str, ...]:
-    text = decode(path, number, line).removesuffix("\r")
-    words = tuple(word for word in text.split(" ") if word)
+    words = sentence_words(path, number, line)
     if not words:
         raise DataError(path, number, "expected a sentence, found an empty line")
     return words

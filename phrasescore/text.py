@@ -43,11 +43,15 @@ _DECOMPRESSION_ERRORS = _decompression_errors()
 
 
 def shorten(text: str | bytes) -> str:
-    """Return the ``repr`` of some input for a message, cut at 60 characters.
+    """Return some input in quotes for a message, cut at 60 characters.
 
-    >>> shorten("0,5")
-    "'0,5'"
+    Bytes are shown as the text that they are; those that are no UTF-8, as escapes.
+
+    >>> shorten("0,5"), shorten("été".encode()), shorten(b"\\xff")
+    ("'0,5'", "'été'", "'\\\\\\\\xff'")
     """
+    if isinstance(text, bytes):
+        text = text[: 4 * (_SHOWN + 1)].decode(errors="backslashreplace")
     shown = repr(text[: _SHOWN + 1])
     return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."
 

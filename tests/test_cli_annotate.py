@@ -122,6 +122,25 @@ def test_moses_ini_names_the_new_table_as_it_named_the_old_one(
     result = run(tiny_table.name, "--model", model.path, "-o", "out", *inis)
     assert result.exit_code == 0, result.output
     assert f" path={new}\n" in Path("new.ini").read_text()
+    assert "warning" not in result.stderr
+
+
+def test_a_moses_ini_of_another_table_is_warned_of(
+    tmp_path: Path, model: RandomModel, tiny_table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    inis = ["--moses-ini", "moses.ini", "--moses-ini-out", "new.ini"]
+    # The same name in another folder, .gz or not, is where Moses was trained.
+    for path, is_other in ((f"/there/{tiny_table.name}.gz", False), ("whole-table", True)):
+        Path("moses.ini").write_text(
+            f"[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path={path}\n"
+            "[weight]\nT0= 1 1\n"
+        )
+        result = run(tiny_table.name, "--model", model.path, "-o", "out", *inis)
+        assert result.exit_code == 0, result.output
+        warning = f"moses.ini: T0 has path=whole-table, which is not {tiny_table.name}: Moses will"
+        assert (warning in result.stderr) is is_other
+        assert ("warning" in result.stderr) is is_other
 
 
 def test_a_phrase_of_500_words_and_a_line_of_1_mb_are_scored(

@@ -241,7 +241,8 @@ def test_a_phrase_table_has_no_column_of_a_language_model(
     assert model.checkpoint.config.kind == "cslm"
     annotated = run("annotate", tiny_table, "--model", tmp_path / "model", "-o", tmp_path / "out")
     assert annotated.exit_code == 1
-    assert "kind cslm does not score phrase pairs; rescore takes it" in annotated.stderr
+    problem = f"{tmp_path / 'model'}: a model of the kind cslm does not score phrase pairs; rescore"
+    assert problem in annotated.stderr
     shown = run("show", tiny_table, "--model", tmp_path / "model")
     assert shown.exit_code == 1
     assert "found a language model (cslm)" in shown.stderr

@@ -169,6 +169,8 @@ def test_a_table_without_matches_is_told(folder: Path) -> None:
     assert result.stdout == "das haus\n"
     assert "WARNING" in result.stderr.upper()
     assert "2 of 2 source words are no phrase of the table" in result.stderr
+    (folder / "source").write_text("das kleine haus ist rot , und la maison\n" * 3)
+    assert "warning: 21 of 27 source words" in decode().stderr
 
 
 @pytest.mark.usefixtures("folder")

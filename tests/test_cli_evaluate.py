@@ -50,6 +50,13 @@ def test_a_system_has_the_papers_figure_and_sacrebleu_s_with_its_signature(folde
     assert f" = {BY_HAND:.2f} 90.9/75.0/80.0/100.0 (BP = 0.834 " in sacrebleu
 
 
+def test_an_n_best_list_is_no_translation(folder: Folder) -> None:
+    folder.write("lists", "0 ||| la maison  ||| LM0= -1 ||| -1\n" * 9)
+    result = folder.run("base", "lists", "--references", "ref")
+    assert result.exit_code == 1
+    assert "lists:1: expected a translation a line, found an n-best list: name" in result.stderr
+
+
 def test_several_systems_are_told_apart_and_perfect_is_100(folder: Folder) -> None:
     lines = folder.run("base", "new", "--references", "ref").stdout.splitlines()
     assert [lines[0], lines[1], lines[4]] == ["base", f"  {LINE}", "new"]

@@ -149,7 +149,7 @@ def test_nothing_is_written_where_a_later_list_is_wrong(folder: Folder) -> None:
     folder.nbest.write_text(NBEST + "2 ||| a ||| LM0= x LSTM0= 1 ||| 1\n")
     result = folder.weighted("-o", str(output))
     assert result.exit_code == 1
-    assert result.stderr == f"Error: {folder.nbest}:5: expected a number, found b'x'\n"
+    assert result.stderr == f"Error: {folder.nbest}:5: expected a number, found 'x'\n"
     assert not output.exists()
 
 

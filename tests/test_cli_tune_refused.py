@@ -42,14 +42,14 @@ def test_a_feature_that_some_hypotheses_lack_is_refused(folder: TuneFolder) -> N
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999", "1e200"])
 def test_a_value_that_is_no_finite_number_is_refused(folder: TuneFolder, value: str) -> None:
     (folder.path / "nbest").write_text(NBEST.replace("RNN0= -4", f"RNN0= {value}"))
-    assert folder.refusal() == f"nbest:4: expected a number, found b'{value}'"
+    assert folder.refusal() == f"nbest:4: expected a number, found '{value}'"
 
 
 def test_names_with_blanks_or_equals_signs_are_refused(folder: TuneFolder) -> None:
     (folder.path / "nbest").write_text(NBEST.replace("LM0=", "L=M="))
     assert "nbest:1: expected the name of a feature without blanks, '='" in folder.refusal()
     (folder.path / "nbest").write_text(NBEST.replace("LM0=", "My LM0="))
-    assert "nbest:1: expected the name of a feature, as 'LM0=', found b'My'" in folder.refusal()
+    assert "nbest:1: expected the name of a feature, as 'LM0=', found 'My'" in folder.refusal()
 
 
 def test_dense_and_sparse_features_may_be_mixed(folder: TuneFolder) -> None:
@@ -226,6 +226,11 @@ def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
         ),
         (["nbest", "--references", "reference", "--ifile", "init.opt"], "--ifile goes with --feat"),
         (["nbest", "--references", "reference", "--weights", "weights", "--resume"], "--source,"),
+        (
+            ["nbest", "--references", "reference", "--weights", "weights", "--iterations", "25"],
+            "--iterations: with --decoder",
+        ),
+        (["nbest", "--nbest", "5", "--working-dir", "x"], "--working-dir, --nbest-size: with"),
         (["nbest", "--metric", "ter"], "expected bleu or chrf once, or bleu=WEIGHT, got 'ter'"),
         (["nbest", "--metric", "bleu=0"], "expected bleu or chrf once, or bleu=WEIGHT, got 'bl"),
         (["nbest", "--metric", "bleu", "--metric", "bleu=2"], "expected bleu or chrf once"),

@@ -118,7 +118,7 @@ def test_agreement_counts_sources_where_the_table_has_one_first_choice(
 # Networks of a few updates and a single round of tuning.
 QUICK = {
     "nbest_size = 100": "nbest_size = 5",
-    "iterations = 3": "iterations = 1",
+    "iterations = 3": "iterations = 2",
     "stack = 20": "stack = 2",
     "updates = 1200": "updates = 2\nset.model.maxout_size = 8",
     "epochs = 4": "updates = 2",

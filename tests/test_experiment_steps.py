@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,23 @@ def test_a_changed_setting_repeats_its_step_and_what_reads_a_changed_output(step
     assert steps.run("--louder") == ["a"]
     assert steps.calls() == ["a", "b", "other", "a --louder"]
     assert steps.run("--louder") == []
+
+
+def test_warnings_of_the_last_run_are_kept_but_for_those_that_were_expected(steps: Steps) -> None:
+    warning = "print('phrasescore: warning: {}', file=sys.stderr)\n"
+    texts = ("it is odd", "no feature: LSTM0, X", "it is odd")
+    code = COMMAND + "".join(map(warning.format, texts))
+    (steps.folder / "command.py").write_text(code)
+    plain = steps.step("a", "input")
+    run(steps.folder, [plain])
+    assert StepRunner(steps.folder, print).warnings(plain) == ["it is odd", "no feature: LSTM0, X"]
+    (steps.folder / "input").write_text("news")
+    expecting = replace(plain, expected=("LSTM0", "LSTM1"))
+    run(steps.folder, [expecting])
+    assert StepRunner(steps.folder, print).warnings(expecting) == ["it is odd"]
+    (steps.folder / "command.py").write_text(COMMAND)
+    run(steps.folder, [steps.step("a", "input2")])
+    assert StepRunner(steps.folder, print).warnings(plain) == []
 
 
 def test_an_input_that_is_only_touched_repeats_nothing(steps: Steps) -> None:

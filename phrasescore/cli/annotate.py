@@ -11,7 +11,7 @@ import click
 from phrasescore import __version__
 from phrasescore.cli import options
 from phrasescore.cli.columns import check_columns, fingerprint, make_feature
-from phrasescore.errors import PhrasescoreError
+from phrasescore.errors import ModelError, PhrasescoreError
 
 if TYPE_CHECKING:
     from moses_integration.moses_ini import MosesIni
@@ -149,9 +149,15 @@ def path_for_ini(ini: "MosesIni", table: str, output: str) -> str | None:
 
     mert-moses.pl runs Moses in a folder of its own, where a relative path leads nowhere.
     """
+    feature = ini.find_phrase_table(None, table)
+    old = feature.path
+    if old and table != "-" and not feature.reads(table):
+        _logger.warning(
+            "%s: %s has path=%s, which is not %s: Moses will use what is made of the latter",
+            *(ini.path, feature.name, old, table),
+        )
     if output == "-":
         return None
-    old = ini.find_phrase_table(None, table).path
     return os.path.abspath(output) if old and os.path.isabs(old) else output
 
 
@@ -203,15 +209,18 @@ def _load_networks(
     settings["version"] += f", torch {torch.__version__}"
     settings |= {"precision": precision, "device": place.type}
     checkpoints = [load_checkpoint(path) for path in models]
-    networks = [
-        NeuralScore(
-            checkpoint,
-            place,
-            precision=precision,  # type: ignore[arg-type]
-            threads=usable_threads(threads),
-        )
-        for checkpoint in checkpoints
-    ]
+    networks = []
+    for path, checkpoint in zip(models, checkpoints, strict=True):
+        try:
+            network = NeuralScore(
+                checkpoint,
+                place,
+                precision=precision,  # type: ignore[arg-type]
+                threads=usable_threads(threads),
+            )
+        except ModelError as error:
+            raise ModelError(f"{path}: {error}") from error
+        networks.append(network)
     return checkpoints, networks
 
 

@@ -22,6 +22,7 @@ from moses_integration.nbest_lines import format_hypothesis
 from moses_integration.weights import Weights
 from phrasescore.cli.ordered_work import in_order
 from phrasescore.cli.progress import Progress
+from phrasescore.cli.source_words import is_foreign
 from phrasescore.text import open_output
 
 if TYPE_CHECKING:
@@ -227,7 +228,7 @@ def _report_unknown(tables: PhraseTables, sentences: Sequence[Sentence]) -> None
     words = sum(map(len, sentences))
     copied = sum(word in unknown for sentence in sentences for word in sentence)
     line = f"{copied:,} of {words:,} source words are no phrase of the table, and are copied"
-    if words and copied == words:
+    if is_foreign(copied, words):
         _logger.warning("%s; is it the table of this language?", line)
     else:
         _logger.info("%s", line)

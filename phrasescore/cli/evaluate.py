@@ -1,6 +1,5 @@
 """``phrasescore evaluate``: how good translations are, and whether a difference is chance."""
 
-import logging
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
@@ -8,12 +7,10 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from phrasescore.cli import options
-from phrasescore.errors import PhrasescoreError
+from phrasescore.errors import DataError, PhrasescoreError
 
 if TYPE_CHECKING:
     from phrasescore.cli.evaluate_report import Report
-
-_logger = logging.getLogger(__name__)
 
 MULTI_BLEU = "multi-bleu"
 METRICS = (MULTI_BLEU, "bleu", "chrf", "chrf++", "ter")
@@ -121,6 +118,7 @@ def evaluate(
     from phrasescore.analysis.sentences import check_aligned, read_sentences
     from phrasescore.cli import evaluate_figures as figures
     from phrasescore.cli.evaluate_report import Report, SystemReport
+    from phrasescore.cli.reference_check import warn_of_texts
     from phrasescore.text import open_output, same_file
     from tuning.bleu import Bleu
 
@@ -136,11 +134,13 @@ def evaluate(
 
     wanted = [read_sentences(path) for path in references]
     systems = [read_sentences(path) for path in hypotheses]
+    for system in systems:
+        if system.texts[0].count(" ||| ") >= 3:
+            problem = "expected a translation a line, found an n-best list: name it with --nbest"
+            raise DataError(system.path, 1, problem)
     sources = read_sentences(source) if source is not None else None
     check_aligned([*wanted, *systems, *([sources] if sources else ())])
-    for system in systems:
-        if system.num_empty:
-            _logger.warning("%s has %s empty lines", system.path, f"{system.num_empty:,}")
+    warn_of_texts(systems, wanted)
 
     tokenised = Bleu([sentences.words for sentences in wanted])
     names = [name for name in dict.fromkeys(metrics) if name != MULTI_BLEU]

@@ -70,6 +70,8 @@ def _run(wanted: "Experiment", plan: "Plan", folder: Path, runner: "StepRunner")
     _logger.info("%d of %d steps are done", sum(runner.done(plan.steps)), len(plan.steps))
 
     def after(step: "Step", was_run: bool) -> None:
+        for line in runner.warnings(step) if was_run else ():
+            _logger.warning("%s: %s", step.name, line)
         translated = outputs.intersection(step.outputs)
         made.update(translated)
         if was_run and translated:
@@ -77,7 +79,13 @@ def _run(wanted: "Experiment", plan: "Plan", folder: Path, runner: "StepRunner")
 
     def table() -> "ResultTable":
         steps = [_summary(runner.seconds(step), step.shown()) for step in plan.steps]
-        return measure(texts, plan.runs, made, plan.notes, steps)
+        warnings = [
+            f"Warning of {step.name}: {line}."
+            for step in plan.steps
+            if runner.is_done(step)
+            for line in runner.warnings(step)
+        ]
+        return measure(texts, plan.runs, made, (*plan.notes, *warnings), steps)
 
     run_steps(runner, plan.steps, wanted.engine.jobs, after)
     found = table()

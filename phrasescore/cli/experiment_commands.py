@@ -22,6 +22,8 @@ REPORT_EVERY = 60.0
 # Lines of a log that a message shows, and bytes of it that are looked at.
 _TAIL_LINES = 8
 _TAIL_BYTES = 8192
+# What a warning begins with.
+_WARNING = f"{PHRASESCORE}: warning: "
 
 
 class Command:
@@ -115,6 +117,13 @@ def stop(commands: Iterable[Command]) -> None:
 def log_tail(log: Path, lines: int = _TAIL_LINES) -> str:
     """Return the end of a log in one line."""
     return " | ".join(list(_log_lines(log))[-lines:]) or "it said nothing"
+
+
+def log_warnings(log: Path) -> list[str]:
+    """Return the different warnings that the command of a log has given when it ran last."""
+    _, _, text = f"\n{log.read_text(errors='replace')}".rpartition("\n$ ")
+    lines = [line.strip() for line in text.replace("\r", "\n").split("\n")]
+    return list(dict.fromkeys(line[len(_WARNING) :] for line in lines if line.startswith(_WARNING)))
 
 
 def _log_lines(log: Path) -> Iterator[str]:

@@ -150,7 +150,8 @@ def _engine(table: TomlTable) -> Engine:
         table.whole("processes"),
         table.whole("threads"),
         table.whole("nbest_size", usual.nbest_size),
-        table.whole("iterations", usual.iterations),
+        # The weights that a round finds are tried by the next one.
+        table.whole("iterations", usual.iterations, minimum=2),
         table.whole("patience", usual.patience),
         tuple(options),
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from moses_integration.ini_paths import named_files, with_paths_from
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import write_weights
+from phrasescore.cli.experiment_check import check_inputs
 from phrasescore.cli.experiment_commands import PHRASESCORE
 from phrasescore.cli.experiment_config import PREVIOUS, Experiment, TextSet
 from phrasescore.cli.experiment_features import Features
@@ -17,7 +18,7 @@ from phrasescore.cli.experiment_rows import CSLM, FILE_FEATURES, TABLE_KIND, Mod
 from phrasescore.cli.experiment_start import Given, Layout, Tuned, extra_names, start_weights
 from phrasescore.cli.experiment_steps import Step
 from phrasescore.cli.rescore_columns import column_name
-from phrasescore.errors import ConfigError, DataError
+from phrasescore.errors import ConfigError
 from phrasescore.resumable import work_files
 
 MOSES_INI = "moses.ini"
@@ -88,7 +89,7 @@ class _Planner:
         )
 
     def plan(self) -> Plan:
-        self._check_texts()
+        check_inputs(self._wanted, (self._table, *self._files))
         named = {name for system in self._wanted.systems for _, name in system.features()}
         models = [model for name, model in self._wanted.models.items() if name in named]
         runs = self._runs()
@@ -100,23 +101,6 @@ class _Planner:
         for run in runs:
             steps += self._tune_and_decode(run) if run not in plain else ()
         return Plan(tuple(steps), self._written, tuple(runs), tuple(self._notes()))
-
-    def _check_texts(self) -> None:
-        """Refuse what is missing before the long work."""
-        texts = [self._wanted.dev, *self._wanted.tests]
-        paths = [path for text in texts for path in (text.source, *text.references)]
-        paths += [*(self._wanted.train or ()), self._table, *self._files]
-        paths += [model.path for model in self._wanted.models.values() if model.path is not None]
-        paths += self._wanted.feature_files.values()
-        paths += [model.backoff_lm for model in self._wanted.models.values() if model.backoff_lm]
-        for path in paths:
-            if not path.exists():
-                raise DataError(str(path), None, "cannot open: No such file or directory")
-        names = [text.name for text in texts]
-        for name in names:
-            if names.count(name) > 1 or not re.fullmatch(r"[\w.+-]+", name):
-                problem = "expected names of letters, digits, '_', '.', '+' and '-', each once"
-                raise ConfigError("[data]", f"test.{name}", f"{problem}; dev is one")
 
     # Networks and tables
 
@@ -277,6 +261,7 @@ class _Planner:
             ("--resume",),
             (work,),
             partial(self._write_start, run, start),
+            self._not_of_search(run.system),
         )
 
     def _decode_and_rerank(self, run: Run, text: TextSet) -> Iterator[Step]:
@@ -291,6 +276,7 @@ class _Planner:
             (*command, "-o", str(first)),
             (*self._decode_inputs(run), text.source, run.weights),
             (first, lists),
+            expected=self._not_of_search(run.system),
         )
         names = self._in_lists(run.system)
         models = self._features.inputs(names)
@@ -327,6 +313,11 @@ class _Planner:
             if name not in models:
                 extra[name] = f"{column_name(FILE_FEATURES.get(name, 'features'), name)}0"
         return Layout(self._table_feature.name, own, system.columns, extra)
+
+    def _not_of_search(self, system: System) -> tuple[str, ...]:
+        """Return the features of n-best lists that the decoder does not know."""
+        extra = self._layout(system).extra
+        return tuple(extra[name] for name in self._in_lists(system))
 
     def _notes(self) -> Iterator[str]:
         engine = self._engine

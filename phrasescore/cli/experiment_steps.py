@@ -20,7 +20,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from phrasescore.cli.experiment_commands import LAUNCHER, Command, log_tail, stop
+from phrasescore.cli.experiment_commands import (
+    LAUNCHER,
+    Command,
+    log_tail,
+    log_warnings,
+    stop,
+)
 from phrasescore.cli.fingerprints import Fingerprints, digest
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.folders import remove_folder
@@ -50,6 +56,8 @@ class Step:
     partial: tuple[Path, ...] = ()
     # Called before the command is run, to write what it reads and no user has made.
     prepare: Callable[[], None] = field(default=lambda: None, compare=False)
+    # Names in warnings that are no news here: features that the decoder itself does not know.
+    expected: tuple[str, ...] = ()
 
     def shown(self) -> str:
         """Return the command as a user could type it."""
@@ -141,6 +149,10 @@ class StepRunner:
         found = self._steps.get(step.name, {}).get("seconds")
         return None if found is None else float(found)
 
+    def warnings(self, step: Step) -> list[str]:
+        """Return what the command of a step has warned of, when it was run to its end."""
+        return list(self._steps.get(step.name, {}).get("warnings", ()))
+
     def begin(self, step: Step, position: str) -> "Running | None":
         """Start a step that is not done, or go on with it; None where nothing is left but to note.
 
@@ -168,7 +180,7 @@ class StepRunner:
         for path in (*step.outputs, *step.partial):
             path.parent.mkdir(parents=True, exist_ok=True)
         step.prepare()
-        log = self._folder / LOGS / f"{re.sub('[ /]', '.', step.name)}.log"
+        log = self._log(step)
         log.parent.mkdir(exist_ok=True)
         started = Command(
             step.name, command, log, launcher=self._launcher, kept_open=self._kept_open
@@ -218,6 +230,9 @@ class StepRunner:
         self._steps[running.step.name]["spent"] = running.before + running.command.seconds
         self._write()
 
+    def _log(self, step: Step) -> Path:
+        return self._folder / LOGS / f"{re.sub('[ /]', '.', step.name)}.log"
+
     def _discard(self, step: Step) -> None:
         for path in step.outputs:
             _remove(path)
@@ -226,6 +241,11 @@ class StepRunner:
         known = self._steps[step.name]
         known["done"] = key
         known["seconds"] = round(known.pop("spent", 0.0), 1)
+        known["warnings"] = [
+            line
+            for line in log_warnings(self._log(step))
+            if not set(step.expected) & set(re.split(r"[ ,:;]+", line))
+        ]
         known["outputs"] = {str(path): self._files.of(path) for path in step.outputs}
         self._write()
 

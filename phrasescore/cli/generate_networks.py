@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from phrasescore.checkpoint import Checkpoint, load_checkpoint
+from phrasescore.cli.source_words import is_foreign
 from phrasescore.devices import choose_device
 from phrasescore.generation.generator import Generated, Generator, Source, check_kinds
 from phrasescore.vocabulary import Vocabulary
@@ -119,9 +120,10 @@ class Tally:
             what = "a word of the source stands for each" if copied else "written as such"
             level = logging.INFO if copied else logging.WARNING
             _logger.log(level, "%s <unk> predicted, %s", f"{self._unknown_words:,}", what)
-        _logger.info(
-            "%s lines read, with %s words, %s of them unknown to a network",
-            f"{self.lines:,}",
-            f"{self._words:,}",
-            f"{self._unknown_read:,}",
-        )
+        read = f"{self.lines:,} lines read, with {self._words:,} words, "
+        read += f"{self._unknown_read:,} of them unknown to a network"
+        if is_foreign(self._unknown_read, self._words):
+            problem = "is it the language that the network reads, split and cased as in training?"
+            _logger.warning("%s: %s", read, problem)
+        else:
+            _logger.info("%s", read)

@@ -14,6 +14,7 @@ from moses_integration.nbest import read_nbest, split_words
 from phrasescore.analysis.sentences import Sentences, check_aligned, read_sentences
 from phrasescore.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.cli.progress import Progress
+from phrasescore.cli.reference_check import warn_of_texts
 from phrasescore.cli.report_options import Settings
 from phrasescore.cli.report_systems import Measured, System, measure
 from phrasescore.cli.report_table import TableData, read_table
@@ -115,6 +116,8 @@ def read_inputs(
     systems = [*map(_first_best, lists), *systems]
     if lists:
         check_aligned([*aligned, *systems])
+    if texts:
+        warn_of_texts(systems, texts)
     return Inputs(
         table=tables[0] if tables else None,
         systems=[System(*both) for both in zip(names, systems, strict=True)],

@@ -106,6 +106,8 @@ def rescore(
     """
     from moses_integration.nbest import read_nbest, with_sources
     from phrasescore.cli.rescore_lists import read_items, write_lists
+    from phrasescore.cli.source_words import SourceWords
+    from phrasescore.settings import LANGUAGE_MODELS
 
     order = options.column_order(
         ctx,
@@ -133,6 +135,12 @@ def rescore(
     new_names = check_names([column.name for column in columns])
     lists = read_nbest(nbest, () if replace else new_names)
     items = read_items(with_sources(lists, source, allow_missing=allow_missing))
+    known = {
+        path: checkpoint.table_source_vocabulary
+        for path, checkpoint in zip(models, checkpoints, strict=True)
+        if checkpoint.config.kind not in LANGUAGE_MODELS
+    }
+    items = SourceWords(source, known).reading(items)
     first = next(items)  # what is wrong with the files is often seen here, before the long work
     with ExitStack() as stack:
         scores = None

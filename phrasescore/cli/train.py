@@ -13,6 +13,7 @@ from phrasescore.cli import options
 from phrasescore.config import Config, preset_names
 from phrasescore.errors import ConfigError, PhrasescoreError
 from phrasescore.settings import LANGUAGE_MODELS, MODEL_CONFIGS
+from phrasescore.text import same_file
 
 if TYPE_CHECKING:
     from phrasescore.checkpoint import CurvePoint
@@ -170,6 +171,8 @@ def _check_inputs(kind: str, inputs: tuple[str, ...]) -> None:
         )
     if inputs.count("-") > 1:
         raise click.UsageError("only one of SOURCE and TARGET can be -, which is stdin")
+    if len(inputs) == 2 and same_file(*inputs):
+        raise click.UsageError("SOURCE and TARGET are one file: expected a text and a translation")
 
 
 def _read_config(

@@ -36,13 +36,15 @@ _logger = logging.getLogger(__name__)
 @options.device
 @options.threads
 @options.verbosity
-def tune(**given: Any) -> None:
+@click.pass_context
+def tune(ctx: click.Context, /, **given: Any) -> None:
     """Find feature weights that raise BLEU on NBEST, Moses' n-best lists of a development set.
 
     Lists of several files are pooled. The weights found are never worse on them than those given.
     They are written as 'Name= value' lines, which rerank and Moses' tools read. With --decoder
     the lists are made in rounds, as by mert-moses.pl. The last line on stderr has the BLEU reached.
     """
+    tune_parameters.check_loop(ctx)
     wanted = TuneOptions(**given)
     wanted.check()
     if wanted.decoder is None:
@@ -187,8 +189,12 @@ def _write(
     if wanted.moses_ini_out is not None and ini is not None:
         unknown = ini.set_weights(weights)
         if unknown:
-            names = some_names(unknown)
-            _logger.warning("%s has no features for these weights: %s", ini.path, names)
+            _logger.warning(
+                "%s has no features for these weights: %s: the decoder alone will not choose what "
+                "was measured; rescore and rerank its lists with all weights",
+                ini.path,
+                some_names(unknown),
+            )
         ini.write(wanted.moses_ini_out)
     write_weights(wanted.output, weights)
     if wanted.report is not None:

@@ -95,7 +95,7 @@ class Rounds:
             if self._rescorer is not None:
                 path = str(self._work / f"run{number}.rescored.gz")
                 self._rescorer.rescore(nbest, self._source, path)
-            pool = self._reader.read(path)
+            pool = self._reader.read(path, check=number == 1)
         except DataError as error:
             log = str(self._work / f"run{number}.log")
             said = log_tail(log) if os.path.exists(log) else ""
@@ -178,6 +178,11 @@ class LoopRun:
                 on_round=on_round,
             )
         _logger.info("%d rounds: %s", len(self.result.rounds), self.result.reason)
+        if self._wanted.iterations == 1:
+            _logger.warning(
+                "the weights are still those of the start: those that a round finds are tried by "
+                "the next one, and --iterations is 1"
+            )
 
     def _open_rescorer(self, stack: ExitStack) -> "Rescorer | None":
         """Return what adds features to the lists, if any are wanted; the stack closes it."""

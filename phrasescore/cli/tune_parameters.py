@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from phrasescore.cli.options import check_features
 from phrasescore.cli.tune_options import METHODS, METRICS, REFERENCE_LENGTHS
@@ -191,6 +192,24 @@ def search(command: _Decorated) -> _Decorated:
             ),
         ],
     )
+
+
+# Of the loop, and not refused by `TuneOptions` for what they hold, since they have a default.
+_LOOP = ("iterations", "nbest_size", "patience", "working_dir")
+
+
+def check_loop(ctx: click.Context) -> None:
+    """Refuse options of the loop where there is none.
+
+    :raises click.UsageError: if there is one on the command line.
+    """
+    given = [
+        param.opts[0]
+        for param in ctx.command.params
+        if param.name in _LOOP and ctx.get_parameter_source(param.name) != ParameterSource.DEFAULT
+    ]
+    if given and ctx.params["decoder"] is None:
+        raise click.UsageError(f"{', '.join(given)}: with --decoder")
 
 
 def loop(command: _Decorated) -> _Decorated:

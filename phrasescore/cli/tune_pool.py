@@ -9,7 +9,7 @@ import numpy as np
 from moses_integration.tuning_files import check_pair, read_features, read_scores
 from moses_integration.tuning_lists import FeatureColumns, TuningList, read_tuning_lists
 from moses_integration.weights import Weights
-from phrasescore.cli.tune_check import doubt
+from phrasescore.cli.reference_check import doubt
 from phrasescore.errors import PhrasescoreError
 from tuning.loop import NamedWeights, union
 from tuning.metric import ReferenceMetric
@@ -24,7 +24,7 @@ _BATCH = 20_000
 class ListReader:
     """Reads n-best lists into pools; a hypothesis' statistics are computed once, ever.
 
-    Where the references cannot be those of the first lists that are read, it warns of it.
+    Where the references cannot be those of the lists in a file, it warns of it.
 
     :param metric: against the references of all segments.
     :param references: by file and segment.
@@ -36,7 +36,6 @@ class ListReader:
         self._metric = metric
         self._references = references
         self._num_segments = num_segments = len(references[0])
-        self._first: list[tuple[str, ...]] = []
         self._columns = FeatureColumns()
         # For each segment: the row of each hypothesis' statistics, by its text.
         self._known: list[dict[bytes, int]] = [{} for _ in range(num_segments)]
@@ -48,20 +47,23 @@ class ListReader:
         """How many different translations have been read so far."""
         return len(self._stats)
 
-    def read(self, path: str) -> Pool:
+    def read(self, path: str, *, check: bool = True) -> Pool:
         """Return the hypotheses of a file, in its order, each line a row.
 
+        :param check: warn where the references cannot be those of the lists.
         :raises DataError: as `read_tuning_lists`.
         """
         values, rows, sizes = [], [], []
+        first = []
         for found in read_tuning_lists(path, self._num_segments, self._columns):
             values.append(found.values)
             rows.append(self._rows(found))
             sizes.append(len(found.values))
-            if found.segment == len(self._first):
-                self._first.append(list(found.hypotheses.values())[found.which[0]])
-                if len(self._first) == self._num_segments:
-                    self._check()
+            first.append(list(found.hypotheses.values())[found.which[0]])
+        problem = doubt(self._references, first, "the first hypotheses") if check else None
+        if problem is not None:
+            # A decoder's lists get their name when they are known to be whole.
+            _logger.warning("%s: %s", path.removesuffix(".part"), problem)
         self._compute()
         labels = tuple(FeatureLabel(*label) for label in self._columns.labels)
         features = np.zeros((sum(sizes), len(labels)))
@@ -84,11 +86,6 @@ class ListReader:
         if len(self._waiting) >= _BATCH:
             self._compute()
         return np.array(rows)[found.which]
-
-    def _check(self) -> None:
-        problem = doubt(self._references, self._first)
-        if problem is not None:
-            _logger.warning("%s", problem)
 
     def _compute(self) -> None:
         if self._waiting:

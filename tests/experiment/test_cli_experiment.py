@@ -16,6 +16,7 @@ from phrasescore.cli import main
 from phrasescore.cli.experiment_config import read_experiment
 from phrasescore.cli.experiment_plan import build_plan
 from phrasescore.cli.experiment_table import measure, to_html, to_text, to_toml
+from tests.doubles import RandomModel
 from tests.experiment_folder import CONFIG, INI, experiment, names, plan_of
 
 OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
@@ -106,6 +107,7 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
             f"systems = [{{name = 'x', search = ['cslm', 'other']}}]\n{OTHER_CSLM}\n[data]",
             "row 'x': expected models of kind cslm with the same backoff_lm and unnormalized",
         ),
+        ("= 2", "= 2\niterations = 1", "x.toml: [engine] iterations: must be at least 2, got 1"),
         ("= 2", "= 2\njobs = 0", "x.toml: [engine] jobs: must be at least 1, got 0"),
         ("dev.en", "dev.de", "dev.de: cannot open: No such file"),
         ('"table"', '"tabel"', "tabel: cannot open: No such file"),
@@ -249,9 +251,10 @@ minutes = 1.5
 set.training.batch_size = 32
 set.model.hidden_size = 16
 [models.old]
-kind = "lstm"
-path = "table"
+kind = "encoder-decoder"
+path = "old"
 """
+    RandomModel(folder / "old", ["a"], ["b"])
     before = 'systems = ["Baseline", "+reverse", {name = "+old", rescore = "old"}]'
     plan = plan_of(folder, more, before)
     assert names(plan)[9:12] == ["train reverse", "train rnn", "annotate rnn+reverse"]
@@ -264,6 +267,37 @@ path = "table"
         )
     )
     assert plan.steps[9].partial == (folder / "out" / "models" / "reverse.work",)
+
+
+@pytest.mark.parametrize(
+    ("row", "name", "reverse", "problem"),
+    [
+        ("+LSTM", "lstm", False, "[models.lstm]: path: old is of the kind encoder-decoder, exp"),
+        ("+RNN", "rnn", True, "of the direction source-given-target: expected reverse = true"),
+        ("+reverse", "reverse", False, "expected a model that was trained with --reverse"),
+    ],
+)
+def test_a_network_that_is_another_than_its_name_says_is_refused_at_once(
+    folder: Path, row: str, name: str, reverse: bool, problem: str
+) -> None:
+    RandomModel(folder / "old", ["a"], ["b"], reverse=reverse)
+    more = f"[models.{name}]\npath = 'old'\n"
+    (folder / "x.toml").write_text(f"systems = ['Baseline', '{row}']\n{CONFIG}{more}")
+    result = experiment("--dry-run")
+    assert result.exit_code == 1
+    assert problem in result.stderr.replace(f"{folder}/", "")
+
+
+@pytest.mark.parametrize("name", ["dev.fr", "test.fr"])
+def test_a_text_of_other_length_than_its_references_is_refused_at_once(
+    folder: Path, name: str
+) -> None:
+    (folder / name).write_text("a\n")
+    result = experiment("--dry-run")
+    assert result.exit_code == 1
+    source = name.replace(".fr", ".en")
+    problem = f"{folder}/{name}: expected 2 lines, as {folder}/{source} has, found 1"
+    assert problem in result.stderr
 
 
 def test_a_row_starts_from_the_richest_row_whose_features_it_has(folder: Path) -> None:

@@ -68,6 +68,16 @@ def test_a_run_makes_the_table_and_the_next_one_has_nothing_to_do(doubles: Path)
     assert not (doubles / "calls").exists()
 
 
+def test_what_a_command_warns_of_is_said_and_stands_under_the_table(doubles: Path) -> None:
+    with (doubles / "commands.py").open("a") as code:
+        code.write("if verb == 'tune': print('phrasescore: warning: odd lists', file=sys.stderr)\n")
+    result = experiment()
+    assert "phrasescore: warning: tune Baseline seed 1: odd lists\n" in result.stderr
+    assert "Warning of tune Baseline seed 1: odd lists.\n" in result.stdout
+    again = experiment()
+    assert (again.stdout, "warning" in again.stderr) == (result.stdout, False)
+
+
 def test_only_what_depends_on_a_change_is_repeated(doubles: Path) -> None:
     experiment()
     calls(doubles)

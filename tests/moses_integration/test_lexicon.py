@@ -27,13 +27,13 @@ def test_lines_are_predicted_word_given_word_and_probability(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (b"a b", "expected 'word word probability', found b'a b'"),
+        (b"a b", "expected 'word word probability', found 'a b'"),
         (b"a b 0.5 7", "expected 'word word probability'"),
         (b"a  0.5", "expected 'word word probability'"),
         (b"", "expected 'word word probability'"),
-        (b"a b x", "expected a number, found b'x'"),
+        (b"a b x", "expected a number, found 'x'"),
         (b"a b nan", "expected a number"),
-        (b"a b 1.5", "expected a probability from 0 to 1, found b'1.5'"),
+        (b"a b 1.5", "expected a probability from 0 to 1, found '1.5'"),
         (b"a b -0.5", "expected a probability from 0 to 1"),
         (b"a \xff 0.5", "expected UTF-8"),
         (b"a ||| b ||| 0.5 0.5", "expected 'word word probability'"),

@@ -174,21 +174,21 @@ def line(number: int | str, *, fields: bytes = b"x ||| LM0= -2.5 ||| -3") -> byt
     [
         ([line(0), b"1 ||| x ||| LM0= 1"], ":2: expected at least 4 fields .* found 3: "),
         ([line(0), b""], ":2: expected at least 4 fields .* found an empty line"),
-        ([line(0), line("one")], ":2: expected a sentence number, found b'one'"),
-        ([line(0), line("-1")], ":2: expected a sentence number, found b'-1'"),
+        ([line(0), line("one")], ":2: expected a sentence number, found 'one'"),
+        ([line(0), line("-1")], ":2: expected a sentence number, found '-1'"),
         ([line(3), line(5), line(4)], ":3: expected an id above 5, found 4"),
         ([line(3), line(5), line(3)], ":3: id 3 again, which began in line 1"),
-        ([line(0), line(0, fields=b"x ||| LM0= nan ||| 1")], ":2: .* a number, found b'nan'"),
-        ([line(0), line(0, fields=b"x ||| LM0= 0,5 ||| 1")], ":2: .* a number, found b'0,5'"),
-        ([line(0), line(0, fields=b"x ||| LM0= inf ||| 1")], ":2: .* a number, found b'inf'"),
-        ([line(0), line(0, fields=b"x ||| LM0= 1_0 ||| 1")], ":2: .* a number, found b'1_0'"),
-        ([line(0), line(0, fields=b"x ||| LM0= -1e999 ||| 1")], ":2: .* number, found b'-1e999'"),
-        ([line(0), line(0, fields=b"x ||| LM0= 4e38 ||| 1")], ":2: .* number, found b'4e38'"),
+        ([line(0), line(0, fields=b"x ||| LM0= nan ||| 1")], ":2: .* a number, found 'nan'"),
+        ([line(0), line(0, fields=b"x ||| LM0= 0,5 ||| 1")], ":2: .* a number, found '0,5'"),
+        ([line(0), line(0, fields=b"x ||| LM0= inf ||| 1")], ":2: .* a number, found 'inf'"),
+        ([line(0), line(0, fields=b"x ||| LM0= 1_0 ||| 1")], ":2: .* a number, found '1_0'"),
+        ([line(0), line(0, fields=b"x ||| LM0= -1e999 ||| 1")], ":2: .* number, found '-1e999'"),
+        ([line(0), line(0, fields=b"x ||| LM0= 4e38 ||| 1")], ":2: .* number, found '4e38'"),
         ([line(0), line(0, fields=b"x ||| LM0= 1 ||| 4" + b"0" * 38)], ":2: expected a number"),
-        ([line(0), line(0, fields=b"x ||| LM0= 1 ||| none")], ":2: .* a number, found b'none'"),
-        ([line(0, fields=b"x ||| LM0= 1 |||  ||| 0-0")], ":1: .* a number, found b''"),
-        ([line(0), line(0, fields=b"x ||| LM0= 1 ||| 1.2.3")], ":2: .* number, found b'1.2.3'"),
-        ([line(0), line(0, fields=b"x ||| LM0= -2.5 |||  ")], ":2: .* a number, found b''"),
+        ([line(0), line(0, fields=b"x ||| LM0= 1 ||| none")], ":2: .* a number, found 'none'"),
+        ([line(0, fields=b"x ||| LM0= 1 |||  ||| 0-0")], ":1: .* a number, found ''"),
+        ([line(0), line(0, fields=b"x ||| LM0= 1 ||| 1.2.3")], ":2: .* number, found '1.2.3'"),
+        ([line(0), line(0, fields=b"x ||| LM0= -2.5 |||  ")], ":2: .* a number, found ''"),
         ([line(0), line(0, fields=b"x ||| LM0= ||| 1")], ":2: expected a value after 'LM0='"),
         ([line(0, fields=b"x ||| -2 -3 ||| 1")], ":1: expected the name of a feature, .*labeled"),
         ([line(0, fields=b"x ||| A0= B0= 1 ||| 1")], ":1: expected a value after 'A0='"),
@@ -213,13 +213,13 @@ def test_a_bad_line_is_an_error_with_its_number(
     [
         (b"x ||| LM0=  B= 2 ||| 1", "expected a value after 'LM0='"),
         (b"x ||| LM0= -1 B= ||| 1", "expected a value after 'B='"),
-        (b"x ||| LM0= -1.2.3 B= 2 ||| 1", r"expected a number, found b'-1\.2\.3'"),
-        (b"x ||| LM0= -1 B= - ||| 1", "expected a number, found b'-'"),
-        (b"x ||| LM0= -1 B= . ||| 1", r"expected a number, found b'\.'"),
-        (b"x ||| LM0= -1 B= 2 ||| 1-2", "expected a number, found b'1-2'"),
-        (b"x ||| LM0= -1 B= 2 ||| 1 2 ||| 0-0", "expected a number, found b'1 2'"),
-        (b"x ||| LM0= -1 B= " + b"9" * 400 + b" ||| 1", "expected a number, found b'999"),
-        (b"x ||| LM0= -1 B= 2e-x ||| 1", "expected a number, found b'2e-x'"),
+        (b"x ||| LM0= -1.2.3 B= 2 ||| 1", r"expected a number, found '-1\.2\.3'"),
+        (b"x ||| LM0= -1 B= - ||| 1", "expected a number, found '-'"),
+        (b"x ||| LM0= -1 B= . ||| 1", r"expected a number, found '\.'"),
+        (b"x ||| LM0= -1 B= 2 ||| 1-2", "expected a number, found '1-2'"),
+        (b"x ||| LM0= -1 B= 2 ||| 1 2 ||| 0-0", "expected a number, found '1 2'"),
+        (b"x ||| LM0= -1 B= " + b"9" * 400 + b" ||| 1", "expected a number, found '999"),
+        (b"x ||| LM0= -1 B= 2e-x ||| 1", "expected a number, found '2e-x'"),
         (b"x ||| LM7= -1 LM7= 2 ||| 1", "the feature LM7 comes twice"),
     ],
 )
@@ -247,7 +247,7 @@ def test_lines_may_have_other_features_than_those_before_them(tmp_path: Path) ->
         {"LM0": (0.7,), "B": (100.0,)},
     ]
     path = write(tmp_path, lines[0], line(0, fields=b"x ||| LM0= 7 e-1 B= 2 ||| 1"))
-    with pytest.raises(DataError, match=":2: expected a number, found b'e-1'"):
+    with pytest.raises(DataError, match=":2: expected a number, found 'e-1'"):
         list(read_nbest(path))
 
 

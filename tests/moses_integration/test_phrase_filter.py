@@ -73,9 +73,9 @@ def test_small_probabilities_are_those_of_float32() -> None:
         ("la ||| the ||| 1 -1", "expected probabilities, of 0 or more"),
         ("la ||| the ||| 1 1e39", "that float32 can hold"),
         ("la ||| ||| 1 1", "expected a target phrase"),
-        ("rue", "expected at least 2 fields separated by '|||', found b'rue'"),
-        ("", "expected at least 2 fields separated by '|||', found b''"),
-        ("la ||| the|DT ||| 1 1", "expected words without factors, found b'the|DT'"),
+        ("rue", "expected at least 2 fields separated by '|||', found 'rue'"),
+        ("", "expected at least 2 fields separated by '|||', found ''"),
+        ("la ||| the|DT ||| 1 1", "expected words without factors, found 'the|DT'"),
     ],
 )
 def test_a_broken_line_is_an_error_with_its_number(tmp_path: Path, line: str, problem: str) -> None:

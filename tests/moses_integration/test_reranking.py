@@ -160,8 +160,8 @@ def test_an_average_needs_a_feature_of_one_value(read: Read, name: str, problem:
 @pytest.mark.parametrize(
     ("bad", "problem"),
     [
-        ("A= 1.2.3 ||| 1", "expected a number, found b'1.2.3'"),
-        ("A= 1e999 ||| 1", "expected a number, found b'1e999'"),
+        ("A= 1.2.3 ||| 1", "expected a number, found '1.2.3'"),
+        ("A= 1e999 ||| 1", "expected a number, found '1e999'"),
         ("A= 1 A= 2 ||| 1", "the feature A comes twice"),
     ],
 )

@@ -78,8 +78,8 @@ def test_sparse_features_are_0_where_they_are_not_and_get_columns_as_they_come(
         (["0 ||| a ||| W_a= 1 2"], ":1: the feature W_a has '_' in its name, so it is a sparse"),
         (["0 ||| a ||| A=B= 1"], ":1: expected the name of a feature without blanks, '=' and '#'"),
         (["0 ||| a ||| Two words= 1"], ":1: expected the name of a feature, as 'LM0=', found"),
-        (["0 ||| a ||| LM0= nan"], ":1: expected a number, found b'nan'"),
-        (["0 ||| a ||| LM0= 1", "1 ||| a ||| LM0= -inf"], ":2: expected a number, found b'-inf'"),
+        (["0 ||| a ||| LM0= nan"], ":1: expected a number, found 'nan'"),
+        (["0 ||| a ||| LM0= 1", "1 ||| a ||| LM0= -inf"], ":2: expected a number, found '-inf'"),
         (["1 ||| a ||| LM0= 1"], ":1: expected id 0, found 1: a sentence has no hypotheses"),
         (["0 ||| a ||| LM0= 1"], ": expected lists of 2 sentences, as there are references"),
         (

@@ -101,7 +101,9 @@ def test_names_of_mert_moses_options_are_understood(folder: Folder) -> None:
 
 def test_weights_that_a_file_does_not_name_are_those_of_moses_ini(folder: Folder) -> None:
     (folder.path / "start").write_text("Good0= 0.25\n")
-    assert folder.run("--weights", "start", "--iterations", "1").exit_code == 0
+    result = folder.run("--weights", "start", "--iterations", "1")
+    assert result.exit_code == 0
+    assert "warning: the weights are still those of the start" in result.stderr
     assert read_weights("work/run1.weights") == {"Good0": (0.25,), "Bad0": (0.5, -0.5)}
 
 

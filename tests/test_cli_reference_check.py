@@ -8,9 +8,12 @@ from click.testing import CliRunner, Result
 
 from moses_integration.nbest import read_nbest
 from phrasescore.cli import main
-from phrasescore.cli.tune_check import doubt
+from phrasescore.cli.reference_check import doubt
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "english-french"
+
+
+WHAT = "the first hypotheses"
 
 
 def words(name: str) -> list[list[str]]:
@@ -25,9 +28,9 @@ def translations() -> list[list[str]]:
 
 
 def test_real_references_raise_no_doubt(translations: list[list[str]]) -> None:
-    assert doubt([words("dev.fr")], translations) is None
+    assert doubt([words("dev.fr")], translations, WHAT) is None
     # The second set alone would.
-    assert doubt([words("dev.fr"), words("dev.en")], translations) is None
+    assert doubt([words("dev.fr"), words("dev.en")], translations, WHAT) is None
 
 
 def test_a_system_that_knows_one_word_of_seven_raises_none(translations: list[list[str]]) -> None:
@@ -39,11 +42,11 @@ def test_a_system_that_knows_one_word_of_seven_raises_none(translations: list[li
         ]
         if order:
             bad = [numbers.sample(line, len(line)) for line in bad]
-        assert doubt([words("dev.fr")], bad) is None
+        assert doubt([words("dev.fr")], bad, WHAT) is None
 
 
 def test_another_language_raises_doubt(translations: list[list[str]]) -> None:
-    found = doubt([words("dev.en")], translations)
+    found = doubt([words("dev.en")], translations, WHAT)
     # Counted by words that both have, the rarer count of each: names, "." and "!".
     own = sum(
         min(line.count(word), reference.count(word))
@@ -58,7 +61,7 @@ def test_another_language_raises_doubt(translations: list[list[str]]) -> None:
 @pytest.mark.parametrize("place", [1, 250, 499])
 def test_references_that_are_shifted_raise_doubt(translations: list[list[str]], place: int) -> None:
     references = words("dev.fr")
-    found = doubt([references[place:] + references[:place]], translations)
+    found = doubt([references[place:] + references[:place]], translations, WHAT)
     assert found is not None
     assert "of the same text in the same order" in found
 
@@ -67,12 +70,12 @@ def test_shuffled_references_raise_doubt(translations: list[list[str]]) -> None:
     for seed in range(5):
         references = words("dev.fr")
         random.Random(seed).shuffle(references)
-        assert doubt([references], translations) is not None
+        assert doubt([references], translations, WHAT) is not None
 
 
 def test_nothing_in_common_raises_doubt_and_few_sentences_do_not() -> None:
-    assert doubt([[["a"]] * 10], [["b"]] * 10) is not None
-    assert doubt([[["a"]] * 9], [["b"]] * 9) is None
+    assert doubt([[["a"]] * 10], [["b"]] * 10, WHAT) is not None
+    assert doubt([[["a"]] * 9], [["b"]] * 9, WHAT) is None
 
 
 def tune(folder: Path, references: list[str]) -> Result:
@@ -95,4 +98,46 @@ def test_the_command_warns_and_goes_on(tmp_path: Path) -> None:
     result = tune(tmp_path, right[1:] + right[:1])
     assert result.exit_code == 0
     (line,) = [line for line in result.stderr.splitlines() if "warning: " in line]
-    assert "BLEU 0.00, 0 words in common with their references and 0 with those of the" in line
+    assert f"warning: {tmp_path}/nbest: the first hypotheses have BLEU 0.00, 0 words in" in line
+    assert "0 words in common with their references and 0 with those of the" in line
+
+
+def test_lists_of_another_text_are_named_wherever_they_stand(tmp_path: Path) -> None:
+    right = [" ".join(f"w{number}{letter}" for letter in "abcd") + " y" for number in range(12)]
+    tune(tmp_path, right)
+    text = (tmp_path / "nbest").read_text()
+    (tmp_path / "test").write_text(text.replace("w", "v"))
+    lists = [str(tmp_path / name) for name in ("nbest", "test")]
+    options = ["--references", str(tmp_path / "reference"), "--weights", str(tmp_path / "weights")]
+    for order in (lists, lists[::-1]):
+        result = CliRunner().invoke(main, ["tune", *order, *options, "--threads", "1"])
+        (line,) = [line for line in result.stderr.splitlines() if "warning: " in line]
+        assert f"warning: {tmp_path}/test: the first hypotheses have BLEU 0.00" in line
+
+
+def test_evaluate_warns_of_another_text_and_of_references_that_are_not_there(
+    tmp_path: Path,
+) -> None:
+    right = [" ".join(f"w{number}{letter}" for letter in "abcd") for number in range(12)]
+    wrong = right[1:] + right[:1]
+    for name, lines in (("right", right), ("wrong", wrong), ("holes", ["", *right[1:-1], ""])):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    systems = [str(tmp_path / name) for name in ("right", "wrong")]
+    for references, expected in (
+        (("right",), [f"{tmp_path}/wrong: the translations have BLEU 0.00"]),
+        (("holes", "right"), [f"{tmp_path}/wrong: the translations have BLEU 0.00"]),
+        (
+            ("holes",),
+            [
+                f"{tmp_path}/holes: 2 lines are empty: no reference is there",
+                f"{tmp_path}/wrong: the translations have BLEU 0.00",
+            ],
+        ),
+    ):
+        options = [f"--references={tmp_path / name}" for name in references]
+        result = CliRunner().invoke(main, ["evaluate", *systems, *options])
+        assert result.exit_code == 0
+        found = [line for line in result.stderr.splitlines() if "warning: " in line]
+        assert len(found) == len(expected)
+        for line, start in zip(found, expected, strict=True):
+            assert line.startswith(f"phrasescore: warning: {start}")

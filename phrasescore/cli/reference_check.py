@@ -1,10 +1,14 @@
-"""Whether references can be those of the lists: tuning takes wrong ones, too, and says nothing."""
+"""Whether references can be those of translations: of wrong ones no figure says anything."""
 
+import logging
 from collections.abc import Sequence
 
 import numpy as np
 
+from phrasescore.analysis.sentences import Sentences
 from tuning.bleu import Bleu
+
+_logger = logging.getLogger(__name__)
 
 # In fewer sentences chance decides.
 _MIN_SENTENCES = 10
@@ -17,8 +21,27 @@ _LITTLE_MORE_THAN_OTHERS = 2.0
 _LOW_BLEU = 0.01
 
 
+def warn_of_texts(systems: Sequence[Sentences], references: Sequence[Sentences]) -> None:
+    """Warn of translations and references that are not there, or do not belong together.
+
+    :param systems: of the same number of lines as the references.
+    """
+    for system in systems:
+        if system.num_empty:
+            _logger.warning("%s has %s empty lines", system.path, f"{system.num_empty:,}")
+    words = [sentences.words for sentences in references]
+    missing = sum(not any(sentence) for sentence in zip(*words, strict=True))
+    if missing:
+        paths = ", ".join(sentences.path for sentences in references)
+        _logger.warning("%s: %s lines are empty: no reference is there", paths, f"{missing:,}")
+    for system in systems:
+        problem = doubt(words, system.words, "the translations")
+        if problem is not None:
+            _logger.warning("%s: %s", system.path, problem)
+
+
 def doubt(
-    references: Sequence[Sequence[Sequence[str]]], hypotheses: Sequence[Sequence[str]]
+    references: Sequence[Sequence[Sequence[str]]], hypotheses: Sequence[Sequence[str]], what: str
 ) -> str | None:
     """Return why the references cannot well be those of these translations, None if they can.
 
@@ -26,6 +49,7 @@ def doubt(
 
     :param references: by reference file and segment.
     :param hypotheses: a translation of each segment, such as the decoder's own choice.
+    :param what: they are, for the message.
     """
     num = len(hypotheses)
     if num < _MIN_SENTENCES:
@@ -40,7 +64,7 @@ def doubt(
     if own > 0 and own >= enough * other:
         return None
     return (
-        f"the first hypotheses of the lists have BLEU {100 * bleu:.2f}, {own:,.0f} words in common "
+        f"{what} have BLEU {100 * bleu:.2f}, {own:,.0f} words in common "
         f"with their references and {other:,.0f} with those of the sentences after them: check "
         "that the references are of the same text in the same order, in the language of the "
         "translations, and tokenised and cased as they are"
