@@ -6,7 +6,7 @@ The grammar is described in `moses_integration.moses_ini`.
 import re
 from typing import NamedTuple, Self
 
-from phrasescore.errors import ConfigError
+from phrasescore.errors import ConfigError, shown_path
 from phrasescore.text import open_input, open_output
 
 _WORD = re.compile(r"[^ \t\r]+")
@@ -101,11 +101,6 @@ class IniText:
         """Return an error about one line."""
         where = f"{shown_path(self.path)}:{line.place + 1}"
         return ConfigError(where, f"[{line.section}] {name}", problem)
-
-
-def shown_path(path: str) -> str:
-    """Return a path as messages have it."""
-    return "<stdin>" if path == "-" else path
 
 
 def split_argument(word: str) -> tuple[str, str | None]:

@@ -14,8 +14,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from moses_integration.ini_text import Feature, IniText, Line, shown_path, split_argument
-from phrasescore.errors import ConfigError
+from moses_integration.ini_text import Feature, IniText, Line, split_argument
+from phrasescore.errors import ConfigError, shown_path
 from phrasescore.text import same_file, shorten
 
 # Classes that load a text table from path=.

@@ -11,6 +11,11 @@
 """
 
 
+def shown_path(path: str) -> str:
+    """Return a path as messages have it: ``-`` is ``<stdin>``."""
+    return "<stdin>" if path == "-" else path
+
+
 class PhrasescoreError(Exception):
     """Base of every error that is raised on purpose."""
 
@@ -27,7 +32,7 @@ class DataError(PhrasescoreError):
         self.path = path
         self.line = line
         self.problem = problem
-        name = "<stdin>" if path == "-" else path
+        name = shown_path(path)
         where = name if line is None else f"{name}:{line}"
         super().__init__(f"{where}: {problem}")
 

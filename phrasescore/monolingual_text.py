@@ -43,11 +43,13 @@ def sentence_words(path: str, number: int, line: bytes) -> tuple[str, ...]:
     """Return the words of a line, which may have none.
 
     :param number: of the line, from 1.
-    :raises DataError: if it is not UTF-8, or has fields as phrase tables and n-best lists have.
+    :raises DataError: if it is not UTF-8; or, of the first line, if it has fields as phrase tables
+        and n-best lists have.
     """
     text = decode(path, number, line).removesuffix("\r")
     words = tuple(word for word in text.split(" ") if word)
-    if FIELD_SEPARATOR in words:
+    # Further on it may be a word of some odd sentence; those files have it from the first line on.
+    if number == 1 and FIELD_SEPARATOR in words:
         problem = f"expected a sentence, found {FIELD_SEPARATOR!r} among its words"
         raise DataError(path, number, f"{problem}: is it a phrase table, or an n-best list?")
     return words

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import NamedTuple
 
-from phrasescore.errors import DataError
+from phrasescore.errors import DataError, shown_path
 from phrasescore.monolingual_text import sentence_words
 from phrasescore.records import PhrasePair
 from phrasescore.text import read_lines
@@ -38,7 +38,9 @@ def read_parallel_text(source: str, target: str) -> Iterator[ParallelLine]:
     for number, (source_line, target_line) in enumerate(lines, start=1):
         if source_line is None or target_line is None:
             ended, other = (source, target) if source_line is None else (target, source)
-            problem = f"expected as many lines as {_name(other)} has, found the end of the file"
+            problem = (
+                f"expected as many lines as {shown_path(other)} has, found the end of the file"
+            )
             raise DataError(ended, number, problem)
         pair = PhrasePair(_words(source, number, source_line), _words(target, number, target_line))
         yield ParallelLine(b"%b\n%b" % (source_line, target_line), pair)
@@ -51,7 +53,3 @@ def _words(path: str, number: int, line: bytes) -> tuple[str, ...]:
     if not words:
         raise DataError(path, number, "expected a sentence, found an empty line")
     return words
-
-
-def _name(path: str) -> str:
-    return "<stdin>" if path == "-" else path

@@ -51,6 +51,14 @@ def make_attention(path: Path, *, seed: int = 0, max_length: int = 100) -> Path:
 # Translations
 
 
+def test_a_text_of_another_language_is_warned_of(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("das haus u\n" * 9)
+    result = run(model, tmp_path / "text", "--beam", 1, "-o", tmp_path / "out")
+    assert result.exit_code == 0
+    problem = "with 27 words, 18 of them unknown to a network: is it the language that the network"
+    assert f"warning: 9 lines read, {problem} reads" in result.stderr
+
+
 def test_the_best_of_each_line_is_written_and_an_empty_line_stays_empty(
     model: Path, text: Path, tmp_path: Path
 ) -> None:
@@ -62,6 +70,7 @@ def test_the_best_of_each_line_is_written_and_an_empty_line_stays_empty(
     assert (tmp_path / "out").read_text() == f"{first}\n\n{second}\n{third}\n"
     assert "4 sentences" in result.stderr
     assert "4 lines read, with 7 words, 1 of them unknown to a network" in result.stderr
+    assert "is it the language that the network reads" not in result.stderr
     unknown = sum(target.unknown_words for target in best)
     assert (f"warning: {unknown} <unk> predicted, written as such" in result.stderr) == (
         unknown > 0

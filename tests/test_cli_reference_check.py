@@ -74,8 +74,42 @@ def test_shuffled_references_raise_doubt(translations: list[list[str]]) -> None:
 
 
 def test_nothing_in_common_raises_doubt_and_few_sentences_do_not() -> None:
-    assert doubt([[["a"]] * 10], [["b"]] * 10, WHAT) is not None
-    assert doubt([[["a"]] * 9], [["b"]] * 9, WHAT) is None
+    assert doubt([[["a", "c"]] * 10], [["b"]] * 10, WHAT) is not None
+    assert doubt([[["a", "c"]] * 9], [["b"]] * 9, WHAT) is None
+
+
+def test_text_that_is_not_split_into_words_raises_none(translations: list[list[str]]) -> None:
+    joined = [["".join(line)] for line in translations]
+    assert doubt([[["".join(line)] for line in words("dev.fr")]], joined, WHAT) is None
+
+
+def test_a_source_with_several_references_beside_each_other_raises_none(
+    translations: list[list[str]],
+) -> None:
+    references = [line for line in words("dev.fr") for _ in range(5)]
+    hypotheses = [line for line in translations for _ in range(5)]
+    assert doubt([references], hypotheses, WHAT) is None
+
+
+def test_a_bad_system_with_few_sentences_raises_none(translations: list[list[str]]) -> None:
+    references = words("dev.fr")
+    numbers = random.Random(1)
+    frequent = [word for line in references for word in line]
+    bad = [
+        [word if numbers.random() < 0.3 else numbers.choice(frequent) for word in line]
+        for line in translations
+    ]
+    for start in range(0, 480, 40):
+        part = slice(start, start + 40)
+        assert doubt([references[part]], bad[part], WHAT) is None
+
+
+def test_of_many_sentences_the_first_are_enough(translations: list[list[str]]) -> None:
+    references = words("dev.fr")
+    # 2,000 are right, and so many others follow that all together would be wrong.
+    many = references * 4 + references[1:] * 40
+    assert doubt([many], (translations * 4 + translations[1:][::-1] * 40), WHAT) is None
+    assert doubt([many[2000:]], (translations[1:][::-1] * 40), WHAT) is not None
 
 
 def tune(folder: Path, references: list[str]) -> Result:
@@ -99,7 +133,7 @@ def test_the_command_warns_and_goes_on(tmp_path: Path) -> None:
     assert result.exit_code == 0
     (line,) = [line for line in result.stderr.splitlines() if "warning: " in line]
     assert f"warning: {tmp_path}/nbest: the first hypotheses have BLEU 0.00, 0 words in" in line
-    assert "0 words in common with their references and 0 with those of the" in line
+    assert "0 words in common with their references and 0 with those of other" in line
 
 
 def test_lists_of_another_text_are_named_wherever_they_stand(tmp_path: Path) -> None:

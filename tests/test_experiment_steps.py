@@ -165,19 +165,31 @@ def test_a_changed_setting_repeats_its_step_and_what_reads_a_changed_output(step
 
 def test_warnings_of_the_last_run_are_kept_but_for_those_that_were_expected(steps: Steps) -> None:
     warning = "print('phrasescore: warning: {}', file=sys.stderr)\n"
-    texts = ("it is odd", "no feature: LSTM0, X", "it is odd")
+    about = "the decoder does not know LSTM0, LSTM1: all is lost"
+    texts = ("it is odd", about, "it is odd", "no features for these weights: LSTM0, X")
     code = COMMAND + "".join(map(warning.format, texts))
     (steps.folder / "command.py").write_text(code)
     plain = steps.step("a", "input")
     run(steps.folder, [plain])
-    assert StepRunner(steps.folder, print).warnings(plain) == ["it is odd", "no feature: LSTM0, X"]
+    found = StepRunner(steps.folder, print).warnings(plain)
+    assert found == ["it is odd", about, "no features for these weights: LSTM0, X"]
     (steps.folder / "input").write_text("news")
     expecting = replace(plain, expected=("LSTM0", "LSTM1"))
     run(steps.folder, [expecting])
-    assert StepRunner(steps.folder, print).warnings(expecting) == ["it is odd"]
+    assert StepRunner(steps.folder, print).warnings(expecting) == [found[0], found[2]]
     (steps.folder / "command.py").write_text(COMMAND)
     run(steps.folder, [steps.step("a", "input2")])
     assert StepRunner(steps.folder, print).warnings(plain) == []
+
+
+def test_logs_may_be_removed(steps: Steps) -> None:
+    steps.run()
+    state = json.loads((steps.folder / "steps.json").read_text())
+    state["steps"]["b"] = {"begun": state["steps"]["b"]["done"], "spent": 1.0}  # it was killed
+    (steps.folder / "steps.json").write_text(json.dumps(state))
+    (steps.folder / "logs" / "b.log").unlink()
+    assert steps.run() == ["b"]
+    assert steps.calls() == ["a", "b", "other"]  # its output was there, and whole
 
 
 def test_an_input_that_is_only_touched_repeats_nothing(steps: Steps) -> None:

@@ -7,9 +7,9 @@ from typing import NamedTuple, Self
 
 from moses_integration.decoder.language_model import read_arpa_order
 from moses_integration.decoder.search_settings import SearchSettings
-from moses_integration.ini_text import Feature, Line, shown_path
+from moses_integration.ini_text import Feature, Line
 from moses_integration.moses_ini import MosesIni
-from phrasescore.errors import ConfigError, DataError
+from phrasescore.errors import ConfigError, DataError, shown_path
 from phrasescore.text import open_input, shorten
 
 __all__ = ["DecoderConfiguration", "FeatureSlot", "SearchSettings"]

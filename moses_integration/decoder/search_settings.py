@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from moses_integration.decoder.ini_sections import OTHER_SECTIONS
-from moses_integration.ini_text import IniText, Line, shown_path
-from phrasescore.errors import ConfigError
+from moses_integration.ini_text import IniText, Line
+from phrasescore.errors import ConfigError, shown_path
 from phrasescore.text import shorten
 
 _T = TypeVar("_T")

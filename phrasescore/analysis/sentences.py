@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from phrasescore.errors import DataError
+from phrasescore.errors import DataError, shown_path
 from phrasescore.text import decode, read_lines
 
 
@@ -47,6 +47,6 @@ def check_aligned(files: Sequence[Sentences]) -> None:
     longest = max(files, key=lambda sentences: len(sentences.texts))
     for sentences in files:
         if len(sentences.texts) < len(longest.texts):
-            name = "<stdin>" if longest.path == "-" else longest.path
+            name = shown_path(longest.path)
             problem = f"the file ends with this line, and {name} has {len(longest.texts):,} lines"
             raise DataError(sentences.path, len(sentences.texts), problem)

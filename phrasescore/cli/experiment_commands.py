@@ -119,9 +119,16 @@ def log_tail(log: Path, lines: int = _TAIL_LINES) -> str:
     return " | ".join(list(_log_lines(log))[-lines:]) or "it said nothing"
 
 
-def log_warnings(log: Path) -> list[str]:
-    """Return the different warnings that the command of a log has given when it ran last."""
-    _, _, text = f"\n{log.read_text(errors='replace')}".rpartition("\n$ ")
+def log_warnings(log: Path, words: Sequence[str]) -> list[str]:
+    """Return the different warnings that a command has given when it ran last.
+
+    :param words: of the command, as they were given to `Command`.
+    """
+    try:
+        text = f"\n{log.read_text(errors='replace')}"
+    except FileNotFoundError:
+        return []  # who removes logs wants none
+    _, _, text = text.rpartition(f"\n$ {shlex.join(words)}")
     lines = [line.strip() for line in text.replace("\r", "\n").split("\n")]
     return list(dict.fromkeys(line[len(_WARNING) :] for line in lines if line.startswith(_WARNING)))
 

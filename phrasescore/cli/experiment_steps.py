@@ -56,7 +56,7 @@ class Step:
     partial: tuple[Path, ...] = ()
     # Called before the command is run, to write what it reads and no user has made.
     prepare: Callable[[], None] = field(default=lambda: None, compare=False)
-    # Names in warnings that are no news here: features that the decoder itself does not know.
+    # Features that the decoder itself does not know: a warning of them alone is no news.
     expected: tuple[str, ...] = ()
 
     def shown(self) -> str:
@@ -243,8 +243,8 @@ class StepRunner:
         known["seconds"] = round(known.pop("spent", 0.0), 1)
         known["warnings"] = [
             line
-            for line in log_warnings(self._log(step))
-            if not set(step.expected) & set(re.split(r"[ ,:;]+", line))
+            for line in log_warnings(self._log(step), step.command)
+            if not _is_expected(line, step.expected)
         ]
         known["outputs"] = {str(path): self._files.of(path) for path in step.outputs}
         self._write()
@@ -258,6 +258,18 @@ class StepRunner:
 def reads(step: Step, paths: Collection[Path]) -> bool:
     """Return whether a step reads one of some files and folders, or what lies in one."""
     return any(path == other or path in other.parents for path in paths for other in step.inputs)
+
+
+def _is_expected(warning: str, features: Collection[str]) -> bool:
+    """Return whether a warning says no more than that a decoder does not know some features.
+
+    >>> _is_expected("moses.ini has no features for these weights: LSTM0, RNN1", ["LSTM0"])
+    False
+    >>> _is_expected("the decoder does not know LSTM0: what it chooses ...", ["LSTM0", "RNN1"])
+    True
+    """
+    found = re.search(r"(?:for these weights:|the decoder does not know) ([^:]+)", warning)
+    return found is not None and set(found[1].split(", ")) <= set(features)
 
 
 def _read_state(path: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from phrasescore.cli import options
-from phrasescore.errors import ModelError
+from phrasescore.errors import ModelError, shown_path
 
 if TYPE_CHECKING:
     from phrasescore.analysis.perplexity import Perplexity, TextScores
@@ -182,7 +182,7 @@ class _Models:
 
 
 def _text(path: str, sentences: int, rows: list[_Row], log_z: dict[str, float] | None) -> str:
-    name = "<stdin>" if path == "-" else path
+    name = shown_path(path)
     width = max(len("model"), *(len(row.model) for row in rows))
     tokens = rows[0].found.tokens
     lines = [

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 
 from phrasescore.cli.rescore_lists import Item
+from phrasescore.errors import shown_path
 from phrasescore.vocabulary import Vocabulary
 
 _logger = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ class SourceWords:
                 _logger.warning(
                     "%s: %s of its first %s words are unknown to %s: is it the source of these "
                     "lists, tokenised and cased as in training?",
-                    self._path,
+                    shown_path(self._path),
                     f"{unknown:,}",
                     f"{self._words:,}",
                     path,

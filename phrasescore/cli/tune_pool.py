@@ -10,7 +10,7 @@ from moses_integration.tuning_files import check_pair, read_features, read_score
 from moses_integration.tuning_lists import FeatureColumns, TuningList, read_tuning_lists
 from moses_integration.weights import Weights
 from phrasescore.cli.reference_check import doubt
-from phrasescore.errors import PhrasescoreError
+from phrasescore.errors import PhrasescoreError, shown_path
 from tuning.loop import NamedWeights, union
 from tuning.metric import ReferenceMetric
 from tuning.pool import FeatureLabel, Pool, Vector
@@ -63,7 +63,7 @@ class ListReader:
         problem = doubt(self._references, first, "the first hypotheses") if check else None
         if problem is not None:
             # A decoder's lists get their name when they are known to be whole.
-            _logger.warning("%s: %s", path.removesuffix(".part"), problem)
+            _logger.warning("%s: %s", shown_path(path.removesuffix(".part")), problem)
         self._compute()
         labels = tuple(FeatureLabel(*label) for label in self._columns.labels)
         features = np.zeros((sum(sizes), len(labels)))

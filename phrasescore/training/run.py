@@ -23,7 +23,7 @@ from phrasescore.checkpoint import (
     save_checkpoint,
 )
 from phrasescore.config import Config
-from phrasescore.errors import ConfigError, PhrasescoreError
+from phrasescore.errors import ConfigError, PhrasescoreError, shown_path
 from phrasescore.folders import locked
 from phrasescore.settings import LANGUAGE_MODELS
 from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
@@ -216,7 +216,7 @@ def _open_pairs(run: TrainingRun) -> PairStore:
         had = "with" if store.record.reverse else "without"
         raise ConfigError("--resume", "--reverse", f"the run to resume was started {had} it")
     if fingerprint_input(run.inputs) != store.record.fingerprint:
-        names = ", ".join("<stdin>" if path == "-" else path for path in run.inputs)
+        names = ", ".join(map(shown_path, run.inputs))
         what = "table" if len(run.inputs) == 1 and not run.is_language_model else "text"
         raise PhrasescoreError(
             f"{names}: not the {what} that the run in {run.work} was started with; resume it with "

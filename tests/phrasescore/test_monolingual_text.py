@@ -23,7 +23,7 @@ def test_lines_are_split_at_spaces_and_an_empty_one_is_a_sentence(tmp_path: Path
         (b"", "expected a tokenised text, found no word"),
         (b"\n \n", "expected a tokenised text, found no word"),
         (b"a\n\xff\n", r"text:2: .*UTF-8"),
-        (b"a|||b\na ||| b\n", r"text:2: .*found '\|\|\|' among its words: is it a phrase table"),
+        (b"a ||| b\nc\n", r"text:1: .*found '\|\|\|' among its words: is it a phrase table"),
     ],
 )
 def test_what_is_no_text_is_refused(tmp_path: Path, data: bytes, message: str) -> None:

@@ -34,17 +34,17 @@ def test_lines_become_pairs_in_order(paths: tuple[Path, Path]) -> None:
 def test_only_a_space_separates_words_and_only_a_newline_lines(paths: tuple[Path, Path]) -> None:
     # U+00A0, U+3000, tab, U+2028 and U+0085 are parts of words; several spaces are one.
     paths[0].write_bytes("a\u00a0b c\u3000d\te  f \u2028\n g\n".encode())
-    paths[1].write_bytes("x\u0085y\n||\n".encode())
+    paths[1].write_bytes("x\u0085y\n|||\n".encode())
     assert read(paths) == [
         (("a\u00a0b", "c\u3000d\te", "f", "\u2028"), ("x\u0085y",)),
-        (("g",), ("||",)),
+        (("g",), ("|||",)),
     ]
 
 
 def test_fields_are_those_of_another_file(paths: tuple[Path, Path]) -> None:
     paths[0].write_text("a\nb\n")
-    paths[1].write_text("x\ny ||| 0.5\n")
-    with pytest.raises(DataError, match=r"train\.fr:2: .* is it a phrase table, or an n-best list"):
+    paths[1].write_text("x ||| 0.5\ny\n")
+    with pytest.raises(DataError, match=r"train\.fr:1: .* is it a phrase table, or an n-best list"):
         read(paths)
 
 

@@ -37,6 +37,22 @@ def test_every_column_holds_the_reference_s_values_in_the_order_of_the_options(
         assert found["UnknownWords0"] == (sum(word not in ("la", "maison") for word in words),)
 
 
+def test_a_source_that_a_network_does_not_know_is_warned_of(
+    tmp_path: Path, lists: Lists, model: RandomModel
+) -> None:
+    # A reverse model knows the source as what it predicts.
+    back = RandomModel(tmp_path / "right", SOURCE_WORDS, TARGET_WORDS, seed=1, reverse=True)
+    foreign = RandomModel(tmp_path / "wrong", TARGET_WORDS, SOURCE_WORDS, seed=1, reverse=True)
+    sources = "".join(f"{' '.join(SOURCE_WORDS * 9)}\n" for _ in lists.sources)
+    Path(lists.source).write_text(sources)
+    options = [word for each in (model, back, foreign) for word in ("--model", each.path)]
+    result = run(lists, *options, "-o", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    (line,) = [line for line in result.stderr.splitlines() if "warning: " in line]
+    # All but "!", which both languages have: 4 of 5.
+    assert f"{lists.source}: 216 of its first 270 words are unknown to {foreign.path}: is" in line
+
+
 def test_normalized_columns_are_divided_by_the_predicted_words_and_their_end(
     tmp_path: Path, lists: Lists, model: RandomModel, reverse: RandomModel
 ) -> None:
