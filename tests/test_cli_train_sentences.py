@@ -169,7 +169,9 @@ def test_a_run_is_resumed_with_the_same_text_only(
 ) -> None:
     other = tmp_path / "other.fr"
     other.write_bytes(text[1].read_bytes().replace(b"t8", b"t7"))
-    for wrong in ((text[0], other), text[::-1], (text[0], text[0])):
+    again = tmp_path / "again.en"
+    again.write_bytes(text[0].read_bytes())
+    for wrong in ((text[0], other), text[::-1], (text[0], again)):
         result = train("lstm", *wrong, *stopped, "--resume")
         assert result.exit_code == 1
         assert f"{wrong[0]}, {wrong[1]}: not the text that the run in" in result.stderr

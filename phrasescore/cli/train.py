@@ -13,7 +13,6 @@ from phrasescore.cli import options
 from phrasescore.config import Config, preset_names
 from phrasescore.errors import ConfigError, PhrasescoreError
 from phrasescore.settings import LANGUAGE_MODELS, MODEL_CONFIGS
-from phrasescore.text import same_file
 
 if TYPE_CHECKING:
     from phrasescore.checkpoint import CurvePoint
@@ -157,6 +156,8 @@ def train(
 
 def _check_inputs(kind: str, inputs: tuple[str, ...]) -> None:
     """Refuse what is not the one file, or two, that this kind learns from."""
+    from phrasescore.text import same_file
+
     if kind in LANGUAGE_MODELS:
         if len(inputs) > 1:
             raise click.UsageError(f"{kind} is trained on one text, got {len(inputs)} files")
