@@ -20,7 +20,8 @@ INI = """\
 0 T 0
 [feature]
 UnknownWordPenalty
-PhraseDictionaryMemory name=TranslationModel0 num-features=4 path={table}
+PhraseDictionaryMemory name=TranslationModel0 num-features=4 path={table} input-factor=0 \
+output-factor=0
 [weight]
 UnknownWordPenalty0= 1
 TranslationModel0= 0.2 0.2 0.2 0.2

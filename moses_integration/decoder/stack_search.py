@@ -43,7 +43,8 @@ class SearchLimits(NamedTuple):
 
     # Hypotheses a stack; 0 for no limit.
     stack_size: int
-    # Natural logarithm of the probability, relative to the best, below which one goes.
+    # Natural logarithm of the probability, relative to the best, below which one goes from a stack
+    # that has more than it may. Moses' beam cuts smaller ones, too, as it meets the hypotheses.
     beam_width: float
     # Of those that the search itself finds best, how many other features score; 0 for all.
     candidates: int
