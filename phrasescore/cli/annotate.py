@@ -11,7 +11,7 @@ import click
 from phrasescore import __version__
 from phrasescore.cli import options
 from phrasescore.cli.columns import check_columns, fingerprint, make_feature
-from phrasescore.errors import ModelError, PhrasescoreError
+from phrasescore.errors import ModelError, PhrasescoreError, shown_path
 
 if TYPE_CHECKING:
     from moses_integration.moses_ini import MosesIni
@@ -154,7 +154,7 @@ def path_for_ini(ini: "MosesIni", table: str, output: str) -> str | None:
     if old and table != "-" and not feature.reads(table):
         _logger.warning(
             "%s: %s has path=%s, which is not %s: Moses will use what is made of the latter",
-            *(ini.path, feature.name, old, table),
+            *(shown_path(ini.path), feature.name, old, table),
         )
     if output == "-":
         return None
