@@ -34,10 +34,11 @@ def _join_cells(products, bias, logits, gate_bias, old, left, right, out):  # ty
         new, first, second = exp(new - highest), exp(first - highest), exp(second - highest)
         total = new + first + second
         new, first, second = new / total, first / total, second / total
-        from_left, from_right = products[a], products[b]
+        # A part of its own, as an index like j + size compiles to a gather: see gates.thirds().
+        from_left, from_right = products[a], products[b, size:]
         before_left, before_right, after = old[a], old[b], out[cell]
         for j in range(size):
-            activation = max(from_left[j] + from_right[j + size] + bias[j], _ZERO)
+            activation = max(from_left[j] + from_right[j] + bias[j], _ZERO)
             after[j] = new * activation + first * before_left[j] + second * before_right[j]
 
 

@@ -40,17 +40,31 @@ def _compile_widen(x):  # type: ignore[no-untyped-def]
     return lambda x: x
 
 
+@numba.njit(inline="always")
+def thirds(row):  # type: ignore[no-untyped-def]
+    """Return the three parts of a row: of z, of r and of the candidate.
+
+    An index like ``j + size`` compiles to a gather, because it might be negative and count from
+    the end; parts of their own are read eight or sixteen numbers at a time.
+    """
+    size = len(row) // 3
+    return row[:size], row[size : 2 * size], row[2 * size :]
+
+
 @ELEMENTWISE
 def _decoder_step(products, positions, context, roots, table, words, old, parents, out):  # type: ignore[no-untyped-def]
     size = old.shape[1]
     for node in range(len(out)):
         product, outer = products[positions[node]], context[roots[node]]
         word, before, after = table[words[node]], old[parents[node]], out[node]
+        product_z, product_r, product_h = thirds(product)
+        outer_z, outer_r, outer_h = thirds(outer)
+        word_z, word_r, word_h = thirds(word)
         for j in range(size):
-            z, r, h = j, j + size, j + 2 * size
-            update = sigmoid(_widen(product[z]) + _widen(outer[z]) + _widen(word[z]))
-            reset = sigmoid(_widen(product[r]) + _widen(outer[r]) + _widen(word[r]))
-            candidate = tanh(_widen(word[h]) + reset * (_widen(product[h]) + _widen(outer[h])))
+            update = sigmoid(_widen(product_z[j]) + _widen(outer_z[j]) + _widen(word_z[j]))
+            reset = sigmoid(_widen(product_r[j]) + _widen(outer_r[j]) + _widen(word_r[j]))
+            inner = _widen(product_h[j]) + _widen(outer_h[j])
+            candidate = tanh(_widen(word_h[j]) + reset * inner)
             after[j] = candidate + update * (before[j] - candidate)
 
 
@@ -60,9 +74,10 @@ def _maxout(products, context, roots, table, words, out):  # type: ignore[no-unt
     for node in range(len(out)):
         product, outer = products[node], context[roots[node]]
         word, after = table[words[node]], out[node]
+        other_product, other_outer, other_word = product[size:], outer[size:], word[size:]
         for j in range(size):
             first = _widen(product[j]) + _widen(outer[j]) + word[j]
-            second = _widen(product[j + size]) + _widen(outer[j + size]) + word[j + size]
+            second = _widen(other_product[j]) + _widen(other_outer[j]) + other_word[j]
             after[j] = max(first, second)
 
 
@@ -72,18 +87,19 @@ def _encoder_gates(products, table, words, old, parents, update, masked):  # typ
     for node in range(len(update)):
         product, word = products[parents[node]], table[words[node]]
         before = old[parents[node]]
+        product_r, word_r = product[size:], word[size : 2 * size]
         for j in range(size):
             update[node, j] = sigmoid(_widen(product[j]) + word[j])
-            masked[node, j] = before[j] * sigmoid(_widen(product[j + size]) + word[j + size])
+            masked[node, j] = before[j] * sigmoid(_widen(product_r[j]) + word_r[j])
 
 
 @ELEMENTWISE
 def _encoder_blend(products, table, words, old, parents, update, out):  # type: ignore[no-untyped-def]
     size = update.shape[1]
     for node in range(len(update)):
-        word, before = table[words[node]], old[parents[node]]
+        word_h, before = table[words[node], 2 * size :], old[parents[node]]
         for j in range(size):
-            candidate = tanh(word[j + 2 * size] + _widen(products[node, j]))
+            candidate = tanh(word_h[j] + _widen(products[node, j]))
             out[node, j] = candidate + update[node, j] * (before[j] - candidate)
 
 

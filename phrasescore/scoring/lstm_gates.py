@@ -4,10 +4,18 @@ As :mod:`phrasescore.scoring.gates`: each node's rows are read once, where they 
 same function is plain torch.
 """
 
+import numba
 from torch import Tensor
 
 from phrasescore.models.vector_math import ELEMENTWISE, sigmoid, tanh
 from phrasescore.scoring.gates import FUSED_DEVICES
+
+
+@numba.njit(inline="always")
+def _quarters(row):  # type: ignore[no-untyped-def]
+    """Return the parts of i, f, o and g; see :func:`phrasescore.scoring.gates.thirds`."""
+    size = len(row) // 4
+    return row[:size], row[size : 2 * size], row[2 * size : 3 * size], row[3 * size :]
 
 
 @ELEMENTWISE
@@ -15,14 +23,16 @@ def _lstm_cell(  # type: ignore[no-untyped-def]
     recurrent, positions, below, places, bias, old, parents, hidden, cell
 ):
     size = hidden.shape[1]
+    bias_i, bias_f, bias_o, bias_g = _quarters(bias)
     for node in range(len(hidden)):
         upper, lower, before = recurrent[positions[node]], below[places[node]], old[parents[node]]
+        upper_i, upper_f, upper_o, upper_g = _quarters(upper)
+        lower_i, lower_f, lower_o, lower_g = _quarters(lower)
         for j in range(size):
-            k, m, n = j + size, j + 2 * size, j + 3 * size
-            admit = sigmoid(upper[j] + lower[j] + bias[j])
-            keep = sigmoid(upper[k] + lower[k] + bias[k])
-            show = sigmoid(upper[m] + lower[m] + bias[m])
-            candidate = tanh(upper[n] + lower[n] + bias[n])
+            admit = sigmoid(upper_i[j] + lower_i[j] + bias_i[j])
+            keep = sigmoid(upper_f[j] + lower_f[j] + bias_f[j])
+            show = sigmoid(upper_o[j] + lower_o[j] + bias_o[j])
+            candidate = tanh(upper_g[j] + lower_g[j] + bias_g[j])
             inner = keep * before[j] + admit * candidate
             cell[node, j] = inner
             hidden[node, j] = show * tanh(inner)
