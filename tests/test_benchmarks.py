@@ -65,12 +65,14 @@ def test_scoring_compares_the_same_values(example_table: Path, tmp_path: Path) -
         example_table,
         tmp_path,
         *("scoring", "--lines", "300", "--slice-lines", "100", "--peak-seconds", "0"),
-        "--plain-bfloat16",
+        *("--plain-bfloat16", "--precision", "bfloat16", "--precision", "int8"),
     )
     # float32 sums of some ten terms of size 1, in another order.
     assert figures["annotate float32, largest error in log"]["median"] < 1e-4
     # bfloat16 has 8 bits.
     assert 1e-6 < figures["annotate bfloat16, largest error in log"]["median"] < 1
+    # int8 has 7 and a sign.
+    assert 1e-6 < figures["annotate int8, largest error in log"]["median"] < 1
     assert len(figures["annotate float32 / plain float32 (target 4)"]["values"]) == 3
     arithmetic = figures["arithmetic: plain / annotate"]
     assert arithmetic["min"] > figures["  of it by sharing alone"]["min"] > 1

@@ -178,10 +178,11 @@ def precision(command: _Decorated) -> _Decorated:
     """Add ``--precision``; the command gets ``precision: str``."""
     return click.option(
         "--precision",
-        type=click.Choice(("float32", "tf32", "bfloat16")),
+        type=click.Choice(("float32", "tf32", "bfloat16", "int8")),
         default="float32",
         show_default=True,
-        help="Of the matrix products; less is faster, docs/performance.md has the errors.",
+        help="Of the matrix products; less is faster where the processor has instructions for it "
+        "(int8: CPUs with VNNI or AMX). docs/performance.md has the errors.",
     )(command)
 
 

@@ -14,12 +14,15 @@ from numpy.polynomial import Chebyshev, Polynomial
 from numpy.typing import NDArray
 from torch import Tensor
 
-from phrasescore.models.vector_math import ELEMENTWISE, SUMMING, exp, sigmoid, tanh
+from phrasescore.models.vector_math import ELEMENTWISE, EXACT, SUMMING, exp, sigmoid, tanh
+from phrasescore.scoring.precision import Product
 
 # Devices whose memory numba can reach.
 FUSED_DEVICES: tuple[str, ...] = ("cpu",)
 
-_HALF = np.float32(0.5)
+# 1.5 * 2^23: of the float32 numbers around it, each is 1 from the next.
+_TO_WHOLE = np.float32(3 << 22)
+_EXPONENT = np.int32(23)  # the bits of a float32 below its exponent
 # 2^f for |f| <= 1/2: the polynomial through the Chebyshev nodes, exact to 2e-4 of the value.
 _D0, _D1, _D2, _D3 = (
     Chebyshev.interpolate(np.exp2, 3, domain=[-0.5, 0.5])
@@ -40,6 +43,31 @@ def _compile_widen(x):  # type: ignore[no-untyped-def]
     return lambda x: x
 
 
+def _unit(products, units, row):  # type: ignore[no-untyped-def]
+    """Return what 1 is worth in a row of products; see :func:`_read`."""
+    raise NotImplementedError("for compiled code only")
+
+
+# numba wants all of an overload's implementations to name the same arguments.
+@overload(_unit, inline="always")
+def _compile_unit(products, units, row):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    if products.dtype == numba.types.int32:
+        return lambda products, units, row: units[row]  # noqa: ARG005
+    return lambda products, units, row: np.float32(1)  # noqa: ARG005
+
+
+def _read(product, j, unit, scales):  # type: ignore[no-untyped-def]
+    """Return a number of a product: of 8-bit integers, or as :func:`_widen` reads it."""
+    raise NotImplementedError("for compiled code only")
+
+
+@overload(_read, inline="always")
+def _compile_read(product, j, unit, scales):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    if product.dtype == numba.types.int32:
+        return lambda product, j, unit, scales: np.float32(product[j]) * (unit * scales[j])
+    return lambda product, j, unit, scales: _widen(product[j])  # noqa: ARG005
+
+
 @numba.njit(inline="always")
 def thirds(row):  # type: ignore[no-untyped-def]
     """Return the three parts of a row: of z, of r and of the candidate.
@@ -52,76 +80,109 @@ def thirds(row):  # type: ignore[no-untyped-def]
 
 
 @ELEMENTWISE
-def _decoder_step(products, positions, context, roots, table, words, old, parents, out):  # type: ignore[no-untyped-def]
+def _decoder_step(  # type: ignore[no-untyped-def]
+    products, units, scales, positions, context, roots, table, words, old, parents, out
+):
     size = old.shape[1]
+    scales_z, scales_r, scales_h = thirds(scales)
     for node in range(len(out)):
         product, outer = products[positions[node]], context[roots[node]]
+        unit = _unit(products, units, positions[node])
         word, before, after = table[words[node]], old[parents[node]], out[node]
         product_z, product_r, product_h = thirds(product)
         outer_z, outer_r, outer_h = thirds(outer)
         word_z, word_r, word_h = thirds(word)
         for j in range(size):
-            update = sigmoid(_widen(product_z[j]) + _widen(outer_z[j]) + _widen(word_z[j]))
-            reset = sigmoid(_widen(product_r[j]) + _widen(outer_r[j]) + _widen(word_r[j]))
-            inner = _widen(product_h[j]) + _widen(outer_h[j])
+            z = _read(product_z, j, unit, scales_z) + _widen(outer_z[j]) + _widen(word_z[j])
+            r = _read(product_r, j, unit, scales_r) + _widen(outer_r[j]) + _widen(word_r[j])
+            update, reset = sigmoid(z), sigmoid(r)
+            inner = _read(product_h, j, unit, scales_h) + _widen(outer_h[j])
             candidate = tanh(_widen(word_h[j]) + reset * inner)
             after[j] = candidate + update * (before[j] - candidate)
 
 
 @ELEMENTWISE
-def _maxout(products, context, roots, table, words, out):  # type: ignore[no-untyped-def]
+def _maxout(products, units, scales, context, roots, table, words, out):  # type: ignore[no-untyped-def]
     size = out.shape[1]
+    other_scales = scales[size:]
     for node in range(len(out)):
         product, outer = products[node], context[roots[node]]
+        unit = _unit(products, units, node)
         word, after = table[words[node]], out[node]
         other_product, other_outer, other_word = product[size:], outer[size:], word[size:]
         for j in range(size):
-            first = _widen(product[j]) + _widen(outer[j]) + word[j]
-            second = _widen(other_product[j]) + _widen(other_outer[j]) + other_word[j]
+            first = _read(product, j, unit, scales) + _widen(outer[j]) + word[j]
+            second = _read(other_product, j, unit, other_scales)
+            second += _widen(other_outer[j]) + other_word[j]
             after[j] = max(first, second)
 
 
 @ELEMENTWISE
-def _encoder_gates(products, table, words, old, parents, update, masked):  # type: ignore[no-untyped-def]
+def _encoder_gates(  # type: ignore[no-untyped-def]
+    products, units, scales, table, words, old, parents, update, masked
+):
     size = update.shape[1]
+    scales_r = scales[size:]
     for node in range(len(update)):
         product, word = products[parents[node]], table[words[node]]
+        unit = _unit(products, units, parents[node])
         before = old[parents[node]]
         product_r, word_r = product[size:], word[size : 2 * size]
         for j in range(size):
-            update[node, j] = sigmoid(_widen(product[j]) + word[j])
-            masked[node, j] = before[j] * sigmoid(_widen(product_r[j]) + word_r[j])
+            update[node, j] = sigmoid(_read(product, j, unit, scales) + word[j])
+            reset = sigmoid(_read(product_r, j, unit, scales_r) + word_r[j])
+            masked[node, j] = before[j] * reset
 
 
 @ELEMENTWISE
-def _encoder_blend(products, table, words, old, parents, update, out):  # type: ignore[no-untyped-def]
+def _encoder_blend(  # type: ignore[no-untyped-def]
+    products, units, scales, table, words, old, parents, update, out
+):
     size = update.shape[1]
     for node in range(len(update)):
+        product, unit = products[node], _unit(products, units, node)
         word_h, before = table[words[node], 2 * size :], old[parents[node]]
         for j in range(size):
-            candidate = tanh(word_h[j] + _widen(products[node, j]))
+            candidate = tanh(word_h[j] + _read(product, j, unit, scales))
             out[node, j] = candidate + update[node, j] * (before[j] - candidate)
+
+
+# Not inline="always": what inlines it would lend it its own fast-math, which takes the rounding
+# number away again. LLVM inlines it all the same.
+@numba.njit(nogil=True, error_model="numpy", fastmath=EXACT)
+def _power(x):  # type: ignore[no-untyped-def]
+    """Return 2^x to 2e-4 of its value: beside the 8 bits of what x is made of, that is nothing.
+
+    2^x = 2^k 2^f with |f| <= 1/2; k is added to the exponent bits of 2^f. A large number leaves no
+    bits for fractions: added to x, it rounds it to k, which then stands in the lowest bits.
+    """
+    x = min(max(x, np.float32(-126)), np.float32(126))
+    rounded = x + _TO_WHOLE
+    f = x - (rounded - _TO_WHOLE)
+    series = _D3 * f + _D2
+    series = series * f + _D1
+    series = series * f + _D0
+    power = np.float32(series).view(np.int32) + (np.float32(rounded).view(np.int32) << _EXPONENT)
+    return np.int32(power).view(np.float32)
 
 
 @SUMMING
 def _add_sums_of_powers(exponents, out):  # type: ignore[no-untyped-def]
-    """Add the sum of 2^x over each row to ``out``; each power is exact to 2e-4 of its value.
-
-    2^x = 2^k 2^f with |f| <= 1/2; k is added to the exponent bits of 2^f. Beside the 8 bits of x,
-    the polynomial's error is nothing.
-    """
     for row in range(len(exponents)):
         total = np.float32(0)
         bits = exponents[row]
         for column in range(len(bits)):
-            x = min(max(_widen(bits[column]), np.float32(-126)), np.float32(126))
-            k = np.floor(x + _HALF)
-            f = x - k
-            series = _D3 * f + _D2
-            series = series * f + _D1
-            series = series * f + _D0
-            power = np.float32(series).view(np.int32) + (np.int32(k) << np.int32(23))
-            total += np.int32(power).view(np.float32)
+            total += _power(_widen(bits[column]))
+        out[row] += total
+
+
+@SUMMING
+def _add_sums_of_scaled_powers(values, units, scales, bias, out):  # type: ignore[no-untyped-def]
+    for row in range(len(out)):
+        total = np.float32(0)
+        value, unit = values[row], units[row]
+        for column in range(len(scales)):
+            total += _power(np.float32(value[column]) * (unit * scales[column]) + bias[column])
         out[row] += total
 
 
@@ -152,9 +213,21 @@ def _arrays(*tensors: Tensor) -> list[NDArray[np.generic]]:
     ]
 
 
+def _parts(product: Product) -> tuple[Tensor, Tensor, Tensor]:
+    """Return a product's numbers, and what 1 is worth in its rows and columns, if integers."""
+    nothing = product.values.new_empty(0, dtype=torch.float32)
+    rows = nothing if product.rows is None else product.rows
+    return product.values, rows, nothing if product.columns is None else product.columns
+
+
 def add_sums_of_powers(exponents: Tensor, out: Tensor) -> None:
     """Add the sum of 2^x over each row of bfloat16 ``exponents`` to ``out``, ``(rows,)``."""
     _add_sums_of_powers(*_arrays(exponents, out))
+
+
+def add_sums_of_scaled_powers(exponents: Product, bias: Tensor, out: Tensor) -> None:
+    """Add the sum of 2^(x + bias) over each row of a product of integers to ``out``."""
+    _add_sums_of_scaled_powers(*_arrays(*_parts(exponents), bias, out))
 
 
 def add_sums_of_exp(logits: Tensor, bias: Tensor, out: Tensor) -> None:
@@ -181,7 +254,7 @@ def chosen_logits(
 
 
 def decoder_step(
-    products: Tensor,
+    products: Product,
     positions: Tensor,
     context: Tensor,
     roots: Tensor,
@@ -205,12 +278,11 @@ def decoder_step(
     :param parents: ``(nodes,)``: the row of ``old`` of each node's parent.
     """
     if out.device.type in FUSED_DEVICES:
-        _decoder_step(
-            *_arrays(products, positions, context, roots, table, words, old, parents, out)
-        )
+        numbers = (positions, context, roots, table, words, old, parents, out)
+        _decoder_step(*_arrays(*_parts(products), *numbers))
         return
     size = out.shape[1]
-    total = products.index_select(0, positions).add_(context.index_select(0, roots))
+    total = products.values.index_select(0, positions).add_(context.index_select(0, roots))
     word = table.index_select(0, words)
     gates = total[:, : 2 * size].add_(word[:, : 2 * size]).sigmoid_()
     candidate = word[:, 2 * size :].addcmul_(gates[:, size:], total[:, 2 * size :]).tanh_()
@@ -218,7 +290,7 @@ def decoder_step(
 
 
 def maxout(
-    products: Tensor, context: Tensor, roots: Tensor, table: Tensor, words: Tensor, out: Tensor
+    products: Product, context: Tensor, roots: Tensor, table: Tensor, words: Tensor, out: Tensor
 ) -> None:
     """Write s, the maxout units, into ``out``, ``(nodes, units)``.
 
@@ -229,15 +301,15 @@ def maxout(
     :param table: O_y y of each word, ``(words, 2 * units)``.
     """
     if out.device.type in FUSED_DEVICES:
-        _maxout(*_arrays(products, context, roots, table, words, out))
+        _maxout(*_arrays(*_parts(products), context, roots, table, words, out))
         return
-    total = products + context.index_select(0, roots)
+    total = products.values + context.index_select(0, roots)
     total += table.index_select(0, words)
     torch.maximum(*total.chunk(2, dim=1), out=out)
 
 
 def encoder_gates(
-    products: Tensor,
+    products: Product,
     table: Tensor,
     words: Tensor,
     old: Tensor,
@@ -251,17 +323,18 @@ def encoder_gates(
     :param table: W_z e, W_r e and W e of each word with the biases, ``(words, 3 * hidden)``.
     """
     if update.device.type in FUSED_DEVICES:
-        _encoder_gates(*_arrays(products, table, words, old, parents, update, masked))
+        numbers = (table, words, old, parents, update, masked)
+        _encoder_gates(*_arrays(*_parts(products), *numbers))
         return
     size = update.shape[1]
     gates = table[:, : 2 * size].index_select(0, words)
-    gates.add_(products.index_select(0, parents)).sigmoid_()
+    gates.add_(products.values.index_select(0, parents)).sigmoid_()
     update.copy_(gates[:, :size])
     torch.mul(gates[:, size:], old.index_select(0, parents), out=masked)
 
 
 def encoder_blend(
-    products: Tensor,
+    products: Product,
     table: Tensor,
     words: Tensor,
     old: Tensor,
@@ -271,8 +344,9 @@ def encoder_blend(
 ) -> None:
     """Write the nodes' states into ``out``, ``(nodes, hidden)``; ``products`` is U (r * h)."""
     if out.device.type in FUSED_DEVICES:
-        _encoder_blend(*_arrays(products, table, words, old, parents, update, out))
+        numbers = (table, words, old, parents, update, out)
+        _encoder_blend(*_arrays(*_parts(products), *numbers))
         return
     size = update.shape[1]
-    candidate = table[:, 2 * size :].index_select(0, words).add_(products).tanh_()
+    candidate = table[:, 2 * size :].index_select(0, words).add_(products.values).tanh_()
     torch.lerp(candidate, old.index_select(0, parents), update, out=out)

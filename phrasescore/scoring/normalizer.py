@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from phrasescore.models.layers import LARGEST_SUM, SMALLEST_SUM
-from phrasescore.scoring.gates import add_sums_of_powers
-from phrasescore.scoring.precision import Precision
+from phrasescore.scoring.gates import add_sums_of_powers, add_sums_of_scaled_powers
+from phrasescore.scoring.precision import Precision, Product
 
 # Words and rows whose logits are held at once: 1 MB in bfloat16, which stays in a core's cache
 # between the matrix product that writes it and the sum that reads it.
@@ -23,7 +23,7 @@ class Normalizer:
     """log of the sum of exp(G_l f + b) over all words.
 
     The bias is one more column of the weights, met by a column of ones: no pass over the logits
-    is needed to add it.
+    is needed to add it. In integers it is added where they are told what they are worth.
 
     :param weight: G_l, ``(words, rank)``.
     :param bias: ``(words,)``.
@@ -31,21 +31,27 @@ class Normalizer:
 
     def __init__(self, weight: Tensor, bias: Tensor, precision: Precision) -> None:
         self.rank = weight.shape[1]
+        self.precision = precision
+        self.rows = ROWS if weight.device.type == "cpu" else CUDA_ROWS
+        # Small types are summed as powers of 2: what makes them so is in the weights.
+        self.sums_powers = precision.product_type != torch.float32
+        self._scale = math.log2(math.e) if self.sums_powers else 1.0
+        self._in_integers = precision.name == "int8"
         width = self.rank + 1
         if precision.name == "bfloat16":
             width += -width % ALIGNMENT
-        self.words = weight.new_zeros(len(weight), width)  # (words, width)
-        self.words[:, : self.rank] = weight
-        self.words[:, self.rank] = bias
-        self.precision = precision
-        # bfloat16 products are summed as powers of 2: what makes them so is in the weights.
-        self.sums_powers = precision.product_type == torch.bfloat16
-        scale = math.log2(math.e) if self.sums_powers else 1.0
+        words = weight.new_zeros(len(weight), width)
+        words[:, : self.rank] = weight
+        words[:, self.rank] = bias
+        words *= self._scale
+        factors = words[:, : self.rank] if self._in_integers else words
         self.blocks = [
-            precision.prepare((block * scale).t().contiguous())
-            for block in torch.split(self.words, WORDS)
+            precision.prepare(block.t().contiguous()) for block in torch.split(factors, WORDS)
         ]
-        self.rows = ROWS if weight.device.type == "cpu" else CUDA_ROWS
+        self._biases = torch.split(words[:, self.rank].contiguous(), WORDS)
+        # (words, width), as the products see them: a word's own logit has the rounding of the one
+        # that is in the sum over all words, so that where a word is probable their errors cancel.
+        self.words = self._seen(words)
 
     @property
     def width(self) -> int:
@@ -66,8 +72,8 @@ class Normalizer:
         :param log_normalizers: of these rows.
         """
         weights = self.words.index_select(0, words)
-        log_probs = (factors * weights).sum(1) - log_normalizers
-        return self.precision.at_most_certain(log_probs, factors, weights)
+        logits = self.precision.shown((self._seen(factors) * weights).sum(1)) / self._scale
+        return self.precision.at_most_certain(logits - log_normalizers, factors, weights)
 
     def log_normalizers(self, factors: Tensor) -> Tensor:
         """Return the log-sum-exp of all logits of each row, ``(rows,)``."""
@@ -76,21 +82,35 @@ class Normalizer:
         parts = torch.split(factors, self.rows)
         return torch.cat([self._of_rows(part, buffer) for part in parts])
 
+    def _seen(self, factors: Tensor) -> Tensor:
+        """Return factors, or words, as products see them; in integers, no product sees the bias."""
+        if not self._in_integers:
+            return self.precision.seen(factors)
+        seen = factors.clone()
+        seen[:, : self.rank] = self.precision.seen(factors[:, : self.rank])
+        return seen
+
     def _of_rows(self, factors: Tensor, buffer: Tensor) -> Tensor:
         # exp() needs no maximum subtracted as long as the sum stays far from overflow and
         # underflow: its largest terms, which make it, then have their full precision.
         total = factors.new_zeros(len(factors))
-        padded = self.precision.pad(factors)
-        for block in self.blocks:
-            columns = block.shape[1]
-            logits = buffer[: len(padded) * columns].view(len(padded), columns)
-            logits = self.precision.multiply(padded, block, logits)[: len(factors)]
-            if self.sums_powers:
-                add_sums_of_powers(logits, total)
-            else:
-                total += logits.exp_().sum(1)
+        padded = self.precision.pad(factors[:, : self.rank] if self._in_integers else factors)
+        for block, bias in zip(self.blocks, self._biases, strict=True):
+            size = len(padded.values), len(bias)
+            logits = buffer[: math.prod(size)].view(size)
+            product = self.precision.multiply(padded, block, logits).first(len(factors))
+            self._add_sums(product, bias, total)
         result = total.log()
         unsafe = ~((total > SMALLEST_SUM) & (total < LARGEST_SUM))
         if bool(unsafe.any()):
-            result[unsafe] = torch.logsumexp(factors[unsafe] @ self.words.t(), 1)
+            logits = self._seen(factors[unsafe]) @ self.words.t()
+            result[unsafe] = torch.logsumexp(logits / self._scale, 1)
         return result
+
+    def _add_sums(self, logits: Product, bias: Tensor, total: Tensor) -> None:
+        if self._in_integers:
+            add_sums_of_scaled_powers(logits, bias, total)
+        elif self.sums_powers:
+            add_sums_of_powers(logits.values, total)
+        else:
+            total += logits.values.exp_().sum(1)

@@ -1,27 +1,75 @@
 """How exactly matrix products are computed when scoring."""
 
 import contextlib
+import functools
+import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from phrasescore.errors import PhrasescoreError
+from phrasescore.scoring import integers
 
-PrecisionName = Literal["float32", "tf32", "bfloat16"]
+_logger = logging.getLogger(__name__)
+
+PrecisionName = Literal["float32", "tf32", "bfloat16", "int8"]
 PRECISIONS: tuple[PrecisionName, ...] = get_args(PrecisionName)
 
 # By how much rounding may change the product of two vectors, as a share of the product of their
 # norms: twice the error of their rounded factors, and for float32 that of adding up some thousand.
-_ROUNDING = {"float32": 2.0**-20, "tf32": 2.0**-9, "bfloat16": 2.0**-7}
+_ROUNDING = {"float32": 2.0**-20, "tf32": 2.0**-9, "bfloat16": 2.0**-7, "int8": 2.0**-7}
+
+# Instructions that multiply with less precision faster than float32, by torch's names for them.
+_UNITS = {
+    "bfloat16": ("amx_bf16", "avx512_bf16"),
+    "int8": ("amx_int8", "avx512_vnni", "avx_vnni"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """One factor of a product, rounded: the rows, or the matrix that they are multiplied with."""
+
+    values: Tensor
+    # int8 only: what 1 is worth in each row of the rows, or in each column of the matrix.
+    scales: Tensor | None = None
+
+    def select(self, rows: Tensor) -> "Factor":
+        """Return some of the rows."""
+        scales = None if self.scales is None else self.scales.index_select(0, rows)
+        return Factor(self.values.index_select(0, rows), scales)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A product as it lies in memory: numbers, or integers with what they are worth."""
+
+    values: Tensor  # (rows, columns)
+    rows: Tensor | None = None  # int8: what 1 is worth in each row, ...
+    columns: Tensor | None = None  # ... times this, in each column
+
+    def first(self, count: int) -> "Product":
+        """Return the first rows."""
+        rows = None if self.rows is None else self.rows[:count]
+        return Product(self.values[:count], rows, self.columns)
+
+    def read(self, out: Tensor) -> Tensor:
+        """Write the first rows into ``out``, as float32, and return it."""
+        values = self.values[: len(out)]
+        if self.rows is None or self.columns is None:
+            return out.copy_(values)
+        return integers.scale(values, self.rows, self.columns, out)
 
 
 class Precision:
     """Matrix products of a chosen precision. States, gates and sums are float32 always.
 
     ``float32``: as the type says. ``bfloat16``: factors have 8 bits of mantissa, and on a CPU the
-    products too, though not the sums that make them. ``tf32``: factors of 11 bits, on CUDA devices.
+    products too, though not the sums that make them. ``int8``: on a CPU; factors are integers, see
+    :mod:`phrasescore.scoring.integers`. ``tf32``: factors of 11 bits, on CUDA devices.
 
     :raises PhrasescoreError: if the device does not have the precision.
     """
@@ -29,56 +77,102 @@ class Precision:
     def __init__(self, name: PrecisionName, device: torch.device) -> None:
         if name == "tf32" and device.type != "cuda":
             raise PhrasescoreError("precision tf32 needs a CUDA device")
+        if name == "int8":
+            if device.type != "cpu":
+                raise PhrasescoreError("precision int8 is for the CPU; a GPU has bfloat16")
+            integers.check_exact()
+        if device.type == "cpu":
+            _warn_of_missing_units(name)
         self.name = name
         self.device = device
         self.rounding = _ROUNDING[name]  # see at_most_certain()
         rounded = name == "bfloat16"
-        self._factor_type = torch.bfloat16 if rounded else torch.float32
+        types = {"bfloat16": torch.bfloat16, "int8": torch.int8}
+        self.factor_type = types.get(name, torch.float32)
         # Half the memory to write and read, which on a CPU counts. A GPU adds up in float32 anyway.
         self.product_type = torch.bfloat16 if rounded and device.type == "cpu" else torch.float32
+        # Tables are added to products: they need not be more exact.
+        self.table_type = self.product_type
+        if name == "int8":
+            self.product_type, self.table_type = torch.int32, torch.bfloat16
 
-    def prepare(self, matrix: Tensor) -> Tensor:
-        """Return a matrix as :meth:`multiply` wants its second factor."""
-        return matrix.contiguous().to(self._factor_type)
+    def prepare(self, matrix: Tensor) -> Factor:
+        """Return an ``(in, out)`` matrix as :meth:`multiply` wants its second factor."""
+        if self.name != "int8":
+            return Factor(matrix.contiguous().to(self.factor_type))
+        columns = self.round(matrix.t().contiguous())
+        # Stored by columns: the kernels of oneDNN are somewhat faster with it.
+        return Factor(columns.values.t(), columns.scales)
 
-    def round(self, rows: Tensor) -> Tensor:
-        """Return rows as :meth:`multiply` makes them itself; worth it for more than one product."""
-        return rows.to(self._factor_type)
+    def round(self, rows: Tensor) -> Factor:
+        """Return rows as :meth:`multiply` wants its first factor."""
+        if self.name != "int8":
+            return Factor(rows.to(self.factor_type))
+        found = Factor(torch.empty_like(rows, dtype=self.factor_type), rows.new_empty(len(rows)))
+        self.round_into(rows, found)
+        return found
+
+    def round_into(self, rows: Tensor, out: Factor) -> None:
+        """Write rows, rounded, into the first rows of ``out``, and zeros into those behind them.
+
+        Nobody looks at the products of these. But some CPUs' bfloat16 kernels read past a row's end
+        and multiply what they find by 0: a NaN left there would spread.
+        """
+        count = len(rows)
+        if out.scales is None:
+            out.values[:count] = rows
+        else:
+            integers.round_rows(rows.contiguous(), out.values[:count], out.scales[:count])
+            out.scales[count:] = 0
+        out.values[count:] = 0
+
+    def pad(self, rows: Tensor) -> Factor:
+        """Return rows, rounded, with rows of zeros behind them as :meth:`padded_count` wants."""
+        count = self.padded_count(len(rows))
+        if count == len(rows):
+            return self.round(rows)
+        padded = Factor(
+            rows.new_empty(count, rows.shape[1], dtype=self.factor_type),
+            rows.new_empty(count) if self.name == "int8" else None,
+        )
+        self.round_into(rows, padded)
+        return padded
+
+    def seen(self, rows: Tensor) -> Tensor:
+        """Return what products see of rows: the rounded values, as float32."""
+        rounded = self.round(rows)
+        values = rounded.values.float()
+        return values if rounded.scales is None else values * rounded.scales.unsqueeze(1)
+
+    def shown(self, products: Tensor) -> Tensor:
+        """Return float32 products of vectors with as many bits as :meth:`multiply` leaves them."""
+        return products.bfloat16().float() if self.product_type == torch.bfloat16 else products
 
     def padded_count(self, count: int) -> int:
         """Return the number of rows, at least ``count``, that a product had better have.
 
-        The CPU's bfloat16 library compiles a product anew for each number of rows, which takes as
-        long as computing it: with numbers that are multiples of 128 it soon has them all.
+        The CPU's library for small types compiles a product anew for each number of rows, which
+        takes as long as computing it: with numbers that are multiples of 128 it soon has them all.
         """
-        return count + -count % 128 if self.product_type == torch.bfloat16 else count
+        return count if self.product_type == torch.float32 else count + -count % 128
 
-    def pad(self, rows: Tensor) -> Tensor:
-        """Return rounded rows, with zero rows behind them as :meth:`padded_count` wants."""
-        count = self.padded_count(len(rows))
-        if count == len(rows):
-            return self.round(rows)
-        padded = rows.new_zeros(count, rows.shape[1], dtype=self._factor_type)
-        padded[: len(rows)] = rows
-        return padded
+    def multiply(self, rows: Factor, matrix: Factor, out: Tensor) -> Product:
+        """Write the product of two factors into ``out``, and return it.
 
-    def multiply(self, rows: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
-        """Write ``rows @ matrix`` into ``out`` and return it.
-
-        :param rows: float32, or from :meth:`round`.
-        :param matrix: from :meth:`prepare`.
-        :param out: of :attr:`product_type`.
+        :param out: ``(rows, columns)`` of :attr:`product_type`.
         """
-        rows = self.round(rows)
-        if out.dtype == self._factor_type:
-            return torch.mm(rows, matrix, out=out)
-        return out.copy_(torch.mm(rows, matrix, out_dtype=out.dtype))
+        if rows.scales is not None:
+            integers.multiply(rows.values, matrix.values, out)
+            return Product(out, rows.scales, matrix.scales)
+        if out.dtype == self.factor_type:
+            return Product(torch.mm(rows.values, matrix.values, out=out))
+        return Product(out.copy_(torch.mm(rows.values, matrix.values, out_dtype=out.dtype)))
 
     def at_most_certain(self, log_probs: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
         """Return log-probabilities, those at 0 that rounding alone has lifted above 0.
 
-        A word's own logit is computed in float32, and the sum over all words, of which it is one,
-        from rounded factors. Where the word is all but certain, the two may differ either way.
+        A word's own logit and the sum over all words, of which it is one, are not added up in the
+        same order. Where the word is all but certain, the two may differ either way.
 
         :param log_probs: ``(count,)``.
         :param rows: ``(count, width)``; with ``weights``, what the words' own logits are made of.
@@ -97,3 +191,22 @@ class Precision:
             yield
         finally:
             backend.fp32_precision = before
+
+
+def lacks_units(name: PrecisionName) -> bool:
+    """Return whether this processor computes in float32 faster than in a smaller type.
+
+    What torch does not tell (of another architecture, or an older torch) it is taken to have.
+    """
+    has = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    told = [has[unit] for unit in _UNITS.get(name, ()) if unit in has]
+    return bool(told) and not any(told)
+
+
+@functools.cache
+def _warn_of_missing_units(name: PrecisionName) -> None:
+    """Say once that another precision is better here, if so."""
+    if lacks_units(name):
+        _logger.warning(
+            "this processor has no instructions for products in %s: float32 is likely faster", name
+        )

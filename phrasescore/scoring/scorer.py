@@ -15,7 +15,7 @@ from torch import Tensor
 from phrasescore.errors import ModelError
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.scoring import gates
-from phrasescore.scoring.precision import Precision
+from phrasescore.scoring.precision import Factor, Precision, Product
 from phrasescore.scoring.prefix_tree import (
     Ids,
     Level,
@@ -98,26 +98,34 @@ class PairScorer:
     def _index(self, positions: Ids) -> Tensor:
         return torch.from_numpy(positions).to(self.device, non_blocking=True)
 
-    def _multiply(self, name: str, rows: Tensor, matrix: Tensor) -> Tensor:
-        return self._multiply_padded(name, self._pad("padded", rows), matrix)[: len(rows)]
+    def _multiply(self, name: str, rows: Tensor, matrix: Factor) -> Product:
+        padded = self._pad("padded", rows)
+        return self._multiply_padded(name, padded, matrix).first(len(rows))
 
-    def _pad(self, name: str, rows: Tensor) -> Tensor:
-        """Return rows as a product wants them, in a buffer of this name if they have to change."""
-        precision = self.precision
-        count = precision.padded_count(len(rows))
-        if count == len(rows):
+    def _pad(self, name: str, rows: Tensor) -> Factor:
+        """Return rows as a product wants them, in buffers of this name if they have to change."""
+        precision, take = self.precision, self.workspace.take
+        if precision.factor_type == rows.dtype:
             return precision.round(rows)
-        buffer = self.workspace.take(name, count, rows.shape[1], precision.product_type)
-        buffer[: len(rows)] = rows
-        # Nobody looks at the products of these rows. But some CPUs' bfloat16 kernels read past a
-        # row's end and multiply what they find by 0: a NaN left there would spread.
-        buffer[len(rows) :] = 0
-        return buffer
+        count = precision.padded_count(len(rows))
+        padded = Factor(
+            take(name, count, rows.shape[1], precision.factor_type),
+            take(f"scales of {name}", 1, count)[0] if precision.name == "int8" else None,
+        )
+        precision.round_into(rows, padded)
+        return padded
 
-    def _multiply_padded(self, name: str, rows: Tensor, matrix: Tensor) -> Tensor:
-        kind = self.precision.product_type
-        out = self.workspace.take(name, len(rows), matrix.shape[1], kind)
-        return self.precision.multiply(rows, matrix, out)
+    def _multiply_padded(self, name: str, rows: Factor, matrix: Factor) -> Product:
+        size = len(rows.values), matrix.values.shape[1]
+        return self.precision.multiply(
+            rows, matrix, self.workspace.take(name, *size, self.precision.product_type)
+        )
+
+    def _read(self, name: str, product: Product) -> Tensor:
+        """Return a product as numbers, in a buffer of this name if it is of integers."""
+        if product.columns is None:
+            return product.values
+        return product.read(self.workspace.take(name, *product.values.shape))
 
     def _encode(self, tree: PrefixTree) -> Tensor:
         """Return h_N of each distinct source, ``(sources, hidden)``; 0 for the empty one."""
@@ -153,14 +161,20 @@ class PairScorer:
     def _decode(self, piece: TargetPiece, states: Tensor) -> tuple[NDArray[np.float64], Work]:
         """Return the log-probabilities of the piece's pairs, and the work done."""
         weights, tree, normalizer = self.weights, piece.targets, self.weights.normalizer
-        summary = self._multiply(
-            "summary", states.index_select(0, self._index(piece.sources)), weights.summary
-        )
-        summary = self.precision.round((summary.float() + weights.summary_bias).tanh_())
-        context = self._multiply("context", summary, weights.context)
-        readout = self._multiply("readout context", summary, weights.readout_context)
+        count = len(piece.sources)
+
+        def multiply(name: str, rows: Factor, matrix: Factor) -> Tensor:
+            product = self._multiply_padded(name, rows, matrix).first(count)
+            return self._read(f"{name}, read", product)
+
+        rounded = self._pad("rounded", states.index_select(0, self._index(piece.sources)))
+        summary = multiply("summary", rounded, weights.summary)
+        summary = (summary.float() + weights.summary_bias).tanh_()
+        rounded = self._pad("rounded", summary)
+        context = multiply("context", rounded, weights.context)
+        readout = multiply("readout context", rounded, weights.readout_context)
         readout = readout.float() + weights.readout_bias
-        old = self._multiply("initial", summary, weights.initial)
+        old = multiply("initial", rounded, weights.initial)
         old = (old.float() + weights.initial_bias).tanh_()
         rounded = self._pad("rounded", old)
         # The empty prefix of each root is a level of its own, reached by the zero vector e(y_0).
@@ -199,7 +213,7 @@ class PairScorer:
     def _decoder_step(
         self,
         old: Tensor,
-        rounded: Tensor,
+        rounded: Factor,
         level: Level,
         words: Tensor,
         context: Tensor,
@@ -210,7 +224,7 @@ class PairScorer:
         goes_on, positions = np.unique(level.parents, return_inverse=True)
         if len(goes_on) < len(old):
             behind = self.precision.padded_count(len(goes_on)) - len(goes_on)
-            rounded = rounded.index_select(0, self._index(np.pad(goes_on, (0, behind))))
+            rounded = rounded.select(self._index(np.pad(goes_on, (0, behind))))
         products = self._multiply_padded("recurrent", rounded, self.weights.decoder_recurrent)
         gates.decoder_step(
             products,
@@ -225,7 +239,7 @@ class PairScorer:
         )
         return len(goes_on)
 
-    def _factors(self, states: Tensor, words: Tensor, readout: Tensor, roots: Tensor) -> Tensor:
+    def _factors(self, states: Factor, words: Tensor, readout: Tensor, roots: Tensor) -> Tensor:
         """Return G_r s with the columns that the normaliser wants, ``(nodes, width)``.
 
         :param states: from :meth:`_pad`, the nodes' ones first.
@@ -234,7 +248,8 @@ class PairScorer:
         products = self._multiply_padded("readout", states, weights.readout_hidden)
         units = take("maxout", len(words), weights.num_units)
         gates.maxout(products, readout, roots, weights.readout_words, words, units)
-        factors = self._multiply("factors", units, weights.output_factor)
+        product = self._multiply("factors", units, weights.output_factor)
+        factors = self._read("factors, read", product)
         normalizer = weights.normalizer
         return normalizer.extend(factors, take("extended", len(words), normalizer.width))
 

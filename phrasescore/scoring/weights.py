@@ -9,7 +9,7 @@ from phrasescore.errors import ModelError
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.models.gated_decoder import MAXOUT_POOL
 from phrasescore.scoring.normalizer import Normalizer
-from phrasescore.scoring.precision import Precision
+from phrasescore.scoring.precision import Factor, Precision
 
 
 class ScoringWeights:
@@ -29,7 +29,7 @@ class ScoringWeights:
         def place(weight: Tensor) -> Tensor:
             return weight.detach().to(device, torch.float32).contiguous()
 
-        def matrix(weight: Tensor) -> Tensor:
+        def matrix(weight: Tensor) -> Factor:
             return precision.prepare(place(weight.t()))
 
         encoder, decoder = model.encoder, model.decoder
@@ -48,9 +48,9 @@ class ScoringWeights:
         self.start_word = len(model.target_embedding)
         nothing = model.target_embedding.new_zeros(1, model.config.embedding_size)
         embedding = torch.cat([model.target_embedding, nothing])
-        # The largest table, and read in no order: as narrow as the products that it is added to.
+        # The largest table, and read in no order: as narrow as what it is added to is exact.
         self.target_words = place(embedding @ decoder.input_weight().t() + decoder.input_bias()).to(
-            precision.product_type
+            precision.table_type
         )
         self.decoder_recurrent = matrix(decoder.recurrent_weight())
         # The two units of a maxout pair go to columns half the width apart.

@@ -27,13 +27,17 @@ class WordProbabilities:
 
     def __init__(self, weight: Tensor, bias: Tensor, products: FixedProducts) -> None:
         self._products = products
-        self._weight = weight.detach().to(products.device, torch.float32).contiguous()
+        weight = weight.detach().to(products.device, torch.float32).contiguous()
+        # As products see it: a word's own logit has the rounding of the one that is in the sum over
+        # all words, so that where a word is probable their errors cancel out.
+        self._weight = products.precision.seen(weight)
+        self._no_bias = self._weight.new_zeros(len(self._weight))
         self._bias = bias.detach().to(products.device, torch.float32).contiguous()
         step = WORDS[products.device.type]
         self._blocks = [
             (products.prepare(block.t()), self._bias[start : start + len(block)])
             for start, block in zip(
-                range(0, len(weight), step), torch.split(self._weight, step), strict=True
+                range(0, len(weight), step), torch.split(weight, step), strict=True
             )
         ]
 
@@ -74,8 +78,9 @@ class WordProbabilities:
         result = total.log()
         # exp() needs no maximum subtracted as long as the sum is far from overflow and underflow.
         for row in torch.nonzero(~((total > SMALLEST_SUM) & (total < LARGEST_SUM))).flatten():
-            exact = rows[row].double() @ self._weight.t().double() + self._bias.double()
-            result[row] = torch.logsumexp(exact, 0)
+            seen = self._products.precision.seen(rows[row : row + 1]).double()
+            logits = seen @ self._weight.t().double() + self._bias.double()
+            result[row] = torch.logsumexp(logits.flatten(), 0)
         return result
 
     def log_probs(self, rows: Tensor, normalizers: Tensor, places: Ids, words: Ids) -> Tensor:
@@ -87,8 +92,7 @@ class WordProbabilities:
         """
         device = rows.device
         at, wanted = (torch.from_numpy(np.ascontiguousarray(x)).to(device) for x in (places, words))
-        logits = gates.chosen_logits(rows, at, self._weight, self._bias, wanted)
-        found = logits.double() - normalizers.index_select(0, at)
+        found = self._logits(rows, at, wanted).double() - normalizers.index_select(0, at)
         above = torch.nonzero(found > 0).flatten()
         if len(above):
             chosen = rows[at[above]], self._weight[wanted[above]]
@@ -99,4 +103,10 @@ class WordProbabilities:
         """Return the logit of ``words[i]`` after row ``places[i]``, float64, on the CPU."""
         device = rows.device
         at, wanted = (torch.from_numpy(np.ascontiguousarray(x)).to(device) for x in (places, words))
-        return gates.chosen_logits(rows, at, self._weight, self._bias, wanted).double().cpu()
+        return self._logits(rows, at, wanted).double().cpu()
+
+    def _logits(self, rows: Tensor, places: Tensor, words: Tensor) -> Tensor:
+        precision = self._products.precision
+        rows = precision.seen(rows)
+        products = gates.chosen_logits(rows, places, self._weight, self._no_bias, words)
+        return precision.shown(products).add_(self._bias.index_select(0, words))

@@ -46,23 +46,27 @@ def torch_threads(number: int) -> Iterator[None]:
 
 
 def measure_peak(threads: int, kind: torch.dtype, seconds: float) -> float:
-    """Return the floating-point operations a second of the fastest of many matrix products.
+    """Return the operations a second of the fastest of many matrix products.
 
+    :param kind: float32, bfloat16, or int8, of which the products are int32.
     :param seconds: for how long products are tried; one is the least.
     """
     rows, inner, columns = SHAPE
-    left = torch.randn(rows, inner).to(kind)
-    # As layers store it, which is how the scorer lays its bfloat16 matrices out, too.
-    right = torch.randn(columns, inner).to(kind).t()
+    # 50 times, so that integers are not all 0.
+    left = (50 * torch.randn(rows, inner)).to(kind)
+    # As layers store it, which is how the scorer lays its smaller matrices out, too.
+    right = (50 * torch.randn(columns, inner)).to(kind).t()
     if kind == torch.float32:
         right = right.contiguous()
-    out = torch.empty(rows, columns, dtype=kind)
+    is_integer = kind == torch.int8
+    out = torch.empty(rows, columns, dtype=torch.int32 if is_integer else kind)
+    multiply = torch._int_mm if is_integer else torch.mm
     best = float("inf")
     with torch_threads(threads), torch.inference_mode():
         end = time.perf_counter() + seconds
         while True:
             start = time.perf_counter()
-            torch.mm(left, right, out=out)
+            multiply(left, right, out=out)
             now = time.perf_counter()
             best = min(best, now - start)
             if now >= end:

@@ -18,6 +18,7 @@ import click
 
 if TYPE_CHECKING:
     from phrasescore.config import Config
+    from phrasescore.scoring.precision import PrecisionName
     from tests.benchmarks.results import Report
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -84,6 +85,14 @@ def _default_translated() -> tuple[str, ...]:
     default=65536,
     show_default=True,
     help="scoring: lines of a turn; annotate takes 16384 a thread at a time.",
+)
+@click.option(
+    "--precision",
+    "precisions",
+    type=click.Choice(("bfloat16", "int8")),
+    multiple=True,
+    show_default="what the processor has instructions for",
+    help="scoring: of annotate, beside float32.",
 )
 @click.option("--plain-bfloat16", is_flag=True, help="scoring: plain torch in bfloat16, too.")
 @click.option(
@@ -204,6 +213,7 @@ def main(
     preset: str,
     overrides: tuple[str, ...],
     slice_lines: int,
+    precisions: tuple[PrecisionName, ...],
     plain_bfloat16: bool,
     peak_seconds: float,
     training_lines: int | None,
@@ -256,7 +266,14 @@ def main(
 
                 report = measure_scoring(
                     ScoringOptions(
-                        table, config, lines, slice_lines, threads, plain_bfloat16, peak_seconds
+                        table,
+                        config,
+                        lines,
+                        slice_lines,
+                        threads,
+                        plain_bfloat16,
+                        peak_seconds,
+                        precisions,
                     )
                 )
             case "training":

@@ -25,7 +25,7 @@ from phrasescore.features.neural import NeuralScore
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhrasePair
 from phrasescore.resumable import ResumableOutput
-from phrasescore.scoring.precision import PrecisionName
+from phrasescore.scoring.precision import PrecisionName, lacks_units
 from phrasescore.scoring.scorer import Work
 from phrasescore.settings import EncoderDecoderConfig
 from tests.benchmarks import plain_torch
@@ -44,8 +44,12 @@ from tests.benchmarks.results import Report, Row, quotients
 BATCH_SIZE = 256
 # As ``phrasescore annotate`` writes.
 CHUNK_LINES = 65536
-PRECISIONS: tuple[PrecisionName, ...] = ("float32", "bfloat16")
-TARGETS = {"float32": " (target 4)", "bfloat16": " (target 7)"}
+TARGETS = {"float32": " (target 4)", "bfloat16": " (target 7)", "int8": " (target 7)"}
+KINDS: dict[PrecisionName, torch.dtype] = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "int8": torch.int8,
+}
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,14 @@ class ScoringOptions:
     plain_bfloat16: bool = False
     # For how long the matrix-product peak is sought, each time.
     peak_seconds: float = 1.0
+    # Beside float32; none named are those that the processor is quick at.
+    reduced: tuple[PrecisionName, ...] = ()
+
+    @property
+    def precisions(self) -> tuple[PrecisionName, ...]:
+        """Return those measured. A type that has no instructions takes longer than float32."""
+        quick = tuple(name for name in KINDS if name != "float32" and not lacks_units(name))
+        return ("float32", *(self.reduced or quick))
 
 
 class KeptColumn:
@@ -100,8 +112,8 @@ class Measurements:
 
     plain: Side = field(default_factory=Side)
     plain_bfloat16: Side = field(default_factory=Side)
-    ours: dict[str, Side] = field(default_factory=lambda: {name: Side() for name in PRECISIONS})
-    peaks: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in PRECISIONS})
+    ours: dict[str, Side] = field(default_factory=dict)
+    peaks: dict[str, list[float]] = field(default_factory=dict)
     pairs: list[float] = field(default_factory=list)
     # Operations of ours, were nothing shared.
     unshared: list[float] = field(default_factory=list)
@@ -129,7 +141,7 @@ def measure_scoring(options: ScoringOptions) -> Report:
                     precision=precision,
                     threads=options.threads,
                 )
-                for precision in PRECISIONS
+                for precision in options.precisions
             }
         bench = _Bench(options, checkpoint, ours, folder)
         bench.warm_up(slices[0])
@@ -155,7 +167,9 @@ class _Bench:
         self.plain: PlainEncoderDecoder = plain_copy(checkpoint.model).eval()
         self.ours = ours
         self.folder = folder
-        self.found = Measurements()
+        self.found = Measurements(
+            ours={name: Side() for name in ours}, peaks={name: [] for name in ours}
+        )
 
     def warm_up(self, path: Path) -> None:
         """Let kernels be compiled and memory be mapped before the clock runs."""
@@ -180,7 +194,8 @@ class _Bench:
         self._ours(path, "float32")
         peaks.append(self._peaks())
         after, second = self._plain(ids[half:])
-        self._ours(path, "bfloat16")
+        for precision in self.options.precisions[1:]:
+            self._ours(path, precision)
         found.plain.seconds.append(before + after)
         found.plain.operations.append(
             sum(plain_operations(part, self.model, BATCH_SIZE) for part in (ids[:half], ids[half:]))
@@ -191,7 +206,7 @@ class _Bench:
             found.plain_bfloat16.seconds.append(seconds)
             found.plain_bfloat16.values += values
         peaks.append(self._peaks())
-        for precision in PRECISIONS:
+        for precision in self.ours:
             found.peaks[precision].append(max(each[precision] for each in peaks))
         found.pairs.append(len(ids))
         found.unshared.append(plan_operations(unshared_work(ids), self.model))
@@ -203,8 +218,7 @@ class _Bench:
 
     def _peaks(self) -> dict[str, float]:
         seconds, threads = self.options.peak_seconds, self.options.threads
-        kinds = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-        return {name: measure_peak(threads, kind, seconds) for name, kind in kinds.items()}
+        return {name: measure_peak(threads, KINDS[name], seconds) for name in self.ours}
 
     def _plain(
         self, ids: list[IdPair], *, reduced_precision: bool = False
@@ -239,7 +253,7 @@ def _report(options: ScoringOptions, found: Measurements) -> Report:
     for name, side in found.ours.items():
         ratio = quotients(plain.seconds, side.seconds)
         rows.append(Row(f"annotate {name} / plain float32{TARGETS[name]}", ratio))
-    if options.plain_bfloat16:
+    if options.plain_bfloat16 and "bfloat16" in found.ours:
         ratio = quotients(found.plain_bfloat16.seconds, found.ours["bfloat16"].seconds)
         rows.append(Row("annotate bfloat16 / plain bfloat16", ratio))
     needed = found.ours["float32"].operations

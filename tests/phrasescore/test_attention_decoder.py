@@ -99,7 +99,7 @@ def test_targets_score_as_in_the_network() -> None:
     assert scored == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_a_value_has_the_same_bits_alone_and_among_others(precision: PrecisionName) -> None:
     # Enough sources, targets and units for several blocks of rows and for vector instructions.
     network, _ = make_network(hidden=48)

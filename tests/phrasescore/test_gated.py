@@ -112,7 +112,7 @@ def test_the_plain_torch_code_gives_the_same_scores(
     assert score(make_scorer(kind, network), lists) == pytest.approx(fused, abs=1e-5)
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 @pytest.mark.parametrize("size", [9, 61])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_score_has_the_same_bits_alone_and_among_others(

@@ -1,11 +1,12 @@
 """What rounding may do to log-probabilities, and what it may not."""
 
+import numpy as np
 import pytest
 import torch
 
 from phrasescore.scoring.fixed_products import FixedProducts
 from phrasescore.scoring.normalizer import Normalizer
-from phrasescore.scoring.precision import Precision, PrecisionName
+from phrasescore.scoring.precision import Precision, PrecisionName, _warn_of_missing_units
 from phrasescore.scoring.word_probabilities import WordProbabilities
 
 CPU = torch.device("cpu")
@@ -17,7 +18,9 @@ def certain(size: float) -> tuple[torch.Tensor, torch.Tensor]:
     return rows * size, rows
 
 
-@pytest.mark.parametrize(("precision", "size"), [("float32", 2e3), ("bfloat16", 1.0)])
+@pytest.mark.parametrize(
+    ("precision", "size"), [("float32", 2e3), ("bfloat16", 1.0), ("int8", 1.0)]
+)
 def test_a_certain_word_has_log_probability_0_whatever_rounding_does(
     precision: PrecisionName, size: float
 ) -> None:
@@ -41,3 +44,56 @@ def test_what_rounding_does_not_explain_is_left_for_others_to_find() -> None:
     log_probs = torch.tensor([1e-7, 1e-3, -1.0])
     settled = Precision("float32", CPU).at_most_certain(log_probs, rows, rows)
     assert settled.tolist() == [0.0, log_probs[1].item(), -1.0]
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_errors_of_a_probable_word_and_of_the_sum_that_it_makes_cancel_out(
+    precision: PrecisionName,
+) -> None:
+    # One word has most of the probability: that log p is near 0 whatever its logit's error.
+    rows = torch.randn(300, 64, generator=torch.Generator().manual_seed(2))
+    weight = torch.cat([rows[:1], 0.1 * torch.randn(50, 64)]) * 0.5
+    rows = rows + 1.0 * rows[:1]
+    words = torch.zeros(len(rows), dtype=torch.int64)
+    bias = torch.zeros(len(weight))
+    expected = torch.log_softmax(rows.double() @ weight.double().t(), 1)[:, 0]
+    found = Precision(precision, CPU)
+    with torch.inference_mode():
+        products = WordProbabilities(weight, bias, FixedProducts(found, CPU))
+        of_words = products.log_probs(
+            rows, products.log_normalizers(rows), np.arange(len(rows)), words.numpy()
+        )
+        normalizer = Normalizer(weight, bias, found)
+        factors = normalizer.extend(rows, torch.empty(len(rows), normalizer.width))
+        of_pairs = normalizer.log_probs(factors, words, normalizer.log_normalizers(factors))
+    probable = expected > -0.01
+    assert probable.sum() > 100
+    for log_probs in (of_words, of_pairs):
+        assert (log_probs.double() - expected)[probable].abs().max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("units", "lacking"),
+    [
+        ({"avx512_vnni": False, "avx_vnni": False, "amx_int8": False}, True),
+        ({"avx512_vnni": True, "avx_vnni": False, "amx_int8": False}, False),
+        ({}, False),
+    ],
+)
+def test_a_type_without_instructions_is_warned_of_once(
+    units: dict[str, bool],
+    lacking: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: units)
+    _warn_of_missing_units.cache_clear()
+    try:
+        Precision("int8", CPU)
+        Precision("int8", CPU)
+        Precision("float32", CPU)
+    finally:
+        _warn_of_missing_units.cache_clear()
+    assert [record.message for record in caplog.records] == [
+        "this processor has no instructions for products in int8: float32 is likely faster"
+    ] * lacking

@@ -8,7 +8,7 @@ from torch import Tensor
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.scoring import gates, normalizer
-from phrasescore.scoring.precision import Precision, PrecisionName
+from phrasescore.scoring.precision import Factor, Precision, PrecisionName, Product
 from phrasescore.scoring.prefix_tree import Sequences
 from phrasescore.scoring.scorer import PairScorer
 from phrasescore.settings import EncoderDecoderConfig
@@ -88,6 +88,15 @@ def test_values_do_not_depend_on_the_other_pairs_or_their_order() -> None:
     assert score(scorer, []) == []
 
 
+def test_products_of_integers_make_values_that_depend_on_nothing_else() -> None:
+    model, _ = make_model()
+    scorer, pairs = make_scorer(model, "int8"), make_pairs()
+    values = score(scorer, pairs)
+    assert score(scorer, pairs[::-1]) == values[::-1]
+    assert [score(scorer, [pair])[0] for pair in pairs] == values
+    assert score(make_scorer(model, "int8", piece_size=7), pairs) == values
+
+
 def test_each_shared_step_is_done_once() -> None:
     model, _ = make_model()
     pairs = [([2, 3], [4, 5]), ([2, 3], [4, 6]), ([2, 3], [4]), ([2], [4])]
@@ -101,25 +110,31 @@ def test_each_shared_step_is_done_once() -> None:
     assert (work.source_nodes, work.sources, work.target_nodes, work.products) == (2, 2, 6, 5)
 
 
-def test_bfloat16_is_close_and_not_the_same() -> None:
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_rounding_is_close_and_not_the_same(precision: PrecisionName) -> None:
     model, parameters = make_model()
     pairs = make_pairs()
-    values = score(make_scorer(model, "bfloat16"), pairs)
+    values = score(make_scorer(model, precision), pairs)
     expected = [log_prob(parameters, *pair) for pair in pairs]
-    # 8 bits of mantissa, sums of about 20 terms, up to 6 words: a few hundredths of the value.
+    # 8 bits, sums of about 20 terms, up to 6 words: a few hundredths of the value.
     assert values == pytest.approx(expected, rel=0.03, abs=0.1)
     assert values != pytest.approx(expected, rel=1e-5, abs=1e-4)
 
 
 @pytest.mark.usefixtures("uninitialized_memory_is_nan")
-def test_no_product_sees_memory_that_was_never_written(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_no_product_sees_memory_that_was_never_written(
+    precision: PrecisionName, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Some CPUs' bfloat16 kernels read beyond the end of a row, into rows that nobody asked about.
     model, parameters = make_model()
-    scorer, multiply = make_scorer(model, "bfloat16"), Precision.multiply
+    scorer, multiply = make_scorer(model, precision), Precision.multiply
     seen = []
 
-    def checked(self: Precision, rows: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
-        seen.append(bool(rows.isfinite().all()))
+    def checked(self: Precision, rows: Factor, matrix: Factor, out: Tensor) -> Product:
+        seen.append(bool(rows.values.isfinite().all()))
+        if rows.scales is not None:
+            seen.append(bool(rows.scales.isfinite().all()))
         return multiply(self, rows, matrix, out)
 
     monkeypatch.setattr(Precision, "multiply", checked)

@@ -18,6 +18,7 @@ from phrasescore.models.gated_decoder import MAXOUT_POOL, GatedUnit
 from phrasescore.scoring import attention_gates, gates
 from phrasescore.scoring.encoder_steps import tanh_of_sums
 from phrasescore.scoring.fixed_products import FixedProducts
+from phrasescore.scoring.precision import Product
 from phrasescore.scoring.prefix_tree import Ids, Sequences
 from phrasescore.scoring.tree_decoder import TreeStep
 from phrasescore.scoring.weights import Workspace
@@ -197,9 +198,9 @@ class _Direction:
             old, rows = old[:active], torch.arange(active, device=words.device)
             update, masked, new = words.new_empty(3, active, size).unbind()
             products = multiply("encoder gates", old, self._gates)
-            gates.encoder_gates(products, inputs, places, old, rows, update, masked)
+            gates.encoder_gates(Product(products), inputs, places, old, rows, update, masked)
             products = multiply("encoder candidate", masked, self._candidate)
-            gates.encoder_blend(products, inputs, places, old, rows, update, new)
+            gates.encoder_blend(Product(products), inputs, places, old, rows, update, new)
             states[places] = new
             old = new
         return states

@@ -19,6 +19,7 @@ from phrasescore.models.recursive_convolution import build_pyramid
 from phrasescore.scoring import gates
 from phrasescore.scoring.encoder_steps import join_cells, tanh_of_sums
 from phrasescore.scoring.fixed_products import FixedProducts
+from phrasescore.scoring.precision import Product
 from phrasescore.scoring.prefix_tree import Ids, Sequences, build_prefix_tree
 from phrasescore.scoring.tree_decoder import TreeStep
 from phrasescore.scoring.weights import Workspace
@@ -101,7 +102,7 @@ class GatedDecoder:
         )
         new = self._workspace.take(f"states {buffer}", len(step.words), old.shape[1])
         gates.decoder_step(
-            products,
+            Product(products),
             positions,
             encoded.unit,
             step.roots,
@@ -113,7 +114,9 @@ class GatedDecoder:
         )
         units = self._workspace.take("maxout", len(new), self._units)
         products = self._products.multiply("readout", new, self._readout_hidden)
-        gates.maxout(products, encoded.readout, step.roots, self._readout_words, step.words, units)
+        gates.maxout(
+            Product(products), encoded.readout, step.roots, self._readout_words, step.words, units
+        )
         return GatedState(new, buffer), self._products.multiply("factors", units, self._factor)
 
 
@@ -147,9 +150,9 @@ class _UnitEncoder:
                 3, len(words), above.shape[1], device=words.device
             ).unbind()
             products = multiply("encoder gates", above, self._gates)
-            gates.encoder_gates(products, inputs, rows, above, parents, update, masked)
+            gates.encoder_gates(Product(products), inputs, rows, above, parents, update, masked)
             products = multiply("encoder candidate", masked, self._candidate)
-            gates.encoder_blend(products, inputs, rows, above, parents, update, states)
+            gates.encoder_blend(Product(products), inputs, rows, above, parents, update, states)
             last[self._index(level.ends)] = states.index_select(0, self._index(level.end_nodes))
             above = states
         return tanh_of_sums(multiply("summary", last, self._summary), self._summary_bias)

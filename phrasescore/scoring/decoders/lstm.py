@@ -14,6 +14,7 @@ from torch import Tensor
 from phrasescore.models.lstm import LstmNetwork, LstmStack
 from phrasescore.scoring.fixed_products import FixedProducts
 from phrasescore.scoring.lstm_gates import lstm_cell
+from phrasescore.scoring.precision import Factor
 from phrasescore.scoring.prefix_tree import Sequences
 from phrasescore.scoring.tree_decoder import TreeStep
 from phrasescore.vocabulary import Vocabulary
@@ -79,8 +80,9 @@ class LstmDecoder:
 class _Layer(NamedTuple):
     """The weights of a layer as products take them; from below the first may have a table."""
 
-    recurrent: Tensor
-    input: Tensor
+    recurrent: Factor
+    input: Factor | None
+    table: Tensor | None  # instead of ``input``: its product with each word, (words, 4 * hidden)
     bias: Tensor
 
 
@@ -112,8 +114,13 @@ class _Stack:
                 for name in ("input.weight", "input.bias", "recurrent.weight")
             )
             is_table = self._has_table and number == 0
-            below = place(embedding @ weight.t()) if is_table else products.prepare(weight.t())
-            self.layers.append(_Layer(products.prepare(recurrent.t()), below, place(bias)))
+            layer = _Layer(
+                products.prepare(recurrent.t()),
+                None if is_table else products.prepare(weight.t()),
+                place(embedding @ weight.t()) if is_table else None,
+                place(bias),
+            )
+            self.layers.append(layer)
         self.size = stack.hidden_size
 
     def advance(self, state: LstmState, words: Tensor, parents: Tensor) -> LstmState:
@@ -127,9 +134,10 @@ class _Stack:
             recurrent = products.multiply(
                 "recurrent", state.hidden[number].index_select(0, going_on), layer.recurrent
             )
-            if self._has_table and number == 0:
-                below, places = layer.input, words
+            if layer.table is not None:
+                below, places = layer.table, words
             else:
+                assert layer.input is not None
                 rows = after.hidden[-1] if number else self._embedding.index_select(0, words)
                 below, places = products.multiply("below", rows, layer.input), nodes
             hidden, cell = (
