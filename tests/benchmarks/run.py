@@ -202,7 +202,8 @@ def _default_translated() -> tuple[str, ...]:
     multiple=True,
     metavar="DIR",
     show_default="random weights, of the first --sentence-preset",
-    help="generation: folders of networks: the first alone, and all as an ensemble.",
+    help="Folders of networks. generation: the first alone, and all as an ensemble. scoring: the "
+    "first, an encoder-decoder.",
 )
 @click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Write it there, too.")
 def main(
@@ -273,6 +274,7 @@ def main(
                         threads,
                         plain_bfloat16,
                         peak_seconds,
+                        networks[0] if networks else None,
                         precisions,
                     )
                 )

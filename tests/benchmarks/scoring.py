@@ -18,7 +18,7 @@ import torch
 
 from moses_integration.annotate import annotate
 from moses_integration.phrase_table import read_phrase_table
-from phrasescore.checkpoint import Checkpoint
+from phrasescore.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.cli.annotate import write_lines
 from phrasescore.config import Config
 from phrasescore.features.neural import NeuralScore
@@ -64,6 +64,8 @@ class ScoringOptions:
     plain_bfloat16: bool = False
     # For how long the matrix-product peak is sought, each time.
     peak_seconds: float = 1.0
+    # A trained network's folder, in place of random weights.
+    network: str | None = None
     # Beside float32; none named are those that the processor is quick at.
     reduced: tuple[PrecisionName, ...] = ()
 
@@ -131,8 +133,11 @@ def measure_scoring(options: ScoringOptions) -> Report:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         slices = write_slices(options.table, folder, options.lines, options.slice_lines)
-        vocabularies = padded_vocabularies(read_pairs(slices), options.config)
-        checkpoint = random_checkpoint(options.config, vocabularies)
+        if options.network is None:
+            vocabularies = padded_vocabularies(read_pairs(slices), options.config)
+            checkpoint = random_checkpoint(options.config, vocabularies)
+        else:
+            checkpoint = load_checkpoint(options.network)
         with torch_threads(1):
             ours = {
                 precision: NeuralScore(
@@ -147,7 +152,7 @@ def measure_scoring(options: ScoringOptions) -> Report:
         bench.warm_up(slices[0])
         for path in slices:
             bench.measure(path)
-    return _report(options, bench.found)
+    return _report(options, bench.found, checkpoint)
 
 
 class _Bench:
@@ -243,7 +248,7 @@ class _Bench:
         side.values += column.kept
 
 
-def _report(options: ScoringOptions, found: Measurements) -> Report:
+def _report(options: ScoringOptions, found: Measurements, checkpoint: Checkpoint) -> Report:
     plain, pairs = found.plain, found.pairs
     rows = [Row("plain torch, float32", plain.speed(pairs), "pairs/s", 0)]
     if options.plain_bfloat16:
@@ -279,12 +284,12 @@ def _report(options: ScoringOptions, found: Measurements) -> Report:
         rows.append(Row(f"{name}, largest error in log", [float(errors.max())], digits=6))
         rows.append(Row(f"{name}, mean error in log", [float(errors.mean())], digits=6))
     rows.append(Row("mean log-probability of a pair", [float(wanted.mean())]))
-    sizes = options.config.model
+    sizes = checkpoint.config.model
     assert isinstance(sizes, EncoderDecoderConfig)
     what = (
         f"{sum(pairs):,.0f} lines of {options.table} in {len(pairs)} slices, from .gz to .gz; "
         f"hidden {sizes.hidden_size}, rank {sizes.output_rank}, shortlist "
-        f"{options.config.vocabulary.target_size:,}; {options.threads} threads"
+        f"{len(checkpoint.target_vocabulary):,}; {options.threads} threads"
     )
     return Report("scoring", what, rows)
 
