@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from phrasescore.models.layers import LARGEST_SUM, SMALLEST_SUM
-from phrasescore.scoring.gates import add_sums_of_powers, add_sums_of_scaled_powers
 from phrasescore.scoring.precision import Precision, Product
+from phrasescore.scoring.softmax_sums import add_sums_of_powers, add_sums_of_scaled_powers
 
 # Words and rows whose logits are held at once: 1 MB in bfloat16, which stays in a core's cache
 # between the matrix product that writes it and the sum that reads it.

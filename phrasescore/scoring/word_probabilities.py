@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from phrasescore.models.layers import LARGEST_SUM, SMALLEST_SUM
-from phrasescore.scoring import gates
+from phrasescore.scoring import softmax_sums
 from phrasescore.scoring.fixed_products import FixedProducts
 from phrasescore.scoring.prefix_tree import Ids
 
@@ -31,7 +31,6 @@ class WordProbabilities:
         # As products see it: a word's own logit has the rounding of the one that is in the sum over
         # all words, so that where a word is probable their errors cancel out.
         self._weight = products.precision.seen(weight)
-        self._no_bias = self._weight.new_zeros(len(self._weight))
         self._bias = bias.detach().to(products.device, torch.float32).contiguous()
         step = WORDS[products.device.type]
         self._blocks = [
@@ -49,7 +48,7 @@ class WordProbabilities:
             part = slice(start, start + self._products.rows)
             for matrix, bias in self._blocks:
                 logits = self._products.multiply("logits", rows[part], matrix)
-                gates.add_sums_of_exp(logits, bias, total[part])
+                softmax_sums.add_sums_of_exp(logits, bias, total[part])
         return self._log(total, rows)
 
     def log_distributions(self, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -66,7 +65,7 @@ class WordProbabilities:
         start = 0
         for matrix, bias in self._blocks:
             logits = self._products.multiply("logits", rows, matrix)
-            gates.add_sums_of_exp(logits, bias, total)
+            softmax_sums.add_sums_of_exp(logits, bias, total)
             torch.add(logits, bias, out=out[:, start : start + len(bias)])
             start += len(bias)
         normalizers = self._log(total, rows)
@@ -108,5 +107,5 @@ class WordProbabilities:
     def _logits(self, rows: Tensor, places: Tensor, words: Tensor) -> Tensor:
         precision = self._products.precision
         rows = precision.seen(rows)
-        products = gates.chosen_logits(rows, places, self._weight, self._no_bias, words)
+        products = softmax_sums.chosen_products(rows, places, self._weight, words)
         return precision.shown(products).add_(self._bias.index_select(0, words))
