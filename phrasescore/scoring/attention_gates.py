@@ -23,7 +23,7 @@ def _gates(products, sums, families, table, words, old, update, masked):  # type
         family = families[node]
         product, context, word = products[family, units:], sums[family], table[words[node]]
         before = old[family]
-        # Parts of their own, as an index like j + size compiles to a gather: see gates.thirds().
+        # Parts of their own, as an index like j + size may compile to a gather: see gates.thirds().
         product_r, context_r, word_r = product[size:], context[size:], word[size:]
         for j in range(size):
             update[node, j] = sigmoid(product[j] + context[j] + word[j])

@@ -34,7 +34,7 @@ def _join_cells(products, bias, logits, gate_bias, old, left, right, out):  # ty
         new, first, second = exp(new - highest), exp(first - highest), exp(second - highest)
         total = new + first + second
         new, first, second = new / total, first / total, second / total
-        # A part of its own, as an index like j + size compiles to a gather: see gates.thirds().
+        # A part of its own, as an index like j + size may compile to a gather: see gates.thirds().
         from_left, from_right = products[a], products[b, size:]
         before_left, before_right, after = old[a], old[b], out[cell]
         for j in range(size):

@@ -22,8 +22,8 @@ FUSED_DEVICES: tuple[str, ...] = ("cpu",)
 def thirds(row):  # type: ignore[no-untyped-def]
     """Return the three parts of a row: of z, of r and of the candidate.
 
-    An index like ``j + size`` compiles to a gather, because it might be negative and count from
-    the end; parts of their own are read eight or sixteen numbers at a time.
+    An index like ``j + size`` often compiles to a gather, because it might be negative and count
+    from the end; parts of their own are read eight or sixteen numbers at a time.
     """
     size = len(row) // 3
     return row[:size], row[size : 2 * size], row[2 * size :]

@@ -19,12 +19,13 @@ from phrasescore.models.vector_math import ELEMENTWISE
 LARGEST = 127
 _SMALLEST = np.float32(1e-30)
 _HALF = np.float32(0.5)
+_INFINITE = np.int32(0x7F800000)
 _MAGNITUDE = np.int32(0x7FFFFFFF)  # all bits of a float32 but its sign
 
 
 @numba.njit(nogil=True, error_model="numpy")
 def _largest(row):  # type: ignore[no-untyped-def]
-    """Return the largest absolute value of a row.
+    """Return the bits of the largest absolute value of a row; those of a NaN are the largest.
 
     Without their sign, floats are in the order of their bits; and of integers the largest is found
     with vector instructions.
@@ -35,15 +36,21 @@ def _largest(row):  # type: ignore[no-untyped-def]
         magnitude = np.int32(bits[j] & _MAGNITUDE)
         if magnitude > largest:
             largest = magnitude
-    return np.int32(largest).view(np.float32)
+    return np.int32(largest)
 
 
 @ELEMENTWISE
 def _round_rows(rows, values, scales):  # type: ignore[no-untyped-def]
     for i in range(len(rows)):
         row, value = rows[i], values[i]
-        largest = _largest(row)
-        # Numbers so small that 127 divided by them is infinite are taken for 0.
+        bits = _largest(row)
+        if bits >= _INFINITE:
+            # All of its products are NaN, for others to find.
+            value[:] = 0
+            scales[i] = np.nan
+            continue
+        largest = np.int32(bits).view(np.float32)
+        # 127 divided by much smaller numbers would be infinite.
         inverse = np.float32(LARGEST) / largest if largest > _SMALLEST else np.float32(0)
         scales[i] = largest / np.float32(LARGEST) if largest > _SMALLEST else np.float32(0)
         for j in range(len(row)):
@@ -61,7 +68,7 @@ def _scale(values, rows, columns, out):  # type: ignore[no-untyped-def]
 def round_rows(rows: Tensor, values: Tensor, scales: Tensor) -> None:
     """Write the rows as integers, and what 1 is worth in each; a row is ``values * scale``.
 
-    :param rows: ``(rows, columns)`` float32, finite.
+    :param rows: ``(rows, columns)`` float32. One that is not finite gets the scale NaN.
     :param values: ``(rows, columns)`` int8.
     :param scales: ``(rows,)`` float32; 0 for a row with nothing above 1e-30.
     """
@@ -92,7 +99,7 @@ def check_exact() -> None:
     :raises PhrasescoreError: if they do not, or this torch has no such product.
     """
     generator = torch.Generator().manual_seed(1)
-    signs = torch.randint(0, 2, (2, 64, 64), generator=generator)
+    signs = torch.randint(0, 2, (2, 128, 128), generator=generator)
     left, right = (signs * (2 * LARGEST) - LARGEST).unbind()
     left[:8], right[:, :8] = LARGEST, LARGEST
     wanted = (left.double() @ right.double()).int()

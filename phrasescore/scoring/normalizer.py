@@ -13,6 +13,8 @@ from phrasescore.scoring.softmax_sums import add_sums_of_powers, add_sums_of_sca
 # between the matrix product that writes it and the sum that reads it.
 WORDS = 512
 ROWS = 1024
+# Rows whose logits are all kept, where exp() alone would not do.
+UNSAFE_ROWS = 64
 # On a GPU the caches are larger and each call costs more.
 CUDA_ROWS = 8192
 # Matrix units for bfloat16 take 32 columns at a time.
@@ -103,9 +105,23 @@ class Normalizer:
         result = total.log()
         unsafe = ~((total > SMALLEST_SUM) & (total < LARGEST_SUM))
         if bool(unsafe.any()):
-            logits = self._seen(factors[unsafe]) @ self.words.t()
-            result[unsafe] = torch.logsumexp(logits / self._scale, 1)
+            result[unsafe] = self._of_unsafe_rows(factors[unsafe])
         return result
+
+    def _of_unsafe_rows(self, factors: Tensor) -> Tensor:
+        """Return the log-sum-exp of rows whose logits are too large or too small for :func:`exp`.
+
+        The logits have the same rounding as elsewhere, for the words' own ones to cancel out. So
+        many rows at a time that a row has the same bits whatever rows are beside it.
+        """
+        count = len(factors)
+        seen = self._seen(factors)
+        seen = torch.cat([seen, seen.new_zeros(-count % UNSAFE_ROWS, self.width)])
+        parts = [
+            torch.logsumexp(self.precision.shown(rows @ self.words.t()) / self._scale, 1)
+            for rows in torch.split(seen, UNSAFE_ROWS)
+        ]
+        return torch.cat(parts)[:count]
 
     def _add_sums(self, logits: Product, bias: Tensor, total: Tensor) -> None:
         if self._in_integers:

@@ -20,7 +20,11 @@ PRECISIONS: tuple[PrecisionName, ...] = get_args(PrecisionName)
 
 # By how much rounding may change the product of two vectors, as a share of the product of their
 # norms: twice the error of their rounded factors, and for float32 that of adding up some thousand.
-_ROUNDING = {"float32": 2.0**-20, "tf32": 2.0**-9, "bfloat16": 2.0**-7, "int8": 2.0**-7}
+# In int8 a word's own product is rounded exactly as the one in the sum over all words.
+_ROUNDING = {"float32": 2.0**-20, "tf32": 2.0**-9, "bfloat16": 2.0**-7, "int8": 2.0**-20}
+
+# By how much a sum of powers of 2 may differ from that of its terms, as a share; see softmax_sums.
+_POWERS = 2.0**-11
 
 # Instructions that multiply with less precision faster than float32, by torch's names for them.
 _UNITS = {
@@ -179,6 +183,8 @@ class Precision:
         :param weights: ``(count, width)``.
         """
         bound = self.rounding * rows.norm(dim=1) * weights.norm(dim=1)
+        if self.product_type != torch.float32:
+            bound += _POWERS
         return torch.where(log_probs <= bound, log_probs.clamp(max=0), log_probs)
 
     @contextlib.contextmanager

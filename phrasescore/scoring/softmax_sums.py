@@ -25,7 +25,7 @@ _D0, _D1, _D2, _D3 = (
 # number away again. LLVM inlines it all the same.
 @numba.njit(nogil=True, error_model="numpy", fastmath=EXACT)
 def _power(x):  # type: ignore[no-untyped-def]
-    """Return 2^x to 2e-4 of its value: beside the 8 bits of what x is made of, that is nothing.
+    """Return 2^x to 2e-4 of its value: beside what rounding its factors does to x, that is nothing.
 
     2^x = 2^k 2^f with |f| <= 1/2; k is added to the exponent bits of 2^f. A large number leaves no
     bits for fractions: added to x, it rounds it to k, which then stands in the lowest bits.

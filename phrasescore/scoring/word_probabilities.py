@@ -13,7 +13,8 @@ from phrasescore.scoring import softmax_sums
 from phrasescore.scoring.fixed_products import FixedProducts
 from phrasescore.scoring.prefix_tree import Ids
 
-# Words whose logits are held at once: with the rows of a fixed product, 4 MB. Fewer would stay in a
+# Words whose logits are held at once: with the rows of a fixed product 4 MB (in int8 twice that,
+# and as much for their sums). Fewer would stay in a
 # core's cache, but make narrower products, which costs more.
 WORDS = {"cpu": 16384, "cuda": 32768}
 
@@ -28,9 +29,10 @@ class WordProbabilities:
     def __init__(self, weight: Tensor, bias: Tensor, products: FixedProducts) -> None:
         self._products = products
         weight = weight.detach().to(products.device, torch.float32).contiguous()
+        self._weight = weight
         # As products see it: a word's own logit has the rounding of the one that is in the sum over
         # all words, so that where a word is probable their errors cancel out.
-        self._weight = products.precision.seen(weight)
+        self._seen = products.precision.seen(weight)
         self._bias = bias.detach().to(products.device, torch.float32).contiguous()
         step = WORDS[products.device.type]
         self._blocks = [
@@ -78,8 +80,8 @@ class WordProbabilities:
         # exp() needs no maximum subtracted as long as the sum is far from overflow and underflow.
         for row in torch.nonzero(~((total > SMALLEST_SUM) & (total < LARGEST_SUM))).flatten():
             seen = self._products.precision.seen(rows[row : row + 1]).double()
-            logits = seen @ self._weight.t().double() + self._bias.double()
-            result[row] = torch.logsumexp(logits.flatten(), 0)
+            logits = self._products.precision.shown(seen @ self._seen.t().double())
+            result[row] = torch.logsumexp((logits + self._bias.double()).flatten(), 0)
         return result
 
     def log_probs(self, rows: Tensor, normalizers: Tensor, places: Ids, words: Ids) -> Tensor:
@@ -91,10 +93,11 @@ class WordProbabilities:
         """
         device = rows.device
         at, wanted = (torch.from_numpy(np.ascontiguousarray(x)).to(device) for x in (places, words))
-        found = self._logits(rows, at, wanted).double() - normalizers.index_select(0, at)
+        logits = self._rounded_products(rows, at, wanted) + self._bias.index_select(0, wanted)
+        found = logits.double() - normalizers.index_select(0, at)
         above = torch.nonzero(found > 0).flatten()
         if len(above):
-            chosen = rows[at[above]], self._weight[wanted[above]]
+            chosen = rows[at[above]], self._seen[wanted[above]]
             found[above] = self._products.precision.at_most_certain(found[above], *chosen)
         return found.cpu()
 
@@ -102,10 +105,13 @@ class WordProbabilities:
         """Return the logit of ``words[i]`` after row ``places[i]``, float64, on the CPU."""
         device = rows.device
         at, wanted = (torch.from_numpy(np.ascontiguousarray(x)).to(device) for x in (places, words))
-        return self._logits(rows, at, wanted).double().cpu()
+        # There is no sum over all words whose rounding they could share.
+        products = softmax_sums.chosen_products(rows, at, self._weight, wanted)
+        return (products + self._bias.index_select(0, wanted)).double().cpu()
 
-    def _logits(self, rows: Tensor, places: Tensor, words: Tensor) -> Tensor:
+    def _rounded_products(self, rows: Tensor, places: Tensor, words: Tensor) -> Tensor:
         precision = self._products.precision
-        rows = precision.seen(rows)
-        products = softmax_sums.chosen_products(rows, places, self._weight, words)
-        return precision.shown(products).add_(self._bias.index_select(0, words))
+        if precision.factor_type != torch.float32:
+            used, places = torch.unique(places, return_inverse=True)
+            rows = precision.seen(rows.index_select(0, used))
+        return precision.shown(softmax_sums.chosen_products(rows, places, self._seen, words))

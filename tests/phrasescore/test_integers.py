@@ -56,6 +56,19 @@ def test_very_small_and_very_large_rows_keep_their_values() -> None:
     assert (scales.double() * 127 / rows.double().abs().amax(1) - 1).abs().max() < 1e-6
 
 
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_a_row_that_is_not_finite_has_no_products(wrong: float) -> None:
+    rows = torch.ones(2, 20)
+    rows[0, 7] = wrong
+    values, scales = round_rows(rows)
+    assert scales[0].isnan()
+    assert values[1].tolist() == [127] * 20
+    products = FixedProducts(Precision("int8", CPU), CPU)
+    found = products.multiply("found", rows, products.prepare(torch.ones(20, 3)))
+    assert found[0].isnan().all()
+    assert found[1].tolist() == pytest.approx([20] * 3)
+
+
 def test_products_are_those_of_the_rounded_factors() -> None:
     precision = Precision("int8", CPU)
     rows, matrix = numbers(130, 50), numbers(50, 70, seed=2)

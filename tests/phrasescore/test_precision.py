@@ -46,16 +46,19 @@ def test_what_rounding_does_not_explain_is_left_for_others_to_find() -> None:
     assert settled.tolist() == [0.0, log_probs[1].item(), -1.0]
 
 
+# With a bias of 0 sums are as exp() takes them; 100 and -150 put them beyond its range.
+@pytest.mark.parametrize("shift", [0.0, 100.0, -150.0])
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_errors_of_a_probable_word_and_of_the_sum_that_it_makes_cancel_out(
-    precision: PrecisionName,
+    precision: PrecisionName, shift: float
 ) -> None:
     # One word has most of the probability: that log p is near 0 whatever its logit's error.
-    rows = torch.randn(300, 64, generator=torch.Generator().manual_seed(2))
-    weight = torch.cat([rows[:1], 0.1 * torch.randn(50, 64)]) * 0.5
+    generator = torch.Generator().manual_seed(2)
+    rows = torch.randn(300, 64, generator=generator)
+    weight = torch.cat([rows[:1], 0.1 * torch.randn(50, 64, generator=generator)]) * 0.5
     rows = rows + 1.0 * rows[:1]
     words = torch.zeros(len(rows), dtype=torch.int64)
-    bias = torch.zeros(len(weight))
+    bias = torch.full((len(weight),), shift)
     expected = torch.log_softmax(rows.double() @ weight.double().t(), 1)[:, 0]
     found = Precision(precision, CPU)
     with torch.inference_mode():
@@ -97,3 +100,15 @@ def test_a_type_without_instructions_is_warned_of_once(
     assert [record.message for record in caplog.records] == [
         "this processor has no instructions for products in int8: float32 is likely faster"
     ] * lacking
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_a_logit_that_no_sum_is_taken_from_is_not_rounded(precision: PrecisionName) -> None:
+    rows, weight = certain(1.0)
+    bias = torch.arange(len(rows)) / 10
+    places, words = np.array([3, 0, 3, 7]), np.array([2, 0, 5, 7])
+    with torch.inference_mode():
+        products = FixedProducts(Precision(precision, CPU), CPU)
+        found = WordProbabilities(weight, bias, products).logits(rows, places, words)
+    expected = (rows[places].double() * weight[words].double()).sum(1) + bias[words]
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-5)

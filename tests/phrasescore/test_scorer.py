@@ -88,8 +88,12 @@ def test_values_do_not_depend_on_the_other_pairs_or_their_order() -> None:
     assert score(scorer, []) == []
 
 
-def test_products_of_integers_make_values_that_depend_on_nothing_else() -> None:
+# A bias of 200 puts sums beyond the range of exp().
+@pytest.mark.parametrize("shift", [0.0, 200.0])
+def test_products_of_integers_make_values_that_depend_on_nothing_else(shift: float) -> None:
     model, _ = make_model()
+    with torch.no_grad():
+        model.output.bias.add_(shift)
     scorer, pairs = make_scorer(model, "int8"), make_pairs()
     values = score(scorer, pairs)
     assert score(scorer, pairs[::-1]) == values[::-1]
@@ -143,6 +147,16 @@ def test_no_product_sees_memory_that_was_never_written(
     assert all(seen)
     expected = [log_prob(parameters, *pair) for pair in make_pairs()]
     assert values == pytest.approx(expected, rel=0.03, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("precision", "kind"),
+    [("float32", torch.float32), ("bfloat16", torch.bfloat16), ("int8", torch.bfloat16)],
+)
+def test_the_large_table_is_as_narrow_as_rounding_makes_worth_it(
+    precision: PrecisionName, kind: torch.dtype
+) -> None:
+    assert make_scorer(make_model()[0], precision).weights.target_words.dtype == kind
 
 
 def test_tf32_needs_a_gpu() -> None:
