@@ -112,3 +112,15 @@ def test_a_logit_that_no_sum_is_taken_from_is_not_rounded(precision: PrecisionNa
         found = WordProbabilities(weight, bias, products).logits(rows, places, words)
     expected = (rows[places].double() * weight[words].double()).sum(1) + bias[words]
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_a_certain_word_of_logit_0_is_no_more_than_certain(precision: PrecisionName) -> None:
+    # A power of 2 is good to 2e-4 of its value, and this word's is all there is.
+    bias = torch.tensor([0.0, -100.0, -100.0])
+    with torch.inference_mode():
+        normalizer = Normalizer(torch.zeros(3, 8), bias, Precision(precision, CPU))
+        factors = normalizer.extend(torch.ones(5, 8), torch.empty(5, normalizer.width))
+        words = torch.zeros(5, dtype=torch.int64)
+        found = normalizer.log_probs(factors, words, normalizer.log_normalizers(factors))
+    assert found.tolist() == [0] * 5
