@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -323,13 +324,21 @@ def test_an_output_that_was_whole_when_the_run_was_killed_is_kept(steps: Steps) 
 
 def test_a_signal_reaches_the_command_as_ctrl_c(steps: Steps) -> None:
     code = (
-        "import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: open('stopped', 'w').close()"
+        "import time\ntry:\n open('ready', 'w').close()\n time.sleep(60)\n"
+        "except KeyboardInterrupt: open('stopped', 'w').close()"
     )
     step = Step("sleep", (sys.executable, "-c", code), (), ())
+
+    def interrupt_when_ready() -> None:
+        # However long a busy machine takes to start it.
+        while not (steps.folder / "ready").exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGALRM)
+
     before = signal.signal(signal.SIGALRM, _interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.5)
     folder = os.getcwd()
     os.chdir(steps.folder)
+    threading.Thread(target=interrupt_when_ready, daemon=True).start()
     try:
         with pytest.raises(KeyboardInterrupt):
             run(steps.folder, [step])
