@@ -52,6 +52,7 @@ def _compileread(product, j, unit, scales):  # type: ignore[no-untyped-def]  # n
 
 
 def arrays(*tensors: Tensor) -> list[NDArray[np.generic]]:
+    """Return the tensors' memory as arrays; bfloat16, which numpy lacks, as its bits."""
     return [
         (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
         for tensor in tensors
