@@ -83,22 +83,23 @@ class Precision:
             raise PhrasescoreError("precision tf32 needs a CUDA device")
         if name == "int8":
             if device.type != "cpu":
-                raise PhrasescoreError("precision int8 is for the CPU; a GPU has bfloat16")
+                raise PhrasescoreError("precision int8 needs the CPU; a GPU has bfloat16")
             integers.check_exact()
         if device.type == "cpu":
             _warn_of_missing_units(name)
         self.name = name
         self.device = device
         self.rounding = _ROUNDING[name]  # see at_most_certain()
-        rounded = name == "bfloat16"
-        types = {"bfloat16": torch.bfloat16, "int8": torch.int8}
-        self.factor_type = types.get(name, torch.float32)
-        # Half the memory to write and read, which on a CPU counts. A GPU adds up in float32 anyway.
-        self.product_type = torch.bfloat16 if rounded and device.type == "cpu" else torch.float32
-        # Tables are added to products: they need not be more exact.
-        self.table_type = self.product_type
+        # Of factors, of products, and of tables, which are added to products and need not be more
+        # exact. Half the memory to write and read counts on a CPU; a GPU adds up in float32 anyway.
+        self.factor_type = self.product_type = self.table_type = torch.float32
         if name == "int8":
-            self.product_type, self.table_type = torch.int32, torch.bfloat16
+            self.factor_type, self.product_type = torch.int8, torch.int32
+            self.table_type = torch.bfloat16
+        elif name == "bfloat16":
+            self.factor_type = torch.bfloat16
+            if device.type == "cpu":
+                self.product_type = self.table_type = torch.bfloat16
 
     def prepare(self, matrix: Tensor) -> Factor:
         """Return an ``(in, out)`` matrix as :meth:`multiply` wants its second factor."""

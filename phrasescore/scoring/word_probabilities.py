@@ -14,8 +14,8 @@ from phrasescore.scoring.fixed_products import FixedProducts
 from phrasescore.scoring.prefix_tree import Ids
 
 # Words whose logits are held at once: with the rows of a fixed product 4 MB (in int8 twice that,
-# and as much for their sums). Fewer would stay in a
-# core's cache, but make narrower products, which costs more.
+# and as much for their sums). Fewer would stay in a core's cache, but make narrower products, which
+# costs more.
 WORDS = {"cpu": 16384, "cuda": 32768}
 
 

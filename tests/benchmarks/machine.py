@@ -52,10 +52,10 @@ def measure_peak(threads: int, kind: torch.dtype, seconds: float) -> float:
     :param seconds: for how long products are tried; one is the least.
     """
     rows, inner, columns = SHAPE
-    # 50 times, so that integers are not all 0.
-    left = (50 * torch.randn(rows, inner)).to(kind)
+    # 25 times, so that integers are neither all 0 nor too large.
+    left = (25 * torch.randn(rows, inner)).to(kind)
     # As layers store it, which is how the scorer lays its smaller matrices out, too.
-    right = (50 * torch.randn(columns, inner)).to(kind).t()
+    right = (25 * torch.randn(columns, inner)).to(kind).t()
     if kind == torch.float32:
         right = right.contiguous()
     is_integer = kind == torch.int8

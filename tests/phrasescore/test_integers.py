@@ -126,7 +126,7 @@ def test_a_torch_without_such_products_is_refused(monkeypatch: pytest.MonkeyPatc
 
 
 def test_int8_is_for_the_cpu() -> None:
-    with pytest.raises(PhrasescoreError, match="precision int8 is for the CPU"):
+    with pytest.raises(PhrasescoreError, match="precision int8 needs the CPU"):
         Precision("int8", torch.device("cuda"))
 
 

@@ -1,12 +1,19 @@
 """What rounding may do to log-probabilities, and what it may not."""
 
+import click
 import numpy as np
 import pytest
 import torch
 
+from phrasescore.cli.annotate import annotate
 from phrasescore.scoring.fixed_products import FixedProducts
 from phrasescore.scoring.normalizer import Normalizer
-from phrasescore.scoring.precision import Precision, PrecisionName, _warn_of_missing_units
+from phrasescore.scoring.precision import (
+    PRECISIONS,
+    Precision,
+    PrecisionName,
+    _warn_of_missing_units,
+)
 from phrasescore.scoring.word_probabilities import WordProbabilities
 
 CPU = torch.device("cpu")
@@ -124,3 +131,9 @@ def test_a_certain_word_of_logit_0_is_no_more_than_certain(precision: PrecisionN
         words = torch.zeros(5, dtype=torch.int64)
         found = normalizer.log_probs(factors, words, normalizer.log_normalizers(factors))
     assert found.tolist() == [0] * 5
+
+
+def test_the_command_line_offers_every_precision() -> None:
+    (option,) = [param for param in annotate.params if param.name == "precision"]
+    assert isinstance(option.type, click.Choice)
+    assert tuple(option.type.choices) == PRECISIONS
