@@ -6,12 +6,18 @@ prefixes of t + 1 words. Sequences may hang under different roots (the targets o
 phrases share nothing).
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasescore.scoring import tree_kernels
+
 Ids = NDArray[np.int64]
+
+# Of a number that sequences are sorted by, without its sign.
+_KEY_BITS = 63
 
 
 class Level(NamedTuple):
@@ -62,28 +68,20 @@ def build_prefix_tree(sequences: Sequences, roots: Ids, num_roots: int) -> Prefi
 
     :param roots: ``(sequences,)``: the root that each sequence hangs under, below ``num_roots``.
     """
-    lengths, starts = sequences.lengths, sequences.starts
-    is_empty = lengths == 0
-    empty = np.flatnonzero(is_empty)
-    active = np.flatnonzero(~is_empty)
-    nodes = roots[active]
-    num_words = int(sequences.ids.max()) + 1 if len(sequences.ids) else 1
-    levels = []
-    depth = 0
-    while len(active):
-        keys = nodes * num_words + sequences.ids[starts[active] + depth]
-        distinct, nodes = np.unique(keys, return_inverse=True)
-        depth += 1
-        goes_on = lengths[active] > depth
-        levels.append(
-            Level(
-                parents=distinct // num_words,
-                words=distinct % num_words,
-                ends=active[~goes_on],
-                end_nodes=nodes[~goes_on],
-            )
+    empty = np.flatnonzero(sequences.lengths == 0)
+    # Sorted by a number that holds the root and the first words; where these are equal, by all.
+    word_bits = (int(sequences.ids.max()) + 1 if len(sequences.ids) else 0).bit_length()
+    num_words = (_KEY_BITS - num_roots.bit_length()) // max(1, word_bits)
+    arrays = (sequences.ids, sequences.starts, sequences.lengths, roots)
+    keys = tree_kernels.keys(*arrays, word_bits, num_words)
+    found = tree_kernels.grow(*arrays, keys, np.argsort(keys))
+    starts, parents, words, end_starts, ends, end_nodes = found
+    levels = [
+        Level(parents[begin:end], words[begin:end], ends[first:last], end_nodes[first:last])
+        for (begin, end), (first, last) in zip(
+            pairwise(starts.tolist()), pairwise(end_starts.tolist()), strict=True
         )
-        active, nodes = active[goes_on], nodes[goes_on]
+    ]
     return PrefixTree(num_roots, empty, roots[empty], levels)
 
 

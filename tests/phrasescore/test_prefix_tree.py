@@ -54,6 +54,40 @@ def test_a_tree_has_each_prefix_once_and_each_sequence_at_its_own_node(
     assert found == dict(enumerate(sequences))
 
 
+# How many words the number holds that sequences are sorted by first: all, one, none.
+@pytest.mark.parametrize("gap", [1, 2**40, 2**61])
+@given(st.lists(st.tuples(st.integers(0, 2), phrases), max_size=30))
+def test_nodes_come_in_the_order_of_parents_and_words_and_ends_in_that_of_sequences(
+    gap: int, sequences: list[tuple[int, Words]]
+) -> None:
+    roots = np.array([root for root, _ in sequences], dtype=np.int64)
+    words = [tuple(word * gap for word in words) for _, words in sequences]
+    levels = build_prefix_tree(as_sequences(words), roots, 3).levels
+    above = {(root,): root for root in range(3)}
+    for depth, level in enumerate(levels, start=1):
+        prefixes = [(root, *phrase) for root, phrase in zip(roots.tolist(), words, strict=True)]
+        here = sorted({prefix[: depth + 1] for prefix in prefixes if len(prefix) > depth})
+        assert level.parents.tolist() == [above[prefix[:-1]] for prefix in here]
+        assert level.words.tolist() == [prefix[-1] for prefix in here]
+        assert level.parents.tolist() == sorted(level.parents.tolist())
+        ending = [place for place, prefix in enumerate(prefixes) if len(prefix) == depth + 1]
+        assert level.ends.tolist() == ending
+        assert level.end_nodes.tolist() == [here.index(prefixes[place]) for place in ending]
+        above = {prefix: node for node, prefix in enumerate(here)}
+
+
+def test_a_tree_of_many_sequences_that_differ_late() -> None:
+    generator = random.Random(1)
+    begin = tuple(generator.randrange(20_000) for _ in range(12))
+    phrases = [(*begin, *(generator.randrange(3) for _ in range(6))) for _ in range(2_000)]
+    roots = np.zeros(len(phrases), dtype=np.int64)
+    tree = build_prefix_tree(as_sequences(phrases), roots, 1)
+    assert tree.num_nodes == len({phrase[:end] for phrase in phrases for end in range(1, 19)})
+    (names,) = spell(tree.levels, [None])[-1:]
+    for sequence, node in zip(tree.levels[-1].ends, tree.levels[-1].end_nodes, strict=True):
+        assert names[node][1] == phrases[sequence]
+
+
 @pytest.mark.parametrize("piece_size", [1, 2, 7, 1000])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_plan_has_every_pair_once_with_its_own_source(seed: int, piece_size: int) -> None:
