@@ -13,12 +13,8 @@ possible. Field 5, the counts, is skipped by Moses: it has 0, as no corpus has t
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from moses_integration.phrase_table import (
-    PhraseTableLine,
-    add_scores,
-    format_probability,
-    joint_count,
-)
+from moses_integration.phrase_table import PhraseTableLine
+from moses_integration.table_line import add_scores, format_probability, joint_count
 from phrasescore.errors import DataError
 from phrasescore.text import shorten
 

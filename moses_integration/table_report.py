@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from moses_integration.phrase_table import LOWEST_LOG, PhraseTableLine, joint_count
+from moses_integration.phrase_table import PhraseTableLine
+from moses_integration.table_line import LOWEST_LOG, joint_count
 
 # Values are handed to numpy this many lines at a time.
 _BLOCK = 20_000

@@ -1,6 +1,11 @@
 """What flows through the project: phrase pairs."""
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class PhrasePair(NamedTuple):
@@ -12,6 +17,30 @@ class PhrasePair(NamedTuple):
 
     source: tuple[str, ...]
     target: tuple[str, ...]
+
+
+class PhraseBlock(NamedTuple):
+    """Phrase pairs as they lie in a text, for who does without an object for each."""
+
+    # UTF-8; what is not in a phrase may be anything.
+    text: bytes
+    # (pairs, 4): where the source begins and ends, and where the target. Between the words of
+    # a phrase is one space; an empty phrase has no words.
+    places: "NDArray[np.int64]"
+
+    def pairs(self) -> Iterator[PhrasePair]:
+        """Yield the pairs one by one."""
+        text, new = self.text, tuple.__new__  # twice as fast as a NamedTuple's own __new__
+        known = b""
+        source: tuple[str, ...] = ()
+        for begin, end, target_begin, target_end in self.places.tolist():
+            phrase = text[begin:end]
+            if phrase != known:  # tables have the targets of a source side by side
+                known = phrase
+                source = tuple(phrase.decode().split(" ")) if phrase else ()
+            phrase = text[target_begin:target_end]
+            target = tuple(phrase.decode().split(" ")) if phrase else ()
+            yield new(PhrasePair, (source, target))
 
 
 class HypothesisList(NamedTuple):

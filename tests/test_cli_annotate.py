@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from moses_integration.phrase_table import remove_scores
+from moses_integration.table_line import remove_scores
 from phrasescore.cli import main
 from tests.doubles import RandomModel
 from tests.random_tables import TARGET_WORDS, make_model, make_table

@@ -210,7 +210,6 @@ def test_a_run_is_gone_on_with_to_the_same_bytes_and_with_the_same_lexicon_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("phrasescore.cli.annotate.CHUNK_LINES", 4)
-    monkeypatch.setattr("phrasescore.cli.annotate.PIECE_BYTES", 1)
     monkeypatch.setattr(lexicon, "BLOCK_ENTRIES", 1)
     Path("table").write_text(TABLE * 20)
     options = ["--lexicon", "lex.f2e", "--feature", "number_mismatch", "-o", "out"]

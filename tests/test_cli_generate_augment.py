@@ -11,7 +11,8 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
-from moses_integration.phrase_table import PhraseTableLine, read_phrase_table, remove_scores
+from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
+from moses_integration.table_line import remove_scores
 from phrasescore.checkpoint import load_checkpoint, save_checkpoint
 from phrasescore.cli import generate_table, main
 from phrasescore.generation.beam_search import BeamSettings, beam_search

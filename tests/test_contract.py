@@ -2,12 +2,14 @@
 
 import importlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+from moses_integration.annotate import BlockColumn
 from phrasescore.checkpoint import load_checkpoint
 from phrasescore.features import FEATURES, FROM_FILES, OF_SHORTLISTS, Feature, lexicon, neural
 from phrasescore.features.language_model import LanguageModelScore
@@ -16,7 +18,7 @@ from phrasescore.features.lexicon import LexicalScore, Lexicon
 from phrasescore.features.mismatch import NumberMismatch, PunctuationMismatch
 from phrasescore.features.neural import NeuralScore
 from phrasescore.features.unknown_words import SourceUnknownWords, UnknownWords
-from phrasescore.records import PhrasePair
+from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import RandomModel
 from tests.tiny_arpa import TINY_ARPA
@@ -100,6 +102,37 @@ def test_the_size_of_blocks_changes_nothing(
         feature = make_neural(tmp_path)
     monkeypatch.setattr(lexicon, "BLOCK_ENTRIES", 1)
     assert list(feature.values(PAIRS)) == pytest.approx(values, rel=1e-6, abs=1e-5)
+
+
+def as_blocks(pairs: Sequence[PhrasePair], size: int) -> Iterator[PhraseBlock]:
+    """Yield pairs as blocks of a text that has other things in it, too."""
+    for first in range(0, len(pairs), size):
+        text, places = b"what is before ", []
+        for pair in pairs[first : first + size]:
+            for words in pair:
+                places.append(len(text))
+                text += " ".join(words).encode()
+                places.append(len(text))
+                text += b" ||| "
+        yield PhraseBlock(text, np.array(places).reshape(-1, 4))
+
+
+@pytest.mark.parametrize("size", [1, 5, 100])
+def test_pairs_that_lie_in_a_text_have_the_same_values(
+    feature: Feature, size: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if not isinstance(feature, BlockColumn):
+        pytest.skip("this feature takes pairs alone")
+    monkeypatch.setitem(neural.BLOCK_SIZE, "cpu", 7)
+    feature = make_neural(tmp_path)
+    assert isinstance(feature, NeuralScore)
+    blocks = list(as_blocks(PAIRS, size))
+    assert [pair for block in blocks for pair in block.pairs()] == PAIRS
+    values = np.concatenate(list(feature.values_of_blocks(blocks)))
+    of_blocks, feature.unknown_words = feature.unknown_words, 0
+    assert values.tolist() == list(feature.values(PAIRS))
+    assert of_blocks == feature.unknown_words > 0
+    assert list(feature.values_of_blocks([])) == []
 
 
 def test_pairs_are_read_as_values_are_asked_for(

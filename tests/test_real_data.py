@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from moses_integration.phrase_table import read_phrase_table, remove_scores
+from moses_integration.phrase_table import read_phrase_table
+from moses_integration.table_line import remove_scores
 from phrasescore.cli import main
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import RandomModel

@@ -5,7 +5,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from moses_integration.phrase_table import joint_count, read_phrase_table
+from moses_integration.phrase_table import read_phrase_table
+from moses_integration.table_line import joint_count
 
 MIN_WORDS = 4  # of a source phrase in the comparison: long ones, as in the paper
 MIN_TARGETS = 3

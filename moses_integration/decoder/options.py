@@ -27,7 +27,7 @@ from moses_integration.decoder.language_model import NgramModel, NgramTables, sc
 from moses_integration.decoder.ngram_table import KERNEL
 from moses_integration.decoder.phrase_filter import PhrasePairs, read_phrase_pairs
 from moses_integration.decoder.reordering import read_reordering
-from moses_integration.phrase_table import LOWEST_LOG
+from moses_integration.table_line import LOWEST_LOG
 
 LN_10 = math.log(10)  # Moses: 2.30258509299405f (moses/Util.h, TransformLMScore)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from moses_integration.decoder.line_filter import LineFilter
-from moses_integration.phrase_table import LOWEST_LOG
+from moses_integration.table_line import LOWEST_LOG
 from phrasescore.errors import DataError
 from phrasescore.text import decode, shorten
 

@@ -3,8 +3,8 @@
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +15,7 @@ from phrasescore.errors import ModelError, PhrasescoreError, shown_path
 
 if TYPE_CHECKING:
     from moses_integration.moses_ini import MosesIni
-    from moses_integration.phrase_table import PhraseTableLine
+    from moses_integration.table_blocks import TableBlock
     from phrasescore.checkpoint import Checkpoint
     from phrasescore.features import Feature
     from phrasescore.features.neural import NeuralScore
@@ -26,8 +26,6 @@ _logger = logging.getLogger(__name__)
 # Lines of a chunk: what is lost at most when a run is killed, and a member of a .gz file. A
 # multiple of every feature's block, so that a resumed run has the same blocks.
 CHUNK_LINES = 65536
-# Bytes of output that are handed on at a time.
-PIECE_BYTES = 4 << 20
 
 
 def _refuse_language_model(_ctx: click.Context, _param: click.Parameter, values: object) -> None:
@@ -81,7 +79,7 @@ def annotate(
     A column holds probabilities, exp of a natural logarithm, as Moses wants them.
     """
     from moses_integration.moses_ini import MosesIni
-    from moses_integration.phrase_table import read_phrase_table
+    from moses_integration.table_blocks import read_table_blocks
 
     order = options.column_order(
         ctx,
@@ -95,8 +93,8 @@ def annotate(
         raise click.UsageError("--moses-ini and --moses-ini-out go together")
     read = [name for name in (table, moses_ini, *lexicons, *reverse_lexicons) if name is not None]
     _check_files(read, output, moses_ini_out, resume)
-    lines = read_phrase_table(table)
-    first = next(lines)
+    blocks = read_table_blocks(table)
+    first = next(blocks)
     ini = None
     if moses_ini is not None:
         # Before the long work: what is wrong with it is said at once.
@@ -111,7 +109,7 @@ def annotate(
     columns, settings = _build_columns(
         order, models, precision=precision, device=device, threads=threads
     )
-    _write(chain([first], lines), table, output, columns, settings, resume)
+    _write(chain([first], blocks), table, output, columns, settings, resume)
     if ini is not None and moses_ini_out is not None:
         ini.write(moses_ini_out)
     for column in columns:
@@ -225,7 +223,7 @@ def _load_networks(
 
 
 def _write(
-    lines: "Iterator[PhraseTableLine]",
+    blocks: "Iterator[TableBlock]",
     table: str,
     output: str,
     columns: "list[Feature]",
@@ -233,71 +231,71 @@ def _write(
     resume: bool,
 ) -> None:
     """Annotate the table into ``output``, with progress."""
-    from moses_integration.annotate import annotate as annotate_lines
+    from moses_integration.annotate import annotate as annotate_blocks
     from phrasescore.cli.progress import Progress
     from phrasescore.resumable import ResumableOutput, is_resumable
     from phrasescore.text import open_output
 
     if not is_resumable(output):
         with open_output(output) as stream, Progress("annotate") as progress:
-            for piece in _pieces(annotate_lines(lines, columns)):
-                stream.write(piece.data)
-                progress.update(piece.num_lines)
+            for block, data in annotate_blocks(blocks, columns):
+                stream.write(data)
+                progress.update(block.num_lines)
         return
     with ResumableOutput(output, settings, resume=resume) as target:
         if target.finished:
             _logger.info("%s is there already; there was nothing left to do", output)
             return
-        for piece in _pieces((line, b"") for line in islice(lines, target.done.lines)):
-            target.skip(piece.read)
+        blocks = _skip_done(in_chunks(blocks), target)
         target.check_skipped(table)
         if target.done.lines:
             _logger.info("going on after line %s", f"{target.done.lines:,}")
         elif resume:
             _logger.info("there is nothing to resume: starting with the first line")
         with Progress("annotate") as progress:
-            write_lines(annotate_lines(lines, columns), target, progress.update)
+            write_chunks(annotate_blocks(blocks, columns), target, progress.update)
 
 
-def write_lines(
-    annotated: "Iterable[tuple[PhraseTableLine, bytes]]",
+def _skip_done(blocks: "Iterator[TableBlock]", target: "ResumableOutput") -> "Iterator[TableBlock]":
+    """Hand the lines that are done to the target; return the others."""
+    left = target.done.lines
+    for block in blocks if left else ():
+        done = block.lines(0, min(left, block.num_lines))
+        target.skip(done.raw)
+        left -= done.num_lines
+        if left == 0:
+            rest = block.lines(done.num_lines, block.num_lines)
+            return chain([rest], blocks) if rest.num_lines else blocks
+    return blocks
+
+
+def in_chunks(blocks: "Iterable[TableBlock]") -> "Iterator[TableBlock]":
+    """Yield the same lines in blocks that end where a chunk does."""
+    for block in blocks:
+        first = 0
+        while first < block.num_lines:
+            after = first + CHUNK_LINES - (block.before + first) % CHUNK_LINES
+            part = block.lines(first, min(after, block.num_lines))
+            yield part
+            first += part.num_lines
+
+
+def write_chunks(
+    annotated: "Iterable[tuple[TableBlock, bytes]]",
     target: "ResumableOutput",
     report: Callable[[int], None],
 ) -> None:
-    """Write annotated lines in chunks; ``report`` is told of each number of lines handed on."""
-    in_chunk = 0
-    for piece in _pieces(annotated):
-        target.write(piece.data, piece.read)
-        in_chunk += piece.num_lines
-        if piece.ends_chunk:
-            target.end_chunk(in_chunk)
-            in_chunk = 0
-        report(piece.num_lines)
-    if in_chunk:
-        target.end_chunk(in_chunk)
+    """Write annotated blocks; ``report`` is told of each number of lines handed on.
 
-
-class _Piece(NamedTuple):
-    """Some lines of a chunk."""
-
-    num_lines: int
-    read: bytes
-    data: bytes
-    ends_chunk: bool
-
-
-def _pieces(annotated: "Iterable[tuple[PhraseTableLine, bytes]]") -> Iterator[_Piece]:
-    """Yield the lines in pieces of a few megabytes, so that memory does not grow with a chunk."""
-    read: list[bytes] = []
-    data: list[bytes] = []
-    size = in_chunk = 0
-    for line, written in annotated:
-        read += (line.raw, line.end)
-        data.append(written)
-        size += len(line.raw)
-        in_chunk += 1
-        if size >= PIECE_BYTES or in_chunk == CHUNK_LINES:
-            yield _Piece(len(data), b"".join(read), b"".join(data), in_chunk == CHUNK_LINES)
-            read, data, size, in_chunk = [], [], 0, in_chunk % CHUNK_LINES
-    if data:
-        yield _Piece(len(data), b"".join(read), b"".join(data), False)
+    :param annotated: with blocks from `in_chunks`.
+    """
+    chunk = 0
+    for block, data in annotated:
+        target.write(data, block.raw)
+        chunk += block.num_lines
+        if (block.before + block.num_lines) % CHUNK_LINES == 0:
+            target.end_chunk(chunk)
+            chunk = 0
+        report(block.num_lines)
+    if chunk:
+        target.end_chunk(chunk)

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from moses_integration.phrase_table import PhraseTableLine, joint_count, read_phrase_table
+from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
+from moses_integration.table_line import joint_count
 from phrasescore.analysis.samples import SAMPLES
 from phrasescore.analysis.table_choice import Limits, TableChoice, TablePair, choose
 from phrasescore.checkpoint import Checkpoint

@@ -210,7 +210,8 @@ def _override(
 
 def _read_pairs(inputs: tuple[str, ...]) -> "Iterator[CountedPair]":
     """Yield the pairs of a phrase table, or of parallel text, where each line counts 1."""
-    from moses_integration.phrase_table import joint_count, read_phrase_table
+    from moses_integration.phrase_table import read_phrase_table
+    from moses_integration.table_line import joint_count
     from phrasescore.cli.progress import Progress
     from phrasescore.parallel_text import read_parallel_text
     from phrasescore.training.table_spool import CountedPair

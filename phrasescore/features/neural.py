@@ -1,10 +1,11 @@
 """The score of a phrase pair under a trained network."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import chain, islice
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -13,11 +14,15 @@ from numpy.typing import NDArray
 from phrasescore.checkpoint import Checkpoint
 from phrasescore.errors import ModelError
 from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.records import PhrasePair
+from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.scoring.precision import Precision, PrecisionName
 from phrasescore.scoring.prefix_tree import Sequences
 from phrasescore.scoring.scorer import PairScorer, Work
+from phrasescore.scoring.word_numbers import WordNumbers
 from phrasescore.vocabulary import Vocabulary
+
+_Block = TypeVar("_Block")
+_Sides = tuple[Sequences, Sequences]  # the words that a network reads, and those that it predicts
 
 # Pairs of a block: what is planned together, and what a thread takes at a time. Fixed, because
 # the last digits of a value may depend on it, and a resumed run has to give the same ones.
@@ -60,6 +65,8 @@ class NeuralScore:
             checkpoint.model, device, self._precision, piece_size=PIECE_SIZE[device.type]
         )
         self._block_size = BLOCK_SIZE[device.type]
+        vocabularies = (checkpoint.source_vocabulary, checkpoint.target_vocabulary)
+        self._numbers = [WordNumbers(vocabulary) for vocabulary in vocabularies]
         self.work = Work()
         self.unknown_words = 0
 
@@ -70,7 +77,30 @@ class NeuralScore:
 
         :raises ModelError: on reaching a pair whose score is not a finite log-probability.
         """
-        waiting: deque[Future[tuple[NDArray[np.float64], Work]]] = deque()
+        for values in self._scores(_blocks(pairs, self._block_size), self._ids):
+            yield from values.tolist()
+
+    def values_of_blocks(self, blocks: Iterable[PhraseBlock]) -> Iterator[NDArray[np.float64]]:
+        """Yield the same values as :meth:`values` for pairs that lie in a text.
+
+        Nothing is done here for each pair in Python: scoring is what limits the speed, on a GPU,
+        too.
+
+        :raises ModelError: on reaching a pair whose score is not a finite log-probability.
+        """
+        return self._scores(_regrouped(blocks, self._block_size), self._ids_of_parts)
+
+    def _scores(
+        self, blocks: Iterable[_Block], make_ids: Callable[[_Block], _Sides]
+    ) -> Iterator[NDArray[np.float64]]:
+        """Yield the values of each block; ids are made in the threads that score."""
+
+        def score(block: _Block) -> tuple[NDArray[np.float64], Work, int]:
+            sides = make_ids(block)
+            unknown = sum(int(np.sum(side.ids == Vocabulary.UNKNOWN)) for side in sides)
+            return *self._scorer.score(*sides), unknown
+
+        waiting: deque[Future[tuple[NDArray[np.float64], Work, int]]] = deque()
         position = 0
         with ExitStack() as stack:
             stack.enter_context(self._precision.active())
@@ -78,41 +108,47 @@ class NeuralScore:
             # for one another, and what torch does alone (planning, small rows) overlaps.
             pool = ThreadPoolExecutor(self._threads, initializer=self._start_thread)
             stack.callback(pool.shutdown, cancel_futures=True)
-            for block in _blocks(pairs, self._block_size):
-                waiting.append(pool.submit(self._scorer.score, *self._ids(block)))
+            for block in blocks:
+                waiting.append(pool.submit(score, block))
                 if len(waiting) > self._threads + 1:
                     values = self._finish(waiting.popleft(), position)
                     position += len(values)
-                    yield from values
+                    yield values
             while waiting:
                 values = self._finish(waiting.popleft(), position)
                 position += len(values)
-                yield from values
+                yield values
 
     def _start_thread(self) -> None:
         if self._scorer.device.type == "cpu":
             torch.set_num_threads(1)
 
-    def _ids(self, block: list[PhrasePair]) -> tuple[Sequences, Sequences]:
-        """Return the words that the network reads and those that it predicts."""
+    def _ids(self, block: list[PhrasePair]) -> _Sides:
         vocabularies = (self._checkpoint.source_vocabulary, self._checkpoint.target_vocabulary)
         sides = [[pair.source for pair in block], [pair.target for pair in block]]
         if self._reverse:
             sides.reverse()
-        sequences = [_number(side, words) for side, words in zip(sides, vocabularies, strict=True)]
-        for side in sequences:
-            self.unknown_words += int(np.count_nonzero(side.ids == Vocabulary.UNKNOWN))
-        return sequences[0], sequences[1]
+        return _both(_number(side, words) for side, words in zip(sides, vocabularies, strict=True))
+
+    def _ids_of_parts(self, parts: Sequence[PhraseBlock]) -> _Sides:
+        sides = [(2, 3), (0, 1)] if self._reverse else [(0, 1), (2, 3)]
+        return _both(
+            _joined(
+                [numbers.number(text, places[:, begin], places[:, end]) for text, places in parts]
+            )
+            for numbers, (begin, end) in zip(self._numbers, sides, strict=True)
+        )
 
     def _finish(
-        self, future: "Future[tuple[NDArray[np.float64], Work]]", start: int
-    ) -> list[float]:
+        self, future: "Future[tuple[NDArray[np.float64], Work, int]]", start: int
+    ) -> NDArray[np.float64]:
         try:
-            values, work = future.result()
+            values, work, unknown = future.result()
         except ModelError as error:
             raise ModelError(f"in the block that begins with pair {start}: {error}") from error
         self.work += work
-        return values.tolist()  # type: ignore[no-any-return]
+        self.unknown_words += unknown
+        return values
 
     def summary(self) -> str:
         """Return how much was computed, and how many words the network did not know."""
@@ -128,6 +164,36 @@ def _blocks(pairs: Iterable[PhrasePair], size: int) -> Iterator[list[PhrasePair]
     iterator = iter(pairs)
     while block := list(islice(iterator, size)):
         yield block
+
+
+def _regrouped(blocks: Iterable[PhraseBlock], size: int) -> Iterator[list[PhraseBlock]]:
+    """Yield the same pairs, as parts of blocks that have so many of them together."""
+    parts: list[PhraseBlock] = []
+    count = 0
+    for text, places in blocks:
+        begin = 0
+        while begin < len(places):
+            part = places[begin : begin + size - count]
+            parts.append(PhraseBlock(text, part))
+            begin += len(part)
+            count += len(part)
+            if count == size:
+                yield parts
+                parts, count = [], 0
+    if parts:
+        yield parts
+
+
+def _joined(parts: Sequence[Sequences]) -> Sequences:
+    return Sequences(
+        np.concatenate([part.ids for part in parts]),
+        np.concatenate([part.lengths for part in parts]),
+    )
+
+
+def _both(sides: Iterator[Sequences]) -> _Sides:
+    reads, predicts = sides
+    return reads, predicts
 
 
 def _number(phrases: list[tuple[str, ...]], vocabulary: Vocabulary) -> Sequences:

@@ -9,10 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from moses_integration.annotate import annotate
 from moses_integration.phrase_table import read_phrase_table
-from phrasescore.cli.annotate import write_lines
-from phrasescore.records import PhrasePair
+from moses_integration.table_blocks import read_table_blocks
+from phrasescore.cli.annotate import in_chunks, write_chunks
+from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.resumable import ResumableOutput
 from tests.benchmarks.material import write_slices
 from tests.benchmarks.results import Report, Row, quotients
@@ -35,9 +39,16 @@ class _Constant:
     def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
         return (-23.456789 for _ in pairs)
 
+    def values_of_blocks(self, blocks: Iterable[PhraseBlock]) -> Iterator[NDArray[np.float64]]:
+        return (np.full(len(block.places), -23.456789) for block in blocks)
+
 
 def _read(table: Path, _output: Path) -> int:
     return sum(1 for _ in read_phrase_table(str(table)))
+
+
+def _read_blocks(table: Path, _output: Path) -> int:
+    return sum(block.num_lines for block in read_table_blocks(str(table)))
 
 
 def _split(table: Path, _output: Path) -> int:
@@ -50,10 +61,10 @@ def _split(table: Path, _output: Path) -> int:
 
 
 def _add(table: Path, output: Path) -> int:
-    annotated = annotate(read_phrase_table(str(table)), [_Constant()])
+    annotated = annotate(in_chunks(read_table_blocks(str(table))), [_Constant()])
     counts: list[int] = []
     with ResumableOutput(str(output), {}, resume=False) as target:
-        write_lines(annotated, target, counts.append)
+        write_chunks(annotated, target, counts.append)
     return sum(counts)
 
 
@@ -72,9 +83,10 @@ def _split_and_join(table: Path, output: Path) -> int:
 
 
 def measure_reading(options: ReadingOptions) -> Report:
-    """Let each of the four go over the same .gz file in turn, several times."""
+    """Let each of the five go over the same .gz file in turn, several times."""
     ways: dict[str, Callable[[Path, Path], int]] = {
         "read_phrase_table": _read,
+        "read_table_blocks": _read_blocks,
         "gzip and split(b' ||| ')": _split,
         "read, add a column, write .gz": _add,
         "gzip, split, join, gzip": _split_and_join,
@@ -88,8 +100,9 @@ def measure_reading(options: ReadingOptions) -> Report:
                 start = time.perf_counter()
                 lines = run(table, folder / "out.gz")
                 speeds[way].append(lines / (time.perf_counter() - start))
-    read, split, add, join = speeds.values()
+    read, blocks, split, add, join = speeds.values()
     rows = [Row(way, found, "lines/s", 0) for way, found in speeds.items()]
     rows.append(Row("read_phrase_table / gzip and split", quotients(read, split)))
+    rows.append(Row("read_table_blocks / gzip and split", quotients(blocks, split)))
     rows.append(Row("with a column and .gz written / the same by hand", quotients(add, join)))
     return Report("reading", f"{lines:,} lines of {options.table}, {ROUNDS} rounds", rows)

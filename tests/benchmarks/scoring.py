@@ -15,15 +15,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from moses_integration.annotate import annotate
-from moses_integration.phrase_table import read_phrase_table
+from moses_integration.table_blocks import read_table_blocks
 from phrasescore.checkpoint import Checkpoint, load_checkpoint
-from phrasescore.cli.annotate import write_lines
+from phrasescore.cli.annotate import in_chunks, write_chunks
 from phrasescore.config import Config
 from phrasescore.features.neural import NeuralScore
 from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.records import PhrasePair
+from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.resumable import ResumableOutput
 from phrasescore.scoring.precision import PrecisionName, lacks_units
 from phrasescore.scoring.scorer import Work
@@ -89,6 +90,12 @@ class KeptColumn:
             self.kept.append(value)
             yield value
 
+    def values_of_blocks(self, blocks: Iterable[PhraseBlock]) -> Iterator[NDArray[np.float64]]:
+        """Yield the feature's values."""
+        for values in self.feature.values_of_blocks(blocks):
+            self.kept += values.tolist()
+            yield values
+
 
 @dataclass
 class Side:
@@ -123,9 +130,9 @@ class Measurements:
 
 def annotate_file(table: Path, output: Path, column: KeptColumn) -> None:
     """Add the column to a .gz table and write a .gz table, as ``phrasescore annotate`` does."""
-    annotated = annotate(read_phrase_table(str(table)), [column])
+    annotated = annotate(in_chunks(read_table_blocks(str(table))), [column])
     with ResumableOutput(str(output), {}, resume=False) as target:
-        write_lines(annotated, target, lambda _: None)
+        write_chunks(annotated, target, lambda _: None)
 
 
 def measure_scoring(options: ScoringOptions) -> Report:

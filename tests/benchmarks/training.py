@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from moses_integration.phrase_table import joint_count, read_phrase_table
+from moses_integration.phrase_table import read_phrase_table
+from moses_integration.table_line import joint_count
 from phrasescore.config import Config
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.encoder_decoder import EncoderDecoder

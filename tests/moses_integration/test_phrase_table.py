@@ -8,20 +8,16 @@ import gzip
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moses_integration import phrase_table
-from moses_integration.phrase_table import (
-    PhraseTableLine,
-    add_scores,
-    joint_count,
-    read_phrase_table,
-    remove_scores,
-)
+from moses_integration import table_blocks, table_kernels
+from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
+from moses_integration.table_line import add_scores, joint_count, parse_line, remove_scores
 from phrasescore.errors import DataError
 from phrasescore.records import PhrasePair
 
@@ -93,15 +89,22 @@ def test_lines_and_ends_joined_are_the_file(tmp_path: Path, packed: bool) -> Non
         assert {line.num_scores for line in lines} == {4}
 
 
-def test_the_quick_path_and_the_slow_path_agree(
+def test_plain_lines_and_others_are_read_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Without the lines with tabs, for whose sake a whole block takes the slow path.
-    lines = [line for line in ODD.read_bytes().split(b"\n") if b"\t" not in line]
-    path = table(tmp_path, b"\n".join(lines))
+    path = table(tmp_path, ODD.read_bytes())
     quick = list(read_phrase_table(path))
-    monkeypatch.setattr(phrase_table, "_quick_texts", lambda _, num_lines: [""] * num_lines)
+    scan = table_kernels.scan
+    odd = []
+
+    def find_nothing(text: Any, num_scores: int, begins: Any, ends: Any, phrases: Any) -> None:
+        scan(text, num_scores, begins, ends, phrases)
+        odd.append(np.count_nonzero(ends < 0))
+        ends[:] = -1
+
+    monkeypatch.setattr(table_kernels, "scan", find_nothing)
     assert list(read_phrase_table(path)) == quick
+    assert 0 < sum(odd) < len(quick)
 
 
 FIELD_PIECES = st.sampled_from(
@@ -118,8 +121,18 @@ FIELD_PIECES = st.sampled_from(
         "\u2028",
         "0.5",
         "0.5 1",
+        "0.5 1 ||| 0-0",
+        "1e-05",
+        "1e+29",
+        "1e+30",
+        "1e+3",
+        "12345678",
+        "123456789",
+        "7.",
+        ".5",
         "-1",
         "1e",
+        "\t",
     ]
 )
 
@@ -133,12 +146,47 @@ def outcome(read_line: Callable[[], object]) -> object:
 
 
 @given(st.lists(FIELD_PIECES, max_size=12).map("".join), st.sampled_from([1, 2]))
-def test_both_paths_accept_the_same_lines(odd: str, num_scores: int) -> None:
-    raw = f"a ||| b{odd}".encode()
-    lines = phrase_table._read_block("t", 0, num_scores, raw + b"\n", [raw])
-    assert outcome(lambda: next(lines).pair) == outcome(
-        lambda: phrase_table._parse("t", 1, raw, num_scores)[0]
+def test_compiled_code_accepts_only_what_the_parser_does(odd: str, num_scores: int) -> None:
+    for raw in (f"a ||| b{odd}".encode(), f"a ||| b ||| {odd}".encode(), odd.encode()):
+        block, problem = table_blocks._check("t", 0, num_scores, raw + b"\n")
+        expected = outcome(lambda raw=raw: parse_line("t", 1, raw, num_scores)[0])  # type: ignore[misc]
+        assert (str(problem) if problem else next(block.pairs())) == expected
+        if problem is None:
+            scored = block.with_scores([np.array([-3.5]), np.array([0.0])])
+            assert scored == add_scores(raw, [-3.5, 0.0]) + b"\n"
+
+
+def test_plain_lines_need_no_parser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = b"x y ||| \xc3\xa9 || z|z ||| 1e-05 12345678.5e+29 |||\n"
+    path = table(tmp_path, GOOD + odd + b"a ||| b ||| 0 1.5")
+    parsed = []
+
+    def parse(path: str, number: int, raw: bytes, num_scores: int | None) -> Any:
+        parsed.append(number)
+        return parse_line(path, number, raw, num_scores)
+
+    monkeypatch.setattr(table_blocks, "parse_line", parse)
+    assert [line.number for line in read_phrase_table(path)] == [1, 2, 3]
+    assert parsed == [1, 2]  # the first for its number of scores; the second ends with bars
+
+
+def test_lines_before_a_wrong_one_come_as_a_block(tmp_path: Path) -> None:
+    blocks = table_blocks.read_table_blocks(table(tmp_path, GOOD * 3 + b"broken\n" + GOOD))
+    assert next(blocks).raw == GOOD * 3
+    with pytest.raises(DataError, match="table:4: "):
+        next(blocks)
+
+
+def test_some_lines_of_a_block() -> None:
+    content = b"a ||| b ||| 1\n  c   d |||  e ||| 2\nf ||| g ||| 3 ||| 0-0"
+    block, _ = table_blocks._check("t", 0, 1, content)
+    part = block.lines(1, 3)
+    assert (part.before, part.num_lines, part.raw) == (1, 2, content[14:])
+    assert list(part.pairs()) == [PhrasePair(("c", "d"), ("e",)), PhrasePair(("f",), ("g",))]
+    assert part.with_scores([np.log([0.5, 0.25])]) == (
+        b"  c   d |||  e ||| 2 0.5\nf ||| g ||| 3 0.25 ||| 0-0"
     )
+    assert block.lines(0, 0).with_scores([np.empty(0)]) == b""
 
 
 def test_reading_is_lazy(tmp_path: Path) -> None:

@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moses_integration import phrase_table
-from moses_integration.phrase_table import (
-    add_scores,
-    format_probability,
-    remove_scores,
-)
+from moses_integration.table_line import add_scores, format_probability, parse_line, remove_scores
 from phrasescore.errors import ModelError
 
 GOOD = b"la maison ||| the house ||| 0.5 0.25 ||| 0-0 1-1 ||| 4 3 2 ||| |||\n"
@@ -74,8 +69,8 @@ LINES = st.builds(
 @given(LINES, st.lists(st.floats(-200, 88), min_size=1, max_size=4))
 def test_removing_what_was_added_gives_the_same_bytes(raw: bytes, values: list[float]) -> None:
     added = add_scores(raw, values)
-    pair, num_scores = phrase_table._parse("t", 1, raw, None)
-    assert phrase_table._parse("t", 1, added, None) == (pair, num_scores + len(values))
+    pair, num_scores = parse_line("t", 1, raw, None)
+    assert parse_line("t", 1, added, None) == (pair, num_scores + len(values))
     assert remove_scores(added, len(values)) == raw
 
 
