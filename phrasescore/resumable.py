@@ -53,7 +53,8 @@ class ResumableOutput:
 
     A context manager. Left by an error in the data or the model, it removes what this process has
     begun; left by anything else (Ctrl-C, a full disk), and whatever an earlier run had done, it
-    keeps, and says how to go on. ``finished`` is true where the earlier run had nothing left to do.
+    keeps, and says how to go on. ``finished`` is true where the earlier run had nothing left to do:
+    then ``done`` says what it was made from.
 
     :param path: the file that will appear; compressed where the name ends in ``.gz``.
     :param settings: everything that the bytes depend on, but for the input; kept to be compared.
@@ -79,14 +80,21 @@ class ResumableOutput:
             unfinished run that is not to be resumed, or one with other settings; if it is damaged.
         """
         with contextlib.ExitStack() as stack:
+            is_new = not os.path.exists(self.part)
             with _writing(self.path):
                 # Unbuffered: what a full disk refuses must not be tried again when it is closed.
                 self._file = stack.enter_context(open(self.part, "ab", buffering=0))
             self._lock()
-            self._begun = self._find()
+            try:
+                self._begun = self._find()
+            except PhrasescoreError:
+                if is_new:
+                    os.unlink(self.part)
+                raise
             self.done = self._begun
-            self._file.truncate(self.done.num_bytes)  # what follows may be half a chunk
-            self._num_bytes = self.done.num_bytes
+            # What follows may be half a chunk; of a finished output, all is elsewhere.
+            self._num_bytes = 0 if self.finished else self.done.num_bytes
+            self._file.truncate(self._num_bytes)
             self._promise(self.done)
             with contextlib.suppress(FileNotFoundError):
                 os.fchmod(self._file.fileno(), stat.S_IMODE(os.stat(self.path).st_mode))
@@ -128,6 +136,11 @@ class ResumableOutput:
             raise PhrasescoreError(f"{self.journal}: unreadable ({error}); {anew}") from error
         if done.lines == 0:
             return Done()
+        finished = done.complete and size == 0 and os.path.isfile(self.path)
+        if state.get("format") != FORMAT or (size < done.num_bytes and not finished):
+            raise PhrasescoreError(f"{self.part} is damaged, or is not there; {anew}")
+        if finished and not self._resume:
+            return Done()  # nobody misses it
         if not self._resume:
             raise PhrasescoreError(
                 f"{self.part} holds {done.lines:,} lines of an unfinished run: go on with "
@@ -140,11 +153,7 @@ class ResumableOutput:
                     f"{self.part} was begun with another {key} ({old}, now {new}): resume it as it "
                     f"was begun, or {anew}"
                 )
-        if done.complete and size == 0 and os.path.isfile(self.path):
-            self.finished = True  # killed between its last two steps
-            return Done()
-        if state.get("format") != FORMAT or size < done.num_bytes:
-            raise PhrasescoreError(f"{self.part} is damaged; {anew}")
+        self.finished = finished  # killed between its last two steps
         return done
 
     def skip(self, input_data: bytes) -> None:
@@ -152,14 +161,26 @@ class ResumableOutput:
         self._digest.update(input_data)
 
     def check_skipped(self, path: str) -> None:
-        """Check that the skipped lines are those that the unfinished run has read.
+        """Check that the skipped lines are those that the earlier run has read.
 
         :raises DataError: if they differ.
         """
         if self.done.lines and self._digest.hexdigest() != self.done.input_digest:
-            raise DataError(
-                path, None, f"its first {self.done.lines:,} lines are not those of {self.part}"
-            )
+            lines = f"its first {self.done.lines:,} lines are not those"
+            if self.finished:
+                raise DataError(path, None, f"{lines} that {self.path} was made from")
+            raise DataError(path, None, f"{lines} of {self.part}")
+
+    def check_finished(self, following: object, path: str) -> None:
+        """Check that a finished output was made from all lines.
+
+        :param following: what comes behind the skipped lines; None if nothing does.
+        :raises DataError: if there are more.
+        """
+        if following is not None:
+            made_from = f"the {self.done.lines:,} that {self.path} was made from"
+            raise DataError(path, None, f"has more lines than {made_from}")
+        _logger.info("%s is there already; there was nothing left to do", self.path)
 
     def write(self, data: bytes, input_data: bytes) -> None:
         """Append a piece of a chunk, some whole lines.
@@ -168,6 +189,14 @@ class ResumableOutput:
         """
         self._digest.update(input_data)
         self._submit(lambda: self._append(self._compressor.compress(data)))
+
+    def settle(self) -> None:
+        """Wait until all that was written is on the disk.
+
+        :raises PhrasescoreError: if it cannot be written.
+        """
+        while self._waiting:
+            self._waiting.popleft().result()
 
     def end_chunk(self, num_lines: int) -> None:
         """End a chunk of ``num_lines``: what was written until here will be on the disk."""
@@ -231,8 +260,7 @@ class ResumableOutput:
                 self._leave(kind)
                 return
             try:
-                while self._waiting:
-                    self._waiting.popleft().result()
+                self.settle()
                 if not self.finished:
                     last = self._promised
                     self._promise(Done(last.lines, last.num_bytes, last.input_digest, True))
@@ -248,6 +276,9 @@ class ResumableOutput:
         for future in self._waiting:
             future.cancel()
         self._writer.shutdown()
+        if self.finished:
+            os.unlink(self.part)  # all is in the output; the journal still says so
+            return
         # A wrong line or model will be wrong again; what was stopped from outside may go on.
         wrong = issubclass(kind, PhrasescoreError) and kind is not PhrasescoreError
         if self._promised.lines == 0 or (wrong and self._begun.lines == 0):

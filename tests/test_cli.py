@@ -1,9 +1,11 @@
 """The command line as a user meets it: exit codes, stdout, stderr."""
 
+import contextlib
 import errno
 import gzip
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -136,10 +138,70 @@ def test_a_signal_ends_a_run_with_one_line(
         with open(pipe, "wb") as table:  # returns when the command has opened it, too
             table.write(b"la ||| the ||| 1\n")
             table.flush()
-            process.send_signal(number)
-            process.wait(timeout=30)
+            for _ in range(15):
+                # One that comes just before Python asks for more to read waits for what it gets.
+                process.send_signal(number)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=2)
+                    break
         stdout, stderr = process.communicate()
     assert (process.returncode, stdout, stderr) == (code, b"", f"phrasescore: {said}\n".encode())
+
+
+GROUP_THAT_IMPORTS = """
+import click
+from phrasescore.cli import VerbGroup
+
+@click.group(cls=VerbGroup)
+def group():
+    pass
+
+@group.command()
+def verb():
+    import slow
+    print("the verb goes on", flush=True)
+
+group(["verb"])
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_waits_for_the_end_of_an_import(tmp_path: Path, number: int, code: int) -> None:
+    # As torch does when it imports numpy, the module swallows what comes.
+    (tmp_path / "slow.py").write_text(
+        "import time\n"
+        "print('begins', flush=True)\n"
+        "try:\n"
+        "    time.sleep(0.5)\n"
+        "except BaseException:\n"
+        "    pass\n"
+        "else:\n"
+        "    print('is whole', flush=True)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", GROUP_THAT_IMPORTS],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.getcwd()}"},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"begins\n"
+        process.send_signal(number)
+        stdout, stderr = process.communicate(timeout=30)
+    # The verb may have got to its next line, and even to its end.
+    assert stdout.removesuffix(b"the verb goes on\n") == b"is whole\n"
+    assert process.returncode == code, stderr
+    assert stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("redirected", ["2>&-", "2>/dev/full"])
+def test_a_stderr_that_takes_nothing_stops_nothing(tiny_table: Path, redirected: str) -> None:
+    command = shlex.join([*COMMAND, "show", str(tiny_table)])
+    done = subprocess.run(
+        ["sh", "-c", f"{command} {redirected}"], stdout=subprocess.PIPE, check=False
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith(b"lines                 4\n")
 
 
 def test_show_reports_a_table_as_aligned_text(tiny_table: Path) -> None:

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from moses_integration.table_line import remove_scores
 from phrasescore.cli import main
+from phrasescore.errors import PhrasescoreError
 from tests.doubles import RandomModel
 from tests.random_tables import TARGET_WORDS, make_model, make_table
 
@@ -317,6 +318,34 @@ def test_a_place_for_moses_ini_that_cannot_be_is_refused_before_the_work(
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
     assert new_ini in result.stderr
     assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_a_moses_ini_that_cannot_be_written_costs_no_scores(
+    tmp_path: Path, model: RandomModel, tiny_table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ini, out = tmp_path / "moses.ini", tmp_path / "out"
+    ini.write_text(
+        f"[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path={tiny_table}\n"
+        "[weight]\nT0= 1 1\n"
+    )
+    options = ["--model", model.path, "-o", out]
+    inis = ["--moses-ini", ini, "--moses-ini-out", tmp_path / "new.ini"]
+
+    def fail(*_arguments: object) -> None:
+        raise PhrasescoreError("new.ini: cannot write: No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("moses_integration.moses_ini.MosesIni.write", fail)
+        result = run(tiny_table, *options, *inis)
+    assert (result.exit_code, out.exists()) == (1, False)
+    assert "with --resume goes on from there" in result.stderr
+    result = run(tiny_table, *options, *inis, "--resume")
+    assert result.exit_code == 0, result.output
+    assert "going on after line 4" in result.stderr
+    assert "0 pairs scored" in result.stderr
+    assert f"path={out}\n" in (tmp_path / "new.ini").read_text()
+    lines = [remove_scores(line, 1) for line in out.read_bytes().splitlines()]
+    assert lines == tiny_table.read_bytes().splitlines()
 
 
 def test_table_and_moses_ini_cannot_share_a_stream(model: RandomModel, tiny_table: Path) -> None:

@@ -97,20 +97,21 @@ main()
     assert names(tmp_path) == ["killed", "table", "whole"]
 
 
-def test_ctrl_c_keeps_the_state_and_exits_130(
-    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_keeps_the_state_and_is_the_exit_code(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: int
 ) -> None:
     from phrasescore.models.encoder_decoder import EncoderDecoder
 
     forward = EncoderDecoder.forward
 
     def interrupted(self: EncoderDecoder, batch: object) -> object:
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), number)
         return forward(self, batch)  # type: ignore[arg-type]
 
     monkeypatch.setattr(EncoderDecoder, "forward", interrupted)
     result = train(table, "-o", tmp_path / "model", "--updates", "20", *TINY)
-    assert result.exit_code == 130
+    assert result.exit_code == code
     assert "stopped after update 1; --resume goes on from there" in result.stderr
     assert names(tmp_path) == ["model.work", "table"]
 

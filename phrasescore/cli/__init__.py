@@ -7,6 +7,7 @@ exit  meaning
 1     the data, the model, a setting or the machine (a full disk) is at fault: one line
       on stderr says where and what
 2     the command line itself is wrong
+129   SIGHUP (128 + 1): the terminal was closed
 130   Ctrl-C (128 + SIGINT)
 141   the reader of stdout went away (128 + SIGPIPE), said by the exit code alone, as
       ``cat`` and ``sort`` do
@@ -23,17 +24,15 @@ import logging
 import os
 import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 
 import click
 
 from phrasescore import __version__
 from phrasescore.cli import options
+from phrasescore.cli.ending import EndedBySignal, ending_on_signals
 from phrasescore.errors import PhrasescoreError
 
+_STDERR = 2
 INTERRUPTED = 130
 READER_GONE = 141
 
@@ -75,8 +74,10 @@ class VerbGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a verb; turn what it raises into one line on stderr and an exit code."""
+        if sys.stderr is None:
+            _replace_stderr()
         try:
-            with _ending_on_signals():
+            with ending_on_signals():
                 return super().invoke(ctx)
         except click.BadOptionUsage as error:
             verb = self.get_command(ctx, ctx.invoked_subcommand or "")
@@ -86,7 +87,7 @@ class VerbGroup(click.Group):
         except KeyboardInterrupt:
             click.echo("phrasescore: interrupted", err=True)
             ctx.exit(INTERRUPTED)
-        except _EndedBySignal as ended:
+        except EndedBySignal as ended:
             click.echo(f"phrasescore: ended by {signal.Signals(ended.number).name}", err=True)
             ctx.exit(128 + ended.number)
         except BrokenPipeError:
@@ -99,38 +100,6 @@ class VerbGroup(click.Group):
             raise click.ClickException(_os_message(error)) from error
 
 
-class _EndedBySignal(BaseException):
-    """A signal that ends this process; on the way out everything is put away as after Ctrl-C."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
-@contextmanager
-def _ending_on_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP raise, so that what was started is ended, unless they are ignored."""
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        raise _EndedBySignal(number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = [
-        number
-        for number in (signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is signal.SIG_DFL  # nohup has SIGHUP ignored
-    ]
-    for number in numbers:
-        signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            signal.signal(number, signal.SIG_DFL)
-
-
 def _os_message(error: OSError) -> str:
     reason = error.strerror or str(error)
     if error.filename is None:
@@ -141,6 +110,19 @@ def _os_message(error: OSError) -> str:
 def _one_line(message: str) -> str:
     # A file name may hold a line break, and a message is one line.
     return message.replace("\r", "\\r").replace("\n", "\\n")
+
+
+def _replace_stderr() -> None:
+    """Say to nobody what would go to a stderr that is closed, or cannot be written to.
+
+    The null device takes the number of a closed one: else the first file opened had it, and what
+    a library writes to stderr would stand in a user's output.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, _STDERR)
+    if nowhere != _STDERR:
+        os.close(nowhere)
+    sys.stderr = open(_STDERR, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
 def _discard_stdout() -> None:
@@ -159,7 +141,12 @@ class _StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        click.echo(f"phrasescore: {level}{self.format(record)}", err=True)
+        try:
+            click.echo(f"phrasescore: {level}{self.format(record)}", err=True)
+        except BrokenPipeError:
+            raise
+        except OSError:
+            _replace_stderr()  # a full disk under a log ends no work of hours
 
 
 def _set_up_logging() -> None:

@@ -109,9 +109,12 @@ def annotate(
     columns, settings = _build_columns(
         order, models, precision=precision, device=device, threads=threads
     )
-    _write(chain([first], blocks), table, output, columns, settings, resume)
-    if ini is not None and moses_ini_out is not None:
-        ini.write(moses_ini_out)
+
+    def write_ini() -> None:
+        if ini is not None and moses_ini_out is not None:
+            ini.write(moses_ini_out)
+
+    _write(chain([first], blocks), table, output, columns, settings, resume, write_ini)
     for column in columns:
         _logger.info("%s", column.summary())
 
@@ -155,6 +158,11 @@ def path_for_ini(ini: "MosesIni", table: str, output: str) -> str | None:
             *(shown_path(ini.path), feature.name, old, table),
         )
     if output == "-":
+        _logger.warning(
+            "the table goes to stdout: in the new moses.ini, path= of %s is still %s; set it to "
+            "where the table ends up",
+            *(feature.name, old or "nothing"),
+        )
         return None
     return os.path.abspath(output) if old and os.path.isabs(old) else output
 
@@ -229,6 +237,7 @@ def _write(
     columns: "list[Feature]",
     settings: dict[str, str],
     resume: bool,
+    write_ini: Callable[[], None],
 ) -> None:
     """Annotate the table into ``output``, with progress."""
     from moses_integration.annotate import annotate as annotate_blocks
@@ -241,19 +250,24 @@ def _write(
             for block, data in annotate_blocks(blocks, columns):
                 stream.write(data)
                 progress.update(block.num_lines)
+        write_ini()
         return
     with ResumableOutput(output, settings, resume=resume) as target:
-        if target.finished:
-            _logger.info("%s is there already; there was nothing left to do", output)
-            return
         blocks = _skip_done(in_chunks(blocks), target)
         target.check_skipped(table)
+        if target.finished:
+            target.check_finished(next(blocks, None), table)
+            write_ini()
+            return
         if target.done.lines:
             _logger.info("going on after line %s", f"{target.done.lines:,}")
         elif resume:
             _logger.info("there is nothing to resume: starting with the first line")
         with Progress("annotate") as progress:
             write_chunks(annotate_blocks(blocks, columns), target, progress.update)
+        # Before the table appears: if this fails, --resume has nothing else left to do.
+        target.settle()
+        write_ini()
 
 
 def _skip_done(blocks: "Iterator[TableBlock]", target: "ResumableOutput") -> "Iterator[TableBlock]":

@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING
@@ -77,9 +77,13 @@ def augment_table(wanted: "GenerateOptions", augment: "AugmentOptions") -> None:
     augmenter = _Augmenter(generator, checkpoints, scores, wanted, augment, only)
     settings = _settings(wanted, augment, checkpoints, scores, columns)
     settings["only sources"] = _digest(only)
-    _write(chain([first], lines), augmenter, wanted.output, settings, augment, resumable=resumable)
-    if ini is not None and augment.moses_ini_out is not None:
-        ini.write(augment.moses_ini_out)
+
+    def write_ini() -> None:
+        if ini is not None and augment.moses_ini_out is not None:
+            ini.write(augment.moses_ini_out)
+
+    lines = chain([first], lines)
+    _write(lines, augmenter, wanted.output, settings, augment, write_ini, resumable=resumable)
     augmenter.report()
 
 
@@ -282,6 +286,7 @@ def _write(
     output: str,
     settings: dict[str, str],
     augment: "AugmentOptions",
+    write_ini: Callable[[], None],
     *,
     resumable: bool,
 ) -> None:
@@ -293,27 +298,30 @@ def _write(
             for data, group in _augmented(groups, augmenter):
                 stream.write(data)
                 progress.update(sum(len(block.lines) for block in group))
+        write_ini()
         return
     with ResumableOutput(output, settings, resume=augment.resume) as target:
-        if target.finished:
-            _logger.info("%s is there already; there was nothing left to do", output)
-            return
         last = None
         for line in islice(lines, target.done.lines):
             target.skip(line.raw + line.end)
             last = line.pair.source
         target.check_skipped(augment.augment)
         following = next(lines, None)
-        if following is None:
-            return  # the last group has what comes behind the table, too
-        lines = chain([following], lines)
-        blocks = with_missing(read_sources(augment.augment, lines, after=last), only, after=last)
-        with Progress("generate") as progress:
-            for data, group in _augmented(_groups(blocks), augmenter):
-                read = [line.raw + line.end for block in group for line in block.lines]
-                target.write(data, b"".join(read))
-                target.end_chunk(len(read))
-                progress.update(len(read))
+        if target.finished:
+            target.check_finished(following, augment.augment)
+        elif following is not None:  # else the last group has what comes behind the table, too
+            lines = chain([following], lines)
+            blocks = read_sources(augment.augment, lines, after=last)
+            blocks = with_missing(blocks, only, after=last)
+            with Progress("generate") as progress:
+                for data, group in _augmented(_groups(blocks), augmenter):
+                    read = [line.raw + line.end for block in group for line in block.lines]
+                    target.write(data, b"".join(read))
+                    target.end_chunk(len(read))
+                    progress.update(len(read))
+        # Before the table appears: if this fails, --resume has nothing else left to do.
+        target.settle()
+        write_ini()
 
 
 def _augmented(

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from signal import Signals
 from typing import TYPE_CHECKING
 
 import click
@@ -144,8 +145,8 @@ def train(
     seen: list[CurvePoint] = []
     with Progress("train", unit="updates") as progress:
         record = train_model(run, resume=resume, report=lambda now: _report(progress, now, seen))
-    if record is None:
-        raise click.exceptions.Exit(130)
+    if isinstance(record, Signals):
+        raise click.exceptions.Exit(128 + record)
     best = [
         f"validation perplexity {point.validation_perplexity:.3f} after update {point.update:,}"
         for point in record.curve

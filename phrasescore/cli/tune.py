@@ -85,7 +85,7 @@ def _tune_lists(wanted: TuneOptions) -> None:
     _write_for_moses(wanted, pool, found)
     _write(wanted, named_weights(found, pool.labels), ini, report)
     if interrupted:
-        raise KeyboardInterrupt
+        search.end()
 
 
 def _read_lists(wanted: TuneOptions) -> "tuple[ReferenceMetric, Pool]":

@@ -162,7 +162,7 @@ class LoopRun:
                     *earlier, last = result.rounds
                     open_round = LoopResult(tuple(earlier), last.weights)
                     write_state(self._work, about, open_round)
-                    raise KeyboardInterrupt
+                    self._search.end()
                 write_state(self._work, about, result)
                 _logger.info("%s", describe(result, self._metric.name))
 

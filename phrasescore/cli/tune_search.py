@@ -1,9 +1,12 @@
 """How ``phrasescore tune`` calls a method: with settings, and so that Ctrl-C stops it."""
 
 import logging
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NoReturn
 
+from phrasescore.cli.ending import EndedBySignal
 from phrasescore.cli.tune_options import TuneOptions
 from phrasescore.devices import usable_threads
 from phrasescore.errors import PhrasescoreError
@@ -24,12 +27,23 @@ class Search:
     """
 
     options: TuneOptions
-    # Whether the user has stopped it.
-    stopped: bool = False
+    # The signal by which the user has stopped it.
+    stopped_by: int | None = None
     _optimise: Optimise = field(init=False)
 
     def __post_init__(self) -> None:
         self._optimise = load_method(self.options.method)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the user has stopped it."""
+        return self.stopped_by is not None
+
+    def end(self) -> NoReturn:
+        """End the command, when all is written: by what stopped it, or else as after Ctrl-C."""
+        if self.stopped_by in (None, signal.SIGINT):
+            raise KeyboardInterrupt
+        raise EndedBySignal(self.stopped_by)
 
     def settings(self, labels: Sequence[FeatureLabel]) -> TuneSettings:
         """Return the settings for a pool of these features; without any, none is fixed yet."""
@@ -66,7 +80,7 @@ class Search:
             if self.options.fixed:
                 settings = self.settings(pool.labels)
             tuned = self._optimise(pool, metric, start, settings, seed=seed, report=say)
-            self.stopped = bool(caught)
+            self.stopped_by = caught[0] if caught else None
         for note in tuned.notes:
             _logger.info("%s: %s", tuned.method, note)
         return tuned

@@ -111,6 +111,8 @@ class TrainingLoop:
         self._words = 0
         self._start = self._saved_at = time.monotonic()
         self._seconds_before = self.state.seconds
+        # The signals that ended a run.
+        self.caught: list[int] = []
 
     @property
     def epochs(self) -> float:
@@ -127,7 +129,7 @@ class TrainingLoop:
         """
         self._start = self._saved_at = time.monotonic()
         with (
-            catching_signals() as caught,
+            catching_signals() as self.caught,
             _precision(self._config, self._device) as autocast,
             contextlib.closing(self._batches()) as batches,
         ):
@@ -136,7 +138,7 @@ class TrainingLoop:
                 self._update(next(batches), autocast)
                 if self._validation_is_due():
                     self._validate(autocast)
-                stopped_by = INTERRUPTED if caught else self._stop_reason()
+                stopped_by = INTERRUPTED if self.caught else self._stop_reason()
                 if not stopped_by and self._checkpoint_is_due():
                     self._save()
             if stopped_by != INTERRUPTED and self._lacks_validation():

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from signal import Signals
 from typing import Any
 
 import torch
@@ -78,8 +79,8 @@ def train_model(
     *,
     resume: bool = False,
     report: Callable[[TrainingProgress], None] = lambda _progress: None,
-) -> TrainingRecord | None:
-    """Train a network and write its model folder; return its record, or None after Ctrl-C.
+) -> TrainingRecord | Signals:
+    """Train a network and write its model folder; return its record, or the signal that stopped it.
 
     :param resume: go on with the unfinished run in the work folder, if there is one; read the
         pairs again if it was killed before they were stored. A run that was stopped before its
@@ -105,7 +106,7 @@ def train_model(
             stopped_by = loop.run()
         if stopped_by == INTERRUPTED:
             _logger.info("stopped after update %d; --resume goes on from there", loop.state.update)
-            return None
+            return Signals(loop.caught[0])
         if loop.state.best_perplexity is not None:
             load_best(run.work, loop.state.best_update, network)
         record = _make_record(run, store, loop, stopped_by)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from phrasescore.checkpoint import TrainingRecord
 from phrasescore.config import Config
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.cslm import CslmNetwork, all_ngrams
@@ -153,7 +154,7 @@ def test_training_validates_at_each_epoch_and_stops_after_ten_without_a_better_o
         device=torch.device("cpu"),
     )
     record = train_model(run)
-    assert record is not None
+    assert isinstance(record, TrainingRecord)
     # Repeated sentences count as often as they come: 16 to train on, 4 batches an epoch.
     assert (record.training_pairs, record.validation_pairs, record.duplicates) == (16, 4, 0)
     assert record.stopped_by == "patience"

@@ -14,11 +14,12 @@ from phrasescore.resumable import ResumableOutput
 def write_all(out: Path, pieces: list[bytes], *, resume: bool = False) -> bool:
     """Write what is not done yet, a chunk a piece; return whether there was nothing left to do."""
     with ResumableOutput(str(out), {"model": "m"}, resume=resume) as target:
-        if target.finished:
-            return True
         for piece in pieces[: target.done.lines]:
             target.skip(piece)
         target.check_skipped("input")
+        if target.finished:
+            target.check_finished(next(iter(pieces[target.done.lines :]), None), "input")
+            return True
         for piece in pieces[target.done.lines :]:
             target.write(piece.upper(), piece)
             target.end_chunk(1)
@@ -90,6 +91,30 @@ def test_a_kill_between_the_last_two_steps_leaves_nothing_to_do(
     assert os.listdir(tmp_path) == ["out"]
 
 
+def finish_and_be_killed(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(ResumableOutput, "_remove", _nothing)
+        write_all(out, PIECES)
+
+
+def test_a_finished_output_is_not_taken_for_that_of_another_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    finish_and_be_killed(out, monkeypatch)
+    for _ in range(2):
+        with pytest.raises(DataError, match=r"its first 3 lines are not those that .*/out was"):
+            write_all(out, PIECES[::-1], resume=True)
+        assert out.read_bytes() == b"".join(PIECES).upper()
+        assert not Path(f"{out}.part").exists()
+    with pytest.raises(DataError, match=r"has more lines than the 3 that .*/out was made from"):
+        write_all(out, [*PIECES, b"d\n"], resume=True)
+    # Without --resume it is an output like any other.
+    write_all(out, PIECES[::-1])
+    assert out.read_bytes() == b"".join(PIECES[::-1]).upper()
+    assert os.listdir(tmp_path) == ["out"]
+
+
 @pytest.mark.parametrize("error", [DataError("t", 1, "bad"), ModelError("nan")])
 def test_what_is_wrong_removes_what_this_run_began_and_nothing_older(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: PhrasescoreError
@@ -120,6 +145,18 @@ def test_a_part_file_that_is_too_short_is_damaged(
     Path(f"{out}.part.json").write_text("{}")
     with pytest.raises(PhrasescoreError, match="unreadable"):
         write_all(out, PIECES, resume=True)
+
+
+def test_a_journal_without_its_part_file_is_said_to_be_damaged_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    kill_in(out, 2, monkeypatch)
+    Path(f"{out}.part").unlink()
+    for resume in (False, True):
+        with pytest.raises(PhrasescoreError, match="is damaged, or is not there; delete it and"):
+            write_all(out, PIECES, resume=resume)
+        assert os.listdir(tmp_path) == ["out.part.json"]
 
 
 def test_nothing_is_promised_after_a_write_that_failed(

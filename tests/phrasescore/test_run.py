@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from phrasescore.checkpoint import load_checkpoint
+from phrasescore.checkpoint import TrainingRecord, load_checkpoint
 from phrasescore.errors import ConfigError, ModelError, PhrasescoreError
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.encoder_decoder import EncoderDecoder
@@ -51,7 +51,7 @@ def test_a_work_folder_that_is_kept_can_be_trained_on(tmp_path: Path) -> None:
     train_model(run)
     longer = dataclasses.replace(run, config=TINY.override(["training.updates=46"]))
     record = train_model(longer, resume=True)
-    assert record is not None
+    assert isinstance(record, TrainingRecord)
     assert record.updates == 46
     whole = make_run(tmp_path, TINY.override(["training.updates=46"]), "whole")
     train_model(whole)
@@ -107,7 +107,7 @@ def test_a_signal_saves_the_state_and_says_so(tmp_path: Path) -> None:
             if now.update == 13:
                 os.kill(os.getpid(), number)
 
-        assert train_model(run, report=report) is None
+        assert train_model(run, report=report) == number
         assert [path.name for path in run.work.glob("state-*")] == ["state-000000013"]
         assert not run.model.exists()
         train_model(run, resume=True)
@@ -301,7 +301,7 @@ def test_a_run_is_not_resumed_with_another_shortlist(tmp_path: Path) -> None:
     # The same words from elsewhere are the same; what is not named is as it was.
     moved = dataclasses.replace(corpus, origin="corpus moved")
     same = dataclasses.replace(begun, shortlists=lambda: (moved, Shortlist()))
-    assert train_model(same, resume=True) is not None
+    assert isinstance(train_model(same, resume=True), TrainingRecord)
     assert load_checkpoint(begun.model).target_vocabulary == Vocabulary(["t1", "t2"])
 
 
