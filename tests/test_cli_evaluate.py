@@ -167,6 +167,18 @@ def test_the_oracle_of_n_best_lists_is_told(folder: Folder) -> None:
     assert report["nbest"]["first"]["score"] == pytest.approx(first)
 
 
+def test_lists_of_another_text_than_the_references_are_warned_of(folder: Folder) -> None:
+    sentences = [f"w{number} x{number} y{number} ." for number in range(20)]
+    lists = [f"{number} ||| {text} ||| A= 1 ||| 1\n" for number, text in enumerate(sentences)]
+    folder.write("nbest", "".join(lists))
+    for references, is_warned in ((sentences, False), (sentences[7:] + sentences[:7], True)):
+        folder.write("ref", "".join(f"{text}\n" for text in references))
+        result = folder.run("--nbest", "nbest", "--references", "ref")
+        assert result.exit_code == 0
+        said = "warning: nbest: the first hypotheses have BLEU " in result.stderr
+        assert said is is_warned
+
+
 @pytest.mark.parametrize(
     ("nbest", "message"),
     [

@@ -88,6 +88,17 @@ def test_blocks_and_processes_change_nothing(texts: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("texts")
+@pytest.mark.usefixtures("texts")
+def test_one_model_for_both_sides_is_warned_of() -> None:
+    models = f"{MODELS} --in-domain-target in.en --general-target all.fr"
+    result = run(f"en fr {models} --lines 1 --processes 1 --target-output o")
+    assert result.exit_code == 0
+    warning = "--in-domain and --in-domain-target are one file, for two languages"
+    assert result.stderr.count(warning) == 1
+    assert "--general-target are one file" not in result.stderr
+
+
+@pytest.mark.usefixtures("texts")
 def test_lines_drawn_by_lot_need_no_model_and_are_the_same_for_a_seed() -> None:
     found = [run(f"en --random --lines 3 --seed {seed} -q").stdout for seed in (1, 1, 2, 3)]
     assert found[0] == found[1]
@@ -121,6 +132,8 @@ def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
         ("en --random --lines 1 --scores s", "--random takes no models, --scores or --threshold"),
         (f"- {MODELS} --lines 1", "a text is read twice and cannot be stdin"),
         (f"en {MODELS} --lines 1 --scores -", "two files cannot share stdin or stdout"),
+        ("en --in-domain in.en --general ./in.en --lines 1", "--general are one file"),
+        (f"en en {BOTH} --lines 1 --target-output o", "TEXT and TARGET are one file"),
     ],
 )
 @pytest.mark.usefixtures("texts")

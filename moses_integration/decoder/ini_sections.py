@@ -12,7 +12,7 @@ glm-feature global-lexical-file include-lhs-in-search-graph include-segmentation
 input-file input-scores labeled-n-best-list lattice-hypo-set lattice-samples link-param-count
 lmbr-map-weight lmbr-p lmbr-pruning-factor lmbr-r lmbr-thetas lmodel-dub lmodel-oov-feature
 max-chart-span max-partial-trans-opt mbr-scale mbr-size minlexr-memory minphr-memory mira
-n-best-factor n-best-list n-best-list-file n-best-list-size n-best-trees no-cache non-terminals
+n-best-list n-best-list-file n-best-list-size n-best-trees no-cache non-terminals
 output-hypo-score output-search-graph output-search-graph-extended output-search-graph-hypergraph
 output-search-graph-pb output-search-graph-slf output-unknowns output-word-graph
 phrase-boundary-source-feature phrase-boundary-target-feature phrase-length-feature

@@ -25,8 +25,8 @@ from moses_integration.decoder.stateful import (
     StatefulFeature,
 )
 
-# Moses' -n-best-factor: paths looked at for each distinct one that is wanted.
-DISTINCT_FACTOR = 20
+# What n-best-factor 0, no limit, is in Moses (Manager.cpp).
+_MOST_PATHS = 1000
 
 
 class Segment(NamedTuple):
@@ -140,7 +140,7 @@ class StackDecoder:
         paths = best_paths(
             *(lattice, options.offsets, options.target, max(1, nbest)),
             distinct=distinct and nbest > 1,
-            factor=DISTINCT_FACTOR,
+            factor=search.nbest_factor or _MOST_PATHS,
         )
         last = np.zeros(len(paths.options), bool)
         last[paths.offsets[1:] - 1] = True

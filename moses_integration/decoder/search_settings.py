@@ -33,7 +33,13 @@ _FACTORS = ("input-factors", "output-factors")
 _READ = (
     *("beam-threshold", "cube-pruning-diversity", "cube-pruning-pop-limit", "distortion-limit"),
     *("drop-unknown", "factor-delimiter", "feature", "mapping", "max-phrase-length"),
-    *("max-trans-opt-per-coverage", "search-algorithm", "stack", "stack-diversity"),
+    *(
+        "n-best-factor",
+        "max-trans-opt-per-coverage",
+        "search-algorithm",
+        "stack",
+        "stack-diversity",
+    ),
     *("translation-option-threshold", "weight"),
 )
 
@@ -65,6 +71,8 @@ class SearchSettings:
     # [cube-pruning-pop-limit], [cube-pruning-diversity].
     pop_limit: int = 1000
     diversity: int = 0
+    # [n-best-factor]: paths looked at for each distinct translation that is wanted; 0 for 1,000.
+    nbest_factor: int = 20
 
     @property
     def beam_width(self) -> float:
@@ -106,6 +114,7 @@ class SearchSettings:
             stack_diversity=read.count("stack-diversity", cls.stack_diversity),
             pop_limit=read.count("cube-pruning-pop-limit", cls.pop_limit, least=1),
             diversity=read.count("cube-pruning-diversity", cls.diversity),
+            nbest_factor=read.count("n-best-factor", cls.nbest_factor),
         )
 
 

@@ -41,6 +41,11 @@ LIMITS = {
     "cube-pruning-diversity": Limit(
         "diversity", _COUNT, "Of cube pruning: hypotheses made of each coverage, at least."
     ),
+    "n-best-factor": Limit(
+        "nbest_factor",
+        _COUNT,
+        "Of --distinct: paths looked at for each that is wanted; 0 for 1000.",
+    ),
     "stack-diversity": Limit("stack_diversity", _COUNT, "Hypotheses kept of each coverage."),
 }
 

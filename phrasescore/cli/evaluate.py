@@ -162,7 +162,7 @@ def evaluate(
         ],
         test=test,
         comparisons=comparisons,
-        nbest=figures.of_lists(nbest, tokenised) if nbest is not None else None,
+        nbest=figures.of_lists(nbest, tokenised, wanted) if nbest is not None else None,
         breakdowns=figures.of_breakdowns(tokenised, systems, breakdowns),
     )
     if plot is not None:

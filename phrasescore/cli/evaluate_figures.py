@@ -17,6 +17,7 @@ from phrasescore.analysis.metrics import PairedComparison, Score, build_metric, 
 from phrasescore.analysis.sentences import Sentences
 from phrasescore.cli.evaluate_report import BreakdownReport, ListReport, Row
 from phrasescore.cli.progress import Progress
+from phrasescore.cli.reference_check import warn_of_lists
 from phrasescore.errors import DataError
 from phrasescore.settings import LANGUAGE_MODELS
 from phrasescore.vocabulary import Vocabulary
@@ -56,12 +57,15 @@ def by_sacrebleu(
     return scores, compare(metrics, [system.texts for system in systems], *test)
 
 
-def of_lists(path: str, metric: Bleu) -> ListReport:
+def of_lists(path: str, metric: Bleu, references: Sequence[Sentences]) -> ListReport:
     """Return what BLEU the first and the best hypotheses of n-best lists have.
 
+    References that cannot well be those of the lists are warned of.
+
+    :param references: those of the metric.
     :raises DataError: if a sentence has no list, or a list no sentence.
     """
-    parts, segments = [], []
+    parts, segments, firsts = [], [], []
     with Progress("oracle", unit="hypotheses") as progress:
         for expected, found in enumerate(read_nbest(path)):
             if found.id != expected or found.id >= metric.num_segments:
@@ -72,11 +76,13 @@ def of_lists(path: str, metric: Bleu) -> ListReport:
             words = list(found.distinct().values())
             owners = [found.id] * len(words)
             parts.append(metric.statistics(words, owners))
+            firsts.append(words[0])
             segments += owners
             progress.update(len(found.raws))
     if len(parts) < metric.num_segments:
         problem = f"expected lists of {metric.num_segments:,} sentences, found {len(parts):,}"
         raise DataError(path, None, problem)
+    warn_of_lists(path, firsts, references)
     first = BleuScore.of(np.array([part[0] for part in parts]).sum(axis=0))
     best = oracle_bleu(np.concatenate(parts), np.array(segments)).score
     return ListReport(path, len(segments), first, best)

@@ -51,6 +51,18 @@ def warn_of_texts(systems: Sequence[Sentences], references: Sequence[Sentences])
             _logger.warning("%s: %s", shown_path(system.path), problem)
 
 
+def warn_of_lists(
+    path: str, firsts: Sequence[Sequence[str]], references: Sequence[Sentences]
+) -> None:
+    """Warn of references that cannot well be those of n-best lists.
+
+    :param firsts: the first hypothesis of each list.
+    """
+    problem = doubt([sentences.words for sentences in references], firsts, "the first hypotheses")
+    if problem is not None:
+        _logger.warning("%s: %s", shown_path(path), problem)
+
+
 def doubt(
     references: Sequence[Sequence[Sequence[str]]], hypotheses: Sequence[Sequence[str]], what: str
 ) -> str | None:

@@ -98,7 +98,7 @@ def select(
     """
     from phrasescore.cli.file_names import check_files
     from phrasescore.devices import usable_threads
-    from phrasescore.text import check_output
+    from phrasescore.text import check_output, same_file
 
     limit = _Limit(share, lines, threshold)
     models = [("--in-domain", in_domain, "--general", general)]
@@ -110,6 +110,9 @@ def select(
     lm_paths = [path for _, one, _, other in models for path in (one, other)]
     outputs = (output, target_output, scores)
     check_files((*texts, *lm_paths), outputs)
+    _check_models(models)
+    if target is not None and same_file(text, target):
+        raise click.UsageError("TEXT and TARGET are one file: expected a text and a translation")
     for name in outputs:
         if name is not None:
             check_output(name)
@@ -154,6 +157,22 @@ def _check_usage(
         raise click.UsageError("TARGET and --target-output go together")
     if target[0] is None and given[1]:
         raise click.UsageError("--in-domain-target is a model of TARGET, which is not there")
+
+
+def _check_models(models: Sequence[tuple[str, str | None, str, str | None]]) -> None:
+    """Refuse two models of a side that are one, whose differences are all 0; warn of two sides'."""
+    from phrasescore.text import same_file
+
+    for one_name, one, other_name, other in models:
+        if one is not None and other is not None and same_file(one, other):
+            raise click.UsageError(f"{one_name} and {other_name} are one file: expected two models")
+    (in_name, in_domain, general_name, general), target = models
+    for name, path, other_name, other in (
+        (in_name, in_domain, *target[:2]),
+        (general_name, general, *target[2:]),
+    ):
+        if path is not None and other is not None and same_file(path, other):
+            _logger.warning("%s and %s are one file, for two languages", name, other_name)
 
 
 class _Line(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from moses_integration.decoder import kbest
 from moses_integration.decoder.options import SentenceOptions
 from moses_integration.decoder.search import Segment, StackDecoder, Translation
 from phrasescore.errors import ConfigError
@@ -321,6 +322,31 @@ def test_a_sentence_that_cannot_be_covered_has_no_translation(
         assert found.nbest == ()
     else:
         assert len(found.segments) == segments
+
+
+@pytest.mark.parametrize(("section", "factor"), [("", 20), ("[n-best-factor]\n3\n", 3)])
+def test_distinct_lists_are_made_of_as_many_paths_as_moses_looks_at(
+    small: SmallDecoder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    section: str,
+    factor: int,
+) -> None:
+    configuration = small.configuration()
+    ini = tmp_path / "moses.ini"
+    ini.write_text(f"{Path(configuration.path).read_text()}\n{section}")
+    plain = small.decoder(["abcd"])
+    found, original = [], kbest._search
+
+    def search(*arguments: Any) -> Any:
+        found.append(arguments[3:5])
+        return original(*arguments)
+
+    monkeypatch.setattr(kbest, "_search", search)
+    decoder = StackDecoder(type(configuration).read(str(ini)), plain._table, plain._lm)
+    nbest = decoder.translate("abcd", nbest=4, distinct=True).nbest
+    assert len({each.words for each in nbest}) == 4
+    assert found == [(4, 4 * factor)]
 
 
 def test_a_setting_that_the_search_does_not_have_is_refused(
