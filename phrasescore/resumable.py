@@ -171,16 +171,18 @@ class ResumableOutput:
                 raise DataError(path, None, f"{lines} that {self.path} was made from")
             raise DataError(path, None, f"{lines} of {self.part}")
 
-    def check_finished(self, following: object, path: str) -> None:
-        """Check that a finished output was made from all lines.
+    def check_end(self, following: object, path: str) -> None:
+        """Check that the earlier run had come to the end of the input.
 
         :param following: what comes behind the skipped lines; None if nothing does.
-        :raises DataError: if there are more.
+        :raises DataError: if there are more lines.
         """
         if following is not None:
-            made_from = f"the {self.done.lines:,} that {self.path} was made from"
+            name = self.path if self.finished else self.part
+            made_from = f"the {self.done.lines:,} that {name} was made from"
             raise DataError(path, None, f"has more lines than {made_from}")
-        _logger.info("%s is there already; there was nothing left to do", self.path)
+        if self.finished:
+            _logger.info("%s is there already; there was nothing left to do", self.path)
 
     def write(self, data: bytes, input_data: bytes) -> None:
         """Append a piece of a chunk, some whole lines.

@@ -3,7 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# An example may be the first to need a compiled function; and no test is timed.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

@@ -32,6 +32,8 @@ from phrasescore.cli import options
 from phrasescore.cli.ending import EndedBySignal, ending_on_signals
 from phrasescore.errors import PhrasescoreError
 
+# What numba says where neither the installation nor the user's cache can be written to.
+_NO_CACHE = "no locator available"
 _STDERR = 2
 INTERRUPTED = 130
 READER_GONE = 141
@@ -85,14 +87,19 @@ class VerbGroup(click.Group):
         except PhrasescoreError as error:
             raise click.ClickException(_one_line(str(error))) from error
         except KeyboardInterrupt:
-            click.echo("phrasescore: interrupted", err=True)
+            _say("phrasescore: interrupted")
             ctx.exit(INTERRUPTED)
         except EndedBySignal as ended:
-            click.echo(f"phrasescore: ended by {signal.Signals(ended.number).name}", err=True)
+            _say(f"phrasescore: ended by {signal.Signals(ended.number).name}")
             ctx.exit(128 + ended.number)
         except BrokenPipeError:
             _discard_stdout()
             ctx.exit(READER_GONE)
+        except RuntimeError as error:
+            if _NO_CACHE not in str(error):
+                raise
+            problem = "there is no folder to keep compiled code in; set NUMBA_CACHE_DIR to one"
+            raise click.ClickException(f"{problem} that can be written to") from error
         except OSError as error:
             if error.filename is None and error.errno not in _MACHINE_ERRORS:
                 raise
@@ -141,12 +148,17 @@ class _StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        try:
-            click.echo(f"phrasescore: {level}{self.format(record)}", err=True)
-        except BrokenPipeError:
-            raise
-        except OSError:
-            _replace_stderr()  # a full disk under a log ends no work of hours
+        _say(f"phrasescore: {level}{self.format(record)}")
+
+
+def _say(line: str) -> None:
+    """Write a line to stderr; a full disk under a log ends no work of hours."""
+    try:
+        click.echo(line, err=True)
+    except BrokenPipeError:
+        raise
+    except OSError:
+        _replace_stderr()
 
 
 def _set_up_logging() -> None:

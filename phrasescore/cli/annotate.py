@@ -255,8 +255,10 @@ def _write(
     with ResumableOutput(output, settings, resume=resume) as target:
         blocks = _skip_done(in_chunks(blocks), target)
         target.check_skipped(table)
+        if target.finished or target.done.lines % CHUNK_LINES:
+            # The earlier run has come to the end: what is new there has no chunk of its own.
+            target.check_end(next(blocks, None), table)
         if target.finished:
-            target.check_finished(next(blocks, None), table)
             write_ini()
             return
         if target.done.lines:

@@ -308,7 +308,7 @@ def _write(
         target.check_skipped(augment.augment)
         following = next(lines, None)
         if target.finished:
-            target.check_finished(following, augment.augment)
+            target.check_end(following, augment.augment)
         elif following is not None:  # else the last group has what comes behind the table, too
             lines = chain([following], lines)
             blocks = read_sources(augment.augment, lines, after=last)

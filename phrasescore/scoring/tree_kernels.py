@@ -33,9 +33,10 @@ def _is_after(ids, starts, lengths, one, other):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _sort(ids, starts, lengths, order, spare):  # type: ignore[no-untyped-def]
-    """Sort some sequences by their words: merge sort, in place. Halves in order stay as they are.
+    """Sort some sequences by their words: merge sort, which leaves alone what is in order.
 
-    :param order: their numbers; ``spare`` is as long.
+    :param order: their numbers, which get into order.
+    :param spare: room for at least as many.
     """
     size = len(order)
     width = 1

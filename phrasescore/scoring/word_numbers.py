@@ -10,7 +10,7 @@ from phrasescore.vocabulary import Vocabulary
 _KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 _SPACE = 32
-# FNV-1a, 64 bits; its lower bits, which choose the slot, depend on all bytes.
+# FNV-1a, 64 bits; its upper half chooses the slot.
 _BASIS, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 _FREE = -1
 

@@ -18,7 +18,7 @@ def write_all(out: Path, pieces: list[bytes], *, resume: bool = False) -> bool:
             target.skip(piece)
         target.check_skipped("input")
         if target.finished:
-            target.check_finished(next(iter(pieces[target.done.lines :]), None), "input")
+            target.check_end(next(iter(pieces[target.done.lines :]), None), "input")
             return True
         for piece in pieces[target.done.lines :]:
             target.write(piece.upper(), piece)
@@ -113,6 +113,20 @@ def test_a_finished_output_is_not_taken_for_that_of_another_input(
     write_all(out, PIECES[::-1])
     assert out.read_bytes() == b"".join(PIECES[::-1]).upper()
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_run_that_was_killed_at_its_end_is_not_for_a_longer_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    kill_in(out, 3, monkeypatch)
+    with ResumableOutput(str(out), {"model": "m"}, resume=True) as target:
+        for piece in PIECES:
+            target.skip(piece)
+        target.check_skipped("input")
+        with pytest.raises(DataError, match=r"more lines than the 3 that .*\.part was made from"):
+            target.check_end(b"d\n", "input")
+        target.check_end(None, "input")
 
 
 @pytest.mark.parametrize("error", [DataError("t", 1, "bad"), ModelError("nan")])
