@@ -339,6 +339,12 @@ def test_a_moses_ini_that_cannot_be_written_costs_no_scores(
         result = run(tiny_table, *options, *inis)
     assert (result.exit_code, out.exists()) == (1, False)
     assert "with --resume goes on from there" in result.stderr
+    whole = tiny_table.read_bytes()
+    tiny_table.write_bytes(whole + b"rue ||| way ||| 1 0.5\n")
+    longer = run(tiny_table, *options, *inis, "--resume")
+    assert (longer.exit_code, out.exists()) == (1, False)
+    assert f"{tiny_table}: has more lines than the 4 that " in longer.stderr
+    tiny_table.write_bytes(whole)
     result = run(tiny_table, *options, *inis, "--resume")
     assert result.exit_code == 0, result.output
     assert "going on after line 4" in result.stderr

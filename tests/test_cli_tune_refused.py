@@ -1,5 +1,6 @@
 """``phrasescore tune`` on lists where something is wrong, or the user stops it."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -125,8 +126,6 @@ def test_a_folder_that_is_not_there_is_said_before_tuning(folder: TuneFolder, op
 def test_ctrl_c_writes_the_best_weights_so_far(
     folder: TuneFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import signal
-
     from tuning.methods import StopTuning, load_method
 
     calls = []
@@ -151,15 +150,16 @@ def test_ctrl_c_writes_the_best_weights_so_far(
     assert read_weights("out")["RNN0"][0] > 0
 
 
-def test_ctrl_c_during_the_report_keeps_the_weights_found(
-    folder: TuneFolder, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_during_the_report_keeps_the_weights_found(
+    folder: TuneFolder, monkeypatch: pytest.MonkeyPatch, number: int, code: int
 ) -> None:
     def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
+        signal.raise_signal(number)
 
     monkeypatch.setattr("tuning.contribution.measure_contributions", interrupted)
     result = folder.run("-o", "out", "--report", "report")
-    assert result.exit_code == 130
+    assert result.exit_code == code
     assert read_weights("out")["RNN0"][0] > 0
     assert "BLEU" in Path("report").read_text(encoding="utf-8")
 
@@ -187,8 +187,6 @@ def test_plateau_smoothing_reaches_the_method(
 def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
     folder: TuneFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import signal
-
     from tuning.methods import load_method
 
     def load(name: str):  # type: ignore[no-untyped-def]

@@ -33,14 +33,8 @@ _FACTORS = ("input-factors", "output-factors")
 _READ = (
     *("beam-threshold", "cube-pruning-diversity", "cube-pruning-pop-limit", "distortion-limit"),
     *("drop-unknown", "factor-delimiter", "feature", "mapping", "max-phrase-length"),
-    *(
-        "n-best-factor",
-        "max-trans-opt-per-coverage",
-        "search-algorithm",
-        "stack",
-        "stack-diversity",
-    ),
-    *("translation-option-threshold", "weight"),
+    *("max-trans-opt-per-coverage", "n-best-factor", "search-algorithm", "stack"),
+    *("stack-diversity", "translation-option-threshold", "weight"),
 )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from phrasescore.cli import options, tune_parameters
+from phrasescore.cli.ending import EndedBySignal
 from phrasescore.cli.tune_options import TuneOptions
 
 if TYPE_CHECKING:
@@ -77,14 +78,16 @@ def _tune_lists(wanted: TuneOptions) -> None:
     if wanted.cross_validate is not None:
         compare_methods(wanted, search, pool, metric, start, report)
     found = replicate(wanted, search, pool, metric, start, report)
-    interrupted = search.stopped
+    cut_short: BaseException | None = None
     try:
         report.measure(pool, metric, start, found, details=wanted.report is not None)
-    except KeyboardInterrupt:
-        interrupted = True  # the weights are found; only single features were not looked at
+    except (KeyboardInterrupt, EndedBySignal) as error:
+        cut_short = error  # the weights are found; only single features were not looked at
     _write_for_moses(wanted, pool, found)
     _write(wanted, named_weights(found, pool.labels), ini, report)
-    if interrupted:
+    if cut_short is not None:
+        raise cut_short
+    if search.stopped:
         search.end()
 
 
@@ -166,7 +169,7 @@ def _tune_loop(wanted: TuneOptions) -> None:
     run = LoopRun(wanted, metric, references, Search(wanted))
     try:
         run.run()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, EndedBySignal):
         if run.result.best is not None:
             _finish_loop(wanted, run, report)
         raise

@@ -23,7 +23,8 @@ _logger = logging.getLogger(__name__)
 class Search:
     """A method with its settings: a `tuning.methods.Optimise` that a user may stop.
 
-    After Ctrl-C a method returns the best weights that it has so far; a second Ctrl-C interrupts.
+    After Ctrl-C or SIGTERM a method returns the best weights that it has so far; a second one ends
+    it there.
     """
 
     options: TuneOptions

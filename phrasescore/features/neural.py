@@ -83,8 +83,7 @@ class NeuralScore:
     def values_of_blocks(self, blocks: Iterable[PhraseBlock]) -> Iterator[NDArray[np.float64]]:
         """Yield the same values as :meth:`values` for pairs that lie in a text.
 
-        Nothing is done here for each pair in Python: scoring is what limits the speed, on a GPU,
-        too.
+        Nothing is done here for each pair in Python, which would hold up all threads and a GPU.
 
         :raises ModelError: on reaching a pair whose score is not a finite log-probability.
         """

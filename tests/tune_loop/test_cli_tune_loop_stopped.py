@@ -158,22 +158,21 @@ def decoding(folder: Folder) -> tuple["subprocess.Popen[str]", int, str]:
     return process, int(mark.read_text()), command
 
 
-def test_sigterm_while_decoding_ends_the_decoder(folder: Folder) -> None:
-    process, decoder, _ = decoding(folder)
-    process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 143, errors
-    assert errors.splitlines()[-1] == "phrasescore: ended by SIGTERM"
-    with pytest.raises(ProcessLookupError):
-        signal_decoder(decoder)
+STOPPED = pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended by SIGTERM")],
+)
 
 
-def test_ctrl_c_while_decoding_ends_the_decoder_and_keeps_the_best(folder: Folder) -> None:
+@STOPPED
+def test_a_signal_while_decoding_ends_the_decoder_and_keeps_the_best(
+    folder: Folder, number: int, code: int, said: str
+) -> None:
     process, decoder, command = decoding(folder)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
-    assert errors.splitlines()[-1] == "phrasescore: interrupted"
+    assert process.returncode == code, errors
+    assert errors.splitlines()[-1] == f"phrasescore: {said}"
     assert read_weights(str(folder.path / "out"))["Good0"] == (0.1,)
     with pytest.raises(ProcessLookupError):
         signal_decoder(decoder)
@@ -182,8 +181,9 @@ def test_ctrl_c_while_decoding_ends_the_decoder_and_keeps_the_best(folder: Folde
     assert "begun with another decoder" in resumed.stderr
 
 
-def test_ctrl_c_while_optimising_keeps_the_best_and_the_loop_goes_on_as_if_nothing_was(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
+@STOPPED
+def test_a_signal_while_optimising_keeps_the_best_and_the_loop_goes_on_as_if_nothing_was(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, number: int, code: int, said: str
 ) -> None:
     whole = folder.run("--working-dir", "whole")
     expected = (folder.path / "out").read_bytes()
@@ -193,15 +193,15 @@ def test_ctrl_c_while_optimising_keeps_the_best_and_the_loop_goes_on_as_if_nothi
             optimise = load_method(name)
 
             def interrupted(pool, metric, start, settings, *, seed, report):  # type: ignore[no-untyped-def]
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(number)
                 return optimise(pool, metric, start, settings, seed=seed, report=report)
 
             return interrupted
 
         patch.setattr(tune_search, "load_method", load)
         stopped = folder.run()
-    assert stopped.exit_code == 130
-    assert stopped.stderr.endswith(f"BLEU {rounds(whole)[0]:.2f}\nphrasescore: interrupted\n")
+    assert stopped.exit_code == code
+    assert stopped.stderr.endswith(f"BLEU {rounds(whole)[0]:.2f}\nphrasescore: {said}\n")
     assert read_weights("out") == {"Good0": (0.1,), "Bad0": (0.5, -0.5)}
     resumed = folder.run("--resume")
     assert "round 1: taken from work/run1.nbest" in resumed.stderr

@@ -1,0 +1,121 @@
+"""What ends a command and what does not: signals, and a stderr that takes nothing."""
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from phrasescore.cli import main
+
+COMMAND = [sys.executable, "-m", "phrasescore.cli"]
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        (signal.SIGTERM, 143, "ended by SIGTERM"),
+        (signal.SIGHUP, 129, "ended by SIGHUP"),
+    ],
+)
+def test_a_signal_ends_a_run_with_one_line(
+    tmp_path: Path, number: int, code: int, said: str
+) -> None:
+    # A named pipe lets the test know that the command is in the middle of reading.
+    pipe = tmp_path / "table"
+    os.mkfifo(pipe)
+    with subprocess.Popen(
+        [*COMMAND, "-q", "show", str(pipe)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        with open(pipe, "wb") as table:  # returns when the command has opened it, too
+            table.write(b"la ||| the ||| 1\n")
+            table.flush()
+            for _ in range(15):
+                # One that comes just before Python asks for more to read waits for what it gets.
+                process.send_signal(number)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=2)
+                    break
+        stdout, stderr = process.communicate()
+    assert (process.returncode, stdout, stderr) == (code, b"", f"phrasescore: {said}\n".encode())
+
+
+GROUP_THAT_IMPORTS = """
+import click
+from phrasescore.cli import VerbGroup
+
+@click.group(cls=VerbGroup)
+def group():
+    pass
+
+@group.command()
+def verb():
+    import slow
+    print("the verb goes on", flush=True)
+
+group(["verb"])
+"""
+
+
+@pytest.mark.parametrize("alarm", [signal.SIG_DFL, signal.SIG_IGN])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_waits_for_the_end_of_an_import(
+    tmp_path: Path, number: int, code: int, alarm: signal.Handlers
+) -> None:
+    # As torch does when it imports numpy, the module swallows what comes.
+    (tmp_path / "slow.py").write_text(
+        "import time\n"
+        "print('begins', flush=True)\n"
+        "try:\n"
+        "    time.sleep(0.5)\n"
+        "except BaseException:\n"
+        "    pass\n"
+        "else:\n"
+        "    print('is whole', flush=True)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", GROUP_THAT_IMPORTS],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.getcwd()}"},
+        preexec_fn=lambda: signal.signal(signal.SIGALRM, alarm),
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"begins\n"
+        process.send_signal(number)
+        stdout, stderr = process.communicate(timeout=30)
+    # The verb may have got to its next line, and even to its end.
+    assert stdout.removesuffix(b"the verb goes on\n") == b"is whole\n"
+    assert process.returncode == code, stderr
+    assert stderr.count(b"\n") == 1
+
+
+def test_another_one_s_alarm_goes_off(tiny_table: Path) -> None:
+    def handle(*_: object) -> None:
+        """Stand for a handler of the caller's."""
+
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1000)
+        assert CliRunner().invoke(main, ["show", str(tiny_table)]).exit_code == 0
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 900
+        assert signal.getsignal(signal.SIGALRM) is handle
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("redirected", ["2>&-", "2>/dev/full"])
+def test_a_stderr_that_takes_nothing_stops_nothing(tiny_table: Path, redirected: str) -> None:
+    command = shlex.join([*COMMAND, "show", str(tiny_table)])
+    done = subprocess.run(
+        ["sh", "-c", f"{command} {redirected}"], stdout=subprocess.PIPE, check=False
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith(b"lines                 4\n")
