@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from moses_integration import table_blocks, table_kernels
@@ -145,6 +145,12 @@ def outcome(read_line: Callable[[], object]) -> object:
         return str(error)
 
 
+# What compiled code could take for plain, and chance finds too rarely.
+@example("  a ||| 0.5", 1)
+@example("a ||| \t ||| 0.5", 1)
+@example("1e+39", 1)
+@example("9" * 40, 1)
+@example("99999999999e+29", 1)
 @given(st.lists(FIELD_PIECES, max_size=12).map("".join), st.sampled_from([1, 2]))
 def test_compiled_code_accepts_only_what_the_parser_does(odd: str, num_scores: int) -> None:
     for raw in (f"a ||| b{odd}".encode(), f"a ||| b ||| {odd}".encode(), odd.encode()):
