@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from phrasescore.models.vector_math import ELEMENTWISE, exp
+from phrasescore.models.vector_math import ELEMENTWISE, exp, use_widest_registers
 
 # Devices whose memory numba can reach.
 FUSED_DEVICES: tuple[str, ...] = ("cpu",)
@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 
 @ELEMENTWISE
 def _best_words(log_probs, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
     count = out.shape[1]
     values = np.empty(count, np.float32)
     for row in range(len(log_probs)):
@@ -41,6 +42,7 @@ def _best_words(log_probs, out):  # type: ignore[no-untyped-def]
 
 @ELEMENTWISE
 def _draw_words(log_probs, sharpness, starts, numbers, sums, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
     for row in range(len(log_probs)):
         highest = log_probs[row].max()
         total = 0.0

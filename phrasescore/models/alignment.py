@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from phrasescore.models.batches import Steps
-from phrasescore.models.vector_math import ELEMENTWISE, SUMMING, exp, tanh
+from phrasescore.models.vector_math import ELEMENTWISE, SUMMING, exp, tanh, use_widest_registers
 
 # Devices whose memory numba can reach.
 FUSED_DEVICES: tuple[str, ...] = ("cpu",)
@@ -43,6 +43,7 @@ def is_fused(tensor: Tensor) -> bool:
 
 @SUMMING
 def _energy(query, key, energy):  # type: ignore[no-untyped-def]
+    use_widest_registers()
     total = np.float32(0)
     for k in range(len(query)):
         total += energy[k] * tanh(query[k] + key[k])
@@ -51,6 +52,7 @@ def _energy(query, key, energy):  # type: ignore[no-untyped-def]
 
 @SUMMING
 def _dot(left, right):  # type: ignore[no-untyped-def]
+    use_widest_registers()
     total = np.float32(0)
     for k in range(len(left)):
         total += left[k] * right[k]
@@ -59,6 +61,7 @@ def _dot(left, right):  # type: ignore[no-untyped-def]
 
 @ELEMENTWISE
 def _attend(queries, keys, energy, values, starts, lengths, weights, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
     for row in range(len(queries)):
         start, length = starts[row], lengths[row]
         query, weight, total = queries[row], weights[row], out[row]
@@ -94,6 +97,7 @@ def _attend_backward(  # type: ignore[no-untyped-def]
     to_energy,
     to_weight,
 ):
+    use_widest_registers()
     for row in range(len(queries)):
         start, length = starts[row], lengths[row]
         query, weight, to_query = queries[row], weights[row], to_queries[row]
@@ -115,6 +119,7 @@ def _attend_backward(  # type: ignore[no-untyped-def]
 
 @ELEMENTWISE
 def _spread(gradients, weights, order, row_pairs, starts, lengths, to_values):  # type: ignore[no-untyped-def]
+    use_widest_registers()
     for row in order:
         pair, gradient = row_pairs[row], gradients[row]
         for j in range(lengths[pair]):

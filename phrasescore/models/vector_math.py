@@ -4,16 +4,20 @@ A loop that is compiled before this file changes keeps what it has: numba looks 
 file only.
 """
 
+from typing import Any
+
 import numba
 import numpy as np
+from numba.extending import intrinsic
+from numpy.polynomial import Chebyshev, Polynomial
 
-_ONE, _HALF = np.float32(1), np.float32(0.5)
+_ONE = np.float32(1)
 _LOG2_E = np.float32(1.4426950408889634)
 # ln 2 in two parts, the first exact in few bits: x - k ln 2 then loses nothing (Cody and Waite).
 _LN2_HIGH = np.float32(0.693359375)
 _LN2_LOW = np.float32(0.6931471805599453 - 0.693359375)
 # exp() overflows and underflows float32 outside of this range.
-_LOWEST, _HIGHEST = np.float32(-87), np.float32(88)
+_LOWEST, _HIGHEST = np.float32(-86), np.float32(88)
 # A compiled loop exists as vector and as scalar instructions, and which of them runs depends on
 # where the arrays happen to lie. With these flags of fast-math, and no others, both give the same
 # bits. A sum has to be reordered to be vectorised; it is written to one place at its end, and has
@@ -22,28 +26,56 @@ EXACT = {"contract", "nnan", "nsz"}
 ELEMENTWISE = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=EXACT)
 SUMMING = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=True)
 
-_C2, _C3, _C4, _C5, _C6, _C7 = (np.float32(1 / n) for n in (2, 6, 24, 120, 720, 5040))
+
+def _widen_registers(_typing: Any) -> Any:
+    def generate(context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
+        attributes = builder.function.attributes
+        # llvmlite writes all that is in this set, but lets only names in that it knows.
+        if isinstance(attributes, set):
+            set.add(attributes, '"prefer-vector-width"="512"')
+        return context.get_dummy_value()
+
+    return numba.types.none(), generate
 
 
-@numba.njit(inline="always", fastmath=EXACT)
+# Called in a compiled function, it lets that one's loops have registers of 512 bits, where there
+# are any. LLVM takes halves of them, because the first processors that had them lowered their clock
+# for it; here the matrix products in between have it lowered anyway.
+use_widest_registers: Any = intrinsic(_widen_registers)
+
+# 1.5 * 2^23: of the float32 numbers around it, each is 1 from the next.
+_TO_WHOLE = np.float32(3 << 22)
+_EXPONENT = np.int32(23)  # the bits of a float32 below its exponent
+# e^r for |r| <= ln(2)/2: the polynomial through the Chebyshev nodes, exact to 3e-9 of the value.
+_C0, _C1, _C2, _C3, _C4, _C5, _C6 = (
+    Chebyshev.interpolate(np.exp, 6, domain=[-np.log(2) / 2, np.log(2) / 2])
+    .convert(kind=Polynomial)
+    .coef.astype(np.float32)
+)
+
+
+# Not inline="always": what inlines it would lend it its own fast-math, which might take the
+# rounding number away again. LLVM inlines it all the same.
+@numba.njit(nogil=True, error_model="numpy", fastmath=EXACT)
 def exp(x):  # type: ignore[no-untyped-def]
     """Return e^x to 2e-7 of its value, by a form that compiles to vector instructions.
 
-    x = k ln 2 + r with |r| <= ln(2)/2; the series of e^r ends at r^7/7!; 2^k is set as the exponent
-    bits of a float.
+    x = k ln 2 + r with |r| <= ln(2)/2; k is added to the exponent bits of e^r. A large number
+    leaves no bits for fractions: added to x / ln 2, it rounds it to k, which then stands in the
+    lowest bits.
     """
     x = min(max(x, _LOWEST), _HIGHEST)
-    k = np.floor(x * _LOG2_E + _HALF)
+    rounded = x * _LOG2_E + _TO_WHOLE
+    k = rounded - _TO_WHOLE
     r = x - k * _LN2_HIGH - k * _LN2_LOW
-    series = _C7 * r + _C6
-    series = series * r + _C5
+    series = _C6 * r + _C5
     series = series * r + _C4
     series = series * r + _C3
     series = series * r + _C2
-    series = series * r + _ONE
-    series = series * r + _ONE
-    power = np.int32((np.int32(k) + np.int32(127)) << np.int32(23))
-    return series * power.view(np.float32)
+    series = series * r + _C1
+    series = series * r + _C0
+    power = np.float32(series).view(np.int32) + (np.float32(rounded).view(np.int32) << _EXPONENT)
+    return np.int32(power).view(np.float32)
 
 
 @numba.njit(inline="always", fastmath=EXACT)

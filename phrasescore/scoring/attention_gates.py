@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from phrasescore.models.vector_math import ELEMENTWISE, sigmoid, tanh
+from phrasescore.models.vector_math import ELEMENTWISE, sigmoid, tanh, use_widest_registers
 
 # Devices whose memory numba can reach.
 FUSED_DEVICES: tuple[str, ...] = ("cpu",)
@@ -17,6 +17,7 @@ FUSED_DEVICES: tuple[str, ...] = ("cpu",)
 
 @ELEMENTWISE
 def _gates(products, sums, families, table, words, old, update, masked):  # type: ignore[no-untyped-def]
+    use_widest_registers()
     size = update.shape[1]
     units = products.shape[1] - 2 * size
     for node in range(len(update)):
@@ -32,6 +33,7 @@ def _gates(products, sums, families, table, words, old, update, masked):  # type
 
 @ELEMENTWISE
 def _blend(products, sums, families, table, words, old, update, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
     size = update.shape[1]
     for node in range(len(update)):
         family, product = families[node], products[node]
@@ -44,6 +46,7 @@ def _blend(products, sums, families, table, words, old, update, out):  # type: i
 
 @ELEMENTWISE
 def _maxout(products, sums, families, table, words, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
     size = out.shape[1]
     others = sums.shape[1] - 2 * size
     for node in range(len(out)):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from phrasescore.models.recursive_convolution import GATES
-from phrasescore.models.vector_math import ELEMENTWISE, exp, tanh
+from phrasescore.models.vector_math import ELEMENTWISE, exp, tanh, use_widest_registers
 from phrasescore.scoring import gates
 
 _ZERO = np.float32(0)
@@ -17,6 +17,7 @@ _ZERO = np.float32(0)
 
 @ELEMENTWISE
 def _tanh_of_sums(products, bias, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
     for row in range(len(out)):
         for j in range(len(bias)):
             out[row, j] = tanh(products[row, j] + bias[j])
@@ -24,6 +25,7 @@ def _tanh_of_sums(products, bias, out):  # type: ignore[no-untyped-def]
 
 @ELEMENTWISE
 def _join_cells(products, bias, logits, gate_bias, old, left, right, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
     size = out.shape[1]
     for cell in range(len(out)):
         a, b = left[cell], right[cell]

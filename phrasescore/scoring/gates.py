@@ -7,10 +7,11 @@ functions are plain torch.
 """
 
 import numba
+import numpy as np
 import torch
 from torch import Tensor
 
-from phrasescore.models.vector_math import ELEMENTWISE, sigmoid, tanh
+from phrasescore.models.vector_math import ELEMENTWISE, sigmoid, tanh, use_widest_registers
 from phrasescore.scoring.precision import Product
 from phrasescore.scoring.product_reading import arrays, parts, read, unit_of, widen
 
@@ -33,7 +34,9 @@ def thirds(row):  # type: ignore[no-untyped-def]
 def _decoder_step(  # type: ignore[no-untyped-def]
     products, units, scales, positions, context, roots, table, words, old, parents, out
 ):
+    use_widest_registers()
     size = old.shape[1]
+    update, reset = np.empty(size, np.float32), np.empty(size, np.float32)
     scales_z, scales_r, scales_h = thirds(scales)
     for node in range(len(out)):
         product, outer = products[positions[node]], context[roots[node]]
@@ -45,14 +48,17 @@ def _decoder_step(  # type: ignore[no-untyped-def]
         for j in range(size):
             z = read(product_z, j, unit, scales_z) + widen(outer_z[j]) + widen(word_z[j])
             r = read(product_r, j, unit, scales_r) + widen(outer_r[j]) + widen(word_r[j])
-            update, reset = sigmoid(z), sigmoid(r)
+            update[j], reset[j] = sigmoid(z), sigmoid(r)
+        # What follows has to wait for a reset. In a loop of its own it finds them there.
+        for j in range(size):
             inner = read(product_h, j, unit, scales_h) + widen(outer_h[j])
-            candidate = tanh(widen(word_h[j]) + reset * inner)
-            after[j] = candidate + update * (before[j] - candidate)
+            candidate = tanh(widen(word_h[j]) + reset[j] * inner)
+            after[j] = candidate + update[j] * (before[j] - candidate)
 
 
 @ELEMENTWISE
 def _maxout(products, units, scales, context, roots, table, words, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
     size = out.shape[1]
     other_scales = scales[size:]
     for node in range(len(out)):
@@ -71,6 +77,7 @@ def _maxout(products, units, scales, context, roots, table, words, out):  # type
 def _encoder_gates(  # type: ignore[no-untyped-def]
     products, units, scales, table, words, old, parents, update, masked
 ):
+    use_widest_registers()
     size = update.shape[1]
     scales_r = scales[size:]
     for node in range(len(update)):
@@ -88,6 +95,7 @@ def _encoder_gates(  # type: ignore[no-untyped-def]
 def _encoder_blend(  # type: ignore[no-untyped-def]
     products, units, scales, table, words, old, parents, update, out
 ):
+    use_widest_registers()
     size = update.shape[1]
     for node in range(len(update)):
         product, unit = products[node], unit_of(products, units, node)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.models.vector_math import ELEMENTWISE
+from phrasescore.models.vector_math import ELEMENTWISE, use_widest_registers
 
 LARGEST = 127
 _SMALLEST = np.float32(1e-30)
@@ -41,6 +41,7 @@ def _largest(row):  # type: ignore[no-untyped-def]
 
 @ELEMENTWISE
 def _round_rows(rows, values, scales):  # type: ignore[no-untyped-def]
+    use_widest_registers()
     for i in range(len(rows)):
         row, value = rows[i], values[i]
         bits = _largest(row)
@@ -59,6 +60,7 @@ def _round_rows(rows, values, scales):  # type: ignore[no-untyped-def]
 
 @ELEMENTWISE
 def _scale(values, rows, columns, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
     for i in range(len(out)):
         value, scaled, scale = values[i], out[i], rows[i]
         for j in range(len(columns)):

@@ -7,7 +7,7 @@ same function is plain torch.
 import numba
 from torch import Tensor
 
-from phrasescore.models.vector_math import ELEMENTWISE, sigmoid, tanh
+from phrasescore.models.vector_math import ELEMENTWISE, sigmoid, tanh, use_widest_registers
 from phrasescore.scoring.gates import FUSED_DEVICES
 
 
@@ -22,6 +22,7 @@ def _quarters(row):  # type: ignore[no-untyped-def]
 def _lstm_cell(  # type: ignore[no-untyped-def]
     recurrent, positions, below, places, bias, old, parents, hidden, cell
 ):
+    use_widest_registers()
     size = hidden.shape[1]
     bias_i, bias_f, bias_o, bias_g = _quarters(bias)
     for node in range(len(hidden)):

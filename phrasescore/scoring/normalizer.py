@@ -6,13 +6,21 @@ import torch
 from torch import Tensor
 
 from phrasescore.models.layers import LARGEST_SUM, SMALLEST_SUM
+from phrasescore.scoring import gates
 from phrasescore.scoring.precision import Precision, Product
-from phrasescore.scoring.softmax_sums import add_sums_of_powers, add_sums_of_scaled_powers
+from phrasescore.scoring.softmax_sums import (
+    add_sums_of_exp,
+    add_sums_of_powers,
+    add_sums_of_scaled_powers,
+    chosen_products,
+)
 
 # Words and rows whose logits are held at once: 1 MB in bfloat16, which stays in a core's cache
 # between the matrix product that writes it and the sum that reads it.
 WORDS = 512
 ROWS = 1024
+# In integers the sums take so little time that what a call costs counts for more.
+INTEGER_WORDS = 1024
 # Rows whose logits are all kept, where exp() alone would not do.
 UNSAFE_ROWS = 64
 # On a GPU the caches are larger and each call costs more.
@@ -25,7 +33,7 @@ class Normalizer:
     """log of the sum of exp(G_l f + b) over all words.
 
     The bias is one more column of the weights, met by a column of ones: no pass over the logits
-    is needed to add it. In integers it is added where they are told what they are worth.
+    is needed to add it. In integers, and in float32 on a CPU, it is added as the logits are read.
 
     :param weight: G_l, ``(words, rank)``.
     :param bias: ``(words,)``.
@@ -39,6 +47,8 @@ class Normalizer:
         self.sums_powers = precision.product_type != torch.float32
         self._scale = math.log2(math.e) if self.sums_powers else 1.0
         self._in_integers = precision.name == "int8"
+        fused = weight.device.type in gates.FUSED_DEVICES
+        self._adds_bias = self._in_integers or (fused and not self.sums_powers)
         width = self.rank + 1
         if precision.name == "bfloat16":
             width += -width % ALIGNMENT
@@ -46,14 +56,15 @@ class Normalizer:
         words[:, : self.rank] = weight
         words[:, self.rank] = bias
         words *= self._scale
-        factors = words[:, : self.rank] if self._in_integers else words
+        factors = words[:, : self.rank] if self._adds_bias else words
+        self._block = INTEGER_WORDS if self._in_integers else WORDS
         self.blocks = [
-            precision.prepare(block.t().contiguous()) for block in torch.split(factors, WORDS)
+            precision.prepare(block.t().contiguous()) for block in torch.split(factors, self._block)
         ]
-        self._biases = torch.split(words[:, self.rank].contiguous(), WORDS)
+        self._biases = torch.split(words[:, self.rank].contiguous(), self._block)
         # (words, width), as the products see them: a word's own logit has the rounding of the one
         # that is in the sum over all words, so that where a word is probable their errors cancel.
-        self.words = self._seen(words)
+        self.words = self.seen(words)
 
     @property
     def width(self) -> int:
@@ -67,25 +78,36 @@ class Normalizer:
         out[:, self.rank + 1 :] = 0
         return out
 
-    def log_probs(self, factors: Tensor, words: Tensor, log_normalizers: Tensor) -> Tensor:
-        """Return log p of one word a row, ``(rows,)``; none is above 0 by rounding alone.
+    def log_probs(
+        self, rows: Tensor, places: Tensor, words: Tensor, log_normalizers: Tensor
+    ) -> Tensor:
+        """Return log p of ``words[i]`` after row ``places[i]``, ``(len(words),)``.
 
-        :param factors: ``(rows, width)``, as :meth:`extend` makes them.
-        :param log_normalizers: of these rows.
+        None is above 0 by rounding alone.
+
+        :param rows: ``(rows, width)``, from :meth:`seen`.
+        :param log_normalizers: of all rows.
         """
-        weights = self.words.index_select(0, words)
-        logits = self.precision.shown((self._seen(factors) * weights).sum(1)) / self._scale
-        return self.precision.at_most_certain(logits - log_normalizers, factors, weights)
+        logits = self.precision.shown(chosen_products(rows, places, self.words, words))
+        found = logits / self._scale - log_normalizers.index_select(0, places)
+        # A GPU would be waited for.
+        if found.device.type == "cpu" and not bool((found > 0).any()):
+            return found
+        rows, weights = rows.index_select(0, places), self.words.index_select(0, words)
+        return self.precision.at_most_certain(found, rows, weights)
 
     def log_normalizers(self, factors: Tensor) -> Tensor:
         """Return the log-sum-exp of all logits of each row, ``(rows,)``."""
-        size = self.rows * WORDS
+        size = self.rows * self._block
         buffer = torch.empty(size, dtype=self.precision.product_type, device=factors.device)
         parts = torch.split(factors, self.rows)
         return torch.cat([self._of_rows(part, buffer) for part in parts])
 
-    def _seen(self, factors: Tensor) -> Tensor:
-        """Return factors, or words, as products see them; in integers, no product sees the bias."""
+    def seen(self, factors: Tensor) -> Tensor:
+        """Return factors, or words, as products see them; in integers, no product sees the bias.
+
+        :param factors: ``(rows, width)``, as :meth:`extend` makes them.
+        """
         if not self._in_integers:
             return self.precision.seen(factors)
         seen = factors.clone()
@@ -96,7 +118,7 @@ class Normalizer:
         # exp() needs no maximum subtracted as long as the sum stays far from overflow and
         # underflow: its largest terms, which make it, then have their full precision.
         total = factors.new_zeros(len(factors))
-        padded = self.precision.pad(factors[:, : self.rank] if self._in_integers else factors)
+        padded = self.precision.pad(factors[:, : self.rank] if self._adds_bias else factors)
         for block, bias in zip(self.blocks, self._biases, strict=True):
             size = len(padded.values), len(bias)
             logits = buffer[: math.prod(size)].view(size)
@@ -115,7 +137,7 @@ class Normalizer:
         many rows at a time that a row has the same bits whatever rows are beside it.
         """
         count = len(factors)
-        seen = self._seen(factors)
+        seen = self.seen(factors)
         seen = torch.cat([seen, seen.new_zeros(-count % UNSAFE_ROWS, self.width)])
         parts = [
             torch.logsumexp(self.precision.shown(rows @ self.words.t()) / self._scale, 1)
@@ -128,5 +150,7 @@ class Normalizer:
             add_sums_of_scaled_powers(logits, bias, total)
         elif self.sums_powers:
             add_sums_of_powers(logits.values, total)
+        elif self._adds_bias:
+            add_sums_of_exp(logits.values, bias, total)
         else:
             total += logits.values.exp_().sum(1)

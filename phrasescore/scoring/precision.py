@@ -128,7 +128,6 @@ class Precision:
             out.values[:count] = rows
         else:
             integers.round_rows(rows.contiguous(), out.values[:count], out.scales[:count])
-            out.scales[count:] = 0
         out.values[count:] = 0
 
     def pad(self, rows: Tensor) -> Factor:
@@ -136,10 +135,7 @@ class Precision:
         count = self.padded_count(len(rows))
         if count == len(rows):
             return self.round(rows)
-        padded = Factor(
-            rows.new_empty(count, rows.shape[1], dtype=self.factor_type),
-            rows.new_empty(count) if self.name == "int8" else None,
-        )
+        padded = Factor(rows.new_empty(count, rows.shape[1], dtype=self.factor_type))
         self.round_into(rows, padded)
         return padded
 
@@ -156,10 +152,10 @@ class Precision:
     def padded_count(self, count: int) -> int:
         """Return the number of rows, at least ``count``, that a product had better have.
 
-        The CPU's library for small types compiles a product anew for each number of rows, which
-        takes as long as computing it: with numbers that are multiples of 128 it soon has them all.
+        The CPU's library compiles a product of bfloat16 anew for each number of rows, which takes
+        as long as computing it: with numbers that are multiples of 128 it soon has them all.
         """
-        return count if self.product_type == torch.float32 else count + -count % 128
+        return count + -count % 128 if self.product_type == torch.bfloat16 else count
 
     def multiply(self, rows: Factor, matrix: Factor, out: Tensor) -> Product:
         """Write the product of two factors into ``out``, and return it.
@@ -183,9 +179,6 @@ class Precision:
         :param rows: ``(count, width)``; with ``weights``, what the words' own logits are made of.
         :param weights: ``(count, width)``.
         """
-        # A GPU would be waited for.
-        if log_probs.device.type == "cpu" and not bool((log_probs > 0).any()):
-            return log_probs
         bound = self.rounding * rows.norm(dim=1) * weights.norm(dim=1)
         if self.product_type != torch.float32:
             bound += _POWERS

@@ -193,19 +193,17 @@ class PairScorer:
             )
             old, rounded = new, self._pad("rounded", new)
             factors = self._factors(rounded, words, readout, from_roots)
-            log_normalizers = normalizer.log_normalizers(factors)
+            log_normalizers, seen = normalizer.log_normalizers(factors), normalizer.seen(factors)
             nodes = self._index(level.end_nodes)
             end = torch.zeros_like(nodes)  # </s> has the id 0
             values[self._index(level.ends)] = sums[nodes] + normalizer.log_probs(
-                factors.index_select(0, nodes), end, log_normalizers[nodes]
+                seen, nodes, end, log_normalizers
             )
             if depth + 1 < len(levels):
                 following = levels[depth + 1]
                 parents = self._index(following.parents)
                 sums = sums[parents] + normalizer.log_probs(
-                    factors.index_select(0, parents),
-                    self._index(following.words),
-                    log_normalizers[parents],
+                    seen, parents, self._index(following.words), log_normalizers
                 )
                 roots = roots[following.parents]
         return values.cpu().numpy(), work

@@ -5,63 +5,64 @@ import numpy as np
 from numpy.polynomial import Chebyshev, Polynomial
 from torch import Tensor
 
-from phrasescore.models.vector_math import EXACT, SUMMING, exp
+from phrasescore.models.vector_math import SUMMING, exp, use_widest_registers
 from phrasescore.scoring import gates
 from phrasescore.scoring.precision import Product
 from phrasescore.scoring.product_reading import arrays, parts, widen
 
-# 1.5 * 2^23: of the float32 numbers around it, each is 1 from the next.
-_TO_WHOLE = np.float32(3 << 22)
-_EXPONENT = np.int32(23)  # the bits of a float32 below its exponent
-# 2^f for |f| <= 1/2: the polynomial through the Chebyshev nodes, exact to 2e-4 of the value.
+# The exponent bits of a float32, counted as its bits are: (x + 127) * 2^23 for 2^x. Beyond -126 and
+# 126 powers are cut off.
+_STEP, _OFFSET = np.float32(1 << 23), np.float32(127 << 23)
+_LOWEST, _HIGHEST = np.float32(1 << 23), np.float32(253 << 23)
+_EXPONENT, _MANTISSA, _ONE = np.int32(0x7F800000), np.int32(0x007FFFFF), np.int32(0x3F800000)
+# 2^(m - 1) for 1 <= m <= 2: the polynomial through the Chebyshev nodes, exact to 2e-4 of the value.
 _D0, _D1, _D2, _D3 = (
-    Chebyshev.interpolate(np.exp2, 3, domain=[-0.5, 0.5])
+    Chebyshev.interpolate(lambda m: np.exp2(m - 1), 3, domain=[1, 2])
     .convert(kind=Polynomial)
     .coef.astype(np.float32)
 )
 
 
-# Not inline="always": what inlines it would lend it its own fast-math, which takes the rounding
-# number away again. LLVM inlines it all the same.
-@numba.njit(nogil=True, error_model="numpy", fastmath=EXACT)
-def _power(x):  # type: ignore[no-untyped-def]
-    """Return 2^x to 2e-4 of its value: beside what rounding its factors does to x, that is nothing.
+@numba.njit(inline="always")
+def _power(bits):  # type: ignore[no-untyped-def]
+    """Return 2^x to 2e-4 of its value, given (x + 127) * 2^23.
 
-    2^x = 2^k 2^f with |f| <= 1/2; k is added to the exponent bits of 2^f. A large number leaves no
-    bits for fractions: added to x, it rounds it to k, which then stands in the lowest bits.
+    Beside what rounding its factors does to x, that error is nothing. Of the whole number that is
+    given, the upper bits are the exponent of 2^x, whatever the lower ones; and those are the
+    mantissa m = 1 + f of a number from 1 to 2, where f is the fraction of x.
     """
-    x = min(max(x, np.float32(-126)), np.float32(126))
-    rounded = x + _TO_WHOLE
-    f = x - (rounded - _TO_WHOLE)
-    series = _D3 * f + _D2
-    series = series * f + _D1
-    series = series * f + _D0
-    power = np.float32(series).view(np.int32) + (np.float32(rounded).view(np.int32) << _EXPONENT)
-    return np.int32(power).view(np.float32)
+    whole = np.int32(min(max(bits, _LOWEST), _HIGHEST))
+    power = np.int32(whole & _EXPONENT).view(np.float32)
+    m = np.int32((whole & _MANTISSA) | _ONE).view(np.float32)
+    return power * (((_D3 * m + _D2) * m + _D1) * m + _D0)
 
 
 @SUMMING
 def _add_sums_of_powers(exponents, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
     for row in range(len(exponents)):
         total = np.float32(0)
         bits = exponents[row]
         for column in range(len(bits)):
-            total += _power(widen(bits[column]))
+            total += _power(widen(bits[column]) * _STEP + _OFFSET)
         out[row] += total
 
 
 @SUMMING
 def _add_sums_of_scaled_powers(values, units, scales, bias, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
+    offsets = bias * _STEP + _OFFSET
     for row in range(len(out)):
         total = np.float32(0)
-        value, unit = values[row], units[row]
+        value, unit = values[row], units[row] * _STEP
         for column in range(len(scales)):
-            total += _power(np.float32(value[column]) * (unit * scales[column]) + bias[column])
+            total += _power(np.float32(value[column]) * (unit * scales[column]) + offsets[column])
         out[row] += total
 
 
 @SUMMING
 def _add_sums_of_exp(logits, bias, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
     for row in range(len(out)):
         total = np.float32(0)
         values = logits[row]
@@ -72,6 +73,7 @@ def _add_sums_of_exp(logits, bias, out):  # type: ignore[no-untyped-def]
 
 @SUMMING
 def _chosen_products(rows, places, weight, words, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
     for i in range(len(out)):
         row, column = rows[places[i]], weight[words[i]]
         total = np.float32(0)
@@ -91,7 +93,7 @@ def add_sums_of_scaled_powers(exponents: Product, bias: Tensor, out: Tensor) -> 
 
 
 def add_sums_of_exp(logits: Tensor, bias: Tensor, out: Tensor) -> None:
-    """Add the sum of e^(logit + bias) over each row to ``out``, ``(rows,)`` float64."""
+    """Add the sum of e^(logit + bias) over each row to ``out``, ``(rows,)``."""
     if out.device.type in gates.FUSED_DEVICES:
         _add_sums_of_exp(*arrays(logits, bias, out))
         return

@@ -40,7 +40,9 @@ def test_a_certain_word_has_log_probability_0_whatever_rounding_does(
         of_words = probabilities.log_probs(rows, normalizers, words.numpy(), words.numpy())
         normalizer = Normalizer(weight, torch.zeros(len(rows)), found)
         factors = normalizer.extend(rows, torch.empty(len(rows), normalizer.width))
-        of_pairs = normalizer.log_probs(factors, words, normalizer.log_normalizers(factors))
+        log_normalizers = normalizer.log_normalizers(factors)
+        places = torch.arange(len(rows))
+        of_pairs = normalizer.log_probs(normalizer.seen(factors), places, words, log_normalizers)
     for log_probs in (of_words, of_pairs):
         assert log_probs.max() == 0
         assert log_probs.min() > -1
@@ -75,7 +77,9 @@ def test_errors_of_a_probable_word_and_of_the_sum_that_it_makes_cancel_out(
         )
         normalizer = Normalizer(weight, bias, found)
         factors = normalizer.extend(rows, torch.empty(len(rows), normalizer.width))
-        of_pairs = normalizer.log_probs(factors, words, normalizer.log_normalizers(factors))
+        log_normalizers = normalizer.log_normalizers(factors)
+        places = torch.arange(len(rows))
+        of_pairs = normalizer.log_probs(normalizer.seen(factors), places, words, log_normalizers)
     probable = expected > -0.01
     assert probable.sum() > 100
     for log_probs in (of_words, of_pairs):
@@ -129,7 +133,8 @@ def test_a_certain_word_of_logit_0_is_no_more_than_certain(precision: PrecisionN
         normalizer = Normalizer(torch.zeros(3, 8), bias, Precision(precision, CPU))
         factors = normalizer.extend(torch.ones(5, 8), torch.empty(5, normalizer.width))
         words = torch.zeros(5, dtype=torch.int64)
-        found = normalizer.log_probs(factors, words, normalizer.log_normalizers(factors))
+        log_normalizers, places = normalizer.log_normalizers(factors), torch.arange(5)
+        found = normalizer.log_probs(normalizer.seen(factors), places, words, log_normalizers)
     assert found.tolist() == [0] * 5
 
 
