@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from phrasescore.scoring.precision import Factor, Precision
-from phrasescore.scoring.weights import Workspace
+from phrasescore.scoring.workspace import Workspace
 
 # Rows of a product: as few as run at a CPU's full speed; on a GPU each call costs more.
 ROWS = {"cpu": 64, "cuda": 1024}

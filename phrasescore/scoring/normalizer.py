@@ -14,6 +14,7 @@ from phrasescore.scoring.softmax_sums import (
     add_sums_of_scaled_powers,
     chosen_products,
 )
+from phrasescore.scoring.workspace import Workspace
 
 # Words and rows whose logits are held at once: 1 MB in bfloat16, which stays in a core's cache
 # between the matrix product that writes it and the sum that reads it.
@@ -57,6 +58,7 @@ class Normalizer:
         words[:, self.rank] = bias
         words *= self._scale
         factors = words[:, : self.rank] if self._adds_bias else words
+        self._workspace = Workspace(weight.device)
         self._block = INTEGER_WORDS if self._in_integers else WORDS
         self.blocks = [
             precision.prepare(block.t().contiguous()) for block in torch.split(factors, self._block)
@@ -98,10 +100,7 @@ class Normalizer:
 
     def log_normalizers(self, factors: Tensor) -> Tensor:
         """Return the log-sum-exp of all logits of each row, ``(rows,)``."""
-        size = self.rows * self._block
-        buffer = torch.empty(size, dtype=self.precision.product_type, device=factors.device)
-        parts = torch.split(factors, self.rows)
-        return torch.cat([self._of_rows(part, buffer) for part in parts])
+        return torch.cat([self._of_rows(part) for part in torch.split(factors, self.rows)])
 
     def seen(self, factors: Tensor) -> Tensor:
         """Return factors, or words, as products see them; in integers, no product sees the bias.
@@ -114,14 +113,14 @@ class Normalizer:
         seen[:, : self.rank] = self.precision.seen(factors[:, : self.rank])
         return seen
 
-    def _of_rows(self, factors: Tensor, buffer: Tensor) -> Tensor:
+    def _of_rows(self, factors: Tensor) -> Tensor:
         # exp() needs no maximum subtracted as long as the sum stays far from overflow and
         # underflow: its largest terms, which make it, then have their full precision.
         total = factors.new_zeros(len(factors))
         padded = self.precision.pad(factors[:, : self.rank] if self._adds_bias else factors)
         for block, bias in zip(self.blocks, self._biases, strict=True):
             size = len(padded.values), len(bias)
-            logits = buffer[: math.prod(size)].view(size)
+            logits = self._workspace.take("logits", *size, self.precision.product_type)
             product = self.precision.multiply(padded, block, logits).first(len(factors))
             self._add_sums(product, bias, total)
         result = total.log()

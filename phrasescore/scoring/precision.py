@@ -41,10 +41,12 @@ class Factor:
     # int8 only: what 1 is worth in each row of the rows, or in each column of the matrix.
     scales: Tensor | None = None
 
-    def select(self, rows: Tensor) -> "Factor":
-        """Return some of the rows."""
-        scales = None if self.scales is None else self.scales.index_select(0, rows)
-        return Factor(self.values.index_select(0, rows), scales)
+    def select(self, rows: Tensor, out: "Factor") -> "Factor":
+        """Write some of the rows into ``out``, and return it."""
+        torch.index_select(self.values, 0, rows, out=out.values)
+        if self.scales is not None and out.scales is not None:
+            torch.index_select(self.scales, 0, rows, out=out.scales)
+        return out
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ from phrasescore.scoring.prefix_tree import (
     TargetPiece,
     plan_pairs,
 )
-from phrasescore.scoring.weights import ScoringWeights, Workspace
+from phrasescore.scoring.weights import ScoringWeights
+from phrasescore.scoring.workspace import Workspace
 from phrasescore.vocabulary import Vocabulary
 
 # Rounding may lift the log-probability of a certain event above 0 by this much.
@@ -104,16 +105,18 @@ class PairScorer:
 
     def _pad(self, name: str, rows: Tensor) -> Factor:
         """Return rows as a product wants them, in buffers of this name if they have to change."""
-        precision, take = self.precision, self.workspace.take
+        precision = self.precision
         if precision.factor_type == rows.dtype:
             return precision.round(rows)
-        count = precision.padded_count(len(rows))
-        padded = Factor(
-            take(name, count, rows.shape[1], precision.factor_type),
-            take(f"scales of {name}", 1, count)[0] if precision.name == "int8" else None,
-        )
+        padded = self._take_factor(name, precision.padded_count(len(rows)), rows.shape[1])
         precision.round_into(rows, padded)
         return padded
+
+    def _take_factor(self, name: str, rows: int, columns: int) -> Factor:
+        take = self.workspace.take
+        values = take(name, rows, columns, self.precision.factor_type)
+        in_integers = self.precision.name == "int8"
+        return Factor(values, take(f"scales of {name}", 1, rows)[0] if in_integers else None)
 
     def _multiply_padded(self, name: str, rows: Factor, matrix: Factor) -> Product:
         size = len(rows.values), matrix.values.shape[1]
@@ -161,21 +164,26 @@ class PairScorer:
     def _decode(self, piece: TargetPiece, states: Tensor) -> tuple[NDArray[np.float64], Work]:
         """Return the log-probabilities of the piece's pairs, and the work done."""
         weights, tree, normalizer = self.weights, piece.targets, self.weights.normalizer
-        count = len(piece.sources)
+        count, take = len(piece.sources), self.workspace.take
 
         def multiply(name: str, rows: Factor, matrix: Factor) -> Tensor:
             product = self._multiply_padded(name, rows, matrix).first(count)
             return self._read(f"{name}, read", product)
 
-        rounded = self._pad("rounded", states.index_select(0, self._index(piece.sources)))
-        summary = multiply("summary", rounded, weights.summary)
-        summary = (summary.float() + weights.summary_bias).tanh_()
-        rounded = self._pad("rounded", summary)
+        def multiply_and_add(name: str, rows: Factor, matrix: Factor, bias: Tensor) -> Tensor:
+            product = multiply(name, rows, matrix)
+            return torch.add(product, bias, out=take(f"{name}, with bias", *product.shape))
+
+        sources = take("sources", count, weights.hidden_size)
+        torch.index_select(states, 0, self._index(piece.sources), out=sources)
+        rounded = self._pad("rounded", sources)
+        summary = multiply_and_add("summary", rounded, weights.summary, weights.summary_bias)
+        rounded = self._pad("rounded", summary.tanh_())
         context = multiply("context", rounded, weights.context)
-        readout = multiply("readout context", rounded, weights.readout_context)
-        readout = readout.float() + weights.readout_bias
-        old = multiply("initial", rounded, weights.initial)
-        old = (old.float() + weights.initial_bias).tanh_()
+        readout = multiply_and_add(
+            "readout context", rounded, weights.readout_context, weights.readout_bias
+        )
+        old = multiply_and_add("initial", rounded, weights.initial, weights.initial_bias).tanh_()
         rounded = self._pad("rounded", old)
         # The empty prefix of each root is a level of its own, reached by the zero vector e(y_0).
         roots = np.arange(tree.num_roots)
@@ -186,7 +194,7 @@ class PairScorer:
         work = Work(sources=len(piece.sources))
         for depth, level in enumerate(levels):
             words, from_roots = self._index(level.words), self._index(roots)
-            new = self.workspace.take(f"decoder states {depth % 2}", *_shape(level, old))
+            new = take(f"decoder states {depth % 2}", *_shape(level, old))
             work += Work(
                 target_nodes=len(level.words),
                 products=self._decoder_step(old, rounded, level, words, context, from_roots, new),
@@ -222,7 +230,8 @@ class PairScorer:
         goes_on, positions = np.unique(level.parents, return_inverse=True)
         if len(goes_on) < len(old):
             behind = self.precision.padded_count(len(goes_on)) - len(goes_on)
-            rounded = rounded.select(self._index(np.pad(goes_on, (0, behind))))
+            rows = self._index(np.pad(goes_on, (0, behind)))
+            rounded = rounded.select(rows, self._take_factor("going on", len(rows), old.shape[1]))
         products = self._multiply_padded("recurrent", rounded, self.weights.decoder_recurrent)
         gates.decoder_step(
             products,

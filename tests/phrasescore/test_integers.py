@@ -202,7 +202,8 @@ class TestKernels:
 
 def test_selected_rows_keep_their_scales() -> None:
     rows = Factor(torch.arange(6, dtype=torch.int8).view(3, 2), torch.tensor([1.0, 2.0, 3.0]))
-    chosen = rows.select(torch.tensor([2, 0, 2]))
+    room = Factor(torch.empty(3, 2, dtype=torch.int8), torch.empty(3))
+    chosen = rows.select(torch.tensor([2, 0, 2]), room)
     assert chosen.values.tolist() == [[4, 5], [0, 1], [4, 5]]
     assert chosen.scales is not None
     assert chosen.scales.tolist() == [3, 1, 3]

@@ -21,7 +21,7 @@ from phrasescore.scoring.fixed_products import FixedProducts
 from phrasescore.scoring.precision import Product
 from phrasescore.scoring.prefix_tree import Ids, Sequences
 from phrasescore.scoring.tree_decoder import TreeStep
-from phrasescore.scoring.weights import Workspace
+from phrasescore.scoring.workspace import Workspace
 from phrasescore.vocabulary import Vocabulary
 
 

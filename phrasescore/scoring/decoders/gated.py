@@ -22,7 +22,7 @@ from phrasescore.scoring.fixed_products import FixedProducts
 from phrasescore.scoring.precision import Product
 from phrasescore.scoring.prefix_tree import Ids, Sequences, build_prefix_tree
 from phrasescore.scoring.tree_decoder import TreeStep
-from phrasescore.scoring.weights import Workspace
+from phrasescore.scoring.workspace import Workspace
 
 
 class GatedContext(NamedTuple):
