@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from phrasescore.models.vector_math import EXACT
-from phrasescore.scoring import attention_gates, encoder_steps, gates, integers, lstm_gates
+from phrasescore.models.vector_math import ELEMENTWISE, EXACT, SUMMING, exp, sigmoid, tanh
+from phrasescore.scoring import (
+    attention_gates,
+    encoder_steps,
+    gates,
+    integers,
+    lstm_gates,
+    softmax_sums,
+)
 
 HIDDEN, UNITS, WORDS, ROWS = 48, 32, 7, 5
 PLACES = np.zeros(ROWS, np.int64)
@@ -85,9 +92,12 @@ LOOPS: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
 }
 
 
-@pytest.mark.skipif(
+X86 = pytest.mark.skipif(
     not torch.backends.cpu.get_cpu_capability().startswith("AVX"), reason="of x86 instructions"
 )
+
+
+@X86
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops_read_vectors_and_gather_nothing(name: str) -> None:
     loop, arguments = LOOPS[name]
@@ -99,3 +109,69 @@ def test_loops_read_vectors_and_gather_nothing(name: str) -> None:
     if loop is integers._round_rows:
         assert re.search(r"vp(max|cmp)\w+\s.*%[yz]mm", assembly)
     assert not re.search(r"\s(v\w*gather|vpinsr)", assembly)
+
+
+SUMS_OF_LOGITS: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
+    "exp": (softmax_sums._add_sums_of_exp, (STATE, STATE[0], STATE[:, 0])),
+    "powers": (softmax_sums._add_sums_of_powers, (bits(HIDDEN), STATE[:, 0])),
+    "scaled powers": (
+        softmax_sums._add_sums_of_scaled_powers,
+        (*integers_of(HIDDEN), STATE[0], STATE[:, 0]),
+    ),
+}
+
+
+@X86
+@pytest.mark.parametrize("name", SUMS_OF_LOGITS)
+def test_loops_have_the_widest_registers_and_call_nothing(name: str) -> None:
+    loop, arguments = SUMS_OF_LOGITS[name]
+    compiled = numba.njit(error_model="numpy", fastmath=True)(loop.py_func)
+    compiled(*arguments)
+    (assembly,) = compiled.inspect_asm().values()
+    widest = "z" if "AVX512" in torch.backends.cpu.get_cpu_capability() else "y"
+    # The part between two labels that has the most arithmetic is the innermost loop.
+    inner = max(re.split(r"\n\.L", assembly), key=lambda part: len(re.findall(r"\svfmadd", part)))
+    assert re.search(rf"vfmadd\w*ps\s.*%{widest}mm", inner)
+    assert not re.search(r"\s(callq?|vfmadd\w*ss|vrndscale\w*)\s", inner)
+
+
+@ELEMENTWISE
+def _apply(x, out):  # type: ignore[no-untyped-def]
+    for i in range(len(x)):
+        out[0, i], out[1, i], out[2, i] = exp(x[i]), sigmoid(x[i]), tanh(x[i])
+
+
+@SUMMING
+def _sum_of_exp(x, out):  # type: ignore[no-untyped-def]
+    total = np.float32(0)
+    for i in range(len(x)):
+        total += exp(x[i])
+    out[0] = total
+
+
+def test_exp_and_its_kin_are_as_exact_as_they_say() -> None:
+    x = np.concatenate([np.linspace(-86, 88, 200_001), np.linspace(-1, 1, 200_001)])
+    x = x.astype(np.float32)
+    found = np.empty((3, len(x)), np.float32)
+    _apply(x, found)
+    exact = x.astype(np.float64)
+    assert np.abs(found[0] / np.exp(exact) - 1).max() < 1.2e-7
+    assert np.abs(found[1] - 1 / (1 + np.exp(-exact))).max() < 1.2e-7
+    assert np.abs(found[2] - np.tanh(exact)).max() < 2e-7
+
+
+def test_exp_is_cut_off_and_stays_finite() -> None:
+    found = np.empty((3, 4), np.float32)
+    _apply(np.array([-1e9, -86, 88, 1e9], np.float32), found)
+    ends = [np.exp(-86.0)] * 2 + [np.exp(88.0)] * 2
+    assert found[0] == pytest.approx(ends, rel=1e-6, abs=0)
+    assert found[1] == pytest.approx([0, 0, 1, 1])
+    assert found[2] == pytest.approx([-1, -1, 1, 1])
+
+
+def test_a_sum_that_is_reordered_leaves_its_terms_alone() -> None:
+    # Reordering would take away the number that exp() adds and subtracts to round.
+    x = np.random.default_rng(1).normal(size=4096).astype(np.float32)
+    found = np.empty(1, np.float32)
+    _sum_of_exp(x, found)
+    assert found[0] == pytest.approx(np.exp(x.astype(np.float64)).sum(), rel=3e-7)
