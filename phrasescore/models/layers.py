@@ -14,8 +14,9 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-# Sums of exp() outside of this range say that a logit was too large or all were too small.
-SMALLEST_SUM, LARGEST_SUM = 1e-30, 1e37
+# Sums of exp() outside of this range say that a logit was too large or all were too small. Compiled
+# code cuts exp() off at 5e-38: below the range, so many words would add up to something.
+SMALLEST_SUM, LARGEST_SUM = 1e-25, 1e37
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:

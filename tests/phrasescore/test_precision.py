@@ -138,6 +138,21 @@ def test_a_certain_word_of_logit_0_is_no_more_than_certain(precision: PrecisionN
     assert found.tolist() == [0] * 5
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_words_whose_exp_is_cut_off_add_up_to_nothing(precision: PrecisionName) -> None:
+    bias = torch.full((20_001,), -200.0)
+    bias[0] = -68.0
+    with torch.inference_mode():
+        normalizer = Normalizer(torch.zeros(len(bias), 8), bias, Precision(precision, CPU))
+        factors = normalizer.extend(torch.ones(5, 8), torch.empty(5, normalizer.width))
+        found = normalizer.log_normalizers(factors)
+    # In bfloat16 the logit has 8 bits.
+    expected = torch.full((5,), -68.0)
+    torch.testing.assert_close(
+        found, expected, rtol=0, atol=0.2 if precision == "bfloat16" else 1e-5
+    )
+
+
 def test_the_command_line_offers_every_precision() -> None:
     (option,) = [param for param in annotate.params if param.name == "precision"]
     assert isinstance(option.type, click.Choice)
