@@ -41,8 +41,9 @@ class Search:
         return self.stopped_by is not None
 
     def end(self) -> NoReturn:
-        """End the command, when all is written: by what stopped it, or else as after Ctrl-C."""
-        if self.stopped_by in (None, signal.SIGINT):
+        """End the command by what stopped the search, when all is written."""
+        assert self.stopped_by is not None
+        if self.stopped_by == signal.SIGINT:
             raise KeyboardInterrupt
         raise EndedBySignal(self.stopped_by)
 

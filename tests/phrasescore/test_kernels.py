@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from phrasescore.models.vector_math import ELEMENTWISE, EXACT, SUMMING, exp, sigmoid, tanh
+from phrasescore.models.vector_math import EXACT, exp, sigmoid, tanh
 from phrasescore.scoring import (
     attention_gates,
     encoder_steps,
@@ -92,6 +92,15 @@ LOOPS: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
 }
 
 
+def instructions(loop: Any, arguments: tuple[np.ndarray, ...], fastmath: bool | set[str]) -> str:
+    """Return what a loop is compiled to for arguments of these types."""
+    # A loop from numba's cache does not tell.
+    compiled = numba.njit(error_model="numpy", fastmath=fastmath)(loop.py_func)
+    compiled(*arguments)
+    (assembly,) = compiled.inspect_asm().values()
+    return str(assembly)
+
+
 X86 = pytest.mark.skipif(
     not torch.backends.cpu.get_cpu_capability().startswith("AVX"), reason="of x86 instructions"
 )
@@ -101,10 +110,7 @@ X86 = pytest.mark.skipif(
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops_read_vectors_and_gather_nothing(name: str) -> None:
     loop, arguments = LOOPS[name]
-    # A loop from numba's cache does not tell its instructions.
-    compiled = numba.njit(error_model="numpy", fastmath=EXACT)(loop.py_func)
-    compiled(*arguments)
-    (assembly,) = compiled.inspect_asm().values()
+    assembly = instructions(loop, arguments, EXACT)
     assert re.search(r"v(add|mul|max|fmadd\w*)ps\s.*%[yz]mm", assembly)  # it is made of vectors
     if loop is integers._round_rows:
         assert re.search(r"vp(max|cmp)\w+\s.*%[yz]mm", assembly)
@@ -124,10 +130,7 @@ SUMS_OF_LOGITS: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
 @X86
 @pytest.mark.parametrize("name", SUMS_OF_LOGITS)
 def test_loops_have_the_widest_registers_and_call_nothing(name: str) -> None:
-    loop, arguments = SUMS_OF_LOGITS[name]
-    compiled = numba.njit(error_model="numpy", fastmath=True)(loop.py_func)
-    compiled(*arguments)
-    (assembly,) = compiled.inspect_asm().values()
+    assembly = instructions(*SUMS_OF_LOGITS[name], fastmath=True)
     widest = "z" if "AVX512" in torch.backends.cpu.get_cpu_capability() else "y"
     # The part between two labels that has the most arithmetic is the innermost loop.
     inner = max(re.split(r"\n\.L", assembly), key=lambda part: len(re.findall(r"\svfmadd", part)))
@@ -135,13 +138,14 @@ def test_loops_have_the_widest_registers_and_call_nothing(name: str) -> None:
     assert not re.search(r"\s(callq?|vfmadd\w*ss|vrndscale\w*)\s", inner)
 
 
-@ELEMENTWISE
+# Not kept in numba's cache, which would not notice that exp() has changed.
+@numba.njit(error_model="numpy", fastmath=EXACT)
 def _apply(x, out):  # type: ignore[no-untyped-def]
     for i in range(len(x)):
         out[0, i], out[1, i], out[2, i] = exp(x[i]), sigmoid(x[i]), tanh(x[i])
 
 
-@SUMMING
+@numba.njit(error_model="numpy", fastmath=True)
 def _sum_of_exp(x, out):  # type: ignore[no-untyped-def]
     total = np.float32(0)
     for i in range(len(x)):
