@@ -67,6 +67,18 @@ def uninitialized_memory_is_nan() -> Iterator[None]:
     torch.use_deterministic_algorithms(before, warn_only=only_warns)
 
 
+@pytest.fixture(params=["in one pass", "by blocks"])
+def way_of_integers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Add up products of bytes as this processor would, or as one without VNNI would."""
+    from phrasescore.scoring import byte_dot_products
+
+    if request.param == "by blocks":
+        monkeypatch.setattr(byte_dot_products, "is_fastest", lambda: False)
+    elif not byte_dot_products.is_fastest():
+        pytest.skip("by blocks on this processor")
+    return str(request.param)
+
+
 @pytest.fixture(autouse=True)
 def _usual_verbosity() -> Iterator[None]:
     """Put back the log levels that ``--quiet`` and ``--verbose`` set for a whole process."""

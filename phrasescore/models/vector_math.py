@@ -27,12 +27,17 @@ ELEMENTWISE = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=E
 SUMMING = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=True)
 
 
+def add_attribute(builder: Any, name: str, value: str) -> None:
+    """Give one of LLVM's attributes to the function that is being compiled."""
+    attributes = builder.function.attributes
+    # llvmlite writes all that is in this set, but lets only names in that it knows.
+    if isinstance(attributes, set):
+        set.add(attributes, f'"{name}"="{value}"')
+
+
 def _widen_registers(_typing: Any) -> Any:
     def generate(context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
-        attributes = builder.function.attributes
-        # llvmlite writes all that is in this set, but lets only names in that it knows.
-        if isinstance(attributes, set):
-            set.add(attributes, '"prefer-vector-width"="512"')
+        add_attribute(builder, "prefer-vector-width", "512")
         return context.get_dummy_value()
 
     return numba.types.none(), generate

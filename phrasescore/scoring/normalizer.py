@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from phrasescore.models.layers import LARGEST_SUM, SMALLEST_SUM
-from phrasescore.scoring import gates
-from phrasescore.scoring.precision import Precision, Product
+from phrasescore.scoring import byte_dot_products, gates
+from phrasescore.scoring.byte_dot_products import PackedWords
+from phrasescore.scoring.precision import Factor, Precision, Product
 from phrasescore.scoring.softmax_sums import (
     add_sums_of_exp,
     add_sums_of_powers,
@@ -59,11 +60,17 @@ class Normalizer:
         words *= self._scale
         factors = words[:, : self.rank] if self._adds_bias else words
         self._workspace = Workspace(weight.device)
-        self._block = INTEGER_WORDS if self._in_integers else WORDS
-        self.blocks = [
-            precision.prepare(block.t().contiguous()) for block in torch.split(factors, self._block)
-        ]
-        self._biases = torch.split(words[:, self.rank].contiguous(), self._block)
+        biases = words[:, self.rank].contiguous()
+        self._packed: PackedWords | None = None
+        self._blocks: list[tuple[Factor, Tensor]] = []
+        if self._in_integers and byte_dot_products.is_fastest():
+            rounded = precision.round(factors.contiguous())
+            assert rounded.scales is not None
+            self._packed = PackedWords(rounded.values, rounded.scales, biases)
+        else:
+            size = INTEGER_WORDS if self._in_integers else WORDS
+            for block, bias in zip(factors.split(size), biases.split(size), strict=True):
+                self._blocks.append((precision.prepare(block.t().contiguous()), bias))
         # (words, width), as the products see them: a word's own logit has the rounding of the one
         # that is in the sum over all words, so that where a word is probable their errors cancel.
         self.words = self.seen(words)
@@ -117,12 +124,10 @@ class Normalizer:
         # exp() needs no maximum subtracted as long as the sum stays far from overflow and
         # underflow: its largest terms, which make it, then have their full precision.
         total = factors.new_zeros(len(factors))
-        padded = self.precision.pad(factors[:, : self.rank] if self._adds_bias else factors)
-        for block, bias in zip(self.blocks, self._biases, strict=True):
-            size = len(padded.values), len(bias)
-            logits = self._workspace.take("logits", *size, self.precision.product_type)
-            product = self.precision.multiply(padded, block, logits).first(len(factors))
-            self._add_sums(product, bias, total)
+        if self._packed is None:
+            self._add_up_blocks(factors, total)
+        else:
+            self._add_up_packed(factors, self._packed, total)
         result = total.log()
         unsafe = ~((total > SMALLEST_SUM) & (total < LARGEST_SUM))
         if bool(unsafe.any()):
@@ -143,6 +148,20 @@ class Normalizer:
             for rows in torch.split(seen, UNSAFE_ROWS)
         ]
         return torch.cat(parts)[:count]
+
+    def _add_up_packed(self, factors: Tensor, words: PackedWords, total: Tensor) -> None:
+        take, count = self._workspace.take, words.padded_count(len(factors))
+        values, units = take("rounded", count, self.rank, torch.int8), take("units", 1, count)[0]
+        self.precision.round_into(factors[:, : self.rank], Factor(values, units))
+        words.sums_of_powers(values, units, total)
+
+    def _add_up_blocks(self, factors: Tensor, total: Tensor) -> None:
+        padded = self.precision.pad(factors[:, : self.rank] if self._adds_bias else factors)
+        for block, bias in self._blocks:
+            size = len(padded.values), len(bias)
+            logits = self._workspace.take("logits", *size, self.precision.product_type)
+            product = self.precision.multiply(padded, block, logits).first(len(factors))
+            self._add_sums(product, bias, total)
 
     def _add_sums(self, logits: Product, bias: Tensor, total: Tensor) -> None:
         if self._in_integers:
