@@ -67,15 +67,13 @@ def uninitialized_memory_is_nan() -> Iterator[None]:
     torch.use_deterministic_algorithms(before, warn_only=only_warns)
 
 
-@pytest.fixture(params=["in one pass", "by blocks"])
-def way_of_integers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Add up products of bytes as this processor would, or as one without VNNI would."""
-    from phrasescore.scoring import byte_dot_products
+@pytest.fixture(params=["packed", "in blocks"])
+def way_of_words(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Let normalisers have packed words, where this processor may, and blocks, as others have."""
+    from phrasescore.scoring import packed_words
 
-    if request.param == "by blocks":
-        monkeypatch.setattr(byte_dot_products, "is_fastest", lambda: False)
-    elif not byte_dot_products.is_fastest():
-        pytest.skip("by blocks on this processor")
+    if request.param == "in blocks":
+        monkeypatch.setattr(packed_words, "are_fastest", lambda _: False)
     return str(request.param)
 
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from phrasescore.models.layers import LARGEST_SUM, SMALLEST_SUM
-from phrasescore.scoring import byte_dot_products, gates
-from phrasescore.scoring.byte_dot_products import PackedWords
+from phrasescore.scoring import gates, packed_words
+from phrasescore.scoring.packed_words import PackedWords
 from phrasescore.scoring.precision import Factor, Precision, Product
 from phrasescore.scoring.softmax_sums import (
     add_sums_of_exp,
@@ -63,10 +63,9 @@ class Normalizer:
         biases = words[:, self.rank].contiguous()
         self._packed: PackedWords | None = None
         self._blocks: list[tuple[Factor, Tensor]] = []
-        if self._in_integers and byte_dot_products.is_fastest():
-            rounded = precision.round(factors.contiguous())
-            assert rounded.scales is not None
-            self._packed = PackedWords(rounded.values, rounded.scales, biases)
+        if packed_words.are_fastest(precision):
+            to_base_2 = math.log2(math.e) / self._scale
+            self._packed = packed_words.pack(factors, biases, to_base_2, precision)
         else:
             size = INTEGER_WORDS if self._in_integers else WORDS
             for block, bias in zip(factors.split(size), biases.split(size), strict=True):
@@ -125,9 +124,9 @@ class Normalizer:
         # underflow: its largest terms, which make it, then have their full precision.
         total = factors.new_zeros(len(factors))
         if self._packed is None:
-            self._add_up_blocks(factors, total)
+            self._add_sums_of_blocks(factors, total)
         else:
-            self._add_up_packed(factors, self._packed, total)
+            self._packed.sums_of_powers(factors[:, : self.rank], total)
         result = total.log()
         unsafe = ~((total > SMALLEST_SUM) & (total < LARGEST_SUM))
         if bool(unsafe.any()):
@@ -149,13 +148,7 @@ class Normalizer:
         ]
         return torch.cat(parts)[:count]
 
-    def _add_up_packed(self, factors: Tensor, words: PackedWords, total: Tensor) -> None:
-        take, count = self._workspace.take, words.padded_count(len(factors))
-        values, units = take("rounded", count, self.rank, torch.int8), take("units", 1, count)[0]
-        self.precision.round_into(factors[:, : self.rank], Factor(values, units))
-        words.sums_of_powers(values, units, total)
-
-    def _add_up_blocks(self, factors: Tensor, total: Tensor) -> None:
+    def _add_sums_of_blocks(self, factors: Tensor, total: Tensor) -> None:
         padded = self.precision.pad(factors[:, : self.rank] if self._adds_bias else factors)
         for block, bias in self._blocks:
             size = len(padded.values), len(bias)

@@ -4,13 +4,18 @@
 bits whatever other rows there are (:mod:`phrasescore.scoring.fixed_products`).
 """
 
+import math
+from functools import cached_property
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from phrasescore.models.layers import LARGEST_SUM, SMALLEST_SUM
-from phrasescore.scoring import softmax_sums
+from phrasescore.scoring import packed_words, softmax_sums
 from phrasescore.scoring.fixed_products import FixedProducts
+from phrasescore.scoring.packed_words import PackedWords
+from phrasescore.scoring.precision import Factor
 from phrasescore.scoring.prefix_tree import Ids
 
 # Words whose logits are held at once: with the rows of a fixed product 4 MB (in int8 twice that,
@@ -34,16 +39,27 @@ class WordProbabilities:
         # all words, so that where a word is probable their errors cancel out.
         self._seen = products.precision.seen(weight)
         self._bias = bias.detach().to(products.device, torch.float32).contiguous()
-        step = WORDS[products.device.type]
-        self._blocks = [
-            (products.prepare(block.t()), self._bias[start : start + len(block)])
-            for start, block in zip(
-                range(0, len(weight), step), torch.split(weight, step), strict=True
-            )
-        ]
+        self._packed: PackedWords | None = None
+        if packed_words.are_fastest(products.precision):
+            to_base_2 = math.log2(math.e)
+            self._packed = packed_words.pack(weight, self._bias, to_base_2, products.precision)
+
+    @cached_property
+    def _blocks(self) -> list[tuple[Factor, Tensor]]:
+        """Return the words as products want them, which not everyone needs."""
+        step = WORDS[self._products.device.type]
+        with torch.inference_mode():
+            return [
+                (self._products.prepare(block.t()), bias)
+                for block, bias in zip(
+                    self._weight.split(step), self._bias.split(step), strict=True
+                )
+            ]
 
     def log_normalizers(self, rows: Tensor) -> Tensor:
         """Return the log-sum-exp of all logits of each row, ``(rows,)`` float64."""
+        if self._packed is not None:
+            return self._log(self._packed.sums_of_powers(rows, rows.new_empty(len(rows))), rows)
         total = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
         # A few rows at a time: their logits are summed up while they are near.
         for start in range(0, len(rows), self._products.rows):
@@ -63,19 +79,26 @@ class WordProbabilities:
         :return: ``(rows, words)`` float32, and ``(rows,)`` as :meth:`log_normalizers` gives them.
         """
         out = self._products.workspace.take("log distributions", len(rows), len(self._weight))
+        if self._packed is not None:
+            sums = rows.new_empty(len(rows))
+            logits = self._packed.logits(rows, sums)
+            normalizers = self._log(sums, rows)
+            below = -normalizers.float().unsqueeze(1)
+            return torch.add(below, logits, alpha=math.log(2), out=out), normalizers
         total = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
-        start = 0
+        first = 0
         for matrix, bias in self._blocks:
             logits = self._products.multiply("logits", rows, matrix)
             softmax_sums.add_sums_of_exp(logits, bias, total)
-            torch.add(logits, bias, out=out[:, start : start + len(bias)])
-            start += len(bias)
+            torch.add(logits, bias, out=out[:, first : first + len(bias)])
+            first += len(bias)
         normalizers = self._log(total, rows)
         out -= normalizers.float().unsqueeze(1)
         return out, normalizers
 
     def _log(self, total: Tensor, rows: Tensor) -> Tensor:
         """Return the log of the sums of exp over all words, made anew where they are unsafe."""
+        total = total.double()
         result = total.log()
         # exp() needs no maximum subtracted as long as the sum is far from overflow and underflow.
         for row in torch.nonzero(~((total > SMALLEST_SUM) & (total < LARGEST_SUM))).flatten():

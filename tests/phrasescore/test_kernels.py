@@ -92,7 +92,7 @@ LOOPS: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
 }
 
 
-def instructions(loop: Any, arguments: tuple[np.ndarray, ...], fastmath: bool | set[str]) -> str:
+def instructions(loop: Any, arguments: tuple[Any, ...], fastmath: bool | set[str]) -> str:
     """Return what a loop is compiled to for arguments of these types."""
     # A loop from numba's cache does not tell.
     compiled = numba.njit(error_model="numpy", fastmath=fastmath)(loop.py_func)

@@ -25,7 +25,7 @@ def certain(size: float) -> tuple[torch.Tensor, torch.Tensor]:
     return rows * size, rows
 
 
-@pytest.mark.usefixtures("way_of_integers")
+@pytest.mark.usefixtures("way_of_words")
 @pytest.mark.parametrize(
     ("precision", "size"), [("float32", 2e3), ("bfloat16", 1.0), ("int8", 1.0)]
 )
@@ -57,7 +57,7 @@ def test_what_rounding_does_not_explain_is_left_for_others_to_find() -> None:
 
 
 # With a bias of 0 sums are as exp() takes them; 100 and -150 put them beyond its range.
-@pytest.mark.usefixtures("way_of_integers")
+@pytest.mark.usefixtures("way_of_words")
 @pytest.mark.parametrize("shift", [0.0, 100.0, -150.0])
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_errors_of_a_probable_word_and_of_the_sum_that_it_makes_cancel_out(
@@ -127,7 +127,7 @@ def test_a_logit_that_no_sum_is_taken_from_is_not_rounded(precision: PrecisionNa
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-5)
 
 
-@pytest.mark.usefixtures("way_of_integers")
+@pytest.mark.usefixtures("way_of_words")
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_a_certain_word_of_logit_0_is_no_more_than_certain(precision: PrecisionName) -> None:
     # A power of 2 is good to 2e-4 of its value, and this word's is all there is.
@@ -141,7 +141,7 @@ def test_a_certain_word_of_logit_0_is_no_more_than_certain(precision: PrecisionN
     assert found.tolist() == [0] * 5
 
 
-@pytest.mark.usefixtures("way_of_integers")
+@pytest.mark.usefixtures("way_of_words")
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_words_whose_exp_is_cut_off_add_up_to_nothing(precision: PrecisionName) -> None:
     bias = torch.full((20_001,), -200.0)

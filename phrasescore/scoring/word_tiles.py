@@ -1,0 +1,189 @@
+"""Tiles: some rows times some words, multiplied and made powers of 2 in registers.
+
+Two functions for loops of numba's: :data:`add_tile_of_numbers` and :data:`add_tile_of_bytes`. A
+loop that is compiled before this file changes keeps what it has: numba looks at the loop's own file
+only.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numba.extending import intrinsic
+from numpy.polynomial import Chebyshev, Polynomial
+
+from phrasescore.scoring.vector_code import (
+    FLOAT,
+    INT32,
+    INT64,
+    INTEGERS,
+    LANES,
+    NUMBERS,
+    Value,
+    VectorCode,
+    memory_of,
+)
+
+# What is added up at once: with 24 of 32 registers, 6 rows times 64 words.
+TILE_ROWS = 6
+_TILE_VECTORS = 4
+TILE_WORDS = _TILE_VECTORS * LANES
+# One instruction multiplies so many bytes, and adds them up, for each number of 32 bits.
+GROUP = 4
+# Of numbers and of groups of bytes, in bytes.
+_SIZE = 4
+
+
+def _series(degree: int) -> list[float]:
+    """Return 2^f for -0.5 <= f <= 0.5 through the Chebyshev nodes, the highest power first."""
+    series = Chebyshev.interpolate(np.exp2, degree, domain=[-0.5, 0.5])
+    return [float(coefficient) for coefficient in series.convert(kind=Polynomial).coef[::-1]]
+
+
+# Exact to 1e-4 and to 1e-8 of the value; of even degree, the second is 1 at 0.
+_SERIES_OF_BYTES, _SERIES_OF_NUMBERS = _series(3), _series(6)
+
+
+def _vectors(code: VectorCode, array: Value, start: Value) -> list[Value]:
+    """Return a row of a panel, or of what belongs to its words, so many bytes behind a start."""
+    offsets = [code.builder.add(start, INT64(_SIZE * LANES * i)) for i in range(_TILE_VECTORS)]
+    return [code.load(array, offset, NUMBERS) for offset in offsets]
+
+
+def _multiply(
+    code: VectorCode,
+    rows: Value,
+    panel: Value,
+    width: Value,
+    starts: list[Value],
+    multiply: Callable[[Value, Value, Value], Value],
+) -> list[Value]:
+    """Return a tile's products, added to ``starts``: for each row, a vector after the other.
+
+    :param width: the size of a row, in bytes.
+    :param multiply: returns a sum, a row's number in each lane, and some words' ones, in one.
+    """
+    builder = code.builder
+    steps = builder.sdiv(builder.add(width, INT64(_SIZE - 1)), INT64(_SIZE))
+
+    def step(i: Value, sums: list[Value]) -> list[Value]:
+        words = _vectors(code, panel, builder.mul(i, INT64(_SIZE * TILE_WORDS)))
+        added = []
+        for row in range(TILE_ROWS):
+            offset = builder.add(builder.mul(width, INT64(row)), builder.mul(i, INT64(_SIZE)))
+            number = code.splat(code.load(rows, offset, FLOAT))
+            added += [
+                multiply(sums[row * _TILE_VECTORS + j], number, word)
+                for j, word in enumerate(words)
+            ]
+        return added
+
+    return code.repeat(steps, starts, step)
+
+
+class _Kept(NamedTuple):
+    """Where logits are written: an array or None, a tile's place in it and that of a next row."""
+
+    array: Value
+    start: Value
+    stride: Value
+
+
+def _add_powers(
+    code: VectorCode, logits: list[Value], series: list[float], sums: Value, kept: _Kept
+) -> None:
+    builder = code.builder
+    for row in range(TILE_ROWS):
+        here = _SIZE * LANES * row
+        total = code.load(sums, here, NUMBERS)
+        start = builder.add(kept.start, builder.mul(kept.stride, INT64(row)))
+        for i, logit in enumerate(logits[row * _TILE_VECTORS : (row + 1) * _TILE_VECTORS]):
+            total = builder.fadd(total, code.power(logit, series))
+            if kept.array is not None:
+                code.store(logit, kept.array, builder.add(start, INT64(_SIZE * LANES * i)))
+        code.store(total, sums, here)
+
+
+def _generate_tile_of_numbers(
+    context: Any, builder: Value, signature: Any, arguments: Any
+) -> Value:
+    code = VectorCode(builder)
+    rows, panel, bias, sums, kept = memory_of(context, builder, signature.args[:-3], arguments[:-3])
+    numbers = [builder.mul(number, INT64(_SIZE)) for number in arguments[-3:]]
+    width, start, stride = numbers
+    starts = _vectors(code, bias, INT64(0)) * TILE_ROWS
+    logits = _multiply(
+        code, rows, panel, width, starts, lambda total, x, y: code.multiply_add(x, y, total)
+    )
+    _add_powers(code, logits, _SERIES_OF_NUMBERS, sums, _Kept(kept, start, stride))
+    return context.get_dummy_value()
+
+
+def _generate_tile_of_bytes(context: Any, builder: Value, signature: Any, arguments: Any) -> Value:
+    code = VectorCode(builder)
+    rows, starts, units, panel, scales, bias, sums, kept = memory_of(
+        context, builder, signature.args[:-3], arguments[:-3]
+    )
+    start, stride = (builder.mul(number, INT64(_SIZE)) for number in arguments[-2:])
+
+    def multiply(total: Value, row: Value, words: Value) -> Value:
+        signed, unsigned = builder.bitcast(row, INTEGERS), builder.bitcast(words, INTEGERS)
+        return code.multiply_bytes(total, unsigned, signed)
+
+    lifted = [code.splat(code.load(starts, _SIZE * row, INT32)) for row in range(TILE_ROWS)]
+    each = [start for start in lifted for _ in range(_TILE_VECTORS)]
+    products = _multiply(code, rows, panel, arguments[-3], each, multiply)
+    of_words, biases = _vectors(code, scales, INT64(0)), _vectors(code, bias, INT64(0))
+    logits = []
+    for i, product in enumerate(products):
+        row, vector = divmod(i, _TILE_VECTORS)
+        unit = code.splat(code.load(units, _SIZE * row, FLOAT))
+        scale = builder.fmul(unit, of_words[vector])
+        number = builder.sitofp(product, NUMBERS)
+        logits.append(code.multiply_add(number, scale, biases[vector]))
+    _add_powers(code, logits, _SERIES_OF_BYTES, sums, _Kept(kept, start, stride))
+    return context.get_dummy_value()
+
+
+# Numba counts the arguments by these two.
+def _tile_of_numbers(
+    _typing: Any,
+    rows: Any,
+    panel: Any,
+    bias: Any,
+    sums: Any,
+    kept: Any,
+    width: Any,
+    start: Any,
+    stride: Any,
+) -> Any:
+    kinds = rows, panel, bias, sums, kept, width, start, stride
+    return numba.types.void(*kinds), _generate_tile_of_numbers
+
+
+def _tile_of_bytes(
+    _typing: Any,
+    rows: Any,
+    starts: Any,
+    units: Any,
+    panel: Any,
+    scales: Any,
+    bias: Any,
+    sums: Any,
+    kept: Any,
+    width: Any,
+    start: Any,
+    stride: Any,
+) -> Any:
+    kinds = rows, starts, units, panel, scales, bias, sums, kept, width, start, stride
+    return numba.types.void(*kinds), _generate_tile_of_bytes
+
+
+# Of the first TILE_ROWS of ``rows``, ``(rows, width)``, and all words of ``panel``, ``(steps,
+# TILE_WORDS, 1 or GROUP)``: each logit's power of 2 is added to one of ``sums``, ``(rows, LANES)``.
+# Logits of numbers are products and ``bias``; those of bytes are products, and ``starts`` of their
+# row, times ``units`` of it and ``scales`` of the word, and ``bias``. ``kept`` is None or gets the
+# logits, from its number ``start`` on, and so many numbers further for each row. Numbers are int64.
+add_tile_of_numbers: Any = intrinsic(_tile_of_numbers)
+add_tile_of_bytes: Any = intrinsic(_tile_of_bytes)
