@@ -21,6 +21,7 @@ INT8, INT32, INT64, FLOAT = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.Fl
 INTEGERS, NUMBERS = ir.VectorType(INT32, LANES), ir.VectorType(FLOAT, LANES)
 _MASK = ir.IntType(LANES)
 _SIGNATURES = {
+    "prefetch": ir.FunctionType(ir.VoidType(), [INT8.as_pointer(), INT32, INT32, INT32]),
     "fma.v16f32": ir.FunctionType(NUMBERS, [NUMBERS] * 3),
     # As LLVM had it before 22, which still knows it: of bytes, four in each number.
     "x86.avx512.vpdpbusd.512": ir.FunctionType(INTEGERS, [INTEGERS] * 3),
@@ -81,6 +82,11 @@ class VectorCode:
         value = self.builder.load(self._place(array, offset, kind))
         value.align = 1
         return value
+
+    def prefetch(self, array: Value, offset: Value) -> None:
+        """Have a line of memory, so many bytes behind an array's start, brought near."""
+        read, first_cache, data = INT32(0), INT32(3), INT32(1)
+        self._call("prefetch", self._place(array, offset, INT8), read, first_cache, data)
 
     def store(self, value: Value, array: Value, offset: Value | int) -> None:
         """Write a value so many bytes behind an array's start."""

@@ -33,6 +33,9 @@ TILE_WORDS = _TILE_VECTORS * LANES
 GROUP = 4
 # Of numbers and of groups of bytes, in bytes.
 _SIZE = 4
+# So many steps before it is read, a panel's memory is asked for. The processor does so by itself,
+# but not beyond a page of memory, which is 16 steps.
+_AHEAD = 16
 
 
 def _series(degree: int) -> list[float]:
@@ -45,10 +48,14 @@ def _series(degree: int) -> list[float]:
 _SERIES_OF_BYTES, _SERIES_OF_NUMBERS = _series(3), _series(6)
 
 
+def _places(code: VectorCode, start: Value) -> list[Value]:
+    """Return where the vectors are of what lies so many bytes behind an array's start."""
+    return [code.builder.add(start, INT64(_SIZE * LANES * i)) for i in range(_TILE_VECTORS)]
+
+
 def _vectors(code: VectorCode, array: Value, start: Value) -> list[Value]:
     """Return a row of a panel, or of what belongs to its words, so many bytes behind a start."""
-    offsets = [code.builder.add(start, INT64(_SIZE * LANES * i)) for i in range(_TILE_VECTORS)]
-    return [code.load(array, offset, NUMBERS) for offset in offsets]
+    return [code.load(array, place, NUMBERS) for place in _places(code, start)]
 
 
 def _multiply(
@@ -69,6 +76,9 @@ def _multiply(
 
     def step(i: Value, sums: list[Value]) -> list[Value]:
         words = _vectors(code, panel, builder.mul(i, INT64(_SIZE * TILE_WORDS)))
+        ahead = builder.add(i, INT64(_AHEAD))
+        for place in _places(code, builder.mul(ahead, INT64(_SIZE * TILE_WORDS))):
+            code.prefetch(panel, place)
         added = []
         for row in range(TILE_ROWS):
             offset = builder.add(builder.mul(width, INT64(row)), builder.mul(i, INT64(_SIZE)))
