@@ -7,9 +7,10 @@ multiplying bytes takes. For processors with AVX-512; bytes need its dot product
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -17,84 +18,22 @@ from torch import Tensor
 
 from phrasescore.scoring import gates
 from phrasescore.scoring.precision import Factor, Precision
-from phrasescore.scoring.vector_code import LANES, use_avx512, use_vnni
 from phrasescore.scoring.word_tiles import (
     GROUP,
+    LIFT,
     TILE_ROWS,
     TILE_WORDS,
-    add_tile_of_bytes,
-    add_tile_of_numbers,
+    sums_of_bytes,
+    sums_of_numbers,
 )
 from phrasescore.scoring.workspace import Workspace
 
-# Rows at a time: they stay in a core's second cache while they meet one panel after the other.
+# Rows at a time, for what they need of memory.
 ROWS = 1024
-# The instruction takes bytes without sign from one side. Those of the words have this much added,
-# and each row starts at what takes it away again.
-_LIFT = 128
+# So many products are worth another thread.
+_PRODUCTS = 1 << 28
 # The logarithm, to base 2, of what stands behind the last word: nothing, but a normal number yet.
 _NOTHING = np.float32(-120)
-
-
-@numba.njit(nogil=True, error_model="numpy")
-def _add_up_lanes(sums, out):  # type: ignore[no-untyped-def]
-    for row in range(len(out)):
-        total = np.float32(0)
-        for lane in range(LANES):
-            total += sums[row, lane]
-        out[row] = total
-
-
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def _sums_of_numbers(rows, panels, bias, out, kept):  # type: ignore[no-untyped-def]
-    use_avx512()
-    sums = np.zeros((len(rows), LANES), np.float32)
-    width, stride = np.int64(rows.shape[1]), np.int64(len(bias))
-    for panel in range(len(panels)):
-        word = panel * TILE_WORDS
-        # All rows meet a panel while it is in the first cache.
-        for row in range(0, len(out), TILE_ROWS):
-            add_tile_of_numbers(
-                rows[row:],
-                panels[panel],
-                bias[word:],
-                sums[row:],
-                kept,
-                width,
-                row * stride + word,
-                stride,
-            )
-    _add_up_lanes(sums, out)
-
-
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def _sums_of_bytes(rows, units, panels, scales, bias, out, kept):  # type: ignore[no-untyped-def]
-    use_vnni()
-    sums = np.zeros((len(rows), LANES), np.float32)
-    starts = np.zeros(len(rows), np.int32)
-    width, stride = np.int64(rows.shape[1]), np.int64(len(bias))
-    for row in range(len(out)):
-        total = np.int32(0)
-        for j in range(width):
-            total += np.int32(rows[row, j])
-        starts[row] = -_LIFT * total
-    for panel in range(len(panels)):
-        word = panel * TILE_WORDS
-        for row in range(0, len(out), TILE_ROWS):
-            add_tile_of_bytes(
-                rows[row:],
-                starts[row:],
-                units[row:],
-                panels[panel],
-                scales[word:],
-                bias[word:],
-                sums[row:],
-                kept,
-                width,
-                row * stride + word,
-                stride,
-            )
-    _add_up_lanes(sums, out)
 
 
 class PackedWords(ABC):
@@ -119,7 +58,7 @@ class PackedWords(ABC):
         either. Each has the same bits whatever rows are beside it.
 
         :param factors: ``(rows, width)`` float32.
-        :param out: ``(rows,)`` float32.
+        :param out: ``(rows,)`` float32 or float64.
         :raises ValueError: if the words have another width.
         """
         for start in range(0, len(factors), ROWS):
@@ -138,18 +77,30 @@ class PackedWords(ABC):
         self.add_up(self._checked(factors), out, kept)
         return kept[: len(factors), : self.count]
 
-    def _checked(self, factors: Tensor) -> Tensor:
-        # The loops would read other memory.
-        if factors.shape[1] != self.width:
-            raise ValueError(f"factors have {factors.shape[1]} columns, and words {self.width}")
-        return factors
-
     @abstractmethod
     def add_up(self, factors: Tensor, out: Tensor, kept: Tensor | None) -> None:
         """Write the sums of some rows into ``out``, and all logits into ``kept`` if there is one.
 
         :param kept: ``(rows, words)`` float32, both with what stands behind the last.
         """
+
+    def share(self, count: int, add_up: Callable[[slice], None]) -> None:
+        """Let torch's threads, if they are several, have a part of the rows each."""
+        threads = torch.get_num_threads()
+        if threads == 1 or count * self.count * self.width < _PRODUCTS:
+            add_up(slice(0, count))
+            return
+        size = -(-count // (threads * TILE_ROWS)) * TILE_ROWS
+        parts = [slice(start, min(start + size, count)) for start in range(0, count, size)]
+        with ThreadPoolExecutor(len(parts)) as pool:
+            for _ in pool.map(add_up, parts):
+                pass
+
+    def _checked(self, factors: Tensor) -> Tensor:
+        # The loops would read other memory.
+        if factors.shape[1] != self.width:
+            raise ValueError(f"factors have {factors.shape[1]} columns, and words {self.width}")
+        return factors
 
 
 class PackedNumbers(PackedWords):
@@ -163,9 +114,14 @@ class PackedNumbers(PackedWords):
         """See :class:`PackedWords`."""
         rows = self.workspace.take("rows", _padded(len(factors)), self.width)
         rows[: len(factors)] = factors
-        rows[len(factors) :] = 0
-        numbers = rows.numpy(), self.panels, self.bias, out.numpy()
-        _sums_of_numbers(*numbers, None if kept is None else kept.numpy())
+        numbers, sums, logits = rows.numpy(), out.numpy(), _array(kept)
+
+        def add_up(part: slice) -> None:
+            first = part.start
+            above = None if logits is None else logits[first:]
+            sums_of_numbers(numbers[first:], self.panels, self.bias, sums[part], above)
+
+        self.share(len(factors), add_up)
 
 
 class PackedBytes(PackedWords):
@@ -178,7 +134,7 @@ class PackedBytes(PackedWords):
         super().__init__(words, bias, to_base_2)
         rounded = precision.round(words.contiguous())
         assert rounded.scales is not None
-        self.panels = _pack((rounded.values.short() + _LIFT).byte().numpy(), GROUP)
+        self.panels = _pack((rounded.values.short() + LIFT).byte().numpy(), GROUP)
         self.scales = _extend(rounded.scales * to_base_2, np.float32(0))
         self._precision = precision
 
@@ -188,9 +144,15 @@ class PackedBytes(PackedWords):
         rows = self.workspace.take("rows", count, self.width, torch.int8)
         units = self.workspace.take("units", 1, count)[0]
         self._precision.round_into(factors, Factor(rows, units))
+        numbers, worth, sums, logits = rows.numpy(), units.numpy(), out.numpy(), _array(kept)
         words = self.panels, self.scales, self.bias
-        numbers = rows.numpy(), units.numpy(), *words, out.numpy()
-        _sums_of_bytes(*numbers, None if kept is None else kept.numpy())
+
+        def add_up(part: slice) -> None:
+            first = part.start
+            above = None if logits is None else logits[first:]
+            sums_of_bytes(numbers[first:], worth[first:], *words, sums[part], above)
+
+        self.share(len(factors), add_up)
 
 
 def are_fastest(precision: Precision) -> bool:
@@ -222,8 +184,12 @@ def pack(words: Tensor, bias: Tensor, to_base_2: float, precision: Precision) ->
 
 def _padded(count: int) -> int:
     """Return the number of rows that are read where ``count`` are of use."""
-    # One more: rows are read in groups of bytes, and their ends are not those of the groups.
-    return count + -count % TILE_ROWS + 1
+    # The last row's last group of bytes may go on behind it, whatever the width.
+    return count + -count % TILE_ROWS + GROUP
+
+
+def _array(tensor: Tensor | None) -> NDArray[Any] | None:
+    return None if tensor is None else tensor.numpy()
 
 
 def _pack(words: NDArray[Any], group: int) -> NDArray[Any]:

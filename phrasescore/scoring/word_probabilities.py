@@ -5,7 +5,7 @@ bits whatever other rows there are (:mod:`phrasescore.scoring.fixed_products`).
 """
 
 import math
-from functools import cached_property
+import threading
 
 import numpy as np
 import torch
@@ -23,6 +23,9 @@ from phrasescore.scoring.prefix_tree import Ids
 # costs more.
 WORDS = {"cpu": 16384, "cuda": 32768}
 
+# Matrices of words and their biases.
+_Blocks = list[tuple[Factor, Tensor]]
+
 
 class WordProbabilities:
     """log softmax(rows W^T + b), for the words wanted of each row.
@@ -39,32 +42,38 @@ class WordProbabilities:
         # all words, so that where a word is probable their errors cancel out.
         self._seen = products.precision.seen(weight)
         self._bias = bias.detach().to(products.device, torch.float32).contiguous()
-        self._packed: PackedWords | None = None
+        # Made when they are first needed: who wants no log Z needs none.
+        self._lock = threading.Lock()
+        self._of_all: PackedWords | _Blocks | None = None
+
+    @property
+    def _words(self) -> PackedWords | _Blocks:
+        """Return all words as this processor adds up their powers."""
+        with self._lock, torch.inference_mode():
+            if self._of_all is None:
+                self._of_all = self._prepare()
+            return self._of_all
+
+    def _prepare(self) -> PackedWords | _Blocks:
+        products = self._products
         if packed_words.are_fastest(products.precision):
             to_base_2 = math.log2(math.e)
-            self._packed = packed_words.pack(weight, self._bias, to_base_2, products.precision)
-
-    @cached_property
-    def _blocks(self) -> list[tuple[Factor, Tensor]]:
-        """Return the words as products want them, which not everyone needs."""
-        step = WORDS[self._products.device.type]
-        with torch.inference_mode():
-            return [
-                (self._products.prepare(block.t()), bias)
-                for block, bias in zip(
-                    self._weight.split(step), self._bias.split(step), strict=True
-                )
-            ]
+            return packed_words.pack(self._weight, self._bias, to_base_2, products.precision)
+        size = WORDS[products.device.type]
+        blocks = zip(self._weight.split(size), self._bias.split(size), strict=True)
+        return [(products.prepare(block.t()), bias) for block, bias in blocks]
 
     def log_normalizers(self, rows: Tensor) -> Tensor:
         """Return the log-sum-exp of all logits of each row, ``(rows,)`` float64."""
-        if self._packed is not None:
-            return self._log(self._packed.sums_of_powers(rows, rows.new_empty(len(rows))), rows)
+        words = self._words
+        if isinstance(words, PackedWords):
+            sums = rows.new_empty(len(rows), dtype=torch.float64)
+            return self._log(words.sums_of_powers(rows, sums), rows)
         total = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
         # A few rows at a time: their logits are summed up while they are near.
         for start in range(0, len(rows), self._products.rows):
             part = slice(start, start + self._products.rows)
-            for matrix, bias in self._blocks:
+            for matrix, bias in words:
                 logits = self._products.multiply("logits", rows[part], matrix)
                 softmax_sums.add_sums_of_exp(logits, bias, total[part])
         return self._log(total, rows)
@@ -79,15 +88,16 @@ class WordProbabilities:
         :return: ``(rows, words)`` float32, and ``(rows,)`` as :meth:`log_normalizers` gives them.
         """
         out = self._products.workspace.take("log distributions", len(rows), len(self._weight))
-        if self._packed is not None:
-            sums = rows.new_empty(len(rows))
-            logits = self._packed.logits(rows, sums)
+        words = self._words
+        if isinstance(words, PackedWords):
+            sums = rows.new_empty(len(rows), dtype=torch.float64)
+            logits = words.logits(rows, sums)
             normalizers = self._log(sums, rows)
             below = -normalizers.float().unsqueeze(1)
             return torch.add(below, logits, alpha=math.log(2), out=out), normalizers
         total = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
         first = 0
-        for matrix, bias in self._blocks:
+        for matrix, bias in words:
             logits = self._products.multiply("logits", rows, matrix)
             softmax_sums.add_sums_of_exp(logits, bias, total)
             torch.add(logits, bias, out=out[:, first : first + len(bias)])
@@ -98,7 +108,6 @@ class WordProbabilities:
 
     def _log(self, total: Tensor, rows: Tensor) -> Tensor:
         """Return the log of the sums of exp over all words, made anew where they are unsafe."""
-        total = total.double()
         result = total.log()
         # exp() needs no maximum subtracted as long as the sum is far from overflow and underflow.
         for row in torch.nonzero(~((total > SMALLEST_SUM) & (total < LARGEST_SUM))).flatten():
@@ -120,8 +129,14 @@ class WordProbabilities:
         found = logits.double() - normalizers.index_select(0, at)
         above = torch.nonzero(found > 0).flatten()
         if len(above):
+            # A bias is one more number of a word, which meets a 1.
             chosen = rows[at[above]], self._seen[wanted[above]]
-            found[above] = self._products.precision.at_most_certain(found[above], *chosen)
+            ones, biases = torch.ones_like(above), self._bias[wanted[above]]
+            found[above] = self._products.precision.at_most_certain(
+                found[above],
+                torch.cat([chosen[0], ones.unsqueeze(1)], dim=1),
+                torch.cat([chosen[1], biases.unsqueeze(1)], dim=1),
+            )
         return found.cpu()
 
     def logits(self, rows: Tensor, places: Ids, words: Ids) -> Tensor:

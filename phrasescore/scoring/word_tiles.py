@@ -1,11 +1,11 @@
-"""Tiles: some rows times some words, multiplied and made powers of 2 in registers.
+"""Tiles, some rows times some words, that are multiplied and made powers of 2 in registers.
 
-Two functions for loops of numba's: :data:`add_tile_of_numbers` and :data:`add_tile_of_bytes`. A
-loop that is compiled before this file changes keeps what it has: numba looks at the loop's own file
-only.
+The loops are beside the tiles: numba keeps what it has compiled until the loop's own file changes,
+and a loop of another shape than its arrays would write beyond them.
 """
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numba
@@ -23,6 +23,8 @@ from phrasescore.scoring.vector_code import (
     Value,
     VectorCode,
     memory_of,
+    use_avx512,
+    use_vnni,
 )
 
 # What is added up at once: with 24 of 32 registers, 6 rows times 64 words.
@@ -31,11 +33,16 @@ _TILE_VECTORS = 4
 TILE_WORDS = _TILE_VECTORS * LANES
 # One instruction multiplies so many bytes, and adds them up, for each number of 32 bits.
 GROUP = 4
+# The instruction takes bytes without sign from one side. Those of the words have this much added,
+# and each row starts at what takes it away again.
+LIFT = 128
 # Of numbers and of groups of bytes, in bytes.
 _SIZE = 4
 # So many steps before it is read, a panel's memory is asked for. The processor does so by itself,
 # but not beyond a page of memory, which is 16 steps.
 _AHEAD = 16
+# Words whose powers are added up in float32: their sums are added up in float64.
+_TOTAL_WORDS = 2048
 
 
 def _series(degree: int) -> list[float]:
@@ -106,13 +113,14 @@ def _add_powers(
     builder = code.builder
     for row in range(TILE_ROWS):
         here = _SIZE * LANES * row
-        total = code.load(sums, here, NUMBERS)
-        start = builder.add(kept.start, builder.mul(kept.stride, INT64(row)))
-        for i, logit in enumerate(logits[row * _TILE_VECTORS : (row + 1) * _TILE_VECTORS]):
-            total = builder.fadd(total, code.power(logit, series))
-            if kept.array is not None:
-                code.store(logit, kept.array, builder.add(start, INT64(_SIZE * LANES * i)))
-        code.store(total, sums, here)
+        of_row = logits[row * _TILE_VECTORS : (row + 1) * _TILE_VECTORS]
+        if kept.array is not None:
+            start = builder.add(kept.start, builder.mul(kept.stride, INT64(row)))
+            for logit, place in zip(of_row, _places(code, start), strict=True):
+                code.store(logit, kept.array, place)
+        # Small numbers first: the sum that they are added to has lost the bits that they have.
+        powers = reduce(builder.fadd, [code.power(logit, series) for logit in of_row])
+        code.store(builder.fadd(code.load(sums, here, NUMBERS), powers), sums, here)
 
 
 def _generate_tile_of_numbers(
@@ -122,10 +130,13 @@ def _generate_tile_of_numbers(
     rows, panel, bias, sums, kept = memory_of(context, builder, signature.args[:-3], arguments[:-3])
     numbers = [builder.mul(number, INT64(_SIZE)) for number in arguments[-3:]]
     width, start, stride = numbers
-    starts = _vectors(code, bias, INT64(0)) * TILE_ROWS
-    logits = _multiply(
-        code, rows, panel, width, starts, lambda total, x, y: code.multiply_add(x, y, total)
+    nothing = [code.constant(0.0)] * (TILE_ROWS * _TILE_VECTORS)
+    products = _multiply(
+        code, rows, panel, width, nothing, lambda total, x, y: code.multiply_add(x, y, total)
     )
+    # A bias that is large has the products rounded as it is: once, at the end.
+    biases = _vectors(code, bias, INT64(0)) * TILE_ROWS
+    logits = [builder.fadd(*pair) for pair in zip(products, biases, strict=True)]
     _add_powers(code, logits, _SERIES_OF_NUMBERS, sums, _Kept(kept, start, stride))
     return context.get_dummy_value()
 
@@ -195,5 +206,90 @@ def _tile_of_bytes(
 # Logits of numbers are products and ``bias``; those of bytes are products, and ``starts`` of their
 # row, times ``units`` of it and ``scales`` of the word, and ``bias``. ``kept`` is None or gets the
 # logits, from its number ``start`` on, and so many numbers further for each row. Numbers are int64.
-add_tile_of_numbers: Any = intrinsic(_tile_of_numbers)
-add_tile_of_bytes: Any = intrinsic(_tile_of_bytes)
+_add_tile_of_numbers: Any = intrinsic(_tile_of_numbers)
+_add_tile_of_bytes: Any = intrinsic(_tile_of_bytes)
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def _add_up_lanes(sums, totals):  # type: ignore[no-untyped-def]
+    """Add the sums to the rows' totals, and begin again."""
+    for row in range(len(totals)):
+        total = np.float32(0)
+        for lane in range(LANES):
+            total += sums[row, lane]
+            sums[row, lane] = 0
+        totals[row] += total
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def sums_of_numbers(rows, panels, bias, out, kept):  # type: ignore[no-untyped-def]
+    """Write the sum of 2^logit over all words for each row into ``out``.
+
+    :param rows: ``(rows, width)`` float32: so many more than ``out`` has that they are whole tiles.
+    :param panels: ``(panels, width, TILE_WORDS, 1)`` float32.
+    :param bias: ``(panels * TILE_WORDS,)`` float32.
+    :param out: ``(count,)`` float32 or float64.
+    :param kept: None, or ``(rows, panels * TILE_WORDS)`` float32 for the logits.
+    """
+    use_avx512()
+    sums, totals = np.zeros((len(rows), LANES), np.float32), np.zeros(len(out))
+    width, stride = np.int64(rows.shape[1]), np.int64(len(bias))
+    for panel in range(len(panels)):
+        word = panel * TILE_WORDS
+        # All rows meet a panel while it is near.
+        for row in range(0, len(out), TILE_ROWS):
+            _add_tile_of_numbers(
+                rows[row:],
+                panels[panel],
+                bias[word:],
+                sums[row:],
+                kept,
+                width,
+                row * stride + word,
+                stride,
+            )
+        if (word + TILE_WORDS) % _TOTAL_WORDS == 0:
+            _add_up_lanes(sums, totals)
+    _add_up_lanes(sums, totals)
+    out[:] = totals
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def sums_of_bytes(rows, units, panels, scales, bias, out, kept):  # type: ignore[no-untyped-def]
+    """Write the sum of 2^logit over all words for each row into ``out``.
+
+    :param rows: ``(rows, width)`` int8: so many more than ``out`` has that they are whole tiles,
+        and that the last of these may be read to the end of its last group of bytes.
+    :param units: ``(rows,)`` float32: what 1 is worth in each row.
+    :param panels: ``(panels, groups, TILE_WORDS, GROUP)`` uint8: words, with LIFT added.
+    :param scales: ``(panels * TILE_WORDS,)`` float32: what 1 is worth in each word.
+    """
+    use_vnni()
+    sums, totals = np.zeros((len(rows), LANES), np.float32), np.zeros(len(out))
+    starts = np.zeros(len(rows), np.int32)
+    width, stride = np.int64(rows.shape[1]), np.int64(len(bias))
+    for row in range(len(out)):
+        total = np.int32(0)
+        for j in range(width):
+            total += np.int32(rows[row, j])
+        starts[row] = -LIFT * total
+    for panel in range(len(panels)):
+        word = panel * TILE_WORDS
+        for row in range(0, len(out), TILE_ROWS):
+            _add_tile_of_bytes(
+                rows[row:],
+                starts[row:],
+                units[row:],
+                panels[panel],
+                scales[word:],
+                bias[word:],
+                sums[row:],
+                kept,
+                width,
+                row * stride + word,
+                stride,
+            )
+        if (word + TILE_WORDS) % _TOTAL_WORDS == 0:
+            _add_up_lanes(sums, totals)
+    _add_up_lanes(sums, totals)
+    out[:] = totals

@@ -88,6 +88,52 @@ def test_errors_of_a_probable_word_and_of_the_sum_that_it_makes_cancel_out(
         assert (log_probs.double() - expected)[probable].abs().max() < 1e-3
 
 
+# Beyond 60 and below -60, sums are those of rows that exp() alone would not do for.
+@pytest.mark.usefixtures("way_of_words")
+@pytest.mark.parametrize("bias", [-150.0, -50.0, 0.0, 30.0, 80.0, 150.0])
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_a_word_that_its_bias_makes_certain_is_no_more_than_certain(
+    precision: PrecisionName, bias: float
+) -> None:
+    generator = torch.Generator().manual_seed(4)
+    rows, weight = (
+        torch.randn(40, 500, generator=generator),
+        torch.randn(9, 500, generator=generator),
+    )
+    biases = torch.full((9,), bias - 100)
+    biases[0] = bias
+    with torch.inference_mode():
+        products = FixedProducts(Precision(precision, CPU), CPU)
+        probabilities = WordProbabilities(weight / 500, biases, products)
+        normalizers = probabilities.log_normalizers(rows)
+        found = probabilities.log_probs(rows, normalizers, np.arange(40), np.zeros(40, np.int64))
+    assert found.max() <= 0
+    assert found.min() > -1e-3
+
+
+@pytest.mark.usefixtures("way_of_words")
+@pytest.mark.parametrize("shift", [0.0, 100.0, -150.0])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_a_distribution_is_a_softmax_with_the_normaliser_of_scoring(
+    precision: PrecisionName, shift: float
+) -> None:
+    generator = torch.Generator().manual_seed(5)
+    rows, weight = (
+        torch.randn(30, 48, generator=generator),
+        torch.randn(700, 48, generator=generator),
+    )
+    bias = torch.randn(700, generator=generator) + shift
+    products = FixedProducts(Precision(precision, CPU), CPU)
+    with torch.inference_mode():
+        probabilities = WordProbabilities(weight / 5, bias, products)
+        found, normalizers = probabilities.log_distributions(rows)
+        assert torch.equal(normalizers, probabilities.log_normalizers(rows))
+    seen = products.precision.seen(rows).double(), products.precision.seen(weight / 5).double()
+    expected = torch.log_softmax(seen[0] @ seen[1].t() + bias.double(), 1)
+    tolerance = {"float32": 3e-5, "bfloat16": 0.1, "int8": 3e-4}[precision]
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=tolerance)
+
+
 @pytest.mark.parametrize(
     ("units", "lacking"),
     [
