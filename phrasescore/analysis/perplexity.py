@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from phrasescore.scoring.kenlm_model import load_kenlm, plain_word
 from phrasescore.scoring.word_scorer import BOUNDARY, WordScorer
@@ -22,8 +23,8 @@ Flags = NDArray[np.bool_]
 _LN_10 = math.log(10.0)
 # Sentences that are scored together.
 _SENTENCES = 1024
-# EM stops when the weight changes by less, or after so many rounds.
-_CHANGE, _ROUNDS = 1e-7, 1000
+# How near a mixture's weight is to the best one.
+_NEAR = 1e-9
 
 
 class TextScores(NamedTuple):
@@ -76,22 +77,23 @@ def mixture(first: Floats, second: Floats, weight: float) -> Floats:
 def mixture_weight(first: Floats, second: Floats) -> float:
     """Return the weight of the first model under which a text is most probable, from 0 to 1.
 
-    By expectation maximisation (Jelinek and Mercer, 1980): the weight is the mean share of the
-    first model in the probability of an event.
+    The log-probability is a concave function of the weight: its maximum is where its slope is 0, or
+    at an end.
 
     :param first: log p of each event of the text under the first model.
     """
-    weight = 0.5
     odds = second - first
-    for _ in range(_ROUNDS):
-        if weight in (0.0, 1.0):
-            break
-        # p1 w / (p1 w + p2 (1 - w)), without overflow.
+
+    def slope(weight: float) -> float:
+        # With s the first model's share p1 w / (p1 w + p2 (1 - w)), found without overflow.
         shares = np.exp(-np.logaddexp(0.0, odds + math.log1p(-weight) - math.log(weight)))
-        before, weight = weight, float(shares.mean())
-        if abs(weight - before) < _CHANGE:
-            break
-    return weight
+        return float((shares / weight - (1 - shares) / (1 - weight)).mean())
+
+    if slope(_NEAR) <= 0:
+        return 0.0
+    if slope(1 - _NEAR) >= 0:
+        return 1.0
+    return float(brentq(slope, _NEAR, 1 - _NEAR, xtol=_NEAR))
 
 
 def score_with_network(scorer: WordScorer, sentences: Iterable[Sequence[str]]) -> TextScores:

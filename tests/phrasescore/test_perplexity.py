@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from phrasescore.analysis.perplexity import (
@@ -50,23 +50,25 @@ def test_a_mixture_is_of_probabilities() -> None:
     assert mixture(np.log(first), np.log(second), 0.0) == pytest.approx(np.log(second))
 
 
+# Two models that are nearly the same: of these the slope is nearly nothing.
+@example([(0.609375, 0.609375), (0.609375, 0.61328125)])
 @given(st.lists(st.tuples(st.floats(1e-6, 1.0), st.floats(1e-6, 1.0)), min_size=1, max_size=30))
 def test_the_weight_is_the_best_of_a_grid(pairs: list[tuple[float, float]]) -> None:
     first, second = np.log(np.array(pairs).T)
     weight = mixture_weight(first, second)
     assert 0.0 <= weight <= 1.0
     best = max(mixture(first, second, x).mean() for x in np.linspace(0, 1, 101))
-    assert mixture(first, second, weight).mean() >= best - 1e-4
+    assert mixture(first, second, weight).mean() >= best - 1e-9
 
 
 def test_the_weight_of_two_coins_is_worked_out_by_hand() -> None:
     # Heads 3 times of 4; p1(heads) = 1, p2(heads) = 0.5. w + (1 - w) / 2 = 3/4 at w = 1/2 ...
     heads, tails = (0.0, math.log(0.5)), (-1e9, math.log(0.5))
     first, second = np.array([heads, heads, heads, tails]).T
-    assert mixture_weight(first, second) == pytest.approx(0.5, abs=1e-5)
+    assert mixture_weight(first, second) == pytest.approx(0.5, abs=1e-8)
     # ... and 1 of 8 tails: 1 - (1 - w) / 2 = 7/8 at w = 3/4.
     first, second = np.array([heads] * 7 + [tails]).T
-    assert mixture_weight(first, second) == pytest.approx(0.75, abs=1e-5)
+    assert mixture_weight(first, second) == pytest.approx(0.75, abs=1e-8)
 
 
 @pytest.mark.usefixtures("one_thread")
