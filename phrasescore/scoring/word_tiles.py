@@ -42,7 +42,7 @@ _SIZE = 4
 # but not beyond a page of memory, which is 16 steps.
 _AHEAD = 16
 # Words whose powers are added up in float32: their sums are added up in float64.
-_TOTAL_WORDS = 2048
+_TOTAL_WORDS = 8192
 
 
 def _series(degree: int) -> list[float]:
