@@ -128,8 +128,7 @@ def _generate_tile_of_numbers(
 ) -> Value:
     code = VectorCode(builder)
     rows, panel, bias, sums, kept = memory_of(context, builder, signature.args[:-3], arguments[:-3])
-    numbers = [builder.mul(number, INT64(_SIZE)) for number in arguments[-3:]]
-    width, start, stride = numbers
+    width, start, stride = (builder.mul(number, INT64(_SIZE)) for number in arguments[-3:])
     nothing = [code.constant(0.0)] * (TILE_ROWS * _TILE_VECTORS)
     products = _multiply(
         code, rows, panel, width, nothing, lambda total, x, y: code.multiply_add(x, y, total)
