@@ -9,25 +9,48 @@ again; positions of all sources stand below one another, and none is padding. El
 computed by torch on padded sources.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from phrasescore.models.batches import Steps
+from phrasescore.models.batches import Steps, move
 from phrasescore.models.vector_math import ELEMENTWISE, SUMMING, exp, tanh, use_widest_registers
 
 # Devices whose memory numba can reach.
 FUSED_DEVICES: tuple[str, ...] = ("cpu",)
 
 
-class Places(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Places:
     """Where the positions of each pair's source are, among those of all sources."""
 
     starts: Tensor  # (pairs,) int64: the first
     lengths: Tensor  # (pairs,) int64: how many; at least one
+    longest: int  # the largest of the lengths, or more
+    count: int  # positions of all sources
+
+    @staticmethod
+    def of(lengths: Tensor) -> "Places":
+        """Return the places of sources of these lengths, below one another, all on the CPU."""
+        ends = torch.cumsum(lengths, 0)
+        count = int(ends[-1]) if len(ends) else 0
+        return Places(ends - lengths, lengths, int(lengths.max()) if len(lengths) else 0, count)
+
+    def to(self, device: torch.device) -> "Places":
+        """Return the places on ``device``."""
+        starts, lengths = move(device, self.starts, self.lengths)
+        return replace(self, starts=starts, lengths=lengths)
+
+    def of_pairs(self, pairs: Tensor) -> "Places":
+        """Return the places of the sources of some pairs."""
+        return replace(
+            self,
+            starts=self.starts.index_select(0, pairs),
+            lengths=self.lengths.index_select(0, pairs),
+        )
 
     def padded(self, pairs: int, longest: int) -> tuple[Tensor, Tensor]:
         """Return the places of the first pairs, and which are real, both ``(pairs, longest)``."""
@@ -155,7 +178,8 @@ def attend(
     :param out: ``(rows, width)``.
     """
     if is_fused(queries):
-        _attend(*_arrays(queries, keys, energy, values, *places, weights, out))
+        around = (places.starts, places.lengths)
+        _attend(*_arrays(queries, keys, energy, values, *around, weights, out))
         return
     at, real = places.padded(*weights.shape)
     energies = torch.tanh(keys[at] + queries.unsqueeze(1)) @ energy
@@ -184,7 +208,8 @@ def attend_backward(
     :param to_energy: added to.
     """
     if is_fused(queries):
-        read = (gradients, queries, keys, energy, values, *places, weights)
+        around = (places.starts, places.lengths)
+        read = (gradients, queries, keys, energy, values, *around, weights)
         scratch = weights.new_empty(weights.shape[1])
         _attend_backward(*_arrays(*read, to_queries, to_keys, to_energy, scratch))
         return
@@ -206,12 +231,12 @@ def spread(gradients: Tensor, weights: Tensor, steps: Steps, places: Places) -> 
     :param weights: ``(rows, longest source)``.
     :param steps: which pair and step each row is of.
     """
-    positions = int(places.lengths.sum())
-    to_values = gradients.new_zeros(positions, gradients.shape[1])
     if is_fused(gradients):
+        to_values = gradients.new_zeros(places.count, gradients.shape[1])
         # Pair by pair: then what is added to stays in the cache.
         order = torch.argsort(steps.pairs, stable=True)
-        _spread(*_arrays(gradients, weights, order, steps.pairs, *places, to_values))
+        around = (places.starts, places.lengths)
+        _spread(*_arrays(gradients, weights, order, steps.pairs, *around, to_values))
         return to_values
     at, real = places.padded(len(places.lengths), weights.shape[1])
     shape = (len(real), len(steps.sizes))
@@ -219,5 +244,10 @@ def spread(gradients: Tensor, weights: Tensor, steps: Steps, places: Places) -> 
     padded_weights[steps.pairs, steps.times] = weights
     padded_gradients = gradients.new_zeros(*shape, gradients.shape[1])
     padded_gradients[steps.pairs, steps.times] = gradients
-    to_values[at[real]] = torch.bmm(padded_weights.transpose(1, 2), padded_gradients)[real]
-    return to_values
+    # What is behind a source's end goes to a row that nobody reads: to find out what is real would
+    # have the CPU wait for the device.
+    to_values = gradients.new_empty(places.count + 1, gradients.shape[1])
+    to_values[at.masked_fill(~real, places.count)] = torch.bmm(
+        padded_weights.transpose(1, 2), padded_gradients
+    )
+    return to_values[: places.count]

@@ -8,11 +8,11 @@ and C_r c_i out of the gates; they are in section 3.3 and among A.2's weights, a
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout, pad
+from torch.nn.functional import dropout, embedding, pad
 
 from phrasescore.models.alignment import Places
 from phrasescore.models.attentive_recurrence import AttentiveRecurrence, GatedRecurrence
-from phrasescore.models.batches import PairBatch, Steps, pack_steps
+from phrasescore.models.batches import PairBatch, Steps, move, pack_steps
 from phrasescore.models.gated_decoder import MAXOUT_POOL, GatedUnit, Readout
 from phrasescore.models.layers import WordLogProb
 from phrasescore.settings import AttentionConfig
@@ -84,11 +84,10 @@ class AttentionNetwork(nn.Module):
         Of an empty source the encoder reads ``</s>`` alone; of an empty target only ``</s>`` is
         scored.
         """
-        steps = pack_steps(batch.target_lengths + 1)
+        steps = pack_steps(batch.target_lengths + 1).to(batch.target_ids.device)
         pairs = steps.order[steps.pairs]
         end = pad(batch.target_ids, (0, 1), value=Vocabulary.END)
-        ended = steps.times == batch.target_lengths[pairs]
-        wanted = end[pairs, steps.times].masked_fill(ended, Vocabulary.END)
+        wanted = end[pairs, steps.times].masked_fill(steps.left == 0, Vocabulary.END)
         previous = self._drop(self._previous_words(batch, steps))
         states, contexts, _ = self._decode(batch, steps, previous)
         pooled = self.readout_hidden(states) + contexts
@@ -106,7 +105,7 @@ class AttentionNetwork(nn.Module):
         ``</s>``; column j is source word j, the last one of a source its ``</s>``. A row sums to 1,
         or is 0 behind the target's end.
         """
-        steps = pack_steps(batch.target_lengths + 1)
+        steps = pack_steps(batch.target_lengths + 1).to(batch.target_ids.device)
         _, _, weights = self._decode(batch, steps, self._drop(self._previous_words(batch, steps)))
         shape = (batch.target_ids.shape[1] + 1, batch.source_ids.shape[1] + 1)
         alpha = weights.new_zeros(len(batch.source_ids), *shape)
@@ -119,17 +118,20 @@ class AttentionNetwork(nn.Module):
         :param ids: source words without ``</s>``, ``(batch, time)``, padded.
         :return: ``(positions, 2 * hidden)``: the forward states, and beside them the backward ones.
         """
-        places = Places(torch.cumsum(lengths + 1, 0) - lengths - 1, lengths + 1)
-        steps = pack_steps(places.lengths)
+        places = Places.of(lengths + 1)
+        steps = pack_steps(places.lengths).to(ids.device)
         pairs = steps.order[steps.pairs]
-        with_end = pad(ids, (0, 1))
-        inside = torch.arange(with_end.shape[1], device=ids.device) <= lengths.unsqueeze(1)
-        ended = with_end.scatter(1, lengths.unsqueeze(1), Vocabulary.END)
-        words = self._drop(self.source_embedding[ended[inside]])
+        sources, times = (torch.arange(ids.shape[1] + 1) <= lengths.unsqueeze(1)).nonzero(
+            as_tuple=True
+        )
+        sources, times, left = move(ids.device, sources, times, lengths[sources] - times)
+        words = pad(ids, (0, 1))[sources, times].masked_fill(left == 0, Vocabulary.END)
+        words = self._drop(embedding(words, self.source_embedding))
+        places = places.to(ids.device)
         states = []
         for unit, times in (
             (self.forward_encoder, steps.times),
-            (self.backward_encoder, places.lengths[pairs] - 1 - steps.times),
+            (self.backward_encoder, steps.left),
         ):
             order = places.starts[pairs] + times
             packed = GatedRecurrence.apply(
@@ -147,7 +149,7 @@ class AttentionNetwork(nn.Module):
         """Return s_i, C_o c_i and the weights of each row; see :class:`AttentiveRecurrence`."""
         annotations, places = self.encode(batch.source_ids, batch.source_lengths)
         annotations = self._drop(annotations)
-        places = Places(*(part[steps.order] for part in places))
+        places = places.of_pairs(steps.order)
         unit = self.decoder
         first_backward = annotations[places.starts, self.config.hidden_size :]
         values = torch.cat([unit.context_weight(), self.readout_context.weight])
@@ -169,7 +171,7 @@ class AttentionNetwork(nn.Module):
         # Step 0 holds the whole batch: its rows are the first ones.
         count = len(batch.target_ids)
         pairs, times = steps.order[steps.pairs[count:]], steps.times[count:]
-        words = self.target_embedding[batch.target_ids[pairs, times - 1]]
+        words = embedding(batch.target_ids[pairs, times - 1], self.target_embedding)
         return torch.cat([words.new_zeros(count, words.shape[1]), words])
 
     def _drop(self, units: Tensor) -> Tensor:

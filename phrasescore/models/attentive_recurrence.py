@@ -143,7 +143,7 @@ class AttentiveRecurrence(Function):
         before, masked, candidates = inputs.new_empty(3, count, size)
         gates, queries = inputs.new_empty(count, 2 * size), inputs.new_empty(count, units)
         sums = inputs.new_empty(count, values.shape[1])
-        weights = inputs.new_empty(count, int(places.lengths.max()))
+        weights = inputs.new_empty(count, places.longest)
         old = initial
         for rows in _step_rows(steps.sizes):
             old = old[: rows.stop - rows.start]

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout, relu
+from torch.nn.functional import dropout, embedding, relu
 
-from phrasescore.models.batches import PairBatch
+from phrasescore.models.batches import PairBatch, move
 from phrasescore.models.layers import WordLogProb
 from phrasescore.settings import CslmConfig
 from phrasescore.vocabulary import Vocabulary
@@ -33,17 +33,17 @@ def all_ngrams(ids: Tensor, lengths: Tensor, order: int) -> Ngrams:
     """Return the n-grams of sentences.
 
     :param ids: words without ``</s>``, ``(batch, time)``, padded.
-    :param lengths: ``(batch,)``.
+    :param lengths: ``(batch,)``, on the CPU.
     """
     before = ids.new_full((len(ids), order - 1), BOUNDARY)
     words = torch.cat([before, ids, ids.new_full((len(ids), 1), Vocabulary.END)], dim=1)
-    places = torch.arange(ids.shape[1] + 1, device=ids.device)
-    # The first column after a sentence is its </s>, whatever its padding is.
-    is_end = places == lengths.unsqueeze(1)
-    words[:, order - 1 :].masked_fill_(is_end, Vocabulary.END)
+    places = torch.arange(ids.shape[1] + 1)
     sentences, starts = (places <= lengths.unsqueeze(1)).nonzero(as_tuple=True)
+    left = lengths[sentences] - starts
+    sentences, starts, left = move(ids.device, sentences, starts, left)
     found = words.unfold(1, order, 1)[sentences, starts]  # (ngrams, order)
-    return Ngrams(found[:, :-1], found[:, -1], sentences)
+    # The first column after a sentence is its </s>, whatever its padding is.
+    return Ngrams(found[:, :-1], found[:, -1].masked_fill(left == 0, Vocabulary.END), sentences)
 
 
 class CslmNetwork(nn.Module):
@@ -93,7 +93,7 @@ class CslmNetwork(nn.Module):
 
         :param contexts: ``(rows, order - 1)`` ids, the oldest first.
         """
-        rows = self._drop(self.embedding[contexts].flatten(1))
+        rows = self._drop(embedding(contexts, self.embedding).flatten(1))
         rows = self._drop(relu(self.lower(rows)))
         return self._drop(relu(self.upper(rows)))
 

@@ -29,11 +29,13 @@ class EncoderDecoder(GatedDecoderNetwork):
 
     def encode(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """Return the summaries c = tanh(V h_N) of the sources, ``(batch, hidden)``."""
-        steps = pack_steps(lengths)
+        steps = pack_steps(lengths).to(ids.device)
         unit = self.encoder
-        words = self.drop(self.source_embedding[ids[steps.order[steps.pairs], steps.times]])
+        words = nn.functional.embedding(
+            ids[steps.order[steps.pairs], steps.times], self.source_embedding
+        )
         state = ResetBeforeRecurrence.apply(
-            torch.addmm(unit.input_bias(), words, unit.input_weight().t()),
+            torch.addmm(unit.input_bias(), self.drop(words), unit.input_weight().t()),
             unit.gates_weight(),
             unit.recurrent_candidate.weight,
             steps.sizes,

@@ -144,18 +144,19 @@ class GatedDecoderNetwork(nn.Module):
         :param context: summaries c of the sources, ``(batch, context)``.
         :param ids: target words without ``</s>``, ``(batch, time)``, padded.
         """
-        steps = pack_steps(lengths + 1)
+        steps = pack_steps(lengths + 1).to(ids.device)
         pairs = steps.order[steps.pairs]
         context = context[steps.order]
         # Step t reads y_{t-1} and predicts y_t. The embedding of y_0 is the zero vector, and step
         # 0 holds the whole batch, so its rows are the first ones.
         batch = len(lengths)
-        previous = self.target_embedding[ids[pairs[batch:], steps.times[batch:] - 1]]
+        previous = nn.functional.embedding(
+            ids[pairs[batch:], steps.times[batch:] - 1], self.target_embedding
+        )
         previous = torch.cat([previous.new_zeros(batch, previous.shape[1]), previous])
-        ended = steps.times == lengths[pairs]
         inside = steps.times.clamp(max=max(ids.shape[1] - 1, 0))
         if ids.shape[1]:
-            wanted = ids[pairs, inside].masked_fill(ended, 0)
+            wanted = ids[pairs, inside].masked_fill(steps.left == 0, 0)
         else:
             wanted = torch.zeros_like(pairs)
         previous = self.drop(previous)
@@ -168,7 +169,9 @@ class GatedDecoderNetwork(nn.Module):
             steps.sizes,
         )
         pooled = self.readout_hidden(states) + self.readout_word(previous)
-        pooled = pooled + (self.readout_context(context) + self.readout.bias)[steps.pairs]
+        pooled = pooled + (self.readout_context(context) + self.readout.bias).index_select(
+            0, steps.pairs
+        )
         maxout = torch.maximum(pooled[:, 0::2], pooled[:, 1::2])
         log_probs: Tensor = WordLogProb.apply(
             self.output_factor(self.drop(maxout)), self.output.weight, self.output.bias, wanted

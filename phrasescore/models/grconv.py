@@ -13,7 +13,12 @@ from torch import Tensor, nn
 
 from phrasescore.models.batches import Steps, pack_steps, pad
 from phrasescore.models.gated_decoder import GatedDecoderNetwork
-from phrasescore.models.recursive_convolution import GATES, RecursiveConvolution, build_pyramid
+from phrasescore.models.recursive_convolution import (
+    GATES,
+    Pyramid,
+    RecursiveConvolution,
+    build_pyramid,
+)
 from phrasescore.settings import GrconvConfig
 
 
@@ -70,7 +75,9 @@ class GrconvNetwork(GatedDecoderNetwork):
         A source of one word is that word's cell of level 0; an empty one is 0.
         """
         steps = pack_steps(lengths)
-        tops, _ = self._join(ids, steps)
+        pyramid = build_pyramid(steps).to(ids.device)
+        steps = steps.to(ids.device)
+        tops, _ = self._join(ids, steps, pyramid)
         empty = len(lengths) - len(tops)
         if empty:
             tops = torch.cat([tops, tops.new_zeros(empty, tops.shape[1])])
@@ -83,8 +90,8 @@ class GrconvNetwork(GatedDecoderNetwork):
         An edge that is drawn in the paper's figure of a parse has a share of more than 0.1.
         """
         padded, lengths = pad([ids])
-        steps = pack_steps(lengths.to(self.source_embedding.device))
-        _, gates = self._join(padded.to(lengths.device), steps)
+        steps, device = pack_steps(lengths), self.source_embedding.device
+        _, gates = self._join(padded.to(device), steps.to(device), build_pyramid(steps).to(device))
         return SoftParse(gates.cpu().split([len(ids) - t for t in range(1, len(ids))]))
 
     def join_weight(self) -> Tensor:
@@ -95,17 +102,19 @@ class GrconvNetwork(GatedDecoderNetwork):
         """Return G_l above G_r, ``(6, encoder)``."""
         return torch.cat([self.gate_left.weight, self.gate_right.weight])
 
-    def _join(self, ids: Tensor, steps: Steps) -> tuple[Tensor, Tensor]:
+    def _join(self, ids: Tensor, steps: Steps, pyramid: Pyramid) -> tuple[Tensor, Tensor]:
         """Return the last cell of each sentence that has words, and all gates."""
-        words = self.drop(self.source_embedding[ids[steps.order[steps.pairs], steps.times]])
+        words = nn.functional.embedding(
+            ids[steps.order[steps.pairs], steps.times], self.source_embedding
+        )
         # Both children's products have a bias in RecursiveConvolution; here only the left one.
         bias, gate_bias = self.left.bias, self.gate_left.bias
         found: tuple[Tensor, Tensor] = RecursiveConvolution.apply(
-            self.projection(words),
+            self.projection(self.drop(words)),
             self.join_weight(),
             torch.cat([bias, torch.zeros_like(bias)]),
             self.gate_weight(),
             torch.cat([gate_bias, torch.zeros_like(gate_bias)]),
-            build_pyramid(steps),
+            pyramid,
         )
         return found

@@ -6,7 +6,7 @@ Zaremba et al. (2014), whose dropout is here, too.
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout
+from torch.nn.functional import dropout, embedding
 
 from phrasescore.models.batches import PairBatch, Steps, pack_steps
 from phrasescore.models.layers import WordLogProb
@@ -104,10 +104,10 @@ class LstmNetwork(nn.Module):
 
         :param ids: source words without ``</s>``, ``(batch, time)``, padded.
         """
-        steps = pack_steps(lengths)
+        steps = pack_steps(lengths).to(ids.device)
         pairs = steps.order[steps.pairs]
-        times = lengths[pairs] - 1 - steps.times if self.config.reverse_source else steps.times
-        words = self.source_embedding[ids[pairs, times]]
+        times = steps.left if self.config.reverse_source else steps.times
+        words = embedding(ids[pairs, times], self.source_embedding)
         zero = words.new_zeros(self.config.layers, len(lengths), self.config.hidden_size)
         _, hidden, cell = self.encoder(words, zero, zero, steps)
         back = torch.argsort(steps.order)
@@ -120,19 +120,17 @@ class LstmNetwork(nn.Module):
         :param cell: c likewise.
         :param ids: target words without ``</s>``, ``(batch, time)``, padded.
         """
-        steps = pack_steps(lengths + 1)
+        steps = pack_steps(lengths + 1).to(ids.device)
         pairs = steps.order[steps.pairs]
         # With </s> before and after, step t reads column t and predicts column t + 1.
         end = ids.new_full((len(ids), 1), Vocabulary.END)
         words = torch.cat([end, ids, end], dim=1)
-        inside = torch.arange(words.shape[1], device=ids.device) <= lengths.unsqueeze(1)
-        words = words.masked_fill(~inside, Vocabulary.END)
-        previous = self.target_embedding[words[pairs, steps.times]]
+        previous = embedding(words[pairs, steps.times], self.target_embedding)
         states, _, _ = self.decoder(previous, hidden[:, steps.order], cell[:, steps.order], steps)
         log_probs: Tensor = WordLogProb.apply(
             dropout(states, self.config.dropout, self.training),
             self.output.weight,
             self.output.bias,
-            words[pairs, steps.times + 1],
+            words[pairs, steps.times + 1].masked_fill(steps.left == 0, Vocabulary.END),
         )
         return log_probs.new_zeros(len(lengths)).index_add(0, pairs, log_probs)

@@ -12,25 +12,31 @@ all sentences.
 """
 
 import itertools
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from phrasescore.models.batches import Steps
+from phrasescore.models.batches import Steps, move
 
 # omega_c, omega_l and omega_r: of a new activation, of the left child, of the right child.
 GATES = 3
 
 
-class Pyramid(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Pyramid:
     """Where the cells of each level are; see the top of this file."""
 
     sizes: list[int]  # sentences that have each word, never growing
     starts: list[int]  # the row of level 0 at which each word begins, and the number of rows
     left: Tensor  # row of the left neighbour of each cell of level 0, first words left out
+
+    def to(self, device: torch.device) -> "Pyramid":
+        """Return the pyramid on ``device``."""
+        return replace(self, left=move(device, self.left)[0])
 
     def left_children(self, level: int) -> Tensor:
         """Return the row of the left child of each cell of ``level``, which is above 0."""
@@ -45,10 +51,10 @@ class Pyramid(NamedTuple):
 
 
 def build_pyramid(steps: Steps) -> Pyramid:
-    """Return the cells over the words of packed sentences."""
+    """Return the cells over the words of packed sentences, which are on the CPU."""
     starts = [0, *itertools.accumulate(steps.sizes)]
     first = steps.sizes[0] if steps.sizes else 0
-    before = torch.tensor(starts, device=steps.pairs.device)[steps.times[first:] - 1]
+    before = torch.tensor(starts)[steps.times[first:] - 1]
     return Pyramid(steps.sizes, starts, before + steps.pairs[first:])
 
 

@@ -167,7 +167,7 @@ class TrainingLoop:
         target_words = int(batch.target_lengths.sum())
         words = int(batch.source_lengths.sum()) + target_words
         if self._device.type == "cuda":
-            batch = PairBatch(*(part.pin_memory() for part in batch))
+            batch = batch.pin_memory()
         return batch, words, target_words + len(batch.target_lengths)
 
     def _next(self, epoch: int, number: int) -> tuple[int, int]:

@@ -95,7 +95,7 @@ class AttentionDecoder:
             for direction, reverse in zip(self._encoders, (False, True), strict=True)
         )
         annotations = torch.cat([forward, backward], dim=1)
-        places = Places(self._index(sources.starts), self._index(sources.lengths))
+        places = Places.of(torch.from_numpy(sources.lengths)).to(self._products.device)
         first = multiply("initial", backward.index_select(0, places.starts), self._initial)
         return Annotated(
             tanh_of_sums(first, self._initial_bias),
@@ -151,8 +151,8 @@ class AttentionDecoder:
     ) -> tuple[Tensor, Tensor]:
         """Return C_z c, C_r c, C c and C_o c of each family, and alpha."""
         count, units = len(roots), len(self._energy)
-        places = Places(*(part.index_select(0, roots) for part in encoded.places))
-        weights = self._workspace.take("weights", count, int(encoded.places.lengths.max()))
+        places = encoded.places.of_pairs(roots)
+        weights = self._workspace.take("weights", count, places.longest)
         sums = self._workspace.take("sums", count, encoded.values.shape[1])
         queries = products[:, :units].contiguous()
         attend(queries, encoded.keys, self._energy, encoded.values, places, weights, sums)

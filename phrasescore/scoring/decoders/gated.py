@@ -180,8 +180,8 @@ class _ConvolutionEncoder:
     def __call__(self, sources: Sequences) -> Tensor:
         """Return c of each source, ``(sources, encoder)``; 0 for an empty one."""
         multiply, device = self._products.multiply, self._products.device
-        steps = pack_steps(torch.from_numpy(sources.lengths).to(device))
-        pyramid = build_pyramid(steps)
+        steps = pack_steps(torch.from_numpy(sources.lengths))
+        pyramid, steps = build_pyramid(steps).to(device), steps.to(device)
         starts = torch.from_numpy(sources.starts).to(device)
         words = torch.from_numpy(sources.ids).to(device)[
             starts[steps.order[steps.pairs]] + steps.times

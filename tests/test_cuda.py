@@ -1,0 +1,261 @@
+"""What runs on a CUDA device, command by command, against the same on the CPU.
+
+``python -m pytest -m gpu``; without a GPU with ``-p tests.pretend_cuda``, as test_pretend_cuda.py
+does.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+from phrasescore.checkpoint import load_checkpoint
+from phrasescore.cli import main
+from phrasescore.models.batches import batch_pairs
+from phrasescore.settings import TrainingConfig
+from phrasescore.training.optimizers import build_optimizer
+from tests.random_lists import features
+from tests.test_cli_decode import INI, LM, TABLE
+
+pytestmark = pytest.mark.gpu
+
+KINDS = ("encoder-decoder", "lstm", "attention", "grconv", "cslm")
+# What a GPU's products may change of a log-probability of some words, or of a perplexity, as a
+# share.
+ERRORS = {"float32": 1e-4, "tf32": 0.01, "bfloat16": 0.05}
+EVERY_PRECISION = pytest.mark.parametrize("precision", ERRORS)
+SIZES = ("--set=model.hidden_size=12", "--set=model.embedding_size=8")
+TRAINING = ("--set=training.batch_size=16", "--set=training.validation_share=0.2", "--threads=1")
+UPDATES = "--updates=10"
+WORDS = {
+    "en": ["the", "house", "street", "is", "blue", "red", "!", "x"],
+    "fr": ["la", "maison", "rue", "est", "bleue", "!"],
+}
+
+
+def run(*arguments: object) -> str:
+    """Run a command, and return what it prints."""
+    result = CliRunner().invoke(main, [*map(str, arguments)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def train(kind: str, folder: Path, model: Path, *options: object) -> None:
+    texts = [folder / "fr"] if kind == "cslm" else [folder / "en", folder / "fr"]
+    run("train", kind, *texts, "-o", model, *SIZES, *TRAINING, *options)
+
+
+@pytest.fixture(scope="module", name="folder")
+def written_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Parallel text, an n-best list, a table, and a model of each kind, trained on the CPU."""
+    folder = tmp_path_factory.mktemp("cuda")
+    numbers = np.random.default_rng(4)
+    texts = {}
+    for side, words in WORDS.items():
+        # With a word that no model knows.
+        texts[side] = [" ".join(numbers.choice([*words, "rare"], 1 + i % 6)) for i in range(200)]
+        (folder / side).write_text("".join(f"{line}\n" for line in texts[side]))
+    few = {"en": [*texts["en"][:11], ""], "fr": texts["fr"][:12]}
+    for side, lines in few.items():
+        (folder / f"few.{side}").write_text("".join(f"{line}\n" for line in lines))
+    with (folder / "nbest").open("w") as nbest, (folder / "table").open("w") as table:
+        for i in range(60):
+            nbest.write(f"{i // 5} ||| {texts['fr'][i]} ||| LM0= -{i} ||| -{i}\n")
+            table.write(f"{texts['en'][i]} ||| {texts['fr'][i]} ||| 0.5 ||| ||| 1 1 1\n")
+    for kind in KINDS:
+        train(kind, folder, folder / kind, UPDATES, "--device=cpu")
+    return folder
+
+
+def on_both(folder: Path, *arguments: object) -> tuple[Path, Path]:
+    """Run a command on the CPU and on the device, and return where they wrote."""
+    outputs = folder / "on-cpu", folder / "on-cuda"
+    cpu = [each for each in arguments if not str(each).startswith("--precision")]
+    run(*cpu, "-o", outputs[0], "--device=cpu", "--threads=1")
+    run(*arguments, "-o", outputs[1], "--device=cuda")
+    return outputs
+
+
+# The device itself: these are what a pretended one has to be like, too.
+
+
+def test_devices_do_not_mix() -> None:
+    here, there = torch.ones(3), torch.ones(3, device="cuda")
+    with pytest.raises(RuntimeError, match="same device"):
+        here + there
+    with pytest.raises(TypeError, match="can't convert cuda"):
+        there.numpy()
+    assert (there + there).cpu().tolist() == [2.0, 2.0, 2.0]
+
+
+@pytest.fixture
+def waiting_is_an_error() -> Iterator[None]:
+    """Let torch raise where the CPU would wait for the device."""
+    torch.cuda.set_sync_debug_mode("error")
+    yield
+    torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.usefixtures("waiting_is_an_error")
+def test_waiting_is_seen() -> None:
+    there = torch.ones(3, device="cuda")
+    for wait in (there.sum().item, there.cpu, there.nonzero, lambda: there[there > 0]):
+        with pytest.raises(RuntimeError, match="synchronizing"):
+            wait()
+
+
+# Training
+
+
+@EVERY_PRECISION
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_goes_as_on_the_cpu(
+    folder: Path, tmp_path: Path, kind: str, precision: str
+) -> None:
+    options = (UPDATES, "--device=cuda", f"--set=training.precision={precision}")
+    train(kind, folder, tmp_path / "model", *options)
+    cuda, cpu = load_checkpoint(tmp_path / "model"), load_checkpoint(folder / kind)
+    assert cuda.record.device == "cuda"
+    assert cuda.record.curve[-1].validation_perplexity == pytest.approx(
+        cpu.record.curve[-1].validation_perplexity, rel=ERRORS[precision]
+    )
+    if precision == "float32":
+        trained = dict(cpu.model.named_parameters())
+        for name, weight in cuda.model.named_parameters():
+            assert torch.allclose(weight, trained[name], rtol=0.01, atol=1e-3), name
+
+
+@pytest.mark.parametrize("optimizer", ["adadelta", "adam", "sgd"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_update_waits_for_nothing(
+    folder: Path, kind: str, optimizer: str, request: pytest.FixtureRequest
+) -> None:
+    device = torch.device("cuda")
+    network = load_checkpoint(folder / kind).model.train().to(device)
+    steps = build_optimizer(network, TrainingConfig(optimizer=optimizer))
+    # One without words on each side.
+    batch = batch_pairs([([2, 3, 1], [3, 2]), ([], [3]), ([2], []), ([3], [2, 4, 3, 2])])
+    batch = batch.pin_memory()
+    network(batch.to(device)).sum().backward()
+    steps.step(0.001, 1.0)  # optimizers make their state at the first step
+    request.getfixturevalue("waiting_is_an_error")
+    (-network(batch.to(device))).sum().backward()
+    steps.step(0.001, 1.0)
+
+
+@pytest.mark.parametrize("optimizer", ["adadelta", "adam"])
+def test_a_run_goes_on_where_it_was(folder: Path, tmp_path: Path, optimizer: str) -> None:
+    kind = "encoder-decoder"
+    settings = (f"--set=training.optimizer={optimizer}", "--set=training.schedule=constant")
+    every = (*settings, "--keep-work", "--device=cuda")
+    for name, updates in {"whole": 10, "parts": 6}.items():
+        train(kind, folder, tmp_path / name, *every, f"--updates={updates}")
+    train(kind, folder, tmp_path / "parts", *every, "--updates=10", "--resume")
+    whole, parts = (load_checkpoint(tmp_path / name) for name in ("whole", "parts"))
+    assert parts.record.updates == 10
+    assert parts.record.curve[-1].validation_perplexity == pytest.approx(
+        whole.record.curve[-1].validation_perplexity, rel=1e-4
+    )
+
+
+# Scores
+
+
+@EVERY_PRECISION
+def test_a_table_gets_the_scores_of_the_cpu(folder: Path, precision: str) -> None:
+    model = ("--model", folder / "encoder-decoder", f"--precision={precision}")
+    cpu, cuda = on_both(folder, "annotate", folder / "table", *model)
+    values = [
+        [math.log(float(fields[2].split()[-1])) for fields in _lines(path)] for path in (cpu, cuda)
+    ]
+    assert values[1] == pytest.approx(values[0], rel=ERRORS[precision])
+
+
+@EVERY_PRECISION
+@pytest.mark.parametrize("kind", KINDS)
+def test_hypotheses_get_the_scores_of_the_cpu(folder: Path, kind: str, precision: str) -> None:
+    rescore = ("rescore", folder / "nbest", "--source", folder / "few.en", "--name", "N0")
+    options = ("--model", folder / kind, f"--precision={precision}")
+    values = [
+        [each["N0"][0] for each in features(path)] for path in on_both(folder, *rescore, *options)
+    ]
+    assert values[1] == pytest.approx(values[0], rel=ERRORS[precision])
+
+
+def test_perplexities_are_those_of_the_cpu(folder: Path) -> None:
+    command = ("perplexity", folder / "few.fr", "--model", folder / "cslm", "--format=json")
+    cpu, cuda = (json.loads(run(*command, f"--device={name}")) for name in ("cpu", "cuda"))
+    assert _numbers(cuda) == pytest.approx(_numbers(cpu), rel=1e-4)
+
+
+# What is made of scores
+
+
+@EVERY_PRECISION
+@pytest.mark.parametrize("kind", KINDS[:4])
+def test_what_is_generated_is_as_probable_as_on_the_cpu(
+    folder: Path, kind: str, precision: str
+) -> None:
+    lists = []
+    for device in ("cpu", "cuda"):
+        where = ("--nbest", folder / f"{device}.nbest", 2, "-o", folder / device)
+        options = ("--beam=3", "--max-length=6", "--name=N0", f"--device={device}")
+        exact = () if device == "cpu" else (f"--precision={precision}",)
+        run("generate", folder / kind, folder / "few.en", *where, *options, *exact)
+        lists.append([each["N0"][0] for each in features(folder / f"{device}.nbest")])
+    assert lists[1] == pytest.approx(lists[0], rel=ERRORS[precision])
+
+
+@pytest.mark.parametrize("kind", KINDS[:4])
+def test_samples_are_those_of_the_cpu(folder: Path, kind: str) -> None:
+    command = ("generate", folder / kind, folder / "few.en", "--sample=4", "--max-length=6")
+    texts = [[line[:2] for line in _lines(path)] for path in on_both(folder, *command)]
+    assert texts[0]
+    # A draw may fall on the line between two words.
+    assert sum(here != there for here, there in zip(*texts, strict=False)) <= len(texts[0]) // 10
+
+
+def test_segments_are_those_of_the_cpu(folder: Path) -> None:
+    model = ("--model", folder / "attention", "--confidence=forward")
+    command = ("segment", folder / "few.en", *model, "--max-segment=3", "--beam=2")
+    cpu, cuda = on_both(folder, *command)
+    assert cuda.read_bytes() == cpu.read_bytes()
+
+
+def test_unknown_words_are_copied_as_on_the_cpu(folder: Path) -> None:
+    options = ("--copy-unknown", "--beam=2", "--max-length=6")
+    cpu, cuda = on_both(folder, "generate", folder / "attention", folder / "few.en", *options)
+    assert cuda.read_bytes() == cpu.read_bytes()
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_search_asks_a_network_there(
+    folder: Path, processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = {"table": TABLE, "lm.arpa": LM, "moses.ini": INI, "source": "la maison\nla bleue\n" * 3}
+    for name, text in files.items():
+        Path(name).write_text(text)
+    model = ("--feature=cslm", "--model", folder / "cslm", "--feature-weight=CSLM0=0.3")
+    command = ("decode", "source", "--config=moses.ini", *model, f"--processes={processes}")
+    cpu, cuda = on_both(tmp_path, *command)
+    assert cuda.read_bytes() == cpu.read_bytes()
+
+
+def _numbers(found: object) -> list[float]:
+    """Return all numbers of a JSON document, in order."""
+    if isinstance(found, dict):
+        found = list(found.values())
+    if isinstance(found, list):
+        return [number for part in found for number in _numbers(part)]
+    return [float(found)] if isinstance(found, int | float) else []
+
+
+def _lines(path: Path) -> list[list[bytes]]:
+    """Return the fields of each line."""
+    return [line.split(b" ||| ") for line in path.read_bytes().split(b"\n")[:-1]]

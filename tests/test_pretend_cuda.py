@@ -1,0 +1,29 @@
+"""The tests that need a GPU, on a pretended one: so they run, and so does what they test."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+
+def test_all_gpu_tests_pass_without_a_gpu(repository: Path) -> None:
+    found = [path for path in (repository / "tests").rglob("test_*.py") if _is_for_gpus(path)]
+    assert repository / "tests" / "test_cuda.py" in found
+    command = [sys.executable, "-m", "pytest", "-m", "gpu", "-p", "tests.pretend_cuda", "-q"]
+    done = subprocess.run(
+        [*command, "-p", "no:cacheprovider", *map(str, found)],
+        cwd=repository,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-10_000:] + done.stderr[-2_000:]
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None
+    assert int(passed[1]) > 70
+    assert "skipped" not in done.stdout
+
+
+def _is_for_gpus(path: Path) -> bool:
+    return "pytest.mark.gpu" in path.read_text(encoding="utf-8")
