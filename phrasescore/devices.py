@@ -8,6 +8,9 @@ from phrasescore.errors import PhrasescoreError
 if TYPE_CHECKING:
     import torch
 
+# Threads that keep a GPU busy with scoring: while it computes for one, another plans.
+GPU_THREADS = 2
+
 
 def choose_device(name: str) -> "torch.device":
     """Return the device of a ``--device`` option: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.

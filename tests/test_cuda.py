@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from phrasescore.checkpoint import load_checkpoint
 from phrasescore.cli import main
+from phrasescore.features import neural, sentences
 from phrasescore.models.batches import batch_pairs
 from phrasescore.settings import TrainingConfig
 from phrasescore.training.optimizers import build_optimizer
@@ -70,6 +71,14 @@ def written_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for kind in KINDS:
         train(kind, folder, folder / kind, UPDATES, "--device=cpu")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let blocks be so small that there are several, which two threads share."""
+    monkeypatch.setitem(neural.BLOCK_SIZE, "cuda", 16)
+    monkeypatch.setitem(neural.PIECE_SIZE, "cuda", 7)
+    monkeypatch.setitem(sentences.GROUP_SIZE, "cuda", 16)
 
 
 def on_both(folder: Path, *arguments: object) -> tuple[Path, Path]:

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from phrasescore.checkpoint import Checkpoint
+from phrasescore.devices import GPU_THREADS
 from phrasescore.errors import ModelError
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock, PhrasePair
@@ -41,7 +42,7 @@ class NeuralScore:
     :param checkpoint: a trained model.
     :param device: where it runs.
     :param precision: of the matrix products.
-    :param threads: CPU threads, each with a block of its own. A GPU has one.
+    :param threads: CPU threads, each with a block of its own. A GPU has `GPU_THREADS`.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class NeuralScore:
     ) -> None:
         self._checkpoint = checkpoint
         self._reverse = checkpoint.reverse
-        self._threads = threads if device.type == "cpu" else 1
+        self._threads = threads if device.type == "cpu" else GPU_THREADS
         self._precision = Precision(precision, device)
         if not isinstance(checkpoint.model, EncoderDecoder):
             raise ModelError(

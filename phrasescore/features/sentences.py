@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from phrasescore.checkpoint import Checkpoint
+from phrasescore.devices import GPU_THREADS
 from phrasescore.errors import ModelError
 from phrasescore.features.cslm import USUAL, CslmOptions, CslmScores
 from phrasescore.features.network_scores import NetworkScores
@@ -69,7 +70,7 @@ class SentenceScores:
     :param checkpoints: trained models.
     :param device: where they run.
     :param precision: of the matrix products.
-    :param threads: CPU threads, each with some lists of its own. A GPU has one.
+    :param threads: CPU threads, each with some lists of its own. A GPU has `GPU_THREADS`.
     :param ensemble: whether to add a column in which the models' probabilities are averaged at
         every word; they must then be of one direction.
     :param words: whether to give the log-probabilities of the single words.
@@ -104,7 +105,7 @@ class SentenceScores:
         self._ensemble = ensemble
         self._words = words
         self._cache = None if words else cache
-        self._threads = threads if device.type == "cpu" else 1
+        self._threads = threads if device.type == "cpu" else GPU_THREADS
         self._group_size = GROUP_SIZE[device.type]
         # What the cache calls the columns.
         self._names = [""] * len(self._models)

@@ -18,6 +18,7 @@ from phrasescore.checkpoint import Checkpoint
 from phrasescore.errors import ModelError
 from phrasescore.generation.word_choice import Floats, Ids
 from phrasescore.scoring.fixed_products import FixedProducts
+from phrasescore.scoring.positions import on_device
 from phrasescore.scoring.precision import Precision, PrecisionName
 from phrasescore.scoring.prefix_tree import Sequences
 from phrasescore.scoring.sentence_scorer import ROUNDING, log_mean_exp
@@ -200,7 +201,7 @@ class Walk:
         for network, log_probs in zip(self._networks, found, strict=True):
             probabilities = log_probs.exp_()
             if network.columns is not None:
-                columns = torch.from_numpy(network.columns).to(self._device)
+                columns = on_device(network.columns, self._device)
                 probabilities = probabilities.index_select(1, columns)
             total += probabilities
         return total.div_(len(found)).log_()
@@ -259,7 +260,7 @@ class Walk:
         return places
 
     def _index(self, positions: Ids) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(positions)).to(self._device)
+        return on_device(positions, self._device)
 
 
 def _words(vocabulary: Vocabulary) -> Iterator[str]:

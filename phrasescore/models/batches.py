@@ -52,7 +52,7 @@ def move(device: torch.device, *parts: Tensor) -> Sequence[Tensor]:
     """Return flat tensors of one type on ``device``: one copy, for which nobody waits."""
     if device.type == "cpu":
         return parts
-    together = torch.cat(parts)
+    together = torch.cat(parts) if len(parts) > 1 else parts[0]
     if device.type == "cuda":
         together = together.pin_memory()
     moved: Sequence[Tensor] = together.to(device, non_blocking=True).split(list(map(len, parts)))

@@ -18,6 +18,7 @@ from phrasescore.errors import ModelError
 from phrasescore.models.cslm import CslmNetwork
 from phrasescore.scoring.context_memo import ContextMemo
 from phrasescore.scoring.fixed_products import FixedProducts
+from phrasescore.scoring.positions import on_device
 from phrasescore.scoring.precision import Precision
 from phrasescore.scoring.word_probabilities import WordProbabilities
 
@@ -69,7 +70,7 @@ class NgramScorer:
             self._upper_bias = network.upper.bias.detach().to(device, torch.float32)
             weight, bias = network.output.weight.detach(), network.output.bias.detach()
             if shortlist is not None:
-                chosen = torch.from_numpy(shortlist.astype(np.int64)).to(weight.device)
+                chosen = on_device(shortlist.astype(np.int64), weight.device)
                 weight, bias = weight[chosen], bias[chosen]
                 self._rows = np.full(self._size, -1)
                 self._rows[shortlist] = np.arange(len(shortlist))
@@ -195,7 +196,7 @@ class _FirstLayer:
         if len(new):
             with self._lock:
                 self._compute(np.unique(new))
-        chosen = torch.from_numpy(places).to(self._table.device)
+        chosen = on_device(places, self._table.device)
         return embedding_bag(chosen, self._table, mode="sum").add_(self._bias).relu_()
 
     def _compute(self, rows: NDArray[np.int64]) -> None:
@@ -204,9 +205,9 @@ class _FirstLayer:
         for part, start, matrix in zip(parts, self._starts, self._matrices, strict=True):
             if not len(part):
                 continue
-            words = torch.from_numpy(part - start).to(self._table.device)
+            words = on_device(part - start, self._table.device)
             products = self._products.multiply("first", self._embedding[words], matrix)
-            self._table[torch.from_numpy(part).to(self._table.device)] = products
+            self._table[on_device(part, self._table.device)] = products
         self._known[rows] = True
 
 

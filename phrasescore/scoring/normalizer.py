@@ -104,9 +104,14 @@ class Normalizer:
         rows, weights = rows.index_select(0, places), self.words.index_select(0, words)
         return self.precision.at_most_certain(found, rows, weights)
 
-    def log_normalizers(self, factors: Tensor) -> Tensor:
-        """Return the log-sum-exp of all logits of each row, ``(rows,)``."""
-        return torch.cat([self._of_rows(part) for part in torch.split(factors, self.rows)])
+    def log_normalizers(self, factors: Tensor, *, look: bool = True) -> Tensor:
+        """Return the log-sum-exp of all logits of each row, ``(rows,)``.
+
+        :param look: whether to look for rows whose sums are out of range, for which a GPU has to be
+            waited for, and to compute them otherwise. Without, they are NaN.
+        """
+        parts = torch.split(factors, self.rows)
+        return torch.cat([self._of_rows(part, look=look) for part in parts])
 
     def seen(self, factors: Tensor) -> Tensor:
         """Return factors, or words, as products see them; in integers, no product sees the bias.
@@ -119,7 +124,7 @@ class Normalizer:
         seen[:, : self.rank] = self.precision.seen(factors[:, : self.rank])
         return seen
 
-    def _of_rows(self, factors: Tensor) -> Tensor:
+    def _of_rows(self, factors: Tensor, *, look: bool) -> Tensor:
         # exp() needs no maximum subtracted as long as the sum stays far from overflow and
         # underflow: its largest terms, which make it, then have their full precision.
         total = factors.new_zeros(len(factors))
@@ -129,6 +134,8 @@ class Normalizer:
             self._packed.sums_of_powers(factors[:, : self.rank], total)
         result = total.log()
         unsafe = ~((total > SMALLEST_SUM) & (total < LARGEST_SUM))
+        if not look:
+            return result.masked_fill_(unsafe, math.nan)
         if bool(unsafe.any()):
             result[unsafe] = self._of_unsafe_rows(factors[unsafe])
         return result

@@ -169,7 +169,7 @@ class Precision:
             return Product(out, rows.scales, matrix.scales)
         if out.dtype == self.factor_type:
             return Product(torch.mm(rows.values, matrix.values, out=out))
-        return Product(out.copy_(torch.mm(rows.values, matrix.values, out_dtype=out.dtype)))
+        return Product(torch.mm(rows.values, matrix.values, out_dtype=out.dtype, out=out))
 
     def at_most_certain(self, log_probs: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
         """Return log-probabilities, those at 0 that rounding alone has lifted above 0.

@@ -15,6 +15,7 @@ from torch import Tensor
 from phrasescore.errors import ModelError
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.scoring import gates
+from phrasescore.scoring.positions import on_device
 from phrasescore.scoring.precision import Factor, Precision, Product
 from phrasescore.scoring.prefix_tree import (
     Ids,
@@ -87,7 +88,13 @@ class PairScorer:
         with torch.inference_mode():
             states = self._encode(plan.sources)
             for piece in plan.pieces:
-                values[piece.pairs], done = self._decode(piece, states)
+                # On a GPU all of a piece is under way before its first level is done. Few networks
+                # have sums that would have to be looked at before.
+                look = self.device.type == "cpu"
+                found, done = self._decode(piece, states, look=look)
+                if not look and np.isnan(found).any():
+                    found, done = self._decode(piece, states, look=True)
+                values[piece.pairs] = found
                 work += done
         wrong = np.flatnonzero(~(np.isfinite(values) & (values <= ROUNDING)))
         if len(wrong):
@@ -97,7 +104,7 @@ class PairScorer:
         return np.minimum(values, 0.0), work
 
     def _index(self, positions: Ids) -> Tensor:
-        return torch.from_numpy(positions).to(self.device, non_blocking=True)
+        return on_device(positions, self.device)
 
     def _multiply(self, name: str, rows: Tensor, matrix: Factor) -> Product:
         padded = self._pad("padded", rows)
@@ -161,8 +168,13 @@ class PairScorer:
         products = self._multiply("encoder candidate", masked, weights.encoder_candidate)
         gates.encoder_blend(products, table, by_words, old, from_parents, update, out)
 
-    def _decode(self, piece: TargetPiece, states: Tensor) -> tuple[NDArray[np.float64], Work]:
-        """Return the log-probabilities of the piece's pairs, and the work done."""
+    def _decode(
+        self, piece: TargetPiece, states: Tensor, *, look: bool
+    ) -> tuple[NDArray[np.float64], Work]:
+        """Return the log-probabilities of the piece's pairs, and the work done.
+
+        :param look: see :meth:`Normalizer.log_normalizers`; without, some values may be NaN.
+        """
         weights, tree, normalizer = self.weights, piece.targets, self.weights.normalizer
         count, take = len(piece.sources), self.workspace.take
 
@@ -201,7 +213,8 @@ class PairScorer:
             )
             old, rounded = new, self._pad("rounded", new)
             factors = self._factors(rounded, words, readout, from_roots)
-            log_normalizers, seen = normalizer.log_normalizers(factors), normalizer.seen(factors)
+            log_normalizers = normalizer.log_normalizers(factors, look=look)
+            seen = normalizer.seen(factors)
             nodes = self._index(level.end_nodes)
             end = torch.zeros_like(nodes)  # </s> has the id 0
             values[self._index(level.ends)] = sums[nodes] + normalizer.log_probs(

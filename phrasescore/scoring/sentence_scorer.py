@@ -15,6 +15,7 @@ from torch import nn
 
 from phrasescore.errors import ModelError
 from phrasescore.scoring.fixed_products import FixedProducts
+from phrasescore.scoring.positions import on_device
 from phrasescore.scoring.precision import Precision
 from phrasescore.scoring.prefix_tree import Ids, PrefixTree, Sequences
 from phrasescore.scoring.tree_decoder import TreeStep, build_decoder
@@ -151,4 +152,4 @@ class SentenceScorer:
         return TreeLogProbs(nodes, ends)
 
     def _index(self, positions: Ids) -> torch.Tensor:
-        return torch.from_numpy(np.ascontiguousarray(positions)).to(self.device)
+        return on_device(positions, self.device)

@@ -7,7 +7,6 @@ bits whatever other rows there are (:mod:`phrasescore.scoring.fixed_products`).
 import math
 import threading
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,6 +14,7 @@ from phrasescore.models.layers import LARGEST_SUM, SMALLEST_SUM
 from phrasescore.scoring import packed_words, softmax_sums
 from phrasescore.scoring.fixed_products import FixedProducts
 from phrasescore.scoring.packed_words import PackedWords
+from phrasescore.scoring.positions import on_device
 from phrasescore.scoring.precision import Factor
 from phrasescore.scoring.prefix_tree import Ids
 
@@ -124,7 +124,7 @@ class WordProbabilities:
         :param normalizers: of all rows, from :meth:`log_normalizers`.
         """
         device = rows.device
-        at, wanted = (torch.from_numpy(np.ascontiguousarray(x)).to(device) for x in (places, words))
+        at, wanted = on_device(places, device), on_device(words, device)
         logits = self._rounded_products(rows, at, wanted) + self._bias.index_select(0, wanted)
         found = logits.double() - normalizers.index_select(0, at)
         above = torch.nonzero(found > 0).flatten()
@@ -142,7 +142,7 @@ class WordProbabilities:
     def logits(self, rows: Tensor, places: Ids, words: Ids) -> Tensor:
         """Return the logit of ``words[i]`` after row ``places[i]``, float64, on the CPU."""
         device = rows.device
-        at, wanted = (torch.from_numpy(np.ascontiguousarray(x)).to(device) for x in (places, words))
+        at, wanted = on_device(places, device), on_device(words, device)
         # There is no sum over all words whose rounding they could share.
         products = softmax_sums.chosen_products(rows, at, self._weight, wanted)
         return (products + self._bias.index_select(0, wanted)).double().cpu()

@@ -1,5 +1,7 @@
 """The scorer over prefix trees against the independent implementation."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -208,13 +210,50 @@ def test_a_phrase_of_500_words_is_scored() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
-    ("precision", "error"), [("float32", 1e-4), ("tf32", 0.1), ("bfloat16", 0.5)]
+    ("precision", "error", "shift"),
+    [
+        ("float32", 1e-4, 0.0),
+        ("tf32", 0.1, 0.0),
+        ("bfloat16", 0.5, 0.0),
+        # Sums beyond the range of exp().
+        ("float32", 1e-3, 200.0),
+        ("float32", 1e-3, -400.0),
+    ],
 )
-def test_cuda_gives_the_values_of_the_cpu(precision: PrecisionName, error: float) -> None:
+def test_cuda_gives_the_values_of_the_cpu(
+    precision: PrecisionName, error: float, shift: float
+) -> None:
     model, _ = make_model()
+    with torch.no_grad():
+        model.output.bias[:5] += shift
     pairs = make_pairs()
     device = torch.device("cuda")
-    scorer = PairScorer(model, device, Precision(precision, device))
+    scorer = PairScorer(model, device, Precision(precision, device), piece_size=7)
     with scorer.precision.active():
         values = score(scorer, pairs)
     assert values == pytest.approx(score(make_scorer(model), pairs), abs=error)
+
+
+@pytest.mark.gpu
+def test_a_gpu_is_waited_for_once_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, _ = make_model()
+    device = torch.device("cuda")
+    scorer = PairScorer(model, device, Precision("float32", device), piece_size=7)
+    copy_to_cpu, waits = torch.Tensor.cpu, 0
+
+    def count(values: torch.Tensor) -> torch.Tensor:
+        nonlocal waits
+        waits += 1
+        torch.cuda.set_sync_debug_mode("default")
+        copied = copy_to_cpu(values)
+        torch.cuda.set_sync_debug_mode("error")
+        return copied
+
+    monkeypatch.setattr(torch.Tensor, "cpu", count)
+    pairs = make_pairs()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        score(scorer, pairs)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert waits == math.ceil(len(pairs) / 7)

@@ -18,6 +18,7 @@ from phrasescore.models.gated_decoder import MAXOUT_POOL, GatedUnit
 from phrasescore.scoring import attention_gates, gates
 from phrasescore.scoring.encoder_steps import tanh_of_sums
 from phrasescore.scoring.fixed_products import FixedProducts
+from phrasescore.scoring.positions import on_device
 from phrasescore.scoring.precision import Product
 from phrasescore.scoring.prefix_tree import Ids, Sequences
 from phrasescore.scoring.tree_decoder import TreeStep
@@ -159,7 +160,7 @@ class AttentionDecoder:
         return sums, weights
 
     def _index(self, positions: Ids) -> Tensor:
-        return torch.from_numpy(positions).to(self._products.device)
+        return on_device(positions, self._products.device)
 
 
 class _Direction:
@@ -194,7 +195,7 @@ class _Direction:
         for time in range(int(lengths.max(initial=0))):
             active = int((lengths > time).sum())
             at = lengths[:active] - 1 - time if reverse else time
-            places = torch.from_numpy(firsts[:active] + at).to(words.device)
+            places = on_device(firsts[:active] + at, words.device)
             old, rows = old[:active], torch.arange(active, device=words.device)
             update, masked, new = words.new_empty(3, active, size).unbind()
             products = multiply("encoder gates", old, self._gates)

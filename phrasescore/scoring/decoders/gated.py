@@ -19,6 +19,7 @@ from phrasescore.models.recursive_convolution import build_pyramid
 from phrasescore.scoring import gates
 from phrasescore.scoring.encoder_steps import join_cells, tanh_of_sums
 from phrasescore.scoring.fixed_products import FixedProducts
+from phrasescore.scoring.positions import on_device
 from phrasescore.scoring.precision import Product
 from phrasescore.scoring.prefix_tree import Ids, Sequences, build_prefix_tree
 from phrasescore.scoring.tree_decoder import TreeStep
@@ -158,7 +159,7 @@ class _UnitEncoder:
         return tanh_of_sums(multiply("summary", last, self._summary), self._summary_bias)
 
     def _index(self, positions: Ids) -> Tensor:
-        return torch.from_numpy(positions).to(self._products.device)
+        return on_device(positions, self._products.device)
 
 
 class _ConvolutionEncoder:
@@ -182,10 +183,8 @@ class _ConvolutionEncoder:
         multiply, device = self._products.multiply, self._products.device
         steps = pack_steps(torch.from_numpy(sources.lengths))
         pyramid, steps = build_pyramid(steps).to(device), steps.to(device)
-        starts = torch.from_numpy(sources.starts).to(device)
-        words = torch.from_numpy(sources.ids).to(device)[
-            starts[steps.order[steps.pairs]] + steps.times
-        ]
+        starts = on_device(sources.starts, device)
+        words = on_device(sources.ids, device)[starts[steps.order[steps.pairs]] + steps.times]
         cells = multiply("cells", self._embedding.index_select(0, words), self._projection)
         cells = cells + self._projection_bias
         tops = cells.new_zeros(len(steps.order), cells.shape[1])

@@ -14,6 +14,7 @@ from torch import Tensor
 from phrasescore.models.lstm import LstmNetwork, LstmStack
 from phrasescore.scoring.fixed_products import FixedProducts
 from phrasescore.scoring.lstm_gates import lstm_cell
+from phrasescore.scoring.positions import on_device
 from phrasescore.scoring.precision import Factor
 from phrasescore.scoring.prefix_tree import Sequences
 from phrasescore.scoring.tree_decoder import TreeStep
@@ -55,12 +56,12 @@ class LstmDecoder:
         for time in range(int(lengths.max(initial=0))):
             active = int((sorted_lengths > time).sum())
             step = sorted_lengths[:active] - 1 - time if self._reverse_source else time
-            words = torch.from_numpy(sources.ids[firsts[:active] + step]).to(device)
+            words = on_device(sources.ids[firsts[:active] + step], device)
             upper = LstmState([h[:active] for h in hidden], [c[:active] for c in cell], time)
             after = stack.advance(upper, words, torch.arange(active, device=device))
             for kept, new in zip([*hidden, *cell], [*after.hidden, *after.cell], strict=True):
                 kept[:active] = new
-        back = torch.from_numpy(np.argsort(order)).to(device)
+        back = on_device(np.argsort(order), device)
         return LstmState([h[back] for h in hidden], [c[back] for c in cell])
 
     def start(self, encoded: LstmState) -> tuple[LstmState, Tensor]:
