@@ -205,6 +205,8 @@ def _install() -> torch.library.Library:
     cuda.is_available = lambda: True
     cuda.device_count = lambda: 1
     cuda.current_device = lambda: 0
+    cuda.get_device_name = lambda *_: "no GPU, but one that is pretended"
+    cuda.synchronize = lambda *_: None
     cuda.is_bf16_supported = lambda *_, **__: True
     cuda.set_sync_debug_mode = _set_sync_debug_mode
     anything: Any = torch

@@ -38,6 +38,10 @@ class Batch(NamedTuple):
     # (batch, target_time + 1), true up to and at the row's </s>
     target_mask: Tensor
 
+    def to(self, device: torch.device) -> Batch:
+        """Return the batch on a device."""
+        return Batch(*(part.to(device) for part in self))
+
 
 class MergedWeights(NamedTuple):
     """Matrices that multiply the same vector, one below the other: z, r and the candidate."""
@@ -181,7 +185,7 @@ class PlainEncoderDecoder(nn.Module):
             state = torch.lerp(candidate, state, update)  # z h + (1 - z) h~
             states.append(state)
         # Padding comes after the last word, so the state at the row's own length is untouched.
-        rows = torch.arange(len(words))
+        rows = torch.arange(len(words), device=words.device)
         return torch.stack(states)[batch.source_lengths, rows]
 
     def _decode(self, words: Tensor, context: Tensor, merged: MergedWeights) -> Tensor:
@@ -275,7 +279,7 @@ def train_steps(
     for indices in batches:
         batch = pad([pairs[index] for index in indices])
         optimizer.zero_grad()
-        loss = -model(batch).mean()
+        loss = -model(batch.to(model.output.weight.device)).mean()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

@@ -28,12 +28,15 @@ TABLES = (
 )
 RESCORING_TURNS = 3
 GENERATION_TURNS = 2
+GPU_TURNS = 3
 # Processes that run or want to, on average over the last minute.
 BUSY = 0.5
 PARTS = (
     *("reading", "scoring", "training", "memory", "rescoring", "caching"),
-    *("tuning", "tuning_scale", "search", "generation"),
+    *("tuning", "tuning_scale", "search", "generation", "gpu"),
 )
+# Not without being asked for.
+OPTIONAL_PARTS = ("gpu",)
 # What Moses' extractor wrote of the real task.
 EXTRACTED = REPOSITORY.parent / "shared" / "data" / "mert"
 # n-best lists and what they translate: the real task's, or the shipped example's.
@@ -102,14 +105,21 @@ def _default_translated() -> tuple[str, ...]:
     "--training-lines",
     type=click.IntRange(min=1),
     show_default="all",
-    help="training: lines to draw pairs from.",
+    help="training, gpu: lines to draw pairs from.",
+)
+@click.option(
+    "--gpu-peak-size",
+    type=click.IntRange(min=1),
+    default=8192,
+    show_default=True,
+    help="gpu: rows and columns of the matrices whose product is the peak.",
 )
 @click.option(
     "--turns",
     type=click.IntRange(min=1),
     default=36,
     show_default=True,
-    help="training: of five updates, of each side.",
+    help="training, gpu: of five updates, of each side.",
 )
 @click.option(
     "--memory-lines",
@@ -218,6 +228,7 @@ def main(
     plain_bfloat16: bool,
     peak_seconds: float,
     training_lines: int | None,
+    gpu_peak_size: int,
     turns: int,
     memory_lines: int | None,
     long_memory: bool,
@@ -241,7 +252,7 @@ def main(
     json_file: str | None,
 ) -> None:
     """Run the benchmarks: all, or the PARTS reading, scoring, training, memory, rescoring,
-    caching, tuning, tuning_scale, search and generation.
+    caching, tuning, tuning_scale, search and generation; gpu, if it is named.
 
     Figures are medians, with their range behind them.
     """
@@ -257,7 +268,8 @@ def main(
         # better than it should be.
         click.echo("the machine is busy with something else: take no figure seriously", err=True)
     reports: list[Report] = []
-    for part in [part for part in PARTS if part in (parts or PARTS)]:
+    wanted = parts or [part for part in PARTS if part not in OPTIONAL_PARTS]
+    for part in [part for part in PARTS if part in wanted]:
         click.echo(f"measuring {part} ...", err=True)
         match part:
             case "reading":
@@ -330,6 +342,15 @@ def main(
                 random = Config.preset(sentence_presets[0])
                 report = measure_generation(
                     GenerationOptions(*translate[1:], sentences, networks, random, GENERATION_TURNS)
+                )
+            case "gpu":
+                from tests.benchmarks.gpu import GpuOptions, measure_gpu
+
+                report = measure_gpu(
+                    GpuOptions(
+                        *(table, config, lines, threads, GPU_TURNS, turns, training_lines),
+                        peak_size=gpu_peak_size,
+                    )
                 )
             case _:
                 sizes = config if long_memory else Config.preset("small").override(overrides)

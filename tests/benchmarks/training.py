@@ -32,6 +32,7 @@ from tests.benchmarks.results import Report, Row, quotients
 
 # Updates of which the time is divided into forward, backward and step.
 SHARED_UPDATES = 10
+CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class TrainingOptions:
     turns: int
     # Updates of a turn.
     chunk: int = 5
+    # Of both sides.
+    device: torch.device = CPU
 
 
 def measure_training(options: TrainingOptions) -> Report:
@@ -59,7 +62,8 @@ def measure_training(options: TrainingOptions) -> Report:
         config = options.config.override(
             f"training.{key}={value}" for key, value in {**limits, **quiet}.items()
         )
-        network = start_network(config, store.source_vocabulary, store.target_vocabulary).train()
+        network = start_network(config, store.source_vocabulary, store.target_vocabulary)
+        network = network.to(options.device).train()
         contest = _Contest(options, config, store, network)
         work = folder / "work"
         work.mkdir()
@@ -67,7 +71,9 @@ def measure_training(options: TrainingOptions) -> Report:
         contest.start()
         if loop.run() == INTERRUPTED:
             raise KeyboardInterrupt  # which the loop caught, to end between two updates
-        return _report(options, contest, _shares(config, store, network))
+        # What a GPU does is not done when the call returns.
+        on_cpu = options.device.type == "cpu"
+        return _report(options, contest, _shares(config, store, network) if on_cpu else {})
 
 
 def _write_store(options: TrainingOptions, folder: Path) -> PairStore:
@@ -107,7 +113,7 @@ class _Contest:
         self._options = options
         self._store = store
         self._draw = _draw(config, store)
-        self._plain = plain_copy(network).train()
+        self._plain = plain_copy(network).to(options.device).train()
         self._optimizer = torch.optim.Adadelta(
             self._plain.parameters(), lr=1.0, rho=training.rho, eps=training.epsilon
         )
@@ -124,6 +130,7 @@ class _Contest:
         chunk = self._options.chunk
         if progress.update % chunk:
             return
+        self._wait()
         seconds = time.perf_counter() - self._started
         batches = [
             self._draw.batch(*divmod(number, self._draw.batches_per_epoch))
@@ -135,6 +142,7 @@ class _Contest:
         ranges = [range(end - len(each), end) for end, each in zip(ends, batches, strict=True)]
         start = time.perf_counter()
         plain_torch.train_steps(self._plain, pairs, ranges, self._optimizer)
+        self._wait()
         plain_seconds = time.perf_counter() - start
         # The first turns compile kernels and map memory.
         if self._warm:
@@ -142,6 +150,10 @@ class _Contest:
             self.times.plain.append(words / plain_seconds)
         self._warm = True
         self._started = time.perf_counter()
+
+    def _wait(self) -> None:
+        if self._options.device.type == "cuda":
+            torch.cuda.synchronize()
 
 
 def _draw(config: Config, store: PairStore) -> PairDraw:
@@ -220,7 +232,7 @@ def _report(options: TrainingOptions, contest: _Contest, shares: dict[str, list[
     ]
     what = (
         f"{len(times.ours)} turns of {options.chunk} updates of {training.batch_size} pairs each; "
-        f"{training.optimizer}, float32, hidden {options.config.model.hidden_size}, "
+        f"{training.optimizer}, {training.precision}, hidden {options.config.model.hidden_size}, "
         f"{options.threads} threads; words of both sides without </s>"
     )
     return Report("training", what, rows)

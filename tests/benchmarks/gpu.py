@@ -1,0 +1,178 @@
+"""A GPU: its scores against the CPU's, how fast it scores and trains, and how much of it is used.
+
+The card is nobody else's, so figures stand for themselves; what varies is the CPU beside it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from moses_integration.table_blocks import read_table_blocks
+from phrasescore.checkpoint import Checkpoint
+from phrasescore.config import Config
+from phrasescore.features.neural import NeuralScore
+from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.records import PhraseBlock
+from phrasescore.scoring.precision import Precision, PrecisionName
+from phrasescore.scoring.scorer import Work
+from tests.benchmarks.arithmetic import plan_operations
+from tests.benchmarks.material import (
+    padded_vocabularies,
+    random_checkpoint,
+    read_pairs,
+    write_slices,
+)
+from tests.benchmarks.results import Report, Row, quotients
+from tests.benchmarks.scoring import KeptColumn, annotate_file
+from tests.benchmarks.training import TrainingOptions, measure_training
+
+PRECISIONS: tuple[PrecisionName, ...] = ("float32", "tf32", "bfloat16")
+# Pairs whose scores are compared with those of the CPU.
+COMPARED = 2000
+DEVICE = torch.device("cuda")
+
+
+@dataclass(frozen=True)
+class GpuOptions:
+    """What is measured."""
+
+    table: str
+    config: Config
+    lines: int
+    # Of the CPU, for the scores to compare with.
+    threads: int
+    # Of the table, in each precision.
+    turns: int
+    # Of training, in each precision.
+    training_turns: int
+    training_lines: int | None
+    # Of the product whose speed is the peak: rows, inner size and columns.
+    peak_size: int
+
+
+def measure_gpu(options: GpuOptions) -> Report:
+    """Measure scores, speeds, and shares of the card's peak."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (table,) = write_slices(options.table, folder, options.lines, options.lines)
+        vocabularies = padded_vocabularies(read_pairs([table]), options.config)
+        checkpoint = random_checkpoint(options.config, vocabularies)
+        blocks = [block.phrase_block() for block in read_table_blocks(str(table))]
+        compared = _some(blocks, COMPARED)
+        on_cpu = NeuralScore(checkpoint, torch.device("cpu"), threads=options.threads)
+        expected = _values(on_cpu, compared)
+        rows: list[Row] = []
+        for precision in PRECISIONS:
+            side = _Side(checkpoint, precision, options)
+            rows += side.errors(compared, expected)
+            rows += side.speeds(blocks, table, folder / "out.gz")
+    for precision in PRECISIONS:
+        rows += _training(options, precision)
+    what = (
+        f"{torch.cuda.get_device_name()}; {sum(len(block.places) for block in blocks):,} lines of "
+        f"{options.table}, {options.turns} turns; hidden {options.config.model.hidden_size}, "
+        f"shortlist {len(checkpoint.target_vocabulary):,}"
+    )
+    return Report("gpu", what, rows)
+
+
+class _Side:
+    """The scorer of a precision."""
+
+    def __init__(
+        self, checkpoint: Checkpoint, precision: PrecisionName, options: GpuOptions
+    ) -> None:
+        assert isinstance(checkpoint.model, EncoderDecoder)
+        self._model = checkpoint.model
+        self._feature = NeuralScore(checkpoint, DEVICE, precision=precision)
+        self._precision: PrecisionName = precision
+        self._options = options
+
+    def errors(self, blocks: list[PhraseBlock], expected: NDArray[np.float64]) -> list[Row]:
+        """Return how far its scores are from the CPU's. The kernels are warm then."""
+        errors = np.abs(_values(self._feature, blocks) - expected)
+        return [
+            Row(f"{self._precision}: largest error in log", [float(errors.max())], digits=6),
+            Row(f"{self._precision}: mean error in log", [float(errors.mean())], digits=6),
+        ]
+
+    def speeds(self, blocks: list[PhraseBlock], table: Path, output: Path) -> list[Row]:
+        """Return pairs a second, from memory and from .gz to .gz, and the share of the peak."""
+        alone: list[float] = []
+        whole: list[float] = []
+        shares: list[float] = []
+        peaks: list[float] = []
+        for _ in range(self._options.turns):
+            peaks.append(_measure_peak(self._precision, self._options.peak_size))
+            self._feature.work = Work()
+            start = time.perf_counter()
+            pairs = len(_values(self._feature, blocks))
+            seconds = time.perf_counter() - start
+            alone.append(pairs / seconds)
+            rate = plan_operations(self._feature.work, self._model) / seconds
+            shares.append(100 * rate / peaks[-1])
+            start = time.perf_counter()
+            annotate_file(table, output, KeptColumn(self._feature))
+            whole.append(pairs / (time.perf_counter() - start))
+        name = self._precision
+        return [
+            Row(f"{name}: matrix-product peak", [peak * 1e-12 for peak in peaks], "TFLOP/s", 1),
+            Row(f"{name}: scoring alone", alone, "pairs/s", 0),
+            Row(f"{name}: scoring alone, share of that peak", shares, "%", 1),
+            Row(f"{name}: annotate, from .gz to .gz", whole, "pairs/s", 0),
+        ]
+
+
+def _measure_peak(name: PrecisionName, size: int) -> float:
+    """Return the operations a second of the fastest of some large products."""
+    precision = Precision(name, DEVICE)
+    best = float("inf")
+    with precision.active(), torch.inference_mode():
+        rows = precision.round(torch.randn(size, size, device=DEVICE))
+        columns = precision.prepare(torch.randn(size, size, device=DEVICE))
+        out = torch.empty(size, size, device=DEVICE)
+        for _ in range(10):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            precision.multiply(rows, columns, out)
+            torch.cuda.synchronize()
+            best = min(best, time.perf_counter() - start)
+    return 2.0 * size**3 / best
+
+
+def _training(options: GpuOptions, precision: PrecisionName) -> list[Row]:
+    config = options.config.override([f"training.precision={precision}"])
+    report = measure_training(
+        TrainingOptions(
+            *(options.table, config, options.training_lines, options.threads),
+            turns=options.training_turns,
+            device=DEVICE,
+        )
+    )
+    ours, plain = (
+        next(row for row in report.rows if row.label == label)
+        for label in ("phrasescore's loop", "plain torch loop")
+    )
+    # The plain loop knows no bfloat16.
+    of = "plain loop in tf32" if precision == "bfloat16" else "plain loop"
+    return [
+        ours._replace(label=f"{precision}: training"),
+        Row(f"{precision}: training / {of}", quotients(ours.values, plain.values)),
+    ]
+
+
+def _values(feature: NeuralScore, blocks: list[PhraseBlock]) -> NDArray[np.float64]:
+    return np.concatenate(list(feature.values_of_blocks(blocks)))
+
+
+def _some(blocks: list[PhraseBlock], count: int) -> list[PhraseBlock]:
+    """Return about so many pairs, from all over the table."""
+    step = max(sum(len(block.places) for block in blocks) // count, 1)
+    return [PhraseBlock(text, places[::step]) for text, places in blocks]
