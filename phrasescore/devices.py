@@ -28,6 +28,18 @@ def choose_device(name: str) -> "torch.device":
     return device
 
 
+def is_out_of_memory(error: MemoryError | RuntimeError) -> bool:
+    """Return whether torch or numpy raised this because memory is short.
+
+    On a CPU torch's is a RuntimeError like any other: "DefaultCPUAllocator: can't allocate memory:
+    ...", "unable to mmap ...: Cannot allocate memory (12)".
+    """
+    if isinstance(error, MemoryError) or "allocate memory" in str(error):
+        return True
+    # torch.OutOfMemoryError, of a GPU. Where torch was not imported, it raised nothing.
+    return type(error).__name__ == "OutOfMemoryError"
+
+
 def usable_threads(wanted: int | None) -> int:
     """Return how many threads to use: as many as wanted, else one for each core we may use."""
     if wanted is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+import torch
 from click.testing import CliRunner
 
 from phrasescore import __version__
@@ -122,6 +123,28 @@ def test_without_a_folder_for_compiled_code_it_is_said_what_to_do() -> None:
     assert result.stderr.startswith(
         "Error: there is no folder to keep compiled code in; set NUMBA_"
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB. GPU 0 has\n..."),
+            "out of memory: CUDA out of memory",
+        ),
+        (RuntimeError("can't allocate memory: you tried 8 bytes"), "out of memory: can't allocate"),
+        (MemoryError(), "out of memory\n"),
+    ],
+)
+def test_short_memory_is_one_line(error: Exception, said: str) -> None:
+    result = CliRunner().invoke(_group_whose_verb_raises(error), ["verb"])
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert result.stderr.startswith(f"Error: {said}")
+
+
+def test_another_error_is_a_bug_and_shows_where_it_is() -> None:
+    result = CliRunner().invoke(_group_whose_verb_raises(RuntimeError("a bug")), ["verb"])
+    assert isinstance(result.exception, RuntimeError)
 
 
 def test_show_reports_a_table_as_aligned_text(tiny_table: Path) -> None:

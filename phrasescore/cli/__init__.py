@@ -30,6 +30,7 @@ import click
 from phrasescore import __version__
 from phrasescore.cli import options
 from phrasescore.cli.ending import EndedBySignal, ending_on_signals
+from phrasescore.devices import is_out_of_memory
 from phrasescore.errors import PhrasescoreError
 
 # What numba says where neither the installation nor the user's cache can be written to.
@@ -95,16 +96,24 @@ class VerbGroup(click.Group):
         except BrokenPipeError:
             _discard_stdout()
             ctx.exit(READER_GONE)
-        except RuntimeError as error:
-            if _NO_CACHE not in str(error):
-                raise
-            problem = "there is no folder to keep compiled code in; set NUMBA_CACHE_DIR to one"
-            raise click.ClickException(f"{problem} that can be written to") from error
+        except (MemoryError, RuntimeError) as error:
+            raise click.ClickException(_problem(error)) from error
         except OSError as error:
             if error.filename is None and error.errno not in _MACHINE_ERRORS:
                 raise
             _discard_stdout()
             raise click.ClickException(_os_message(error)) from error
+
+
+def _problem(error: MemoryError | RuntimeError) -> str:
+    """Return what a user is told of an error of the machine; others are raised again: bugs."""
+    if _NO_CACHE in str(error):
+        problem = "there is no folder to keep compiled code in; set NUMBA_CACHE_DIR to one"
+        return f"{problem} that can be written to"
+    if is_out_of_memory(error):
+        what = _one_line(str(error)).split(". ")[0]
+        return f"out of memory{': ' if what else ''}{what}"
+    raise error
 
 
 def _os_message(error: OSError) -> str:

@@ -24,6 +24,7 @@ from phrasescore.checkpoint import (
     save_checkpoint,
 )
 from phrasescore.config import Config
+from phrasescore.devices import is_out_of_memory
 from phrasescore.errors import ConfigError, PhrasescoreError, shown_path
 from phrasescore.folders import locked
 from phrasescore.settings import LANGUAGE_MODELS
@@ -174,10 +175,7 @@ def _enough_memory(device: torch.device, problem: str) -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        # On a CPU it is a RuntimeError like any other: "DefaultCPUAllocator: can't allocate
-        # memory: ...", "unable to mmap ...: Cannot allocate memory (12)".
-        known = isinstance(error, MemoryError | torch.OutOfMemoryError)
-        if not known and "allocate memory" not in str(error):
+        if not is_out_of_memory(error):
             raise
         raise PhrasescoreError(f"out of memory on {device}: {problem}") from error
 
