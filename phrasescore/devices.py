@@ -34,10 +34,11 @@ def is_out_of_memory(error: MemoryError | RuntimeError) -> bool:
     On a CPU torch's is a RuntimeError like any other: "DefaultCPUAllocator: can't allocate memory:
     ...", "unable to mmap ...: Cannot allocate memory (12)".
     """
-    if isinstance(error, MemoryError) or "allocate memory" in str(error):
+    if isinstance(error, MemoryError):
         return True
-    # torch.OutOfMemoryError, of a GPU. Where torch was not imported, it raised nothing.
-    return type(error).__name__ == "OutOfMemoryError"
+    # The last two of a GPU: torch.OutOfMemoryError or AcceleratorError, and that of a library.
+    known = ("allocate memory", "out of memory", "_STATUS_ALLOC_FAILED")
+    return any(words in str(error) for words in known)
 
 
 def usable_threads(wanted: int | None) -> int:

@@ -5,9 +5,11 @@ a real device, they do not mix with those of the CPU and have no numpy array, an
 ways that it takes on a GPU: other operations, other block sizes, autocast. So the tests that need a
 GPU show on any machine what is not a matter of the GPU itself: a tensor on the wrong device, an
 operation that makes the CPU wait (``torch.cuda.set_sync_debug_mode``), wrong numbers. What a GPU's
-own kernels do, and how fast, only a GPU shows.
+own kernels do, and how fast, only a GPU shows; nor has this one streams, pinned memory, inference
+mode or random numbers of its own, and it survives a fork.
 
-It needs a C++ compiler, and takes the place of CUDA in the whole process.
+It needs a C++ compiler and a torch that is not built for CUDA, and takes the place of CUDA in the
+whole process.
 """
 
 import ctypes
@@ -169,8 +171,12 @@ def _run(operation: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
                 f"{operation}: expected all tensors to be on the same device, found one of shape "
                 f"{tuple(strange[0].shape)} on the CPU"
             )
-    masked = operation in _INDEXING and any(tensor.dtype == torch.bool for tensor in tensors[1:])
-    if pretended and (masked or operation in _WAITING):
+    # A number that is written to places is copied to the device, too.
+    by_mask_or_number = operation in _INDEXING and any(
+        tensor.dtype == torch.bool or not isinstance(tensor, PretendTensor)
+        for tensor in tensors[1:]
+    )
+    if pretended and (by_mask_or_number or operation in _WAITING):
         _wait(operation)
 
     result = _LACKING.get(operation, operation)(*tree_map(_held, args), **tree_map(_held, kwargs))

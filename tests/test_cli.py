@@ -134,6 +134,11 @@ def test_without_a_folder_for_compiled_code_it_is_said_what_to_do() -> None:
         ),
         (RuntimeError("can't allocate memory: you tried 8 bytes"), "out of memory: can't allocate"),
         (MemoryError(), "out of memory\n"),
+        (
+            RuntimeError("CUDA error: out of memory\nCUDA kernel errors"),
+            "out of memory: CUDA error",
+        ),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when"), "out of memory: CUDA error"),
     ],
 )
 def test_short_memory_is_one_line(error: Exception, said: str) -> None:

@@ -111,7 +111,7 @@ def _problem(error: MemoryError | RuntimeError) -> str:
         problem = "there is no folder to keep compiled code in; set NUMBA_CACHE_DIR to one"
         return f"{problem} that can be written to"
     if is_out_of_memory(error):
-        what = _one_line(str(error)).split(". ")[0]
+        what = str(error).partition("\n")[0].split(". ")[0]
         return f"out of memory{': ' if what else ''}{what}"
     raise error
 

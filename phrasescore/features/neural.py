@@ -29,7 +29,7 @@ _Sides = tuple[Sequences, Sequences]  # the words that a network reads, and thos
 # the last digits of a value may depend on it, and a resumed run has to give the same ones.
 BLOCK_SIZE = {"cpu": 16384, "cuda": 65536}
 # Pairs of a piece of a block: rows of its matrix products.
-PIECE_SIZE = {"cpu": 2048, "cuda": 32768}
+PIECE_SIZE = {"cpu": 2048, "cuda": 16384}
 
 
 class NeuralScore:

@@ -84,7 +84,8 @@ class CslmNetwork(nn.Module):
         values: Tensor = WordLogProb.apply(rows, weight, bias, found.words)
         alpha = self.config.self_normalization
         if self.training and alpha > 0:
-            logits = (rows * weight[found.words]).sum(1) + bias[found.words]
+            logits = (rows * embedding(found.words, weight)).sum(1)
+            logits = logits + bias.index_select(0, found.words)
             values = values - alpha * (logits - values).square()
         return values.new_zeros(len(batch.target_lengths)).index_add(0, found.sentences, values)
 

@@ -246,7 +246,12 @@ def _log_sum_exp(factors: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Return the logarithms of the softmaxes' denominators, ``(rows,)``."""
     if factors.device.type != "cpu":
         # To look at sums would have the CPU wait for the device, which has the time to be careful.
-        return torch.logsumexp(torch.addmm(bias, factors, weight.t()), 1)
+        result = factors.new_full((len(factors),), -torch.inf)
+        step = _block_sizes(factors.device)[1]
+        for words, biases in zip(weight.split(step), bias.split(step), strict=True):
+            logits = torch.addmm(biases, factors, words.t())
+            result = torch.logaddexp(result, torch.logsumexp(logits, 1))
+        return result
     total = factors.new_zeros(len(factors))
     word_step = _block_sizes(factors.device)[1]
     for word in range(0, len(weight), word_step):

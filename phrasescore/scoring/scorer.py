@@ -143,7 +143,7 @@ class PairScorer:
         hidden = weights.hidden_size
         count = len(tree.empty) + sum(len(level.ends) for level in tree.levels)
         summaries = take("encoder summaries", count, hidden)
-        summaries[self._index(tree.empty)] = 0
+        summaries.index_fill_(0, self._index(tree.empty), 0)  # without waiting for a GPU
         above = take("encoder states 1", 1, hidden).zero_()
         for depth, level in enumerate(tree.levels):
             states = take(f"encoder states {depth % 2}", len(level.words), hidden)
