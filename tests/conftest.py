@@ -12,6 +12,9 @@ hypothesis.settings.load_profile("untimed")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
+# Doctests are sought in every file, and to import this one is to pretend in the whole process.
+collect_ignore = ["pretend_cuda.py"]
+
 # Sorted as Moses sorts; two sources of three targets and of one. Scores and counts by hand.
 TINY_TABLE = """\
 la maison ||| the building ||| 0.25 0.5 ||| 0-0 1-1 ||| 2 4 1 ||| |||
