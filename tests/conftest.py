@@ -81,13 +81,11 @@ def way_of_words(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture(autouse=True)
-def _usual_verbosity() -> Iterator[None]:
-    """Put back the log levels that ``--quiet`` and ``--verbose`` set for a whole process."""
+def _usual_verbosity() -> None:
+    """Undo what ``--quiet`` and ``--verbose`` before, in fixtures too, set for a whole process."""
     import logging
 
     from phrasescore.cli.options import LOGGERS
 
-    levels = {name: logging.getLogger(name).level for name in LOGGERS}
-    yield
-    for name, level in levels.items():
-        logging.getLogger(name).setLevel(level)
+    for name in LOGGERS:
+        logging.getLogger(name).setLevel(logging.INFO)

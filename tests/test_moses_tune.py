@@ -156,7 +156,8 @@ def test_mert_moses_tunes_an_annotated_table(task: Task) -> None:
     annotated = CliRunner().invoke(main, ["annotate", table[1], *out, "--feature", "unknown_words"])
     assert annotated.exit_code == 0, annotated.output
     command = [perl, task.path("dev.en"), task.path("dev.fr"), tool("moses"), task.path("rnn.ini")]
-    tools = str(Path(tool("mert")).parent)
+    # It wants all of its tools in one folder, used or not.
+    (tools,) = {str(Path(tool(name)).parent) for name in ("mert", "extractor", "kbmira", "pro")}
     command += ["--working-dir", task.path("mert-work"), "--mertdir", tools]
     command += ["--no-filter-phrase-table", "--decoder-flags", "-threads 1 -v 0", "--nbest", "20"]
     command += ["--maximum-iterations", "2", "--predictable-seeds"]
