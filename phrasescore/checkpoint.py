@@ -9,6 +9,7 @@ training.json         format and library version, fingerprints, direction, and h
 ===================== ==========================================================================
 """
 
+import errno
 import hashlib
 import importlib
 import json
@@ -22,7 +23,7 @@ from typing import Any, TypeVar, get_args, get_origin
 import safetensors
 import safetensors.torch
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import phrasescore
 from phrasescore.config import Config
@@ -163,11 +164,7 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
     :raises PhrasescoreError: if it cannot be written.
     """
     with writing_folder(path) as folder:
-        weights = {
-            name: tensor.detach().to("cpu").contiguous()
-            for name, tensor in checkpoint.model.state_dict().items()
-        }
-        safetensors.torch.save_file(weights, folder / _WEIGHTS)
+        save_tensors(folder / _WEIGHTS, checkpoint.model.state_dict())
         # safetensors makes files that only their owner can read; the umask is for that.
         (folder / _WEIGHTS).chmod(0o666 & ~_umask())
         (folder / _CONFIG).write_text(checkpoint.config.to_toml(), encoding="utf-8")
@@ -184,6 +181,18 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
         }
         text = json.dumps(record, indent=1, allow_nan=False)
         (folder / _RECORD).write_text(text + "\n", encoding="utf-8")
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors as safetensors.
+
+    :raises OSError: if the disk does not take them; safetensors has an error of its own for that.
+    """
+    on_cpu = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
+    try:
+        safetensors.torch.save_file(on_cpu, path)
+    except safetensors.SafetensorError as error:
+        raise OSError(errno.EIO, str(error)) from error
 
 
 def load_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> Checkpoint:
@@ -307,6 +316,11 @@ def _load_weights(network: nn.Module, path: Path, device: str) -> None:
             raise ModelError(
                 f"{path}: {name}: expected shape {shape} from {_CONFIG} and the vocabularies, "
                 f"got {found}"
+            )
+        if weights[name].dtype != wanted[name].dtype:
+            raise ModelError(
+                f"{path}: {name}: expected numbers of type {wanted[name].dtype}, "
+                f"got {weights[name].dtype}"
             )
         if not bool(weights[name].isfinite().all()):
             raise ModelError(f"{path}: the weights {name!r} are not all finite numbers")

@@ -12,24 +12,28 @@ from phrasescore.errors import PhrasescoreError
 # A file in a folder that is worked in.
 LOCK = "lock"
 
+# What is behind the name of a folder until it is whole, and of the older one until it is removed.
+# Nobody else gives such names, for what a killed run left there is removed without a word.
+NEW, OLD = ".phrasescore-new", ".phrasescore-old"
+
 
 @contextlib.contextmanager
 def writing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a new empty folder to fill, which takes the place of ``path`` when the block ends.
 
-    It is filled beside ``path``, under its name with ``.new`` at the end (what a killed run left
+    It is filled beside ``path``, under its name with `NEW` at the end (what a killed run left
     there is removed), synced to the disk and renamed. An older folder at ``path`` is moved out of
     the way first and removed last, so that at any moment one of them is there whole, though in the
-    instant between two renames under the name ``.old``. On any exception the new folder is
-    removed and the older one stays.
+    instant between two renames under the name with `OLD`. On any exception the new folder is
+    removed and the older one stays. A symbolic link stays, and the folder it points to is replaced.
 
     :raises PhrasescoreError: if the folder cannot be written, as on a full disk.
     """
-    path = Path(path)
-    new, old = path.with_name(f"{path.name}.new"), path.with_name(f"{path.name}.old")
+    shown, path = path, Path(os.path.realpath(path))
+    new, old = names_beside(path)
     try:
         remove_folder(new)
-        new.mkdir()
+        new.mkdir(parents=True)
         yield new
         for entry in new.iterdir():
             _sync(entry)
@@ -43,10 +47,27 @@ def writing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     except OSError as error:
         remove_folder(new)
         reason = error.strerror or str(error)
-        raise PhrasescoreError(f"{path}: cannot write: {reason}") from error
+        raise PhrasescoreError(f"{shown}: cannot write: {reason}") from error
     except BaseException:
         remove_folder(new)
         raise
+
+
+def names_beside(path: Path) -> tuple[Path, Path]:
+    """Return where `writing_folder` fills a folder, and where it moves an older one meanwhile."""
+    return path.with_name(f"{path.name}{NEW}"), path.with_name(f"{path.name}{OLD}")
+
+
+def check_folder_above(path: Path) -> None:
+    """Check that a folder may be made, before the work whose result it gets.
+
+    :raises PhrasescoreError: if no folder takes it.
+    """
+    above = next(each for each in Path(os.path.realpath(path)).parents if os.path.lexists(each))
+    if not above.is_dir():
+        raise PhrasescoreError(f"{path}: cannot write: {above} is no folder")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise PhrasescoreError(f"{path}: cannot write: the folder {above} may not be written to")
 
 
 def remove_folder(path: Path) -> None:

@@ -70,12 +70,16 @@ class PairStore:
         self._words = self._map("words.bin", word_type(*sizes))
         self._starts = self._map("starts.bin", np.int64)
         self._source_lengths = self._map("source_lengths.bin", np.uint16)
-        if len(self._starts) != len(self) + 1 or len(self._source_lengths) != len(self):
+        sizes = (len(self._starts) - 1, len(self._source_lengths))
+        if sizes != (len(self), len(self)) or len(self._words) != self._starts[-1]:
             raise ModelError(f"{self.folder}: expected {len(self)} pairs, got other sizes of files")
 
     def _map(self, name: str, kind: Any) -> npt.NDArray[Any]:
         # A plain array over the map: indexing a numpy.memmap makes Python objects at every step.
-        return np.asarray(np.memmap(self.folder / name, dtype=kind, mode="r"))
+        try:
+            return np.asarray(np.memmap(self.folder / name, dtype=kind, mode="r"))
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{self.folder / name}: cannot be read: {error}") from error
 
     def __len__(self) -> int:
         """Return the number of pairs."""

@@ -34,7 +34,9 @@ from phrasescore.training.pair_store_writer import Shortlist, fingerprint_input,
 from phrasescore.training.run_state import has_state, load_best
 from phrasescore.training.table_spool import CountedPair
 from phrasescore.training.work_folder import (
+    PAIRS,
     check_folders,
+    check_inputs_stay,
     clear_work,
     is_begun,
     remove_work,
@@ -42,8 +44,6 @@ from phrasescore.training.work_folder import (
 )
 
 _logger = logging.getLogger(__name__)
-
-_PAIRS = "pairs"
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,7 @@ def train_model(
     if run.config.training.precision == "tf32" and run.device.type != "cuda":
         raise ConfigError("--set", "[training] precision", "tf32 needs a CUDA device")
     check_folders(run.model, run.work, run.config, resume=resume)
+    check_inputs_stay(run.inputs, run.work)
     with locked(run.work):
         # Once more: another process may have ended its run here before the lock was ours.
         check_folders(run.model, run.work, run.config, resume=resume)
@@ -183,7 +184,7 @@ def _enough_memory(device: torch.device, problem: str) -> Iterator[None]:
 def _has_pairs(run: TrainingRun) -> bool:
     """Return whether the run to resume has stored its pairs, which appear whole or not at all."""
     # Pairs that are missing beside a state were removed by somebody: opening them says so.
-    return (run.work / _PAIRS).exists() or has_state(run.work)
+    return (run.work / PAIRS).exists() or has_state(run.work)
 
 
 def _store_pairs(run: TrainingRun, is_resumed: bool) -> PairStore:
@@ -198,7 +199,7 @@ def _store_pairs(run: TrainingRun, is_resumed: bool) -> PairStore:
         clear_work(run.work)
         write_settings(run.work, run.config)
     return write_pair_store(
-        run.work / _PAIRS,
+        run.work / PAIRS,
         run.read(),
         run.config.vocabulary,
         max_length=run.config.training.max_length,
@@ -210,7 +211,7 @@ def _store_pairs(run: TrainingRun, is_resumed: bool) -> PairStore:
 
 def _open_pairs(run: TrainingRun) -> PairStore:
     """Return the pairs of the run to resume, if the input is still the same."""
-    store = PairStore(run.work / _PAIRS)
+    store = PairStore(run.work / PAIRS)
     if store.record.reverse != run.reverse:
         had = "with" if store.record.reverse else "without"
         raise ConfigError("--resume", "--reverse", f"the run to resume was started {had} it")

@@ -8,17 +8,16 @@ appears whole; the one before it, and the best weights that it names, are remove
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import safetensors
 import safetensors.torch
-from torch import Tensor, nn
+from torch import nn
 
-from phrasescore.checkpoint import CurvePoint
+from phrasescore.checkpoint import CurvePoint, save_tensors
 from phrasescore.errors import ModelError, PhrasescoreError
-from phrasescore.folders import remove_folder, writing_folder
+from phrasescore.folders import OLD, remove_folder, writing_folder
 from phrasescore.training.optimizers import Optimizer
 
 FORMAT = 1
@@ -52,8 +51,8 @@ def save_state(work: Path, state: RunState, network: nn.Module, optimizer: Optim
     :raises PhrasescoreError: if it cannot be written; the state before it is kept.
     """
     with writing_folder(_state_path(work, state.update)) as folder:
-        _save_tensors(folder / _WEIGHTS, network.state_dict())
-        _save_tensors(folder / _OPTIMIZER, optimizer.state())
+        save_tensors(folder / _WEIGHTS, network.state_dict())
+        save_tensors(folder / _OPTIMIZER, optimizer.state())
         values = {"format": FORMAT, **dataclasses.asdict(state)}
         numbers = json.dumps(values, indent=1, allow_nan=False)
         (folder / _NUMBERS).write_text(numbers + "\n", encoding="utf-8")
@@ -94,6 +93,11 @@ def has_state(work: Path) -> bool:
     return bool(_states(work))
 
 
+def last_update(work: Path) -> int:
+    """Return the update of the state to go on from, 0 where there is none."""
+    return max((int(path.name.removesuffix(OLD)[6:]) for path in _states(work)), default=0)
+
+
 def has_best(work: Path) -> bool:
     """Return whether there are best weights of some update."""
     return any(work.glob("best-*.safetensors"))
@@ -109,7 +113,7 @@ def save_best(work: Path, update: int, network: nn.Module) -> None:
     path = best_path(work, update)
     part = path.with_suffix(".safetensors.part")
     try:
-        _save_tensors(part, network.state_dict())
+        save_tensors(part, network.state_dict())
         with part.open("rb") as file:
             os.fsync(file.fileno())
         part.replace(path)
@@ -130,24 +134,15 @@ def load_best(work: Path, update: int, network: nn.Module) -> None:
         raise ModelError(f"{path}: cannot be read: {error}") from error
 
 
-def _save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    on_cpu = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
-    try:
-        safetensors.torch.save_file(on_cpu, path)
-    except safetensors.SafetensorError as error:
-        # What safetensors says when the disk is full.
-        raise PhrasescoreError(f"{path}: cannot write: {error}") from error
-
-
 def _states(work: Path) -> list[Path]:
     """Return the whole states, oldest first.
 
-    A state that is written again is ``.old`` for an instant; a kill then leaves it so
+    A state that is written again has another name for an instant; a kill then leaves it so
     (:func:`phrasescore.folders.writing_folder`).
     """
     found = []
     for path in work.glob("state-*"):
-        name = path.name.removesuffix(".old")
+        name = path.name.removesuffix(OLD)
         if name[6:].isdigit() and (path.name == name or not path.with_name(name).exists()):
             found.append(path)
     return sorted(found)

@@ -10,14 +10,17 @@ import os
 from pathlib import Path
 from typing import Any
 
+from phrasescore.checkpoint import load_checkpoint
 from phrasescore.config import Config, check_resumable
 from phrasescore.errors import ModelError, PhrasescoreError
-from phrasescore.folders import LOCK, remove_folder
-from phrasescore.training.run_state import has_best, has_state
+from phrasescore.folders import LOCK, NEW, check_folder_above, names_beside, remove_folder
+from phrasescore.training.pair_store import PairStore
+from phrasescore.training.run_state import has_best, has_state, last_update
 
+PAIRS = "pairs"
 _SETTINGS = "run.json"
 # What a run that was killed as it began, or as it was begun anew, leaves without settings.
-_BEGINNINGS = {LOCK, "pairs", "pairs.new", f"{_SETTINGS}.part"}
+_BEGINNINGS = {LOCK, PAIRS, f"{PAIRS}{NEW}", f"{_SETTINGS}.part"}
 
 
 def default_work(model: Path) -> Path:
@@ -71,6 +74,8 @@ def check_folders(model: Path, work: Path, config: Config, *, resume: bool) -> N
     :raises PhrasescoreError: naming the folder that is in the way.
     """
     _check_apart(model, work)
+    check_folder_above(model)
+    is_there = os.path.lexists(os.path.realpath(model))
     stored = stored_config(work)
     if stored is not None and has_state(work):
         if not resume:
@@ -78,8 +83,13 @@ def check_folders(model: Path, work: Path, config: Config, *, resume: bool) -> N
                 f"{work}: an unfinished run; go on with it by --resume, or remove the folder"
             )
         check_resumable(stored, config)
+        if is_there and not _is_of_this_run(model, work, config):
+            raise PhrasescoreError(
+                f"{model}: there is something already that the run in {work} has not made; move "
+                "it away or choose another --output"
+            )
         return
-    if model.exists():
+    if is_there:
         no_run = (
             f", and {work} holds no run to go on with (after its end, one can be trained on only "
             "if it was started with --keep-work)"
@@ -104,12 +114,41 @@ def check_folders(model: Path, work: Path, config: Config, *, resume: bool) -> N
         check_resumable(stored, config)
 
 
+def _is_of_this_run(model: Path, work: Path, config: Config) -> bool:
+    """Return whether a folder is a model that the run in ``work`` has made, and may replace."""
+    store = PairStore(work / PAIRS)
+    try:
+        made = load_checkpoint(model)
+        check_resumable(made.config, config)
+    except PhrasescoreError:
+        return False
+    if made.record.updates > last_update(work):
+        return False
+    return (
+        made.record.data_fingerprint == store.record.fingerprint
+        and made.reverse == store.record.reverse
+        and made.source_vocabulary == store.source_vocabulary
+        and made.target_vocabulary == store.target_vocabulary
+    )
+
+
+def check_inputs_stay(inputs: tuple[str, ...], work: Path) -> None:
+    """Refuse inputs in the work folder, which is emptied.
+
+    :raises PhrasescoreError: naming the one.
+    """
+    for name in inputs:
+        if name != "-" and Path(os.path.realpath(name)).is_relative_to(os.path.realpath(work)):
+            raise PhrasescoreError(
+                f"{name}: in {work}, which is removed at the end; choose another --work-dir"
+            )
+
+
 def _check_apart(model: Path, work: Path) -> None:
     """Refuse folders of which one is, or is in, the other: both are removed or replaced whole."""
     made = Path(os.path.realpath(model))
     inside = Path(os.path.realpath(work))
-    # phrasescore.folders fills the one and moves an older model to the other.
-    for taken in (made, made.with_name(f"{made.name}.new"), made.with_name(f"{made.name}.old")):
+    for taken in (made, *names_beside(made)):
         if inside.is_relative_to(taken) or taken.is_relative_to(inside):
             raise PhrasescoreError(
                 f"{work}: the work folder is removed at the end, and must neither be nor hold nor "

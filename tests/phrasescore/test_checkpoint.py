@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import os
+import resource
 import shutil
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from phrasescore.checkpoint import (
     save_checkpoint,
 )
 from phrasescore.config import Config
-from phrasescore.errors import ModelError
+from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.settings import EncoderDecoderConfig
@@ -227,6 +228,17 @@ def test_weights_that_are_not_numbers_are_refused_with_the_folder_named(tmp_path
         load_checkpoint(tmp_path / "model")
 
 
+def test_weights_of_another_type_are_refused(folder: Path) -> None:
+    checkpoint = make_checkpoint()
+    bias = checkpoint.model.get_parameter("output.bias")
+    bias.requires_grad = False
+    bias.data = bias.data.long()
+    save_checkpoint(folder, checkpoint)
+    expected = r"output\.bias: expected numbers of type torch\.float32, got torch\.int64"
+    with pytest.raises(ModelError, match=expected):
+        load_checkpoint(folder)
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": 1}', ""])
 def test_a_record_that_is_none_is_refused(folder: Path, text: str) -> None:
     (folder / "training.json").write_text(text)
@@ -292,12 +304,27 @@ def test_saving_replaces_an_older_model_or_leaves_it(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(safetensors.torch, "save_file", fail)
-    with pytest.raises(phrasescore.errors.PhrasescoreError, match="No space left"):
+    with pytest.raises(PhrasescoreError, match="No space left"):
         save_checkpoint(folder, make_checkpoint(REVERSE))
     assert load_checkpoint(folder).fingerprint == before
     monkeypatch.undo()
     save_checkpoint(folder, make_checkpoint(REVERSE))
     assert load_checkpoint(folder).reverse
+    assert [path.name for path in folder.parent.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("size", [0, 100, 3000])
+def test_a_disk_that_fills_up_leaves_the_older_model(folder: Path, size: int) -> None:
+    before = load_checkpoint(folder).fingerprint
+    assert size < (folder / "model.safetensors").stat().st_size
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        with pytest.raises(PhrasescoreError, match=r"model: cannot write: .*File too large"):
+            save_checkpoint(folder, make_checkpoint(REVERSE))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert load_checkpoint(folder).fingerprint == before
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -211,6 +212,17 @@ def test_a_store_of_another_format_or_size_is_refused(tmp_path: Path) -> None:
         PairStore(folder)
     (folder / "pairs.json").unlink()
     with pytest.raises(ModelError, match=r"pairs\.json: cannot be read"):
+        PairStore(folder)
+
+
+@pytest.mark.parametrize("name", ["words.bin", "starts.bin", "source_lengths.bin"])
+@pytest.mark.parametrize("lost", [1, 8, 1000])
+def test_a_store_whose_files_were_cut_is_refused(tmp_path: Path, name: str, lost: int) -> None:
+    folder = tmp_path / "pairs"
+    write_pair_store(folder, counted([("a b c d e", "x y", 1.0)]), SIZES, max_length=7)
+    size = (folder / name).stat().st_size
+    os.truncate(folder / name, max(size - lost, 0))
+    with pytest.raises(ModelError, match=r"expected 1 pairs, got other|cannot be read: "):
         PairStore(folder)
 
 

@@ -17,6 +17,7 @@ import torch
 
 from phrasescore.checkpoint import TrainingRecord, load_checkpoint
 from phrasescore.errors import ConfigError, ModelError, PhrasescoreError
+from phrasescore.folders import NEW, OLD
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.training.loop import TrainingProgress
@@ -92,7 +93,7 @@ def test_a_kill_while_a_state_is_written_goes_back_to_the_one_before(
     with pytest.raises(KilledError):
         train_model(run)
     monkeypatch.undo()
-    (run.work / "state-000000012.new2").rename(run.work / "state-000000012.new")
+    (run.work / "state-000000012.new2").rename(run.work / f"state-000000012{NEW}")
     train_model(run, resume=True)
     assert weights(run) == weights(whole)
 
@@ -266,8 +267,8 @@ def test_a_state_that_a_kill_left_under_its_other_name_is_found(tmp_path: Path) 
         train_model(run, report=kill_after(10))
     # phrasescore.folders, between the two renames of a state that is written again.
     state = run.work / "state-000000008"
-    shutil.copytree(state, state.with_name(f"{state.name}.new"))
-    state.rename(state.with_name(f"{state.name}.old"))
+    shutil.copytree(state, state.with_name(f"{state.name}{NEW}"))
+    state.rename(state.with_name(f"{state.name}{OLD}"))
     seen: list[int] = []
     train_model(run, resume=True, report=lambda now: seen.append(now.update))
     assert seen[0] == 9

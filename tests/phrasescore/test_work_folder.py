@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import ConfigError, ModelError, PhrasescoreError
-from phrasescore.folders import locked
+from phrasescore.folders import NEW, OLD, locked
 from phrasescore.training import run as run_module
 from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.table_spool import CountedPair
@@ -23,7 +23,7 @@ SAVING = TINY.override(["training.checkpoint_updates=4"])
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.mark.parametrize("work", ["model", "model/work", ".", "x/../model", "link", "model.old"])
+@pytest.mark.parametrize("work", ["model", "model/work", ".", "x/../model", "link", f"model{OLD}"])
 @pytest.mark.parametrize("resume", [False, True])
 def test_work_and_model_folder_may_not_be_or_hold_one_another(
     tmp_path: Path, work: str, resume: bool
@@ -97,6 +97,46 @@ def test_a_finished_model_is_not_replaced_by_a_run_that_lost_its_state(tmp_path:
     assert weights(run) == before
 
 
+@pytest.mark.parametrize("found", ["folder", "file", "model", "longer run", "link"])
+def test_a_run_that_goes_on_replaces_nothing_that_it_has_not_made(
+    tmp_path: Path, found: str
+) -> None:
+    run = make_run(tmp_path, SAVING)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(10))
+    theirs = tmp_path / "theirs"
+    match found:
+        case "folder" | "link":
+            theirs.mkdir()
+            (theirs / "thesis.tex").write_text("x")
+        case "file":
+            theirs.write_text("x")
+        case "model":
+            train_model(make_run(tmp_path, SAVING.override(["training.seed=5"]), "theirs"))
+        case "longer run":
+            # Stopped by its limit at update 9, the run would put less in its place.
+            train_model(make_run(tmp_path, SAVING, "theirs"))
+            run = dataclasses.replace(run, config=SAVING.override(["training.updates=9"]))
+    if found == "link":
+        run.model.symlink_to(theirs)
+    else:
+        theirs.rename(run.model)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(PhrasescoreError, match="model: there is something already that the run in"):
+        train_model(run, resume=True)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_input_in_the_work_folder_is_refused(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    run.work.mkdir()
+    inputs = (str(run.work / "pairs"),)
+    shutil.copy(run.inputs[0], inputs[0])
+    with pytest.raises(PhrasescoreError, match=r"pairs: in .*model\.work, which is removed"):
+        train_model(dataclasses.replace(run, inputs=inputs))
+    assert Path(inputs[0]).stat().st_size == Path(run.inputs[0]).stat().st_size
+
+
 @pytest.mark.parametrize("resume", [False, True])
 def test_best_weights_without_a_state_are_an_error(tmp_path: Path, resume: bool) -> None:
     run = make_run(tmp_path, SAVING)
@@ -131,7 +171,7 @@ def test_a_run_without_a_state_is_begun_anew_with_other_settings(tmp_path: Path)
     run = make_run(tmp_path)
     with pytest.raises(KilledError):
         train_model(run, report=kill_after(3))
-    (run.work / "state-000000004.new").mkdir()  # killed as it was written
+    (run.work / f"state-000000004{NEW}").mkdir()  # killed as it was written
     other = TINY.override(["training.seed=5", "vocabulary.source_size=3"])
     with pytest.raises(ConfigError, match=r"--resume: \[vocabulary\] source_size"):
         train_model(dataclasses.replace(run, config=other), resume=True)
