@@ -80,29 +80,32 @@ class ResumableOutput:
             unfinished run that is not to be resumed, or one with other settings; if it is damaged.
         """
         with contextlib.ExitStack() as stack:
-            is_new = not os.path.exists(self.part)
+            made = [path for path in (self.part, self.journal) if not os.path.exists(path)]
             with _writing(self.path):
                 # Unbuffered: what a full disk refuses must not be tried again when it is closed.
                 self._file = stack.enter_context(open(self.part, "ab", buffering=0))
             self._lock()
             try:
-                self._begun = self._find()
-            except PhrasescoreError:
-                if is_new:
-                    os.unlink(self.part)
+                self._begin()
+            except BaseException:
+                _remove(*made, self._new_journal)
                 raise
-            self.done = self._begun
-            # What follows may be half a chunk; of a finished output, all is elsewhere.
-            self._num_bytes = 0 if self.finished else self.done.num_bytes
-            self._file.truncate(self._num_bytes)
-            self._promise(self.done)
-            with contextlib.suppress(FileNotFoundError):
-                os.fchmod(self._file.fileno(), stat.S_IMODE(os.stat(self.path).st_mode))
             self._compressor = self._new_compressor()
             self._writer = stack.enter_context(ThreadPoolExecutor(1))
             self._waiting: deque[Future[None]] = deque()
             self._stack = stack.pop_all()
         return self
+
+    def _begin(self) -> None:
+        """Bring the part file, and the promise of what is in it, to where the run begins."""
+        self._begun = self.done = self._find()
+        # What follows may be half a chunk; of a finished output, all is elsewhere.
+        self._num_bytes = 0 if self.finished else self.done.num_bytes
+        with _writing(self.path):
+            self._file.truncate(self._num_bytes)
+        self._promise(self.done)
+        with _writing(self.path), contextlib.suppress(FileNotFoundError):
+            os.fchmod(self._file.fileno(), stat.S_IMODE(os.stat(self.path).st_mode))
 
     def _lock(self) -> None:
         try:
@@ -125,6 +128,8 @@ class ResumableOutput:
                 int(state["lines"]), int(state["bytes"]), str(state["input"]), state["complete"]
             )
             settings = dict(state["settings"])
+            if done.lines < 0 or done.num_bytes < 0:
+                raise ValueError(f"{done.lines} lines of {done.num_bytes} bytes")
         except FileNotFoundError as error:
             if size:
                 raise PhrasescoreError(
@@ -271,7 +276,7 @@ class ResumableOutput:
             except BaseException as problem:
                 self._leave(type(problem))
                 raise
-            self._remove(*([self.part] if self.finished else []))
+            _remove(self.journal, self._new_journal, *([self.part] if self.finished else []))
 
     def _leave(self, kind: type[BaseException]) -> None:
         """Keep the part file if it is worth it."""
@@ -284,18 +289,22 @@ class ResumableOutput:
         # A wrong line or model will be wrong again; what was stopped from outside may go on.
         wrong = issubclass(kind, PhrasescoreError) and kind is not PhrasescoreError
         if self._promised.lines == 0 or (wrong and self._begun.lines == 0):
-            self._remove(self.part)
+            _remove(self.part, self.journal, self._new_journal)
+            return
+        lines = f"{self._promised.lines:,}"
+        if wrong:
+            _logger.info("%s still holds the first %s lines", self.part, lines)
             return
         _logger.info(
             "%s holds the first %s lines; the same command with --resume goes on from there",
-            self.part,
-            f"{self._promised.lines:,}",
+            *(self.part, lines),
         )
 
-    def _remove(self, *paths: str) -> None:
-        for path in (*paths, self.journal, self._new_journal):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
+
+def _remove(*paths: str) -> None:
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def work_files(path: str) -> tuple[str, str, str]:

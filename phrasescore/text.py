@@ -292,10 +292,10 @@ def open_output(path: str) -> Iterator[BinaryIO]:
         with _output_errors("<stdout>"):
             sys.stdout.buffer.flush()
         return
-    target = os.path.realpath(path)
-    replaced = _check_target(path, target)
+    target, replaced = _check_target(path)
     if replaced is not None and not stat.S_ISREG(replaced.st_mode):
-        with _open_raw(path, target, os.O_WRONLY) as raw, _writer(path, raw) as output:
+        # By its own name: /dev/stdout leads to a pipe, and a pipe is in no folder.
+        with _open_raw(path, path, os.O_WRONLY) as raw, _writer(path, raw) as output:
             yield output
         return
     part = f"{target}.{os.getpid()}.part"
@@ -322,22 +322,25 @@ def check_output(path: str) -> None:
     """
     if path == "-":
         return
-    target = os.path.realpath(path)
-    if _check_target(path, target) is None and not os.access(os.path.dirname(target), os.W_OK):
+    target, replaced = _check_target(path)
+    if replaced is None and not os.access(os.path.dirname(target), os.W_OK):
         raise PhrasescoreError(f"{path}: cannot write: the folder may not be written to")
 
 
-def _check_target(path: str, target: str) -> os.stat_result | None:
-    """Return what stands at the target already, None if nothing does."""
-    folder = os.path.dirname(target)
-    if not os.path.isdir(folder):
-        raise PhrasescoreError(f"{path}: cannot write: there is no folder {folder}")
-    if os.path.isdir(target):
+def _check_target(path: str) -> tuple[str, os.stat_result | None]:
+    """Return the file that a path leads to, and what stands there already, None if nothing does."""
+    if not path:
+        raise PhrasescoreError("expected the name of a file to write, found ''")
+    target = os.path.realpath(path)
+    replaced = None
+    with _output_errors(path), contextlib.suppress(FileNotFoundError):
+        replaced = os.stat(path)
+    if replaced is not None and stat.S_ISDIR(replaced.st_mode):
         raise PhrasescoreError(f"{path}: cannot write: expected a file, found a folder")
-    try:
-        return os.stat(target)
-    except FileNotFoundError:
-        return None
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder) and (replaced is None or stat.S_ISREG(replaced.st_mode)):
+        raise PhrasescoreError(f"{path}: cannot write: there is no folder {folder}")
+    return target, replaced
 
 
 def _open_raw(path: str, opened: str, flags: int) -> io.FileIO:

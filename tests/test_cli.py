@@ -280,6 +280,37 @@ def test_show_says_what_a_file_that_is_no_table_seems_to_be(
         assert result.stderr == f"Error: {path}: {problem}\n"
 
 
+@pytest.mark.parametrize("content", ["b ||| x ||| 1\na ||| y ||| 1\nb ||| z ||| 1\n", "bad\n"])
+def test_show_reads_a_pipe_once(tmp_path: Path, content: str) -> None:
+    # Of the table, in which a source stands apart, and of what is none, a file is read again.
+    plain, pipe = tmp_path / "plain", tmp_path / "pipe"
+    plain.write_text(content)
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cp", str(plain), str(pipe)]):
+        done = subprocess.run(
+            [*COMMAND, "-q", "show", str(pipe)], capture_output=True, text=True, timeout=60
+        )
+    if content == "bad\n":
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"Error: {pipe}:1: expected at least 3 fields")
+    else:
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "distinct sources      2\n" in done.stdout
+        assert "targets per source    mean 1.50, median 1.5, max 2\n" in done.stdout
+
+
+def test_letters_that_a_locale_lacks_cost_no_report(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    table.write_text("œil ||| eye ||| 1\nœil ||| view ||| 1\n", "utf-8")
+    done = subprocess.run(
+        [*COMMAND, "-q", "show", str(table)],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"max 2 (of '\\u0153il')" in done.stdout
+
+
 def test_show_refuses_a_folder_that_is_no_model(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["show", str(tmp_path)])
     assert (result.exit_code, result.stdout) == (1, "")

@@ -126,6 +126,27 @@ def test_moses_ini_names_the_new_table_as_it_named_the_old_one(
     assert "warning" not in result.stderr
 
 
+@pytest.mark.parametrize("old", ["table", "./table", "table.gz"])
+def test_a_table_that_moses_reads_from_elsewhere_gets_an_absolute_path(
+    tmp_path: Path,
+    model: RandomModel,
+    tiny_table: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    old: str,
+) -> None:
+    # Moses runs in sub/, phrasescore above it.
+    monkeypatch.chdir(tmp_path)
+    Path("sub").mkdir()
+    Path("sub/table").write_bytes(tiny_table.read_bytes())
+    Path("sub/moses.ini").write_text(
+        f"[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path={old}\n[weight]\nT0= 1 1\n"
+    )
+    inis = ["--moses-ini", "sub/moses.ini", "--moses-ini-out", "sub/new.ini"]
+    result = run("sub/table", "--model", model.path, "-o", "sub/out", *inis)
+    assert result.exit_code == 0, result.output
+    assert f" path={tmp_path / 'sub' / 'out'}\n" in Path("sub/new.ini").read_text()
+
+
 def test_a_moses_ini_of_another_table_is_warned_of(
     tmp_path: Path, model: RandomModel, tiny_table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,6 +305,21 @@ def test_the_output_may_not_be_the_input(
     result = run(tiny_table, "--model", model.path, "-o", Path(model.path) / "config.toml")
     assert result.exit_code == 1
     assert "config.toml: would overwrite a part of a model; name another" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["-o", "--moses-ini-out"])
+def test_an_output_without_a_name_is_refused_before_the_work(
+    tmp_path: Path, model: RandomModel, tiny_table: Path, option: str
+) -> None:
+    # As of a variable that the shell does not know.
+    (tmp_path / "moses.ini").write_text("")
+    ini = ["--moses-ini", tmp_path / "moses.ini", "--moses-ini-out", tmp_path / "new.ini"]
+    before = sorted(tmp_path.iterdir())
+    names = ["-o", tmp_path / "out", *ini, option, ""]
+    result = run(tiny_table, "--model", model.path, *names)
+    assert result.exit_code == 1
+    assert result.stderr == "Error: expected the name of a file to write, found ''\n"
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_columns_without_any_model_are_a_usage_error(tiny_table: Path) -> None:

@@ -137,6 +137,8 @@ def test_a_resumed_run_must_have_the_same_table_and_columns(
     code, _, stderr = finish(start(changed, "--model", model.path, "-o", out, "--resume"))
     assert (code, stderr.count("\n")) == (1, 2)
     assert f"{changed}: its first" in stderr
+    assert "out.part still holds the first" in stderr
+    assert "the same command" not in stderr
     # What was done for the right table is still there.
     good = json.loads(Path(f"{out}.part.json").read_text())["bytes"]
     assert Path(f"{out}.part").read_bytes()[:good] == part[:good]
@@ -172,6 +174,16 @@ def test_a_closed_pipe_ends_quietly(model: RandomModel, long_table: Path) -> Non
     assert process.returncode == 141
     assert "Traceback" not in stderr
     assert "Error" not in stderr
+
+
+def test_a_pipe_may_be_named_as_the_shell_names_it(
+    tmp_path: Path, model: RandomModel, long_table: Path
+) -> None:
+    whole = tmp_path / "whole"
+    assert finish(start(long_table, "--model", model.path, "-o", whole))[0] == 0
+    code, stdout, stderr = finish(start(long_table, "--model", model.path, "-o", "/dev/stdout"))
+    assert code == 0, stderr
+    assert stdout == whole.read_bytes()
 
 
 def test_two_runs_cannot_write_one_file(

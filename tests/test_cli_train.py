@@ -1,5 +1,6 @@
 """Promises of ``phrasescore train``, as a user meets them."""
 
+import gzip
 import itertools
 import os
 import signal
@@ -171,6 +172,8 @@ def test_the_joint_counts_of_the_table_weigh_the_words(tmp_path: Path) -> None:
         (["--source-corpus=none.fr"], 1, "none.fr"),
         (["--minutes=-1"], 1, "--minutes: [training] minutes: must be at least 0.0, got -1.0"),
         (["-o", "."], 1, ".: expected the name of a folder to make"),
+        (["-o", "-"], 1, "-: expected the name of a folder to make"),
+        (["-o", "m", "-", "--source-corpus=-"], 2, "two files cannot share stdin"),
         (["--set=model.hidden_size=10000000"], 1, "hidden_size: must be from 1 to 65536"),
         (["--device=tpu"], 2, "expected auto, cpu, cuda or cuda:N"),
     ],
@@ -184,13 +187,50 @@ def test_a_mistake_is_said_in_one_line_and_leaves_nothing(
     assert names(tmp_path) == ["table"]
 
 
-def test_a_bad_table_is_said_with_its_line_and_leaves_nothing(table: Path, tmp_path: Path) -> None:
-    with table.open("a") as file:
-        file.write("only one field\n")
-    result = train(table, "-o", tmp_path / "model", "--updates", "3", *TINY)
-    assert result.exit_code == 1
-    assert result.stderr.splitlines()[-1].startswith(f"Error: {table}:81: ")
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (b"only one field", "expected at least 3 fields"),
+        (b" ||| x ||| 1 1", "expected a source phrase"),
+        (b"a |||  ||| 1 1", "expected a target phrase"),
+        (b"a ||| x ||| 0.5 x", "expected a number"),
+        (b"a ||| x ||| 0.5 nan", "nan"),
+        (b"a ||| x ||| 0.5 -1", "-1"),
+        (b"a ||| x ||| 0.5", "expected 2 scores"),
+        (b"\xff ||| x ||| 1 1", "expected UTF-8"),
+    ],
+)
+def test_a_bad_table_is_said_with_its_line_and_leaves_nothing(
+    table: Path, tmp_path: Path, line: bytes, problem: str
+) -> None:
+    with table.open("ab") as file:
+        file.write(line + b"\n")
+    result = train(table, "-q", "-o", tmp_path / "model", "--updates", "3", *TINY)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"Error: {table}:81: ")
+    assert problem in result.stderr
+    assert result.stderr.count("\n") == 1
     assert names(tmp_path) == ["table"]
+
+
+@pytest.mark.parametrize("damage", ["truncated", "corrupt", "no gzip", "empty"])
+def test_a_damaged_or_empty_table_leaves_nothing(table: Path, tmp_path: Path, damage: str) -> None:
+    data = gzip.compress(table.read_bytes(), mtime=0)
+    packed = tmp_path / "table.gz"
+    match damage:
+        case "truncated":
+            packed.write_bytes(data[:-20])
+        case "corrupt":
+            packed.write_bytes(data[:-6] + bytes(6))
+        case "no gzip":
+            packed.write_bytes(table.read_bytes())
+        case "empty":
+            packed.write_bytes(gzip.compress(b""))
+    result = train(packed, "-q", "-o", tmp_path / "model", "--updates", "3", *TINY)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"Error: {packed}")
+    assert result.stderr.count("\n") == 1
+    assert names(tmp_path) == ["table", "table.gz"]
 
 
 def test_an_existing_model_is_left_alone(table: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ neither torch nor numpy: a verb imports what is heavy inside its function.
 
 import errno
 import importlib
+import io
 import logging
 import os
 import signal
@@ -79,6 +80,9 @@ class VerbGroup(click.Group):
         """Run a verb; turn what it raises into one line on stderr and an exit code."""
         if sys.stderr is None:
             _replace_stderr()
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # As stderr does: a locale that lacks a letter of a report costs no report.
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
             with ending_on_signals():
                 return super().invoke(ctx)

@@ -121,10 +121,11 @@ def annotate(
 
 def _check_files(read: list[str], output: str, moses_ini_out: str | None, resume: bool) -> None:
     """Check that no file is in another's way, before anything is written."""
-    from phrasescore.cli.file_names import check_models_stay
+    from phrasescore.cli.file_names import check_models_stay, check_named
     from phrasescore.resumable import is_resumable, work_files
     from phrasescore.text import same_file
 
+    check_named([output, *([] if moses_ini_out is None else [moses_ini_out])])
     if read.count("-") > 1 or (output, moses_ini_out) == ("-", "-"):
         raise click.UsageError("two files cannot share stdin or stdout")
     resumable = is_resumable(output)
@@ -148,8 +149,11 @@ def _check_files(read: list[str], output: str, moses_ini_out: str | None, resume
 def path_for_ini(ini: "MosesIni", table: str, output: str) -> str | None:
     """Return the new table's path as moses.ini has the old one: absolute if that is absolute.
 
-    mert-moses.pl runs Moses in a folder of its own, where a relative path leads nowhere.
+    mert-moses.pl runs Moses in a folder of its own, where a relative path leads nowhere. Where the
+    old one is relative and does not lead to the table from here, Moses runs elsewhere, too.
     """
+    from phrasescore.text import same_file
+
     feature = ini.find_phrase_table(None, table)
     old = feature.path
     if old and table != "-" and not feature.reads(table):
@@ -164,7 +168,9 @@ def path_for_ini(ini: "MosesIni", table: str, output: str) -> str | None:
             *(feature.name, old or "nothing"),
         )
         return None
-    return os.path.abspath(output) if old and os.path.isabs(old) else output
+    runs_here = old and any(same_file(f"{old}{end}", table) for end in ("", ".gz"))
+    is_relative = not (old and os.path.isabs(old)) and (runs_here or not old or table == "-")
+    return output if is_relative else os.path.abspath(output)
 
 
 def _build_columns(

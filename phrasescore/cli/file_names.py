@@ -19,16 +19,27 @@ def check_files(read: Sequence[str | None], written: Sequence[str | None]) -> No
     :param read: files that are read; None for one that is not.
     :param written: likewise.
     :raises click.UsageError: if two would share stdin or stdout.
-    :raises PhrasescoreError: if one would overwrite another one, or a part of a model.
+    :raises PhrasescoreError: if one has no name, or would overwrite another one or a part of a
+        model.
     """
     if read.count("-") > 1 or written.count("-") > 1:
         raise click.UsageError("two files cannot share stdin or stdout")
     outputs = [name for name in written if name is not None]
+    check_named(outputs)
     for place, name in enumerate(outputs):
         for other in (*read, *outputs[:place]):
             if other is not None and same_file(name, other):
                 raise PhrasescoreError(f"{name}: would overwrite another file; name another one")
     check_models_stay(outputs)
+
+
+def check_named(written: Iterable[str]) -> None:
+    """Check that the files to write have names: a variable of the shell may have had none to give.
+
+    :raises PhrasescoreError: if one has none.
+    """
+    if "" in written:
+        raise PhrasescoreError("expected the name of a file to write, found ''")
 
 
 def check_models_stay(written: Iterable[str]) -> None:

@@ -59,6 +59,8 @@ def _show_table(path: str, model: str | None, report_format: str) -> str:
     from moses_integration.table_report import report_table
     from phrasescore.cli.progress import Progress
 
+    # A pipe has been read when it has been read.
+    again = os.path.isfile(path)
     shortlists = None
     if model is not None:
         from phrasescore.checkpoint import load_checkpoint
@@ -75,10 +77,10 @@ def _show_table(path: str, model: str | None, report_format: str) -> str:
             report = report_table(
                 progress.track(read_phrase_table(path)),
                 shortlists=shortlists,
-                read_again=None if path == "-" else lambda: read_phrase_table(path),
+                read_again=(lambda: read_phrase_table(path)) if again else None,
             )
     except DataError as error:
-        found = None if path == "-" else seems_to_be(path)
+        found = seems_to_be(path) if again else None
         if found is None:
             raise
         problem = f"expected a model or a phrase table, found what seems to be {found}"

@@ -115,8 +115,10 @@ def train(
     _check_inputs(kind, inputs)
     if kind in LANGUAGE_MODELS and (reverse or source_corpus or source_vocabulary):
         raise click.UsageError(f"{kind} reads no source: it has no reverse and no source shortlist")
+    if (*inputs, source_corpus, target_corpus, source_vocabulary, target_vocabulary).count("-") > 1:
+        raise click.UsageError("two files cannot share stdin")
     model = Path(os.path.normpath(output))
-    if not model.name:
+    if not model.name or output == "-":
         raise PhrasescoreError(f"{output or repr(output)}: expected the name of a folder to make")
     work = Path(work_dir) if work_dir else default_work(model)
     given = {"updates": updates, "epochs": epochs, "minutes": minutes}

@@ -3,10 +3,12 @@
 import gzip
 import json
 import os
+import resource
 from pathlib import Path
 
 import pytest
 
+from phrasescore import resumable
 from phrasescore.errors import DataError, ModelError, PhrasescoreError
 from phrasescore.resumable import ResumableOutput
 
@@ -82,7 +84,7 @@ def test_a_kill_between_the_last_two_steps_leaves_nothing_to_do(
 ) -> None:
     out = tmp_path / "out"
     with monkeypatch.context() as patch:
-        patch.setattr(ResumableOutput, "_remove", _nothing)
+        patch.setattr(resumable, "_remove", _nothing)
         write_all(out, PIECES)
     assert json.loads(Path(f"{out}.part.json").read_text())["complete"]
     before = out.read_bytes()
@@ -93,7 +95,7 @@ def test_a_kill_between_the_last_two_steps_leaves_nothing_to_do(
 
 def finish_and_be_killed(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(ResumableOutput, "_remove", _nothing)
+        patch.setattr(resumable, "_remove", _nothing)
         write_all(out, PIECES)
 
 
@@ -156,9 +158,39 @@ def test_a_part_file_that_is_too_short_is_damaged(
     part.write_bytes(part.read_bytes()[:5])
     with pytest.raises(PhrasescoreError, match="is damaged"):
         write_all(out, PIECES, resume=True)
-    Path(f"{out}.part.json").write_text("{}")
-    with pytest.raises(PhrasescoreError, match="unreadable"):
-        write_all(out, PIECES, resume=True)
+    journal = Path(f"{out}.part.json")
+    state = json.loads(journal.read_text())
+    for text in ("{}", json.dumps({**state, "bytes": -1}), json.dumps({**state, "lines": -1})):
+        journal.write_text(text)
+        with pytest.raises(PhrasescoreError, match="unreadable"):
+            write_all(out, PIECES, resume=True)
+
+
+def test_a_run_that_cannot_begin_leaves_nothing_and_removes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done, loop, out = tmp_path / "done", tmp_path / "loop", tmp_path / "out"
+    loop.symlink_to("loop")
+    with pytest.raises(PhrasescoreError, match="loop: cannot write: Too many levels of symbolic"):
+        write_all(loop, PIECES)
+    finish_and_be_killed(done, monkeypatch)
+    kill_in(out, 2, monkeypatch)
+    before = sorted(os.listdir(tmp_path))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # A disk without any space, on which a file can be made and not written.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        for path in (tmp_path / "new", done, out):
+            with pytest.raises(
+                PhrasescoreError, match=f"{path.name}: cannot write: File too large"
+            ):
+                write_all(path, PIECES, resume=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert sorted(os.listdir(tmp_path)) == before
+    assert write_all(done, PIECES, resume=True)
+    assert not write_all(out, PIECES, resume=True)
+    assert out.read_bytes() == b"".join(PIECES).upper()
 
 
 def test_a_journal_without_its_part_file_is_said_to_be_damaged_and_nothing_is_left(

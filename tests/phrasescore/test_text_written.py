@@ -14,6 +14,7 @@ import pytest
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.text import (
+    check_output,
     open_output,
     read_blocks,
     same_file,
@@ -110,6 +111,24 @@ def test_a_missing_folder_or_a_folder_as_target_is_an_error(tmp_path: Path) -> N
         open_output(str(tmp_path / "none" / "out")).__enter__()
     with pytest.raises(PhrasescoreError, match="expected a file, found a folder"):
         open_output(str(tmp_path)).__enter__()
+    with pytest.raises(PhrasescoreError, match="expected the name of a file to write, found ''"):
+        open_output("").__enter__()
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(PhrasescoreError, match="loop: cannot write: Too many levels"):
+        open_output(str(tmp_path / "loop")).__enter__()
+
+
+def test_a_pipe_is_written_under_the_name_that_a_shell_gives_it(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    link = tmp_path / "link"
+    link.symlink_to(f"/dev/fd/{writing}")
+    for name in (f"/dev/fd/{writing}", f"/proc/self/fd/{writing}", str(link)):
+        check_output(name)
+        with open_output(name) as output:
+            output.write(b"some text\n")
+        assert os.read(reading, 100) == b"some text\n"
+    os.close(reading)
+    os.close(writing)
 
 
 @pytest.mark.parametrize("name", ["out", "out.gz"])
