@@ -7,7 +7,8 @@ import re
 from typing import NamedTuple, Self
 
 from phrasescore.errors import ConfigError, shown_path
-from phrasescore.text import open_input, open_output
+from phrasescore.output import open_output
+from phrasescore.text import open_input
 
 _WORD = re.compile(r"[^ \t\r]+")
 

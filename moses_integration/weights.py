@@ -12,7 +12,8 @@ from collections.abc import Mapping
 
 from moses_integration.moses_ini import MosesIni
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.text import decode, open_input, open_output, shorten, split_block
+from phrasescore.output import open_output
+from phrasescore.text import decode, open_input, shorten, split_block
 
 # A weight for each value of each feature.
 Weights = dict[str, tuple[float, ...]]

@@ -23,7 +23,7 @@ from phrasescore.analysis.report_blocks import (
     Table,
 )
 from phrasescore.analysis.report_check import check_report
-from phrasescore.text import open_output
+from phrasescore.output import open_output
 
 # A name of a file may have bytes that are no UTF-8. They stand as Python has them, as \udc80 to
 # \udcff, which is how JSON writes them, too.

@@ -248,8 +248,8 @@ def _write(
     """Annotate the table into ``output``, with progress."""
     from moses_integration.annotate import annotate as annotate_blocks
     from phrasescore.cli.progress import Progress
+    from phrasescore.output import open_output
     from phrasescore.resumable import ResumableOutput, is_resumable
-    from phrasescore.text import open_output
 
     if not is_resumable(output):
         with open_output(output) as stream, Progress("annotate") as progress:

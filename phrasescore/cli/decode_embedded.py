@@ -23,7 +23,7 @@ from moses_integration.weights import Weights
 from phrasescore.cli.ordered_work import in_order
 from phrasescore.cli.progress import Progress
 from phrasescore.cli.source_words import is_foreign
-from phrasescore.text import open_output
+from phrasescore.output import open_output
 
 if TYPE_CHECKING:
     from moses_integration.decoder.language_model import NgramModel

@@ -119,7 +119,8 @@ def evaluate(
     from phrasescore.cli import evaluate_figures as figures
     from phrasescore.cli.evaluate_report import Report, SystemReport
     from phrasescore.cli.reference_check import warn_of_texts
-    from phrasescore.text import open_output, same_file
+    from phrasescore.output import open_output
+    from phrasescore.text import same_file
     from tuning.bleu import Bleu
 
     _check_options(hypotheses, metrics, paired, trials, nbest, by_length, by_unknown, source, plot)
@@ -174,7 +175,7 @@ def evaluate(
 
 def _draw(path: str, report: "Report") -> None:
     from phrasescore.analysis.plots import Panel, draw
-    from phrasescore.text import open_output
+    from phrasescore.output import open_output
 
     panels = [
         Panel(

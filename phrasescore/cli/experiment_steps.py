@@ -30,7 +30,7 @@ from phrasescore.cli.experiment_commands import (
 from phrasescore.cli.fingerprints import Fingerprints, digest
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.folders import remove_folder
-from phrasescore.text import open_output
+from phrasescore.output import open_output
 
 STATE = "steps.json"
 LOGS = "logs"

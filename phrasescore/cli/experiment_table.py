@@ -11,7 +11,7 @@ import numpy as np
 from phrasescore.analysis.sentences import check_aligned, read_sentences
 from phrasescore.cli.experiment_config import TextSet
 from phrasescore.cli.experiment_plan import Run
-from phrasescore.text import open_output
+from phrasescore.output import open_output
 from tuning.bleu import Bleu, Statistics
 from tuning.significance import randomization_p_value
 

@@ -33,8 +33,9 @@ from phrasescore.generation.beam_search import BeamSettings
 from phrasescore.generation.generator import Generator, Source
 from phrasescore.generation.streams import best_targets
 from phrasescore.monolingual_text import read_monolingual_text
+from phrasescore.output import check_output, open_output
 from phrasescore.resumable import ResumableOutput, is_resumable, work_files
-from phrasescore.text import check_output, open_output, shorten
+from phrasescore.text import shorten
 from phrasescore.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from phrasescore.generation.generator import Generated, Source
 from phrasescore.generation.sampling import SampleSettings, count_samples
 from phrasescore.generation.streams import best_targets, samples
 from phrasescore.monolingual_text import read_monolingual_text
-from phrasescore.text import check_output, open_output
+from phrasescore.output import check_output, open_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -85,7 +85,8 @@ def rerank(
     from moses_integration.reranking import EvenAverage, WeightedSum
     from moses_integration.weights import read_weights
     from phrasescore.cli.progress import Progress
-    from phrasescore.text import open_output, same_file
+    from phrasescore.output import open_output
+    from phrasescore.text import same_file
 
     if (weights is None) == (not average):
         raise click.UsageError("one of --weights and --average is needed, and not both (--mbr too)")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from moses_integration.nbest import NbestList, format_features, format_value
 from phrasescore.cli.progress import Progress
 from phrasescore.cli.rescore_columns import Column, column_values
+from phrasescore.output import open_output
 from phrasescore.records import HypothesisList
-from phrasescore.text import open_output
 
 if TYPE_CHECKING:
     from phrasescore.features.sentences import ListScores, SentenceScores

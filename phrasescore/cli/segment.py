@@ -123,7 +123,7 @@ def segment(
     """
     from phrasescore.cli.file_names import check_files
     from phrasescore.generation.beam_search import BeamSettings
-    from phrasescore.text import check_output
+    from phrasescore.output import check_output
 
     _check_usage(confidence, reverse_model, swapped, segmentation, like, beam, candidates)
     check_files((source, like), (output, segments))
@@ -239,7 +239,7 @@ def _write(
     """
     from phrasescore.cli.progress import Progress
     from phrasescore.cli.segment_file import format_segments
-    from phrasescore.text import open_output
+    from phrasescore.output import open_output
 
     too_long = 0
     with ExitStack() as stack:

@@ -98,7 +98,8 @@ def select(
     """
     from phrasescore.cli.file_names import check_files
     from phrasescore.devices import usable_threads
-    from phrasescore.text import check_output, same_file
+    from phrasescore.output import check_output
+    from phrasescore.text import same_file
 
     limit = _Limit(share, lines, threshold)
     models = [("--in-domain", in_domain, "--general", general)]
@@ -284,7 +285,7 @@ def _write(
     :raises PhrasescoreError: if the text has become another one.
     """
     from phrasescore.errors import PhrasescoreError
-    from phrasescore.text import open_output
+    from phrasescore.output import open_output
 
     streams = [stack.enter_context(open_output(name)) for name in outputs if name is not None]
     number = 0
@@ -298,7 +299,7 @@ def _write(
 
 
 def _write_scores(stack: ExitStack, path: str, values: "Floats") -> None:
-    from phrasescore.text import open_output
+    from phrasescore.output import open_output
 
     stream = stack.enter_context(open_output(path))
     for value in values.tolist():

@@ -187,7 +187,7 @@ def _write(
     """Write the weights, moses.ini and report that the user wants; say the score reached."""
     from moses_integration.weights import write_weights
     from phrasescore.cli.tune_pool import some_names
-    from phrasescore.text import open_output
+    from phrasescore.output import open_output
 
     if wanted.moses_ini_out is not None and ini is not None:
         unknown = ini.set_weights(weights)

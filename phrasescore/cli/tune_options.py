@@ -132,7 +132,7 @@ class TuneOptions:
 
     def _check_files(self) -> None:
         from phrasescore.cli.file_names import check_files
-        from phrasescore.text import check_output
+        from phrasescore.output import check_output
 
         inputs = [*self.nbest, *self.references, *self.features, *self.scores]
         inputs += [

@@ -14,7 +14,8 @@ from typing import Any
 
 from phrasescore.cli.tune_pool import by_label, by_name
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.text import open_input, open_output
+from phrasescore.output import open_output
+from phrasescore.text import open_input
 from tuning.loop import LoopResult, NamedWeights
 
 STATE = "tune.json"

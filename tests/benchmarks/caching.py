@@ -13,7 +13,8 @@ from pathlib import Path
 from moses_integration.nbest import read_nbest
 from phrasescore.checkpoint import save_checkpoint
 from phrasescore.config import Config
-from phrasescore.text import open_output, read_lines
+from phrasescore.output import open_output
+from phrasescore.text import read_lines
 from tests.benchmarks.rescoring import random_sentence_network, read_lists
 from tests.benchmarks.results import Report, Row
 

@@ -11,7 +11,7 @@ from moses_integration.start_points import read_start_point, write_start_point
 from moses_integration.tuning_file_writer import write_features, write_scores
 from moses_integration.tuning_files import check_pair, read_features, read_scores
 from phrasescore.errors import PhrasescoreError
-from phrasescore.text import open_output
+from phrasescore.output import open_output
 
 # The first hypotheses of two sentences of real lists, as Moses' extractor wrote them.
 FEATURES = """\

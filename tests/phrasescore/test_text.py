@@ -10,15 +10,8 @@ import pytest
 
 from phrasescore import text
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.text import (
-    decode,
-    open_input,
-    open_output,
-    read_blocks,
-    read_lines,
-    shorten,
-    split_block,
-)
+from phrasescore.output import open_output
+from phrasescore.text import decode, open_input, read_blocks, read_lines, shorten, split_block
 from tests.streams import MANY_LINES, Stream
 
 PACKED = gzip.compress(MANY_LINES)

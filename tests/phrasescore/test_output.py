@@ -1,4 +1,4 @@
-"""Promises of phrasescore.text: what is written, whole or not at all."""
+"""Promises of phrasescore.output: what is written, whole or not at all."""
 
 import errno
 import io
@@ -13,12 +13,8 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.text import (
-    check_output,
-    open_output,
-    read_blocks,
-    same_file,
-)
+from phrasescore.output import check_output, open_output
+from phrasescore.text import read_blocks, same_file
 from tests.streams import MANY_LINES, Stream
 
 
@@ -148,7 +144,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_part(tmp_path: Path, name: str) 
     (tmp_path / name).write_bytes(b"old")
     program = (
         "import os, sys\n"
-        "from phrasescore.text import open_output\n"
+        "from phrasescore.output import open_output\n"
         "from phrasescore.errors import PhrasescoreError\n"
         "try:\n"
         "    with open_output(sys.argv[1]) as output:\n"
