@@ -89,10 +89,12 @@ def _sync(path: Path) -> None:
 def locked(work: Path) -> Iterator[int]:
     """Make a folder if need be, and keep other processes out of it.
 
-    Gives the descriptor of the lock: a process that inherits it keeps the folder locked, too.
+    Gives the descriptor of the lock: a process that inherits it keeps the folder locked, too. The
+    folders above that are made for it go when the block ends, if nothing is in them then.
 
     :raises PhrasescoreError: if another process is at work there.
     """
+    made = [folder for folder in work.parents if not folder.exists()]
     try:
         work.mkdir(parents=True, exist_ok=True)
         # A file beside what is in the folder: the folder itself is removed at the end.
@@ -104,4 +106,9 @@ def locked(work: Path) -> Iterator[int]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise PhrasescoreError(f"{work}: another run is at work here") from error
-        yield lock.fileno()
+        try:
+            yield lock.fileno()
+        finally:
+            with contextlib.suppress(OSError):
+                for folder in made:
+                    folder.rmdir()

@@ -233,6 +233,20 @@ def test_a_damaged_or_empty_table_leaves_nothing(table: Path, tmp_path: Path, da
     assert names(tmp_path) == ["table", "table.gz"]
 
 
+def test_a_run_that_cannot_begin_leaves_no_folder_above_its_own(
+    table: Path, tmp_path: Path
+) -> None:
+    there = tmp_path / "not" / "there"
+    result = train(tmp_path / "none", "-o", there / "model", "--updates", "3", *TINY)
+    assert result.exit_code == 1
+    assert names(tmp_path) == ["table"]
+    work = ("--work-dir", tmp_path / "work" / "of" / "it")
+    result = train(table, "-o", there / "model", *work, "--updates", "3", *TINY)
+    assert result.exit_code == 0
+    assert names(tmp_path) == ["not", "table"]
+    assert names(there) == ["model"]
+
+
 def test_an_existing_model_is_left_alone(table: Path, tmp_path: Path) -> None:
     train(table, "-o", tmp_path / "model", "--updates", "3", *TINY)
     before = (tmp_path / "model" / "training.json").read_bytes()
