@@ -36,6 +36,16 @@ def path_for_ini(path: Path) -> str:
     return os.path.relpath(path) if re.search(r"[\s#]", absolute) else absolute
 
 
+def files_of(ini_path: str) -> list[Path]:
+    """Return the files that Moses may read for a moses.ini: what it names, and that with ``.gz``.
+
+    :raises DataError: if there is no such moses.ini.
+    :raises ConfigError: if it is none.
+    """
+    named = named_files(MosesIni.read(ini_path))
+    return [*named, *(path.with_name(f"{path.name}.gz") for path in named)]
+
+
 def named_files(ini: MosesIni) -> tuple[Path, ...]:
     """Return the files that features read by ``path=``, each once, in the order of the lines."""
     paths = [dict(feature.arguments).get("path") for feature in ini.features]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moses_integration.nbest import NbestList, format_value
-from moses_integration.weights import Weights
+from moses_integration.weights import Weights, is_sparse
 from phrasescore.errors import DataError
 
 Values = NDArray[np.float64]
@@ -133,6 +133,8 @@ class WeightedSum:
         self.used.update(matrix.sizes.keys() & self.weights.keys())
         without = [name for name in matrix.sizes if name not in self.weights]
         self.unweighted.update(without)
+        # Moses' weight of a sparse feature that no file names is 0.
+        without = [name for name in without if not is_sparse(name)]
         if without and not self.ignore_unweighted:
             line = nbest.first_line
             if matrix.missing is not None:
@@ -142,10 +144,11 @@ class WeightedSum:
             raise DataError(nbest.path, line, problem)
         if self.ignore_missing:
             return
-        absent = [name for name in self.weights if name not in matrix.sizes]
+        wanted = [name for name in self.weights if not is_sparse(name)]
+        absent = [name for name in wanted if name not in matrix.sizes]
         line = nbest.first_line
         if not absent and matrix.missing is not None:
-            lacks = matrix.missing & np.array([name in self.weights for name in matrix.sizes])
+            lacks = matrix.missing & np.array([name in wanted for name in matrix.sizes])
             if lacks.any():
                 place = int(lacks.any(axis=1).argmax())
                 line += place

@@ -13,6 +13,7 @@ import numpy as np
 from moses_integration.nbest import NbestList, read_nbest
 from moses_integration.reranking import FeatureMatrix, feature_matrix
 from moses_integration.tuning_files import Integers, Label, Values
+from moses_integration.weights import is_sparse
 from phrasescore.errors import DataError
 
 # What no text of weights could hold as a name.
@@ -105,11 +106,6 @@ def _first_with(matrix: FeatureMatrix, name: str) -> int:
     if matrix.missing is None:
         return 0
     return int(matrix.missing[:, list(matrix.sizes).index(name)].argmin())
-
-
-def is_sparse(name: str) -> bool:
-    """Return whether Moses takes a feature for a sparse one."""
-    return "_" in name
 
 
 class TuningList(NamedTuple):

@@ -6,6 +6,7 @@ values has a line for each, and this project's own, with ``#`` comments. Names a
 moses.ini and n-best lists, without ``=``.
 """
 
+import codecs
 import math
 import re
 from collections.abc import Mapping
@@ -35,6 +36,10 @@ def read_weights(path: str) -> Weights:
     with open_input(path) as stream:
         content = stream.read()
     lines = split_block(content)
+    if content.startswith(codecs.BOM_UTF8):
+        # It would be a letter of the first name.
+        problem = "expected weights, found a byte order mark before them: save it as plain UTF-8"
+        raise DataError(path, 1, problem)
     if any(line.strip().startswith(b"[") for line in lines):
         weights = MosesIni(path, content).tuneable_weights()
     else:
@@ -42,6 +47,11 @@ def read_weights(path: str) -> Weights:
     if not weights:
         raise DataError(path, None, "expected weights, as in 'LM0= 0.5', found none")
     return weights
+
+
+def is_sparse(name: str) -> bool:
+    """Return whether Moses takes a feature for a sparse one: 0 where a hypothesis lacks it."""
+    return "_" in name
 
 
 def _parse(path: str, lines: list[bytes]) -> Weights:

@@ -108,14 +108,16 @@ def check_output(path: str) -> None:
     if path == "-":
         return
     target, replaced = _check_target(path)
-    if replaced is None and not os.access(os.path.dirname(target), os.W_OK):
+    is_stream = replaced is not None and not stat.S_ISREG(replaced.st_mode)
+    # An older file, too, is replaced by one that is written beside it.
+    if not is_stream and not os.access(os.path.dirname(target), os.W_OK):
         raise PhrasescoreError(f"{path}: cannot write: the folder may not be written to")
 
 
 def _check_target(path: str) -> tuple[str, os.stat_result | None]:
     """Return the file that a path leads to, and what stands there already, None if nothing does."""
-    if not path:
-        raise PhrasescoreError("expected the name of a file to write, found ''")
+    if not path or path.endswith(os.sep):
+        raise PhrasescoreError(f"expected the name of a file to write, found {path!r}")
     target = os.path.realpath(path)
     replaced = None
     with _output_errors(path), contextlib.suppress(FileNotFoundError):

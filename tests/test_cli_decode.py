@@ -213,6 +213,17 @@ def test_what_cannot_work_is_refused(options: list[str], problem: str) -> None:
     assert problem in result.stderr
 
 
+@pytest.mark.parametrize("option", ["-o", "--nbest"])
+@pytest.mark.parametrize("name", ["table", "lm.arpa", "lm.arpa.gz", "moses.ini"])
+def test_no_file_of_the_model_is_overwritten(folder: Path, option: str, name: str) -> None:
+    (folder / "lm.arpa.gz").write_bytes(b"")
+    before = (folder / name).read_bytes()
+    result = decode(option, name, *(["5"] if option == "--nbest" else []))
+    assert result.exit_code == 1
+    assert result.stderr == f"Error: {name}: would overwrite another file; name another one\n"
+    assert (folder / name).read_bytes() == before
+
+
 def test_a_limit_that_the_search_does_not_have_is_refused_before_tables_are_read(
     folder: Path,
 ) -> None:

@@ -169,7 +169,14 @@ def test_an_input_is_never_overwritten(folder: Folder) -> None:
     for name in (folder.nbest, folder.weights):
         result = folder.weighted("-o", str(name))
         assert result.exit_code == 1
-        assert "would overwrite its own input" in result.stderr
+        assert "would overwrite another file" in result.stderr
+    model = folder.nbest.with_name("model")
+    model.mkdir()
+    for name in ("model.safetensors", "config.toml"):
+        (model / name).write_text("")
+    result = folder.weighted("-o", str(model / "config.toml"))
+    assert result.exit_code == 1
+    assert "config.toml: would overwrite a part of a model" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """``phrasescore tune`` on lists where something is wrong, or the user stops it."""
 
+import os
 import signal
 from pathlib import Path
 
@@ -235,7 +236,7 @@ def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
         (["--decoder", "moses", "--references", "reference"], "--decoder needs --source"),
         (
             ["--decoder", "moses", "--references", "-", "--source", "reference"],
-            "cannot be stdin with --decoder: they are read more than once",
+            "cannot be streams with --decoder: they are read more than once",
         ),
         (
             ["nbest", "--references", "reference", "--weights", "weights", "--moses-ini-out", "x"],
@@ -257,6 +258,29 @@ def test_options_that_do_not_go_together_are_a_wrong_command_line(
     result = folder.call(*options)
     assert result.exit_code == 2, result.output
     assert problem in " ".join(result.stderr.split())
+
+
+def test_what_is_read_twice_may_be_no_pipe(folder: TuneFolder) -> None:
+    # As a shell's <(...) is.
+    os.mkfifo(folder.path / "pipe")
+    for option in ("--source", "--references", "--moses-ini"):
+        usual = {"--source": "reference", "--references": "reference", "--weights": "weights"}
+        options = [text for pair in {**usual, option: "pipe"}.items() for text in pair]
+        result = folder.call("--decoder", "moses", *options)
+        assert result.exit_code == 2
+        assert "cannot be streams with --decoder" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "option", ["-o", "--report", "--moses-ini-out", "--features-out", "--ifile-out"]
+)
+def test_a_name_that_is_none_is_said_before_tuning(folder: TuneFolder, option: str) -> None:
+    before = sorted(folder.path.iterdir())
+    options = {"-o": "out", "--moses-ini": "moses.ini", "--features-out": "f", "--scores-out": "s"}
+    result = folder.run(*(text for pair in {**options, option: ""}.items() for text in pair))
+    assert result.exit_code == 1
+    assert result.stderr == "Error: expected the name of a file to write, found ''\n"
+    assert sorted(folder.path.iterdir()) == before
 
 
 def test_no_input_is_overwritten(folder: TuneFolder) -> None:

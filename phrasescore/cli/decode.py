@@ -110,6 +110,7 @@ def decode(
     """
     from moses_integration.decoder.moses_engine import Lists
     from moses_integration.decoder.source import read_source
+    from moses_integration.ini_paths import files_of
     from moses_integration.weights import read_weights
     from phrasescore.cli.file_names import check_files
     from phrasescore.devices import usable_threads
@@ -125,8 +126,10 @@ def decode(
         raise click.UsageError("--feature and --ignore go with the embedded search")
     names = decode_options.feature_names(features, models)
     decode_options.check_models(features, models, backoff_lm, unnormalized=unnormalized)
+    used = [str(path) for path in files_of(ini_path)]
     check_files(
-        (source, ini_path, weights, backoff_lm), (output, None if lists is None else lists.path)
+        (source, ini_path, weights, backoff_lm, *used),
+        (output, None if lists is None else lists.path),
     )
     given: Weights = {} if weights is None else dict(read_weights(weights))
     given |= {name: (value,) for name, value in feature_weights.items()}

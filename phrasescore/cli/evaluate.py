@@ -1,13 +1,12 @@
 """``phrasescore evaluate``: how good translations are, and whether a difference is chance."""
 
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from phrasescore.cli import options
-from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.errors import DataError
 
 if TYPE_CHECKING:
     from phrasescore.cli.evaluate_report import Report
@@ -118,20 +117,16 @@ def evaluate(
     from phrasescore.analysis.sentences import check_aligned, read_sentences
     from phrasescore.cli import evaluate_figures as figures
     from phrasescore.cli.evaluate_report import Report, SystemReport
+    from phrasescore.cli.file_names import check_files
     from phrasescore.cli.reference_check import warn_of_texts
     from phrasescore.output import open_output
-    from phrasescore.text import same_file
     from tuning.bleu import Bleu
 
     _check_options(hypotheses, metrics, paired, trials, nbest, by_length, by_unknown, source, plot)
     inputs = (*hypotheses, *references, *(name for name in (nbest, source) if name is not None))
     if inputs.count("-") > 1:
         raise click.UsageError("only one of the files can be stdin")
-    _check_output(output, inputs)
-    if plot is not None:
-        _check_output(plot, inputs)
-        if same_file(plot, output):
-            raise PhrasescoreError(f"{plot}: named for the plot and needed for the report")
+    check_files(inputs, (output, plot))
 
     wanted = [read_sentences(path) for path in references]
     systems = [read_sentences(path) for path in hypotheses]
@@ -227,10 +222,3 @@ def _check_options(
 
 def _ending(path: str) -> str:
     return os.path.splitext(path)[1].removeprefix(".").lower()
-
-
-def _check_output(path: str, inputs: Sequence[str]) -> None:
-    from phrasescore.text import same_file
-
-    if any(same_file(name, path) for name in inputs):
-        raise PhrasescoreError(f"{path}: would overwrite its own input; name another file")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from phrasescore.cli import options
-from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.errors import DataError
 
 if TYPE_CHECKING:
     from moses_integration.nbest import NbestList
@@ -84,9 +84,9 @@ def rerank(
     from moses_integration.nbest import read_nbest
     from moses_integration.reranking import EvenAverage, WeightedSum
     from moses_integration.weights import read_weights
+    from phrasescore.cli.file_names import check_files
     from phrasescore.cli.progress import Progress
     from phrasescore.output import open_output
-    from phrasescore.text import same_file
 
     if (weights is None) == (not average):
         raise click.UsageError("one of --weights and --average is needed, and not both (--mbr too)")
@@ -98,9 +98,7 @@ def rerank(
         raise click.UsageError("--num-sentences and --allow-missing do not go with --nbest")
     if (nbest, weights) == ("-", "-"):
         raise click.UsageError("NBEST and the weights cannot share stdin")
-    for read in (nbest, weights):
-        if read is not None and same_file(read, output):
-            raise PhrasescoreError(f"{output}: would overwrite its own input; name another file")
+    check_files((nbest, weights), (output,))
     score: ModelScore
     if weights is None:
         score = EvenAverage(list(dict.fromkeys(average)))

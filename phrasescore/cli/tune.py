@@ -148,7 +148,7 @@ def _write_for_moses(wanted: TuneOptions, pool: "Pool", weights: "Vector") -> No
     """Write what Moses' own tuners read, where it is wanted."""
     from moses_integration.start_points import write_start_point
     from moses_integration.tuning_file_writer import write_features, write_scores
-    from moses_integration.tuning_lists import is_sparse
+    from moses_integration.weights import is_sparse
 
     if wanted.features_out is not None and wanted.scores_out is not None:
         write_features(wanted.features_out, pool.labels, pool.features, pool.starts)

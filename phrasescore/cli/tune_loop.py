@@ -11,15 +11,24 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moses_integration.decoder.moses import Decoder, log_tail
+from moses_integration.ini_paths import files_of
 from moses_integration.moses_ini import MosesIni
-from moses_integration.tuning_lists import is_sparse
-from moses_integration.weights import Weights, read_weights
+from moses_integration.weights import Weights, is_sparse, read_weights
+from phrasescore.cli.file_names import check_files
+from phrasescore.cli.fingerprints import Fingerprints
 from phrasescore.cli.options import FLAGS
 from phrasescore.cli.tune_options import TuneOptions
 from phrasescore.cli.tune_pool import ListReader, by_label, by_name, read_references, some_names
 from phrasescore.cli.tune_report import TuneReport
 from phrasescore.cli.tune_search import Search
-from phrasescore.cli.tune_state import fingerprint, read_state, write_state
+from phrasescore.cli.tune_state import (
+    CACHE,
+    INI,
+    check_folder,
+    fingerprint,
+    read_state,
+    write_state,
+)
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.folders import locked
 from phrasescore.text import read_lines
@@ -147,6 +156,7 @@ class LoopRun:
         self._check_source()
         start = self._start()
         about = self._about(start)
+        self._check_files()
         with locked(self._work), ExitStack() as stack:
             kept = read_state(self._work, about, resume=self._wanted.resume)
             if not kept:
@@ -193,7 +203,7 @@ class LoopRun:
 
         rescorer = Rescorer(
             self._wanted.columns(),
-            cache=str(self._work / "scores.cache"),
+            cache=str(self._work / CACHE),
             device=self._wanted.device,
             threads=self._wanted.threads,
             backoff_lm=self._wanted.backoff_lm,
@@ -210,8 +220,8 @@ class LoopRun:
         weights = by_name(best.weights)
         if self.ini is not None:
             self.ini.set_weights(weights)
-            self.ini.write(str(self._work / "moses.ini"))
-            _logger.info("%s has the weights of round %d", self._work / "moses.ini", best.number)
+            self.ini.write(str(self._work / INI))
+            _logger.info("%s has the weights of round %d", self._work / INI, best.number)
         if self._added:
             _logger.warning("%s", self._about_added())
         report.loop = self.result
@@ -226,7 +236,7 @@ class LoopRun:
         names = some_names(self._added)
         output = self._wanted.output
         kept, file = ("on stdout", "WEIGHTS") if output == "-" else (f"in {output}", output)
-        lacks = "" if self.ini is None else f"{self._work / 'moses.ini'} lacks these weights, and "
+        lacks = "" if self.ini is None else f"{self._work / INI} lacks these weights, and "
         columns = shlex.join([*self._column_options(), *self._cslm_options()])
         return (
             f"the decoder does not know {names}: {lacks}what it chooses by itself is not what was "
@@ -256,16 +266,47 @@ class LoopRun:
         with open(source, "rb") as stream:
             if stream.read(len(_GZIP)) == _GZIP:
                 raise DataError(source, None, "the decoder is given this file as it is: unpack it")
+        self._check_last_line(source)
         num_lines, num_references = sum(1 for _ in read_lines(source)), len(self._references[0])
         if num_lines != num_references:
             problem = f"expected {num_references:,} lines, as there are references"
             raise DataError(source, None, f"{problem}, found {num_lines:,}")
+
+    def _check_last_line(self, source: str) -> None:
+        """Refuse a last line without a newline, which Moses does not translate."""
+        with open(source, "rb") as stream:
+            if self._decoder.is_moses and stream.seek(0, os.SEEK_END):
+                stream.seek(-1, os.SEEK_END)
+                if stream.read() != b"\n":
+                    problem = "expected a newline after the last line: Moses leaves it out"
+                    raise DataError(source, None, problem)
+
+    def _check_files(self) -> None:
+        """Check that no file is in another's way, before anything is written."""
+        wanted = self._wanted
+        read = [
+            *(wanted.source, wanted.weights, wanted.backoff_lm),
+            *read_references(wanted.references),
+            *(column.value for column in wanted.columns() if column.option != "features"),
+            *([] if self.ini is None else [self.ini.path, *map(str, files_of(self.ini.path))]),
+        ]
+        inputs = [name for name in read if name is not None]
+        check_files(inputs, wanted.outputs())
+        check_folder(self._work, [*inputs, *wanted.outputs()])
 
     def _start(self) -> NamedWeights:
         # What a file of weights does not name, Moses takes from its moses.ini.
         start = {} if self.ini is None else self.ini.tuneable_weights()
         given = {} if self._wanted.weights is None else read_weights(self._wanted.weights)
         return by_label({**start, **given})
+
+    def _content_of_models(self) -> list[str]:
+        """Return a number for what is in each file or folder that rescoring uses."""
+        columns = [column.value for column in self._wanted.columns() if column.option != "features"]
+        if self._wanted.backoff_lm is not None:
+            columns.append(self._wanted.backoff_lm)
+        contents = Fingerprints({}, {})
+        return [contents.of(Path(path)) for path in columns]
 
     def _about(self, start: NamedWeights) -> dict[str, Any]:
         """Return what a run must have in common with one that it resumes."""
@@ -276,6 +317,7 @@ class LoopRun:
             "decoder flags": wanted.decoder_flags,
             "source": fingerprint(wanted.source),
             "references": [fingerprint(path) for path in read_references(wanted.references)],
+            "moses.ini": None if self.ini is None else fingerprint(self.ini.path),
             "start weights": {name: list(values) for name, values in by_name(start).items()},
             "n-best size": wanted.nbest_size,
             "models": [
@@ -283,6 +325,7 @@ class LoopRun:
                 *self._column_options()[2 * len(wanted.rescore) :],
                 *self._cslm_options(),
             ],
+            "content of the models": self._content_of_models(),
             "method": wanted.method,
             "metric": wanted.metrics,
             "reference length": wanted.reference_length,

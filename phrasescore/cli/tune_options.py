@@ -1,5 +1,6 @@
 """What ``phrasescore tune`` is asked for, and what of it goes together."""
 
+import os
 from dataclasses import dataclass
 from typing import Literal
 
@@ -74,6 +75,11 @@ class TuneOptions:
             wanted_column(option, value) for option, values in given.items() for value in values
         ]
 
+    def outputs(self) -> list[str]:
+        """Return the files to write."""
+        written = (self.output, self.moses_ini_out, self.report, self.features_out)
+        return [name for name in (*written, self.scores_out, self.ifile_out) if name is not None]
+
     def check(self) -> None:
         """Refuse what does not go together.
 
@@ -126,9 +132,12 @@ class TuneOptions:
             check_columns(self.columns(), of_phrases=False)
         if self.replicas > 1 or self.cross_validate is not None:
             raise click.UsageError("--replicas and --cross-validate go with NBEST")
-        if "-" in (self.source, self.moses_ini, *self.references):
-            problem = "--source, --references and --moses-ini cannot be stdin with --decoder"
+        read = [name for name in (self.source, self.moses_ini, *self.references) if name]
+        if any(name == "-" or _is_stream(name) for name in read):
+            problem = "--source, --references and --moses-ini cannot be streams with --decoder"
             raise click.UsageError(f"{problem}: they are read more than once")
+        if not self.working_dir:
+            raise click.UsageError("--working-dir: expected the name of a folder, found ''")
 
     def _check_files(self) -> None:
         from phrasescore.cli.file_names import check_files
@@ -140,8 +149,10 @@ class TuneOptions:
             for name in (self.weights, self.ifile, self.moses_ini, self.source)
             if name is not None
         ]
-        written = (self.output, self.moses_ini_out, self.report, self.features_out)
-        outputs = [name for name in (*written, self.scores_out, self.ifile_out) if name]
-        for name in outputs:
+        for name in self.outputs():
             check_output(name)
-        check_files(inputs, outputs)
+        check_files(inputs, self.outputs())
+
+
+def _is_stream(path: str) -> bool:
+    return os.path.exists(path) and not os.path.isfile(path)

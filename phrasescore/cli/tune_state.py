@@ -2,13 +2,14 @@
 
 ``tune.json`` has what the run is about and each round with its weights; it is written before the
 first round, and replaced as a whole after each. The lists are beside it, ``run1.nbest`` and so on:
-a list has its name only when it is complete.
+a list has its name only when it is complete. At the end the best weights are in ``moses.ini``.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from phrasescore.output import open_output
 from phrasescore.text import open_input
 from tuning.loop import LoopResult, NamedWeights
 
-STATE = "tune.json"
+STATE, INI, CACHE = "tune.json", "moses.ini", "scores.cache"
+_ROUND = re.compile(r"run[1-9][0-9]*\.(nbest|nbest\.part|rescored\.gz|weights|out|log)")
 _FORMAT = 1
 
 
@@ -31,18 +33,44 @@ def fingerprint(path: str) -> str:
     return digest.hexdigest()
 
 
+def check_folder(work: Path, named: Iterable[str]) -> None:
+    """Check that in a folder a run writes and removes nothing but what an earlier one has left.
+
+    :param named: the files that it reads, and those that it writes elsewhere.
+    :raises PhrasescoreError: if one of them, or something else, has a name that the run needs.
+    """
+    folder = os.path.realpath(work)
+    for name in named:
+        above, base = os.path.split(os.path.realpath(name))
+        if above == folder and _is_of_a_run(base):
+            raise PhrasescoreError(
+                f"{name}: this name in {work} is needed for the run itself; name another file, or "
+                "another --working-dir"
+            )
+    if (work / STATE).exists() or not work.is_dir():
+        return
+    theirs = sorted(filter(_is_of_a_run, os.listdir(work)))
+    if theirs:
+        raise PhrasescoreError(
+            f"{work / theirs[0]}: this name is needed for the run, and is not of an earlier one "
+            f"(there is no {STATE}); name another --working-dir"
+        )
+
+
+def _is_of_a_run(name: str) -> bool:
+    return name in (STATE, INI) or name.startswith(CACHE) or _ROUND.fullmatch(name) is not None
+
+
 def read_state(work: Path, about: Mapping[str, Any], *, resume: bool) -> list[NamedWeights]:
     """Return the weights that a run has decided on so far: those of its rounds, and the next.
 
-    Without a state: none. Old lists in such a folder are removed. A run that has decoded nothing is
-    begun anew.
+    Without a state: none. A run that has decoded nothing is begun anew.
 
     :param about: what a run must have in common with the one that is resumed.
     :raises PhrasescoreError: if there is a run and it is not to be resumed, or it is another one.
     """
     path = work / STATE
     if not path.exists():
-        _remove_lists(work)
         return []
     found, rounds, following = _parse_state(path)
     if not rounds and not (work / "run1.nbest").exists():
@@ -101,9 +129,9 @@ def write_state(work: Path, about: Mapping[str, Any], result: LoopResult) -> Non
 
 
 def _remove_lists(work: Path) -> None:
-    for path in work.glob("run*"):
-        if path.name.split(".")[0][3:].isdigit():
-            os.unlink(path)
+    for name in os.listdir(work):
+        if _ROUND.fullmatch(name):
+            os.unlink(work / name)
 
 
 def _to_json(weights: NamedWeights) -> dict[str, list[float]]:

@@ -1,6 +1,7 @@
 """KenLM's n-gram models: loaded, with its errors as ours, and given words that it takes for one."""
 
 import importlib.metadata
+import os
 import re
 
 import kenlm
@@ -28,6 +29,8 @@ def load_kenlm(path: str) -> kenlm.Model:
     """
     if path == "-":
         raise DataError(path, None, "expected a file: KenLM cannot read a stream")
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        raise DataError(path, None, "expected a file, found a stream: KenLM cannot read one")
     with open_input(path):
         pass  # a file that is missing or cannot be read is named as everywhere else
     config = kenlm.Config()

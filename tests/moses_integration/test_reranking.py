@@ -116,20 +116,29 @@ def test_weights_without_a_feature_are_refused_by_name_unless_ignored(read: Read
 
 
 def test_the_line_that_lacks_a_feature_is_named(read: Read) -> None:
-    nbest = read("0 ||| b ||| LM0= -1 WT_b= 2 ||| -3\n0 ||| a ||| LM0= -2 ||| -2\n")
-    assert refusal(lambda: WeightedSum({"LM0": (1.0,), "WT_b": (1.0,)})(nbest)) == (
-        f"{nbest.path}:2: expected the features WT_b, which have weights, found none "
+    nbest = read("0 ||| b ||| LM0= -1 WT= 2 ||| -3\n0 ||| a ||| LM0= -2 ||| -2\n")
+    assert refusal(lambda: WeightedSum({"LM0": (1.0,), "WT": (1.0,)})(nbest)) == (
+        f"{nbest.path}:2: expected the features WT, which have weights, found none "
         "(--ignore-missing takes 0)"
     )
-    problem = f"{nbest.path}:2: expected one value of the feature WT_b, found none; there are"
-    assert refusal(lambda: EvenAverage(["WT_b"])(nbest)) == f"{problem} LM0, WT_b"
+    problem = f"{nbest.path}:2: expected one value of the feature WT, found none; there are"
+    assert refusal(lambda: EvenAverage(["WT"])(nbest)) == f"{problem} LM0, WT"
 
 
 def test_the_line_that_has_a_feature_without_weights_is_named(read: Read) -> None:
-    nbest = read(SPARSE)
+    nbest = read(SPARSE.replace("WT_b", "WT"))
     assert refusal(lambda: WeightedSum({"LM0": (1.0,)})(nbest)) == (
-        f"{nbest.path}:2: no weights for WT_b (--ignore-unweighted takes 0)"
+        f"{nbest.path}:2: no weights for WT (--ignore-unweighted takes 0)"
     )
+
+
+def test_a_sparse_feature_is_0_where_it_is_not_and_so_is_its_weight(read: Read) -> None:
+    # As in Moses: names with '_'.
+    nbest = read("0 ||| a ||| LM0= -1 WT_a= 3 WT_b= 2 ||| 0\n0 ||| b ||| LM0= -2 WT_b= 5 ||| 0\n")
+    score = WeightedSum({"LM0": (1.0,), "WT_b": (2.0,), "WT_never": (7.0,)})
+    assert score(nbest).tolist() == [-1 + 2 * 2, -2 + 2 * 5]
+    assert score.unweighted == {"WT_a"}
+    assert score.used == {"LM0", "WT_b"}
 
 
 def test_another_number_of_weights_than_values_is_refused(read: Read) -> None:

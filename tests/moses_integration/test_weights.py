@@ -76,6 +76,10 @@ def test_what_is_written_is_read_again_bit_for_bit(path: Path) -> None:
     [
         (b"", ": expected weights, as in 'LM0= 0.5', found none"),
         (b"# nothing\n", ": expected weights, as in 'LM0= 0.5', found none"),
+        (
+            b"\xef\xbb\xbfLM0= 1\n",
+            ":1: expected weights, found a byte order mark before them: save it as plain UTF-8",
+        ),
         (b"LM0= 1\nLM1 2\n", ":2: expected 'Name= value', found 'LM1 2'"),
         (b"LM0=1\n", ":1: expected 'Name= value', found 'LM0=1'"),
         (b"LM0=\n", ":1: expected 'Name= value', found 'LM0='"),

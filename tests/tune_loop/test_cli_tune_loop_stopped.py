@@ -15,7 +15,7 @@ import pytest
 from moses_integration.weights import read_weights
 from phrasescore.cli import tune_loop, tune_search
 from phrasescore.cli.tune_state import write_state
-from tests.loop_folder import DECODER, Folder, rounds
+from tests.loop_folder import DECODER, INI, Folder, rounds
 from tuning.loop import LoopResult
 from tuning.methods import load_method
 
@@ -211,3 +211,96 @@ def test_a_signal_while_optimising_keeps_the_best_and_the_loop_goes_on_as_if_not
 
 def signal_decoder(number: int) -> None:
     os.kill(number, 0)
+
+
+# What is in a folder, or in another file, that the loop would write to
+
+
+@pytest.mark.parametrize("name", ["run1.out", "run12.nbest", "moses.ini", "scores.cache"])
+def test_a_folder_of_another_program_is_left_alone(folder: Folder, name: str) -> None:
+    # mert-work is mert-moses.pl's own, too.
+    work = folder.path / "work"
+    work.mkdir()
+    for each in (name, "run1.notes.txt"):
+        (work / each).write_text("precious")
+    result = folder.run()
+    assert result.exit_code == 1
+    assert f"Error: work/{name}: this name is needed for the run, and is not of an" in result.stderr
+    (work / name).unlink()
+    assert folder.run().exit_code == 0
+    assert (work / "run1.notes.txt").read_text() == "precious"
+
+
+@pytest.mark.parametrize("work", [".", ""])
+def test_the_folder_with_the_model_is_no_working_folder(folder: Folder, work: str) -> None:
+    before = {path: path.read_bytes() for path in folder.path.iterdir()}
+    result = folder.run("--working-dir", work)
+    assert result.exit_code == (1 if work else 2)
+    expected = (
+        "this name in . is needed" if work else "--working-dir: expected the name of a folder"
+    )
+    assert expected in result.stderr
+    after = {path: path.read_bytes() for path in folder.path.iterdir()}
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["-o", "moses.ini"], "moses.ini: would overwrite another file"),
+        (["--moses-ini-out", "moses.ini"], "moses.ini: would overwrite another file"),
+        (["--report", "source"], "source: would overwrite another file"),
+        (["-o", "lm", "--rescore-lm", "lm"], "lm: would overwrite another file"),
+        (["-o", "lex", "--rescore-lexicon", "lex"], "lex: would overwrite another file"),
+        (["-o", "good.gz"], "good.gz: would overwrite another file"),
+        (["-o", "work/tune.json"], "work/tune.json: this name in work is needed for the run"),
+        (["--weights", "work/run3.weights"], "work/run3.weights: this name in work is needed"),
+    ],
+)
+def test_no_file_of_the_decoder_or_the_loop_is_overwritten(
+    folder: Folder, options: list[str], problem: str
+) -> None:
+    # All of these are known by the decoder's command and its moses.ini alone.
+    ini = (folder.path / "moses.ini").read_text().replace("Good\n", "Good path=good\n", 1)
+    (folder.path / "moses.ini").write_text(ini)
+    (folder.path / "work").mkdir()
+    (folder.path / "work" / "run3.weights").write_text("Good0= 0.25\n")
+    (folder.path / "work" / "tune.json").write_text("{}")
+    for name in ("lm", "lex", "good.gz"):
+        (folder.path / name).write_text("precious")
+    before = {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
+    result = folder.run(*options)
+    assert result.exit_code == 1
+    assert problem in result.stderr
+    after = {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
+    assert after == before
+
+
+def test_a_run_with_another_moses_ini_is_not_gone_on_with(folder: Folder) -> None:
+    assert folder.run("--iterations", "1").exit_code == 0
+    (folder.path / "moses.ini").write_text(INI + "[distortion-limit]\n2\n")
+    result = folder.run("--resume")
+    assert result.exit_code == 1
+    assert "work: this run was begun with another moses.ini: " in result.stderr
+
+
+def test_a_run_with_other_content_of_a_model_is_not_gone_on_with(folder: Folder) -> None:
+    lexicon = folder.path / "lex"
+    lexicon.write_text("one w1 0.5\ntwo w2 0.5\n")
+    options = ["--rescore-lexicon", "lex", "--iterations", "1"]
+    result = folder.run(*options)
+    assert result.exit_code == 0, result.output
+    lexicon.write_text("one w1 0.25\ntwo w2 0.5\n")
+    result = folder.run(*options, "--resume")
+    assert result.exit_code == 1
+    assert "work: this run was begun with another content of the models: " in result.stderr
+
+
+def test_a_last_line_that_moses_would_leave_out_is_said_before_decoding(folder: Folder) -> None:
+    source = folder.path / "source"
+    source.write_text(source.read_text().removesuffix("\n"))
+    result = folder.run()
+    assert result.exit_code == 1
+    expected = "Error: source: expected a newline after the last line: Moses leaves it out\n"
+    assert result.stderr == expected
+    assert not (folder.path / "work").exists()
