@@ -244,6 +244,13 @@ def decode(path: str, line_number: int, raw: bytes) -> str:
         raise DataError(path, line_number, f"expected UTF-8, found {found}") from error
 
 
+def is_stream(path: str) -> bool:
+    """Return whether what a path leads to can be read once only: stdin, or a shell's ``<(...)``."""
+    return path == "-" or (
+        os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
+    )
+
+
 def same_file(first: str, second: str) -> bool:
     """Return whether two paths lead to one file, also by way of links; ``-`` is never the same.
 

@@ -181,6 +181,23 @@ def test_copied_words_stand_for_unknown_ones(tmp_path: Path) -> None:
     assert "written as such" not in copied.stderr
 
 
+@pytest.mark.parametrize(
+    "options", [["--copy-unknown", "--beam=1", "--nbest", "nb", 1], ["--sample", 2]]
+)
+def test_a_word_that_separates_fields_is_not_copied_into_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[object]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    checkpoint = RandomNetwork("attention", "uvw", "ab", seed=1).checkpoint
+    with torch.no_grad():
+        checkpoint.model.get_parameter("output.bias")[1] += 3
+    save_checkpoint(tmp_path / "model", checkpoint)
+    result = run(tmp_path / "model", *options, "-o", "out", stdin="new u\n||| |||\n")
+    assert result.exit_code == 1
+    assert "<stdin>:2: the word '|||' separates fields in the output; escape" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
 # Samples
 
 

@@ -172,8 +172,8 @@ def test_an_input_is_never_overwritten(folder: Folder) -> None:
         assert "would overwrite another file" in result.stderr
     model = folder.nbest.with_name("model")
     model.mkdir()
-    for name in ("model.safetensors", "config.toml"):
-        (model / name).write_text("")
+    for part in ("model.safetensors", "config.toml"):
+        (model / part).write_text("")
     result = folder.weighted("-o", str(model / "config.toml"))
     assert result.exit_code == 1
     assert "config.toml: would overwrite a part of a model" in result.stderr

@@ -1,6 +1,7 @@
 """``phrasescore select``: which lines are kept, that pairs stay together, and what is refused."""
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,7 @@ def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
         ("en --random --threshold 1", "--random takes no models, --scores or --threshold"),
         ("en --random --lines 1 --scores s", "--random takes no models, --scores or --threshold"),
         (f"- {MODELS} --lines 1", "a text is read twice and cannot be stdin"),
+        ("pipe --random --lines 1", "a text is read twice and cannot be stdin or another stream"),
         (f"en {MODELS} --lines 1 --scores -", "two files cannot share stdin or stdout"),
         ("en --in-domain in.en --general ./in.en --lines 1", "--general are one file"),
         (f"en en {BOTH} --lines 1 --target-output o", "TEXT and TARGET are one file"),
@@ -140,6 +142,7 @@ def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
 def test_a_command_line_that_says_too_little_or_too_much_is_refused(
     arguments: str, problem: str
 ) -> None:
+    os.mkfifo("pipe")
     result = run(arguments)
     assert result.exit_code == 2
     assert problem in result.stderr

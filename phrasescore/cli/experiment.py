@@ -34,14 +34,19 @@ def experiment(config: str, output: str, dry_run: bool) -> None:
     Each row has its own weights, of several tuning runs. FOLDER gets table.txt, table.toml and
     table.html. What is done is not repeated: a step runs again when its inputs or settings change.
     """
+    from phrasescore.cli.experiment_check import check_commands
     from phrasescore.cli.experiment_config import read_experiment
     from phrasescore.cli.experiment_plan import build_plan
-    from phrasescore.cli.experiment_steps import StepRunner
+    from phrasescore.cli.experiment_steps import StepRunner, check_experiment_folder
     from phrasescore.folders import locked
 
-    wanted = read_experiment(config)
+    if not output:
+        raise click.UsageError("--output: expected the name of a folder, found ''")
     folder = Path(output).absolute()
+    check_experiment_folder(folder)
+    wanted = read_experiment(config)
     plan = build_plan(wanted, folder)
+    check_commands(plan.steps)
     if dry_run:
         _list(plan, StepRunner(folder, _logger.info, written=plan.written))
         return

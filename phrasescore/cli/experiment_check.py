@@ -4,9 +4,13 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from phrasescore.cli.experiment_config import Experiment, TextSet
+import click
+
+from phrasescore.cli.experiment_commands import PHRASESCORE
+from phrasescore.cli.experiment_config import Experiment
 from phrasescore.cli.experiment_rows import ModelPlan
-from phrasescore.errors import ConfigError, DataError
+from phrasescore.cli.experiment_steps import Step
+from phrasescore.errors import ConfigError, DataError, PhrasescoreError
 from phrasescore.text import read_lines
 
 
@@ -30,22 +34,53 @@ def check_inputs(wanted: Experiment, files: Iterable[Path]) -> None:
             raise DataError(str(path), None, "cannot open: No such file or directory")
     names = [text.name for text in texts]
     for name in names:
-        if names.count(name) > 1 or not re.fullmatch(r"[\w.+-]+", name):
+        # In table.toml, texts stand beside the name of a row.
+        if names.count(name) > 1 or not re.fullmatch(r"[\w.+-]+", name) or name == "name":
             problem = "expected names of letters, digits, '_', '.', '+' and '-', each once"
-            raise ConfigError("[data]", f"test.{name}", f"{problem}; dev is one")
+            raise ConfigError("[data]", f"test.{name}", f"{problem}; dev is one, 'name' is none")
     for text in texts:
-        _check_length(text)
+        _check_length(text.source, text.references)
+    if wanted.train is not None:
+        _check_length(wanted.train[0], wanted.train[1:])
     for model in models:
         if model.path is not None:
             _check_model(model, model.path)
 
 
-def _check_length(text: TextSet) -> None:
-    num_lines = _count_lines(text.source)
-    for path in text.references:
+def check_commands(steps: Iterable[Step]) -> None:
+    """Refuse a value that a command would refuse when its turn comes.
+
+    :raises PhrasescoreError: with the name of the step.
+    """
+    from phrasescore.cli import main
+    from phrasescore.cli.train import read_settings
+
+    for step in steps:
+        program, name, *arguments = step.command
+        verb = main.get_command(click.Context(main), name) if program == PHRASESCORE else None
+        if verb is None:
+            continue
+        try:
+            with verb.make_context(name, arguments) as context:
+                if name == "train":
+                    given = context.params
+                    limits = {key: given[key] for key in ("updates", "epochs", "minutes", "seed")}
+                    read_settings(
+                        *(given["kind"], given["preset"], given["config_file"]),
+                        given["assignments"],
+                        limits,
+                    )
+        except (click.UsageError, ConfigError) as error:
+            said = error.format_message() if isinstance(error, click.UsageError) else str(error)
+            raise PhrasescoreError(f"{step.name}: {said}") from error
+
+
+def _check_length(source: Path, others: Iterable[Path]) -> None:
+    num_lines = _count_lines(source)
+    for path in others:
         found = _count_lines(path)
         if found != num_lines:
-            problem = f"expected {num_lines:,} lines, as {text.source} has, found {found:,}"
+            problem = f"expected {num_lines:,} lines, as {source} has, found {found:,}"
             raise DataError(str(path), None, problem)
 
 

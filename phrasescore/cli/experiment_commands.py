@@ -137,8 +137,10 @@ def _log_lines(log: Path) -> Iterator[str]:
     with log.open("rb") as stream:
         stream.seek(max(0, log.stat().st_size - _TAIL_BYTES))
         text = stream.read().decode(errors="replace")
-    for line in text.replace("\r", "\n").split("\n"):
-        if line.strip() and not line.startswith("$ "):
+    # What an earlier run of the step has said is before the latest command.
+    _, _, text = f"\n{text}".rpartition("\n$ ")
+    for line in text.replace("\r", "\n").split("\n")[1:]:
+        if line.strip():
             yield line.strip()
 
 

@@ -5,8 +5,9 @@ run with this fingerprint and its outputs are as it left them; so a changed inpu
 repeats the step, and what reads its outputs, and nothing else. The state is in ``steps.json``,
 replaced as a whole before and after each step.
 
-Every command writes its outputs whole or not at all, and a step begins by removing those that an
-older run left. Outputs that are there when a run was killed are therefore complete.
+Every command writes its outputs whole or not at all, and a step begins by moving those that an
+older run left aside. Outputs that are there when a run was killed are therefore complete. The older
+ones are removed when the step is done; until then, they come back with the settings that made them.
 """
 
 import json
@@ -29,7 +30,7 @@ from phrasescore.cli.experiment_commands import (
 )
 from phrasescore.cli.fingerprints import Fingerprints, digest
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.folders import remove_folder
+from phrasescore.folders import LOCK, OLD, remove_folder
 from phrasescore.output import open_output
 
 STATE = "steps.json"
@@ -105,6 +106,8 @@ class StepRunner:
 
     def write_files(self) -> None:
         """Write the files that no step makes, where they are not there already."""
+        if not (self._folder / STATE).exists():
+            self._write()  # it says whose folder it is
         for path, content in self._written.items():
             if not path.exists() or path.read_bytes() != content:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -166,14 +169,25 @@ class StepRunner:
         if goes_on and all(path.exists() for path in step.outputs):
             self._finish(step, key)
             return None
+        older = known if "done" in known else known.get("older")
+        if older is not None and not goes_on and self._is_restored(step, key, older):
+            return None
         before = float(known.get("spent", 0.0)) if goes_on else 0.0
         command = step.command
         if goes_on:
             command += step.resume
         else:
-            for path in (*step.outputs, *step.partial):
+            for path in step.partial:
                 _remove(path)
+            for path in step.outputs:
+                if "done" in known and os.path.lexists(path):
+                    _remove(_aside(path))
+                    path.rename(_aside(path))
+                else:
+                    _remove(path)
         self._steps[step.name] = {"begun": key, "spent": before}
+        if older is not None:
+            self._steps[step.name]["older"] = older
         self._write()
         self._say(f"{position}: {step.name}{' goes on' if goes_on else ''}")
         self._say(f"$ {shlex.join(command)}")
@@ -186,6 +200,20 @@ class StepRunner:
             step.name, command, log, launcher=self._launcher, kept_open=self._kept_open
         )
         return Running(step, key, started, before)
+
+    def _is_restored(self, step: Step, key: str, older: dict[str, Any]) -> bool:
+        """Return whether what the step needs was made before, and is at its place again."""
+        places = {_aside(path): path for path in step.outputs}
+        if older["done"] != key or not all(os.path.lexists(aside) for aside in places):
+            return False
+        for aside, path in places.items():
+            _remove(path)
+            aside.rename(path)
+        self._steps[step.name] = older
+        if not self.is_done(step):
+            return False
+        self._write()
+        return True
 
     def report(self, running: "Running") -> None:
         """Say now and then how a step goes."""
@@ -247,12 +275,35 @@ class StepRunner:
             if not _is_expected(line, step.expected)
         ]
         known["outputs"] = {str(path): self._files.of(path) for path in step.outputs}
+        known.pop("older", None)
         self._write()
+        for path in step.outputs:
+            _remove(_aside(path))
 
     def _write(self) -> None:
         state = {"format": _FORMAT, "steps": self._steps, "files": self._files.known}
         with open_output(str(self._folder / STATE)) as stream:
             stream.write((json.dumps(state, indent=1) + "\n").encode())
+
+
+def check_experiment_folder(folder: Path) -> None:
+    """Refuse a folder of something else, in which an experiment would write and remove files.
+
+    :raises PhrasescoreError: if it is there, not empty, and has no state of an experiment.
+    """
+    if not folder.is_dir() or (folder / STATE).exists():
+        return
+    others = sorted({path.name for path in folder.iterdir()} - {LOCK})
+    if others:
+        raise PhrasescoreError(
+            f"{folder}: expected a new folder, or that of an experiment, found other things in it, "
+            f"such as {others[0]}"
+        )
+
+
+def _aside(path: Path) -> Path:
+    """Return where an older output is while its step runs again."""
+    return path.with_name(f"{path.name}{OLD}")
 
 
 def reads(step: Step, paths: Collection[Path]) -> bool:

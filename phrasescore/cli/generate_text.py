@@ -13,6 +13,7 @@ from phrasescore.cli.generate_networks import Tally, load_generator
 from phrasescore.cli.progress import Progress
 from phrasescore.cli.rescore_columns import ENSEMBLE_NAME, NETWORK_NAMES, NORMALIZED, check_names
 from phrasescore.devices import usable_threads
+from phrasescore.errors import DataError
 from phrasescore.generation.beam_search import BeamSettings, check_copying
 from phrasescore.generation.generator import Generated, Source
 from phrasescore.generation.sampling import SampleSettings, count_samples
@@ -57,9 +58,21 @@ def write_translations(wanted: "GenerateOptions") -> None:
             tally.wrote(targets[:1])
             output.write(f"{' '.join(targets[0].words)}\n".encode())
             if lists is not None:
+                for target in targets:
+                    _check_fields(target.words, wanted.source, number + 1)
                 lists.writelines(_nbest_line(number, target, names) for target in targets)
             progress.update()
     tally.report(copied=wanted.copy_unknown)
+
+
+def _check_fields(words: Sequence[str], path: str, line: int) -> None:
+    """Refuse a word, copied from a source, that would be taken for the end of a field.
+
+    :raises DataError: naming the line of the source.
+    """
+    if "|||" in words:
+        problem = "the word '|||' separates fields in the output; escape it: &#124;&#124;&#124;"
+        raise DataError(path, line, problem)
 
 
 def _read(path: str) -> "Iterator[Source]":
@@ -100,7 +113,8 @@ def write_samples(wanted: "GenerateOptions") -> None:
         generator, tally.reading(ahead), settings, threads=usable_threads(wanted.threads)
     )
     with open_output(wanted.output) as output, Progress("generate", unit="phrases") as progress:
-        for source, targets in zip(sources, found, strict=True):
+        for number, (source, targets) in enumerate(zip(sources, found, strict=True), start=1):
+            _check_fields(source, wanted.source, number)
             whole = [target for target in targets if target.finished]
             tally.wrote(whole, left_out=len(targets) - len(whole))
             for item in count_samples(whole)[: wanted.top]:

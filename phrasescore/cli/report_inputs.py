@@ -20,7 +20,7 @@ from phrasescore.cli.report_systems import Measured, System, measure
 from phrasescore.cli.report_table import TableData, read_table
 from phrasescore.devices import choose_device
 from phrasescore.errors import DataError, ModelError, PhrasescoreError
-from phrasescore.text import decode, read_lines
+from phrasescore.text import decode, is_stream, read_lines
 from phrasescore.toml_file import read_toml
 
 
@@ -91,8 +91,9 @@ def read_inputs(
     :raises click.UsageError: if there are two tables, or two systems of one name.
     :raises PhrasescoreError: if something is not what it should be.
     """
-    if "-" in (*inputs, source, *references, *(path for _, path in translations)):
-        raise click.UsageError("a report is made from files: '-' is not one")
+    for name in (*inputs, source, *references, *(path for _, path in translations)):
+        if name is not None and is_stream(name):
+            raise click.UsageError(f"a report is made from files: {name!r} is not one")
     choose_device(settings.device)
     lists = [path for path in inputs if _is_nbest(path)]
     tables = [path for path in inputs if path not in lists]

@@ -99,15 +99,15 @@ def select(
     from phrasescore.cli.file_names import check_files
     from phrasescore.devices import usable_threads
     from phrasescore.output import check_output
-    from phrasescore.text import same_file
+    from phrasescore.text import is_stream, same_file
 
     limit = _Limit(share, lines, threshold)
     models = [("--in-domain", in_domain, "--general", general)]
     models += [("--in-domain-target", in_domain_target, "--general-target", general_target)]
     _check_usage(limit, models, at_random, (target, target_output), scores)
     texts = (text,) if target is None else (text, target)
-    if "-" in texts:
-        raise click.UsageError("a text is read twice and cannot be stdin")
+    if any(map(is_stream, texts)):
+        raise click.UsageError("a text is read twice and cannot be stdin or another stream")
     lm_paths = [path for _, one, _, other in models for path in (one, other)]
     outputs = (output, target_output, scores)
     check_files((*texts, *lm_paths), outputs)

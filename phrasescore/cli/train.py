@@ -125,11 +125,10 @@ def train(
     if ctx.get_parameter_source("seed") != ParameterSource.DEFAULT:
         given["seed"] = seed
     stored = stored_config(work) if resume else None
-    config = _read_config(kind, preset, config_file, stored)
+    config = read_settings(kind, preset, config_file, assignments, given, stored)
     if resume and stored is None and not model.exists():
         # With the settings of this command line: an error or Ctrl-C in the text leaves no run.
         _logger.info("%s: holds no run to go on with; a new one begins", work)
-    config = _override(config, assignments, given)
     torch.set_num_threads(usable_threads(threads))
     run = TrainingRun(
         inputs=inputs,
@@ -179,6 +178,27 @@ def _check_inputs(kind: str, inputs: tuple[str, ...]) -> None:
         raise click.UsageError("SOURCE and TARGET are one file: expected a text and a translation")
 
 
+def read_settings(
+    kind: str,
+    preset: str | None,
+    config_file: str | None,
+    assignments: tuple[str, ...],
+    limits: dict[str, int | float | None],
+    stored: Config | None = None,
+) -> Config:
+    """Return the settings that the options of a command ask for.
+
+    :param limits: values of options that are settings of training, by name.
+    :param stored: of a run to resume.
+    :raises ConfigError: if one is wrong.
+    """
+    config = _read_config(kind, preset, config_file, stored).override(assignments)
+    for name, value in limits.items():
+        if value is not None:
+            config = config.override([f"training.{name}={value}"], path=f"--{name}")
+    return config
+
+
 def _read_config(
     kind: str, preset: str | None, config_file: str | None, stored: Config | None
 ) -> Config:
@@ -196,18 +216,6 @@ def _read_config(
         known = f"; presets of {kind}: {', '.join(preset_names(kind))}" if preset else ""
         problem = f"the settings are for {config.kind!r}, not {kind!r}{known}"
         raise ConfigError(origin, "kind", problem)
-    return config
-
-
-def _override(
-    config: Config,
-    assignments: tuple[str, ...],
-    given: dict[str, int | float | None],
-) -> Config:
-    config = config.override(assignments)
-    for name, value in given.items():
-        if value is not None:
-            config = config.override([f"training.{name}={value}"], path=f"--{name}")
     return config
 
 

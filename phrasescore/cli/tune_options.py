@@ -1,6 +1,5 @@
 """What ``phrasescore tune`` is asked for, and what of it goes together."""
 
-import os
 from dataclasses import dataclass
 from typing import Literal
 
@@ -126,6 +125,8 @@ class TuneOptions:
             raise click.UsageError(f"{problem}: the statistics in --scores are made already")
 
     def _check_loop(self) -> None:
+        from phrasescore.text import is_stream
+
         if self.source is None:
             raise click.UsageError("--decoder needs --source, the text to translate")
         if self.columns():
@@ -133,7 +134,7 @@ class TuneOptions:
         if self.replicas > 1 or self.cross_validate is not None:
             raise click.UsageError("--replicas and --cross-validate go with NBEST")
         read = [name for name in (self.source, self.moses_ini, *self.references) if name]
-        if any(name == "-" or _is_stream(name) for name in read):
+        if any(map(is_stream, read)):
             problem = "--source, --references and --moses-ini cannot be streams with --decoder"
             raise click.UsageError(f"{problem}: they are read more than once")
         if not self.working_dir:
@@ -152,7 +153,3 @@ class TuneOptions:
         for name in self.outputs():
             check_output(name)
         check_files(inputs, self.outputs())
-
-
-def _is_stream(path: str) -> bool:
-    return os.path.exists(path) and not os.path.isfile(path)

@@ -1,13 +1,12 @@
 """KenLM's n-gram models: loaded, with its errors as ours, and given words that it takes for one."""
 
 import importlib.metadata
-import os
 import re
 
 import kenlm
 
 from phrasescore.errors import DataError
-from phrasescore.text import open_input
+from phrasescore.text import is_stream, open_input
 
 # How kenlm is built for models of a higher order: read in setup.py of the release that
 # constraints.txt pins, and tried. Its wheels and plain builds take models up to order 6.
@@ -27,10 +26,8 @@ def load_kenlm(path: str) -> kenlm.Model:
 
     :raises DataError: if it is none, or of a higher order than kenlm was built for.
     """
-    if path == "-":
+    if is_stream(path):
         raise DataError(path, None, "expected a file: KenLM cannot read a stream")
-    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-        raise DataError(path, None, "expected a file, found a stream: KenLM cannot read one")
     with open_input(path):
         pass  # a file that is missing or cannot be read is named as everywhere else
     config = kenlm.Config()

@@ -300,6 +300,58 @@ def test_a_text_of_other_length_than_its_references_is_refused_at_once(
     assert problem in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ("[models.rnn]\nupdates = 0", "train rnn: Invalid value for '--updates': 0 is not in"),
+        ("[models.rnn]\nminutes = nan", "train rnn: --minutes: [training] minutes: must be"),
+        ("[models.rnn]\nthreads = 0", "train rnn: Invalid value for '--threads': 0 is not in"),
+        ("[engine.search]\nstack = 'abc'", "--stack-size': 'abc' is not a valid"),
+    ],
+)
+@pytest.mark.parametrize("option", [[], ["--dry-run"]])
+def test_what_a_step_would_refuse_is_refused_before_the_first(
+    folder: Path, more: str, problem: str, option: list[str]
+) -> None:
+    (folder / "x.toml").write_text(CONFIG.replace("[engine]\nprocesses = 2\n", "") + more)
+    result = experiment(*option)
+    assert result.exit_code == 1
+    assert problem in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not (folder / "out").exists()
+
+
+def test_sides_of_other_lengths_are_refused_at_once(folder: Path) -> None:
+    (folder / "train.fr").write_text("a\n")
+    result = experiment("--dry-run")
+    assert result.exit_code == 1
+    expected = f"train.fr: expected 2 lines, as {folder}/train.en has, found 1"
+    assert expected in result.stderr
+
+
+def test_a_text_is_not_called_as_the_key_beside_it(folder: Path) -> None:
+    (folder / "x.toml").write_text(CONFIG.replace("test.news", "test.name"))
+    result = experiment("--dry-run")
+    assert result.exit_code == 1
+    assert "[data]: test.name: expected names of letters" in result.stderr
+
+
+@pytest.mark.parametrize("output", [".", "theirs", ""])
+@pytest.mark.parametrize("option", [[], ["--dry-run"]])
+def test_a_folder_with_other_things_in_it_is_left_alone(
+    folder: Path, output: str, option: list[str]
+) -> None:
+    (folder / "theirs" / "models" / "rnn").mkdir(parents=True)
+    (folder / "theirs" / "models" / "rnn" / "model.safetensors").write_text("mine")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    result = CliRunner().invoke(main, ["experiment", "x.toml", "-o", output, *option])
+    assert result.exit_code == (1 if output else 2)
+    expected = "expected a new folder, or that of an experiment, found other things in it, such as"
+    assert (expected if output else "expected the name of a folder, found ''") in result.stderr
+    after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert after == before
+
+
 def test_a_row_starts_from_the_richest_row_whose_features_it_has(folder: Path) -> None:
     systems = ["Baseline", "+LSTM", "+RNN", "+CSLM+RNN", "+reverse"]
     plan = plan_of(folder, "", f"systems = {systems}")

@@ -109,7 +109,9 @@ def test_a_missing_folder_or_a_folder_as_target_is_an_error(tmp_path: Path) -> N
         open_output(str(tmp_path)).__enter__()
     with pytest.raises(PhrasescoreError, match="expected the name of a file to write, found ''"):
         open_output("").__enter__()
-    with pytest.raises(PhrasescoreError, match="expected the name of a file to write, found '.*/'"):
+    with pytest.raises(
+        PhrasescoreError, match=r"expected the name of a file to write, found '.*/'"
+    ):
         open_output(str(tmp_path / "none") + "/").__enter__()
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(PhrasescoreError, match="loop: cannot write: Too many levels"):

@@ -1,5 +1,6 @@
 """What ``phrasescore report`` refuses, and what it does not replace."""
 
+import os
 import shutil
 
 import pytest
@@ -102,6 +103,7 @@ def test_a_wrong_input_is_said_in_one_line(
     [
         (["table", "table2"], "expected one phrase table, got table and table2"),
         (["--source", "-"], "a report is made from files: '-' is not one"),
+        (["pipe"], "a report is made from files: 'pipe' is not one"),
         (["--translation", "base"], "expected NAME=FILE, got 'base'"),
         (["--lines", "0"], "expected numbers of lines, from 1, with commas between them, got '0'"),
         (["--lines", "1", "--sentences", "2"], "--sentences draws lines, and --lines names them"),
@@ -116,6 +118,7 @@ def test_a_wrong_command_line_is_refused(
     folder: Folder, arguments: list[str], message: str
 ) -> None:
     folder.write("table2", "".join(table_lines()))
+    os.mkfifo(folder.path / "pipe")
     assert message in refused(folder, *arguments, code=2)
 
 
