@@ -105,9 +105,10 @@ class ScoreCache:
             raise ValueError(f"limit must be at least 1, got {limit}")
         self._path = path
         self._limit = limit
-        with self._errors():
-            # sqlitedict would make its table in any SQLite file, and fails in a thread of its own.
-            self._prepare(timeout)
+        # sqlitedict would make its table in any SQLite file, and fails in a thread of its own, with
+        # a traceback: what it needs is there before, and while it begins.
+        with self._errors(), closing(self._connect(timeout)) as database:
+            self._prepare(database)
             self._store = SqliteDict(
                 path,
                 tablename=_SCORES,
@@ -121,28 +122,30 @@ class ScoreCache:
             )
             self._run(f"PRAGMA busy_timeout = {round(timeout * 1000)}")
 
-    def _prepare(self, timeout: float) -> None:
-        """Make the tables in a new file, and check the header of an old one."""
-        connection = sqlite3.connect(self._path, timeout=timeout, isolation_level=None)
-        with closing(connection) as database:
+    def _connect(self, timeout: float) -> sqlite3.Connection:
+        return sqlite3.connect(self._path, timeout=timeout, isolation_level=None)
+
+    def _prepare(self, database: sqlite3.Connection) -> None:
+        """Make the tables in a new file, check the header of an old one, and open its log."""
+        if not self._tables(database):
+            # From here on another process that does the same waits.
+            database.execute("BEGIN IMMEDIATE")
             if not self._tables(database):
-                # From here on another process that does the same waits.
-                database.execute("BEGIN IMMEDIATE")
-                if not self._tables(database):
-                    for statement in _CREATE:
-                        database.execute(statement)
-                database.execute("COMMIT")
-            if not {_HEADER, _SCORES} <= self._tables(database):
-                problem = "expected a score cache of phrasescore, found another SQLite database"
-                raise PhrasescoreError(f"{self._path}: {problem}; name a new file")
-            formats = [row[0] for row in database.execute(f"SELECT format FROM {_HEADER}")]
-            if formats != [FORMAT]:
-                found = ", ".join(map(str, formats)) or "none"
-                raise PhrasescoreError(
-                    f"{self._path}: the score cache has format {found}; this is phrasescore "
-                    f"{__version__}, which uses format {FORMAT}; name a new file"
-                )
-            database.execute("PRAGMA journal_mode = WAL")
+                for statement in _CREATE:
+                    database.execute(statement)
+            database.execute("COMMIT")
+        if not {_HEADER, _SCORES} <= self._tables(database):
+            problem = "expected a score cache of phrasescore, found another SQLite database"
+            raise PhrasescoreError(f"{self._path}: {problem}; name a new file")
+        formats = [row[0] for row in database.execute(f"SELECT format FROM {_HEADER}")]
+        if formats != [FORMAT]:
+            found = ", ".join(map(str, formats)) or "none"
+            raise PhrasescoreError(
+                f"{self._path}: the score cache has format {found}; this is phrasescore "
+                f"{__version__}, which uses format {FORMAT}; name a new file"
+            )
+        database.execute("PRAGMA journal_mode = WAL")
+        self._tables(database)
 
     def _tables(self, database: sqlite3.Connection) -> set[str]:
         return {name for (name,) in database.execute("SELECT name FROM sqlite_master")}

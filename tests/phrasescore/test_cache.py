@@ -1,6 +1,7 @@
 """The cache of scores: the same bits come out that went in, whatever else happens to the file."""
 
 import math
+import resource
 import sqlite3
 import struct
 import subprocess
@@ -308,3 +309,16 @@ def test_an_empty_file_becomes_a_cache(tmp_path: Path) -> None:
     with ScoreCache(str(path)) as cache:
         cache.store(keys(1), [-1.0])
         assert cache.lookup(keys(1)) == [-1.0]
+
+
+@pytest.mark.parametrize("size", [0, 4096, 12_288, 25_000, 30_000, 32_767])
+def test_a_disk_without_space_is_one_error_and_no_thread_s_own(tmp_path: Path, size: int) -> None:
+    # What SQLite needs besides the file itself has 32 KB. An error in sqlitedict's thread would be
+    # a warning of pytest's, and so a failure.
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        with pytest.raises(PhrasescoreError, match=r"scores: cannot use this score cache: "):
+            ScoreCache(str(tmp_path / "scores"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
