@@ -192,13 +192,13 @@ def test_the_demo_runs_and_a_second_run_repeats_nothing(quick: Path, tmp_path: P
 
 
 def test_a_step_that_fails_ends_the_demo_with_a_clear_line(quick: Path, tmp_path: Path) -> None:
-    text = quick.read_text(encoding="utf-8").replace("stack = 2", "stack = -1")
-    quick.write_text(text, encoding="utf-8")
+    source = tmp_path / "dev.en"
+    source.write_text("factors|NN\n" + source.read_text("utf-8").partition("\n")[2], "utf-8")
     done = run_demo(tmp_path / "demo", quick)
     assert done.returncode == 1
     (error,) = [line for line in done.stderr.splitlines() if line.startswith("Error")]
     assert "tune Baseline seed 1 ended with exit code" in error
-    assert "--stack" in error
+    assert "expected words without factors, found 'factors|NN'" in error
     assert done.stdout.endswith("Run it again to go on, or with --fresh to begin anew.\n")
     assert "FREQUENT" not in done.stdout
 

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import ExitStack
 from itertools import chain, islice
 from typing import TypeVar
@@ -20,6 +20,7 @@ from phrasescore.scoring.precision import Precision, PrecisionName
 from phrasescore.scoring.prefix_tree import Sequences
 from phrasescore.scoring.scorer import PairScorer, Work
 from phrasescore.scoring.word_numbers import WordNumbers
+from phrasescore.scoring.worker_threads import worker_threads
 from phrasescore.vocabulary import Vocabulary
 
 _Block = TypeVar("_Block")
@@ -106,8 +107,7 @@ class NeuralScore:
             stack.enter_context(self._precision.active())
             # Each thread computes a block of its own with one thread of torch's: blocks never wait
             # for one another, and what torch does alone (planning, small rows) overlaps.
-            pool = ThreadPoolExecutor(self._threads, initializer=self._start_thread)
-            stack.callback(pool.shutdown, cancel_futures=True)
+            pool = stack.enter_context(worker_threads(self._threads, self._start_thread))
             for block in blocks:
                 waiting.append(pool.submit(score, block))
                 if len(waiting) > self._threads + 1:

@@ -23,6 +23,7 @@ from phrasescore.scoring.hypothesis_texts import HypothesisTexts
 from phrasescore.scoring.precision import Precision, PrecisionName
 from phrasescore.scoring.prefix_tree import PrefixTree
 from phrasescore.scoring.sentence_scorer import TreeLogProbs, average_models
+from phrasescore.scoring.worker_threads import worker_threads
 from phrasescore.settings import LANGUAGE_MODELS
 
 # Different hypotheses that are scored together: enough of them to fill the products of most levels,
@@ -128,8 +129,7 @@ class SentenceScores:
         waiting: deque[_Pending] = deque()
         with ExitStack() as stack:
             stack.enter_context(self._precision.active())
-            pool = ThreadPoolExecutor(self._threads, initializer=self._start_thread)
-            stack.callback(pool.shutdown, cancel_futures=True)
+            pool = stack.enter_context(worker_threads(self._threads, self._start_thread))
             for group in self._groups(lists):
                 waiting.append(self._begin(pool, group))
                 if len(waiting) > self._threads + 1:

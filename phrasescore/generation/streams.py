@@ -2,8 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from concurrent.futures import Future
 from itertools import count, islice
 
 import torch
@@ -11,6 +10,7 @@ import torch
 from phrasescore.generation.beam_search import BATCH_ROWS, BeamSettings, beam_search
 from phrasescore.generation.generator import Generated, Generator, Source
 from phrasescore.generation.sampling import BATCH_SAMPLES, SampleSettings, sample_targets
+from phrasescore.scoring.worker_threads import worker_threads
 
 # Batches that are read together and cut by length: enough that a batch's sources are alike.
 WINDOW_BATCHES = 4
@@ -85,10 +85,8 @@ def _in_order(
     """
     iterator = iter(sources)
     waiting: deque[Future[list[list[Generated]]]] = deque()
-    with ExitStack() as stack:
-        # Each thread computes with one thread of torch's: windows never wait for one another.
-        pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
-        stack.callback(pool.shutdown, cancel_futures=True)
+    # Each thread computes with one thread of torch's: windows never wait for one another.
+    with worker_threads(threads, lambda: torch.set_num_threads(1)) as pool:
         for first in count(step=size):
             window = list(islice(iterator, size))
             if window:
