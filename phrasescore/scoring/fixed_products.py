@@ -3,12 +3,15 @@
 A library for matrix products chooses its kernel by the number of rows, and another kernel adds up
 in another order: the last bits of a sentence's score would depend on which sentences happen to be
 scored beside it, and a cached score could differ from one computed again. Here every product has
-the same number of rows, so that a row gives the same bits wherever it stands. Integers add up
-exactly in any order: products of them may have any number of rows.
+the same number of rows, so that a row gives the same bits wherever it stands. Kernels also depend
+on where operands begin in memory, and narrow products on the row (MKL on AMD, up to 11 columns):
+operands begin at a cache line, and no product has fewer than 16 columns. Integers add up exactly
+in any order: products of them may have any number of rows.
 """
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from phrasescore.scoring.precision import Factor, Precision
 from phrasescore.scoring.workspace import Workspace
@@ -17,6 +20,10 @@ from phrasescore.scoring.workspace import Workspace
 ROWS = {"cpu": 64, "cuda": 1024}
 # Rows of a product of integers at most: what bounds its memory.
 _INTEGER_ROWS = 1024
+# Columns of a product at least: those of a vector register.
+_COLUMNS = 16
+# Bytes of a cache line, where operands begin; torch's own memory does.
+_ALIGNMENT = 64
 
 
 class FixedProducts:
@@ -31,7 +38,8 @@ class FixedProducts:
 
     def prepare(self, matrix: Tensor) -> Factor:
         """Return an ``(in, out)`` matrix as :meth:`multiply` wants it, on the device."""
-        return self.precision.prepare(matrix.detach().to(self.device, torch.float32))
+        # A view of a part of another tensor may begin anywhere.
+        return self.precision.prepare(_aligned(matrix.detach().to(self.device, torch.float32)))
 
     def multiply(self, name: str, rows: Tensor, matrix: Factor) -> Tensor:
         """Return ``rows @ matrix``, ``(rows, out)`` float32.
@@ -65,9 +73,17 @@ class FixedProducts:
         if len(rows) < self.rows:
             rows = torch.cat([rows, rows.new_zeros(self.rows - len(rows), rows.shape[1])])
         kind = self.precision.product_type
-        rounded = self.precision.round(rows)
-        if kind == out.dtype:
+        rounded = self.precision.round(_aligned(rows))
+        columns = out.shape[1]
+        if kind == out.dtype and columns >= _COLUMNS:
             self.precision.multiply(rounded, matrix, out)
             return
-        product = self.workspace.take("fixed product", self.rows, out.shape[1], kind)
-        out.copy_(self.precision.multiply(rounded, matrix, product).values)
+        product = self.workspace.take("fixed product", self.rows, max(columns, _COLUMNS), kind)
+        if columns < _COLUMNS:
+            matrix = Factor(functional.pad(matrix.values, (0, _COLUMNS - columns)))
+        out.copy_(self.precision.multiply(rounded, matrix, product).values[:, :columns])
+
+
+def _aligned(values: Tensor) -> Tensor:
+    """Return a tensor that begins at a cache line, the same one where it does."""
+    return values.clone() if values.data_ptr() % _ALIGNMENT else values

@@ -225,11 +225,11 @@ def assembly(packed: PackedWords) -> str:
 def test_a_tile_stays_in_registers(precision: Precision) -> None:
     packed = packed_words.pack(torch.zeros(70, 8), torch.zeros(70), 1.0, precision)
     multiply = "vpdpbusd" if precision.name == "int8" else r"vfmadd\w+ps"
-    parts = re.split(r"\n\.L", assembly(packed))
-    inner = max(parts, key=lambda part: len(re.findall(multiply, part)))
-    # 6 rows times 4 vectors of words.
-    ends = re.search(r"\n\s+j[a-z]+\s+\.LB", inner)
-    assert ends
-    loop = inner[: ends.end()]
-    assert len(re.findall(rf"{multiply}\s.*%zmm", loop)) == 24
+    # Loops of one block: from a label to the jump back to it, with no other label between.
+    loops = re.findall(r"\n\.L(\w+):((?:(?!\n\.L).)*?\sj[a-z]+\s+\.L)\1\n", assembly(packed), re.S)
+    loop = max((body for _, body in loops), key=lambda body: len(re.findall(multiply, body)))
+    # 6 rows times 4 vectors of words, as often as LLVM unrolls the loop on this processor.
+    count = len(re.findall(rf"{multiply}\s.*%zmm", loop))
+    assert count
+    assert count % 24 == 0
     assert not re.search(r"\(%rsp\)|vmovdqa64\s+%zmm|vmovaps\s+%zmm", loop)
