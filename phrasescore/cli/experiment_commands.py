@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from phrasescore.errors import PhrasescoreError
+from phrasescore.openmp import environment_of_children
 
 # What stands first in a command of this package, as a user would type it.
 PHRASESCORE = "phrasescore"
@@ -58,6 +59,7 @@ class Command:
                 self._process = subprocess.Popen(
                     run,
                     stdin=subprocess.DEVNULL,
+                    env=environment_of_children(),
                     stdout=output,
                     stderr=output,
                     pass_fds=tuple(kept_open),

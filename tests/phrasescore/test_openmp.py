@@ -1,0 +1,61 @@
+"""Promises of phrasescore.openmp: how threads wait is decided once, and a user's word counts."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from phrasescore import openmp
+
+
+def environment(**given: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
+    return {**kept, **given}
+
+
+def spins_in_new_process(**given: str) -> str:
+    """Return the setting that torch finds when it is loaded after phrasescore."""
+    code = "import phrasescore, torch, os; print(os.environ.get('GOMP_SPINCOUNT'))"
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(
+        command, env=environment(**given), capture_output=True, text=True, check=True
+    )
+    return run.stdout.strip()
+
+
+def test_it_is_set_before_torch_is_loaded() -> None:
+    assert spins_in_new_process() in ("0", "10000")
+
+
+@pytest.mark.parametrize("name", ["GOMP_SPINCOUNT", "OMP_WAIT_POLICY"])
+def test_a_users_own_setting_stays(name: str) -> None:
+    value = {"GOMP_SPINCOUNT": "77", "OMP_WAIT_POLICY": "ACTIVE"}[name]
+    expected = {"GOMP_SPINCOUNT": "77", "OMP_WAIT_POLICY": "None"}[name]
+    assert spins_in_new_process(**{name: value}) == expected
+
+
+@pytest.mark.parametrize(
+    ("load", "cores", "spins"),
+    [
+        ("0.00 0.01 0.05 1/89 6414", 2, "10000"),
+        ("0.00 0.01 0.05 2/89 6414", 2, "0"),
+        ("31.00 20.0 9.00 16/700 6414", 32, "10000"),
+        ("31.00 20.0 9.00 17/700 6414", 32, "0"),
+        ("something else", 2, "10000"),
+    ],
+)
+def test_threads_do_not_spin_on_a_machine_that_is_busy(
+    load: str, cores: int, spins: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "loadavg"
+    path.write_text(load)
+    monkeypatch.setattr(openmp, "_LOAD", path)
+    monkeypatch.setattr(openmp, "_is_ours", False)
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(os, "environ", environment())
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    openmp.choose_waiting()
+    assert os.environ["GOMP_SPINCOUNT"] == spins
+    assert "GOMP_SPINCOUNT" not in openmp.environment_of_children()
