@@ -4,12 +4,17 @@ In a moses.ini they are the ``[weight]`` section. Everything else is a text of `
 lines: the dense weights of mert-moses.pl and kbmira (``run1.dense``), where a feature of several
 values has a line for each, and this project's own, with ``#`` comments. Names are those of
 moses.ini and n-best lists, without ``=``.
+
+Where n-best lists have features that the decoder lacks, there are two sets of weights, in two parts
+of a file: below ``[search]`` those to decode with, below ``[lists]`` those of all features, which
+choose from the lists.
 """
 
 import codecs
 import math
 import re
 from collections.abc import Mapping
+from typing import Literal
 
 from moses_integration.moses_ini import MosesIni
 from phrasescore.errors import DataError, PhrasescoreError
@@ -19,19 +24,31 @@ from phrasescore.text import decode, open_input, shorten, split_block
 # A weight for each value of each feature.
 Weights = dict[str, tuple[float, ...]]
 
+Part = Literal["search", "lists"]
+_PARTS: dict[bytes, Part] = {b"[search]": "search", b"[lists]": "lists"}
+
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 # weights.txt of Moses' mert has the place of a feature for its name.
 _NUMBERED = re.compile(r"F[0-9]+ [^=]*")
 
 
-def read_weights(path: str) -> Weights:
+def read_weights(path: str, part: Part = "lists") -> Weights:
     """Return the weights of a file, in its order; the kind of file is seen from its content.
 
     Of a moses.ini: the weights of what n-best lists show, see `MosesIni.tuneable_weights`.
 
     :param path: ``-`` is stdin.
+    :param part: which weights, where a file has two sets.
     :raises DataError: naming file and line, if a text is not one of weights, or holds none.
     :raises ConfigError: likewise for a moses.ini.
+    """
+    return read_both_weights(path)[part]
+
+
+def read_both_weights(path: str) -> dict[Part, Weights]:
+    """Return the weights of the search and those of lists; the same where a file has one set.
+
+    :raises DataError, ConfigError: as `read_weights`.
     """
     with open_input(path) as stream:
         content = stream.read()
@@ -40,13 +57,29 @@ def read_weights(path: str) -> Weights:
         # It would be a letter of the first name.
         problem = "expected weights, found a byte order mark before them: save it as plain UTF-8"
         raise DataError(path, 1, problem)
-    if any(line.strip().startswith(b"[") for line in lines):
+    heads = [line.strip() for line in lines if line.strip().startswith(b"[")]
+    if sorted(heads) == sorted(_PARTS):
+        found = {_PARTS[head]: _parse(path, _lines_of(lines, head)) for head in heads}
+    elif heads:
         weights = MosesIni(path, content).tuneable_weights()
+        found = dict.fromkeys(_PARTS.values(), weights)
     else:
         weights = _parse(path, lines)
-    if not weights:
+        found = dict.fromkeys(_PARTS.values(), weights)
+    if not all(found.values()):
         raise DataError(path, None, "expected weights, as in 'LM0= 0.5', found none")
-    return weights
+    return found
+
+
+def _lines_of(lines: list[bytes], wanted: bytes) -> list[bytes]:
+    """Return the lines of a part, with empty ones in the place of all others."""
+    head = b""
+    found = []
+    for line in lines:
+        is_head = line.strip() in _PARTS
+        head = line.strip() if is_head else head
+        found.append(b"" if is_head or head != wanted else line)
+    return found
 
 
 def is_sparse(name: str) -> bool:
@@ -98,6 +131,25 @@ def write_weights(path: str, weights: Mapping[str, tuple[float, ...]], comment: 
     :raises PhrasescoreError: if a name or a value could not be read again.
     """
     lines = [f"# {line}".rstrip() for line in comment.split("\n")] if comment else []
+    _write_lines(path, [*lines, *_format(path, weights)])
+
+
+def write_both_weights(path: str, both: Mapping[Part, Weights]) -> None:
+    """Write the weights of the search and those of lists, in one set if they are the same.
+
+    :raises PhrasescoreError: as `write_weights`.
+    """
+    if both["search"] == both["lists"]:
+        write_weights(path, both["lists"])
+        return
+    lines: list[str] = []
+    for head, part in _PARTS.items():
+        lines += [head.decode(), *_format(path, both[part])]
+    _write_lines(path, lines)
+
+
+def _format(path: str, weights: Mapping[str, tuple[float, ...]]) -> list[str]:
+    lines = []
     for name, values in weights.items():
         if not name or re.search(r"[\s=#]", name) or name.startswith("["):
             problem = f"expected a name that a weights file can hold, found {shorten(name)}"
@@ -107,5 +159,9 @@ def write_weights(path: str, weights: Mapping[str, tuple[float, ...]], comment: 
                 problem = f"expected a finite weight of {name}, found {value}"
                 raise PhrasescoreError(f"{path}: {problem}")
             lines.append(f"{name}= {float(value)!r}")
+    return lines
+
+
+def _write_lines(path: str, lines: list[str]) -> None:
     with open_output(path) as output:
         output.write("".join(f"{line}\n" for line in lines).encode())

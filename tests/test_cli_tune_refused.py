@@ -212,7 +212,7 @@ def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
         ([], "give one of NBEST, --features with --scores, and --decoder"),
         (["nbest", "--decoder", "x"], "give one of NBEST, --features with --scores, and --deco"),
         (["nbest"], "--references is needed"),
-        (["nbest", "--references", "reference"], "the weights that the lists were made with are"),
+        (["nbest", "--references", "reference"], "give the weights that the lists were made with"),
         (["--features", "features"], "--features and --scores come in pairs"),
         (["--features", "features", "--scores", "scores"], "the weights that the lists were mad"),
         (

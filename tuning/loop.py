@@ -1,12 +1,24 @@
 """The loop of tuning: decode, pool, optimise, until nothing better is found.
 
-As mert-moses.pl has it, with three differences. The weights that are kept are the best of those
-that were decoded with, by the metric of the decoder's own output, and not the last. Optimising
-starts from the best weights so far, on the pool, of all rounds. And a run goes on where it was
-stopped: the weights of earlier rounds are given, and lists are read again.
+As mert-moses.pl has it, with five differences. The weights that are kept are the best of those
+that were decoded with, and not the last. Optimising starts from the best weights so far, on the
+pool, of all rounds. A run goes on where it was stopped: what earlier rounds have decided is given,
+and lists are read again. Steps are bounded: weights are tried on some of the sentences, and where
+these get much worse, weights between them and those of the best round are taken; a round that is
+much worse all the same is not pooled. And features that only the lists have, because the decoder
+does not know them, have weights of their own:
+
+- the *search's* weights are what the decoder decodes with. They are tuned on the pool as if the
+  decoder's features were all there are: its own choice is to be good, and so its lists are.
+- the *lists'* weights, of all features, choose from the lists. They are tuned on the same pool.
+
+A round is judged by what a user does with it: decode with its search weights, and rerank with its
+lists' weights. Without features that the decoder lacks, both are the same, and nothing is reranked.
+(Decoding with the lists' weights, less those that the decoder lacks, is no substitute: what is left
+pulls the wrong way.)
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
@@ -20,26 +32,34 @@ from tuning.settings import TuneSettings
 
 # Gains of the metric on the pool, 0 to 1, that are not worth another round: 0.01 BLEU.
 SMALLEST_GAIN = 1e-4
+# What a step may lose on the sentences of a trial, and on all: 2 and 3 BLEU.
+TRIAL_LOSS, ROUND_LOSS = 0.02, 0.03
+# Sentences of a trial, and parts of a step that are tried one after the other.
+TRIAL_SIZE = 100
+STEPS = (1.0, 0.5, 0.25, 0.125, 0.0625)
 
 NamedWeights = dict[FeatureLabel, float]
 
 
-class Decoded(NamedTuple):
-    """What a decoder gave for some weights."""
+class WeightPair(NamedTuple):
+    """Two sets of weights: what decodes, and what chooses from the lists."""
 
-    # All hypotheses of this round, in the order of the lists.
-    pool: Pool
-    # (segments,): the row of each segment's output.
-    output: Integers
+    # Of the decoder's features.
+    search: NamedWeights
+    # Of all features.
+    lists: NamedWeights
 
 
 class Decode(Protocol):
     """A decoder, and whatever adds features to its lists."""
 
-    def __call__(self, number: int, weights: NamedWeights) -> Decoded:
-        """Return the lists of a round.
+    def __call__(
+        self, number: int, weights: NamedWeights, segments: Sequence[int] | None = None
+    ) -> Pool:
+        """Return the lists of a round; the first hypothesis of a list is the decoder's output.
 
         :param number: of the round, from 1 on. A round that was decoded already is read again.
+        :param segments: of a trial: lists of these segments alone, in this order.
         """
         ...
 
@@ -49,17 +69,28 @@ class Round(NamedTuple):
 
     # From 1 on.
     number: int
-    # Those it was decoded with.
-    weights: NamedWeights
-    # The metric of the decoder's output, 0 to 1.
+    # Those it was decoded with, and those that its lists are reranked with.
+    weights: WeightPair
+    # The metric of its translations, 0 to 1: of the reranked lists, if there is anything to rerank.
     score: float
+    # The metric of the decoder's own output, 0 to 1.
+    decoded_score: float
     # Hypotheses in the pool, and those of them that this round was the first to have.
     hypotheses: int
     new: int
-    # The metric on the pool: of the weights decoded with, and of those that optimising found; the
-    # latter is None where none was needed any more.
+    # The metric of the decoder's choice from the pool: of the weights decoded with, and of those
+    # that optimising found; the latter is None where none was needed any more.
     pool_score: float
     found_score: float | None
+
+
+class Decided(NamedTuple):
+    """What a run that was stopped has decided after a round."""
+
+    # The lists' weights of the round.
+    lists: NamedWeights
+    # The search weights of the next one.
+    search: NamedWeights
 
 
 @dataclass(frozen=True)
@@ -77,64 +108,205 @@ class LoopResult:
     """What the loop found so far."""
 
     rounds: tuple[Round, ...] = ()
-    # The weights to decode with next; None where the loop has ended.
+    # The search weights to decode with next; None where the loop has ended.
     next_weights: NamedWeights | None = None
-    # Why it has ended.
+    # Why it has ended; and whether by the number of rounds alone.
     reason: str = ""
-    # The hypotheses of all rounds, each once.
+    is_cut: bool = False
+    # The hypotheses of all rounds that count, each once.
     pool: Pool | None = None
 
     @property
     def best(self) -> Round | None:
-        """The round with the best output, of equals the first; None before the first one."""
+        """The round with the best translations, of equals the first; None before the first one."""
         return max(self.rounds, key=lambda done: done.score, default=None)
+
+    @property
+    def promised(self) -> float | None:
+        """The best score that optimising has found on the pool, 0 to 1; None if it never ran."""
+        found = [done.found_score for done in self.rounds if done.found_score is not None]
+        return max(found, default=None)
 
 
 def run_loop(
     decode: Decode,
     metric: Metric,
-    start: NamedWeights,
+    start: WeightPair,
     optimise: Optimise,
     settings: TuneSettings,
     loop: LoopSettings,
     *,
     seed: int,
-    decided: Sequence[NamedWeights] = (),
+    list_features: Collection[str] = (),
+    decided: Sequence[Decided] = (),
     on_round: Callable[[LoopResult], None] = lambda _result: None,
+    report: Callable[[str], None] = lambda _line: None,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> LoopResult:
     """Return the rounds, the best of which holds the weights that are wanted.
 
     :param start: the weights of the first round; features that are not named have 0.
-    :param decided: the weights of the second round and those after it, from a run that was
-        stopped: these rounds are read again and not optimised. The result is that of a run that
-        was not stopped, bit for bit.
+    :param list_features: names of the features that the decoder does not know.
+    :param decided: after each of the first rounds, from a run that was stopped: these are read
+        again and not optimised. The result is that of a run that was not stopped, bit for bit.
     :param on_round: gets the result so far after each round.
+    :param report: gets a line where a step is shortened.
+    :param is_stopped: asked after optimising; if so, ``on_round`` gets the result and may raise.
     """
-    result = LoopResult(next_weights=start)
-    while result.next_weights is not None:
-        number = len(result.rounds) + 1
-        weights = result.next_weights
-        decoded = decode(number, weights)
-        before = 0 if result.pool is None else len(result.pool.stats)
-        earlier = [] if result.pool is None else [result.pool]
-        pool = union([*earlier, decoded.pool])
+    names = frozenset(list_features)
+    run = _Loop(decode, metric, start, optimise, settings, loop, seed, names, report)
+    while run.result.next_weights is not None:
+        number = len(run.result.rounds) + 1
+        known = decided[number - 1] if number <= len(decided) else None
+        run.add_round(None if known is None else known.lists)
+        if run.result.next_weights is not None and not is_stopped():
+            if known is None:
+                run.choose_next(is_stopped)
+            else:
+                run.result = replace(run.result, next_weights=known.search)
+        on_round(run.result)
+    return run.result
+
+
+class _Loop:
+    """The loop between two rounds; `result` is what it has found."""
+
+    def __init__(
+        self,
+        decode: Decode,
+        metric: Metric,
+        start: WeightPair,
+        optimise: Optimise,
+        settings: TuneSettings,
+        loop: LoopSettings,
+        seed: int,
+        list_features: frozenset[str],
+        report: Callable[[str], None],
+    ) -> None:
+        self.result = LoopResult(next_weights=start.search)
+        self._decode, self._metric, self._start = decode, metric, start
+        self._optimise, self._settings, self._seed = optimise, settings, seed
+        self._limits, self._list_features, self._report = loop, list_features, report
+        # The lists of the best round.
+        self._best_lists: Pool | None = None
+        # Whether the latest round counts: its lists are in the pool.
+        self._counts = True
+
+    def add_round(self, lists: NamedWeights | None) -> None:
+        """Decode, and judge what comes of it.
+
+        :param lists: the lists' weights, where they are known.
+        """
+        earlier, best, search = self.result.pool, self.result.best, self.result.next_weights
+        assert search is not None
+        number = len(self.result.rounds) + 1
+        decoded = self._decode(number, search)
+        pool = decoded.distinct() if earlier is None else union([earlier, decoded])
+        before = 0 if earlier is None else len(earlier.stats)
+        if not self._list_features:
+            lists = search
+        elif lists is None:
+            lists = self._tune_lists(pool, number)
+        own = self._own(pool)
         done = Round(
             number,
-            weights,
-            float(metric.score(decoded.pool.stats[decoded.output].sum(axis=0))),
+            WeightPair(search, lists),
+            self._score(decoded, lists),
+            self._total(decoded, decoded.starts[:-1]),
             len(pool.stats),
             len(pool.stats) - before,
-            pool.score(metric, weights_vector(weights, pool)),
+            own.score(self._metric, weights_vector(search, own)),
             None,
         )
-        result = _with_round(replace(result, pool=pool), done, loop)
-        if result.next_weights is not None:
-            if number <= len(decided):
-                result = replace(result, next_weights=decided[number - 1])
-            else:
-                result = _optimised(result, pool, metric, optimise, settings, seed)
-        on_round(result)
-    return result
+        self._counts = best is None or done.score >= best.score - ROUND_LOSS
+        if best is None or done.score > best.score:
+            self._best_lists = decoded
+        kept = pool if self._counts else earlier
+        self.result = _with_round(replace(self.result, pool=kept), done, self._limits)
+
+    def _tune_lists(self, pool: Pool, number: int) -> NamedWeights:
+        """Return weights of all features, tuned on the pool from the best that are known."""
+        known = [self._start.lists, *(each.weights.lists for each in self.result.rounds)]
+        start = self._best_of(known, pool)
+        tuned = self._optimise(pool, self._metric, start, self._settings, seed=self._seed + number)
+        return {**known[-1], **_named(tuned.weights, pool)}
+
+    def choose_next(self, is_stopped: Callable[[], bool]) -> None:
+        """Set the search weights of the next round, or none where they are no better."""
+        done, pool = self.result.rounds[-1], self.result.pool
+        assert pool is not None
+        if not self._counts:
+            self._bound_step(done.weights.search, STEPS[1:])
+            return
+        own = self._own(pool)
+        known = [each.weights.search for each in self.result.rounds]
+        start, seed = self._best_of(known, own), self._seed + done.number
+        tuned = self._optimise(own, self._metric, start, self._settings, seed=seed)
+        rounds = (*self.result.rounds[:-1], done._replace(found_score=tuned.score))
+        self.result = replace(self.result, rounds=rounds)
+        if is_stopped():
+            return
+        if tuned.score < done.pool_score + SMALLEST_GAIN:
+            reason = f"no weights that are better by {100 * SMALLEST_GAIN:g} points on all lists"
+            self.result = replace(self.result, next_weights=None, reason=reason)
+            return
+        self._bound_step({**done.weights.search, **_named(tuned.weights, own)}, STEPS)
+
+    def _bound_step(self, target: NamedWeights, steps: Sequence[float]) -> None:
+        """Set the next weights: from the best round's towards others, as far as a trial allows."""
+        best = self.result.best
+        assert best is not None
+        for step in steps:
+            weights = _between(best.weights.search, target, step)
+            if self._passes_trial(weights, step):
+                self.result = replace(self.result, next_weights=weights)
+                return
+        reason = "every step towards the weights that are better on the lists loses too much"
+        self.result = replace(self.result, next_weights=None, reason=reason)
+
+    def _passes_trial(self, weights: NamedWeights, step: float) -> bool:
+        """Return whether weights translate some of the sentences nearly as well as the best."""
+        best, lists = self.result.best, self._best_lists
+        assert best is not None
+        assert lists is not None
+        distance = lists.num_segments // TRIAL_SIZE
+        if distance < 2:
+            return True  # a round is as good as a trial
+        segments = range(0, lists.num_segments, distance)
+        chosen = self._chosen(lists, best.weights.lists)[segments]
+        before = float(self._metric.score(lists.stats[chosen].sum(axis=0)))
+        number = len(self.result.rounds) + 1
+        after = self._score(self._decode(number, weights, segments), best.weights.lists)
+        if after >= before - TRIAL_LOSS:
+            return True
+        self._report(
+            f"round {number}: {step:g} of a step towards the weights found takes {len(segments)} "
+            f"sentences from {self._metric.name} {100 * before:.2f} to {100 * after:.2f}: a "
+            "smaller part is tried"
+        )
+        return False
+
+    def _chosen(self, pool: Pool, lists: NamedWeights) -> Integers:
+        """Return the row of each segment's translation: what the user gets of these lists."""
+        if not self._list_features:
+            return pool.starts[:-1]  # the decoder's own best
+        return pool.model_best(weights_vector(lists, pool))
+
+    def _score(self, pool: Pool, lists: NamedWeights) -> float:
+        return self._total(pool, self._chosen(pool, lists))
+
+    def _total(self, pool: Pool, rows: Integers) -> float:
+        return float(self._metric.score(pool.stats[rows].sum(axis=0)))
+
+    def _own(self, pool: Pool) -> Pool:
+        """Return a pool with the decoder's own features."""
+        own = np.array([label.name not in self._list_features for label in pool.labels])
+        return pool if own.all() else pool.with_features(own)
+
+    def _best_of(self, known: Sequence[NamedWeights], pool: Pool) -> Vector:
+        """Return those weights that are best on a pool; of equals the latest."""
+        vectors = [weights_vector(weights, pool) for weights in known[::-1]]
+        return max(vectors, key=lambda weights: pool.score(self._metric, weights))
 
 
 def _with_round(result: LoopResult, done: Round, loop: LoopSettings) -> LoopResult:
@@ -142,35 +314,29 @@ def _with_round(result: LoopResult, done: Round, loop: LoopSettings) -> LoopResu
     result = replace(result, rounds=(*result.rounds, done))
     best = result.best
     assert best is not None
-    reason = ""
     if done.new == 0:
-        reason = "no new hypotheses"
-    elif done.number >= loop.iterations:
+        return replace(result, next_weights=None, reason="no new hypotheses")
+    if done.number >= loop.iterations:
         reason = f"{loop.iterations} rounds are done"
-    elif done.number - best.number >= loop.patience:
+        return replace(result, next_weights=None, reason=reason, is_cut=True)
+    if done.number - best.number >= loop.patience:
         reason = f"no better output in {loop.patience} rounds"
-    return replace(result, next_weights=None, reason=reason) if reason else result
+        return replace(result, next_weights=None, reason=reason)
+    return result
 
 
-def _optimised(
-    result: LoopResult,
-    pool: Pool,
-    metric: Metric,
-    optimise: Optimise,
-    settings: TuneSettings,
-    seed: int,
-) -> LoopResult:
-    """Return the result with the weights of the next round, or none where they are no better."""
-    done = result.rounds[-1]
-    known = [weights_vector(each.weights, pool) for each in result.rounds[::-1]]
-    start = max(known, key=lambda weights: pool.score(metric, weights))  # of equals the latest
-    tuned = optimise(pool, metric, start, settings, seed=seed + done.number)
-    rounds = (*result.rounds[:-1], done._replace(found_score=tuned.score))
-    if tuned.score < done.pool_score + SMALLEST_GAIN:
-        reason = f"no weights that are better by {100 * SMALLEST_GAIN:g} points on all lists"
-        return LoopResult(rounds, None, reason, pool)
-    found = dict(zip(pool.labels, tuned.weights.tolist(), strict=True))
-    return LoopResult(rounds, {**done.weights, **found}, "", pool)
+def _named(weights: Vector, pool: Pool) -> NamedWeights:
+    return dict(zip(pool.labels, weights.tolist(), strict=True))
+
+
+def _between(one: NamedWeights, other: NamedWeights, share: float) -> NamedWeights:
+    """Return the weights that lie so far on the way from one to the other."""
+    if share == 1:
+        return other
+    return {
+        label: (1 - share) * one.get(label, 0.0) + share * other.get(label, 0.0)
+        for label in {**one, **other}
+    }
 
 
 def weights_vector(weights: NamedWeights, pool: Pool) -> Vector:

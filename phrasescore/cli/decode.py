@@ -2,15 +2,18 @@
 
 import logging
 import os
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from phrasescore.cli import decode_options, options
 from phrasescore.errors import PhrasescoreError
 
 if TYPE_CHECKING:
     from moses_integration.weights import Weights
+    from phrasescore.cli.decode_embedded import EmbeddedEngine, EmbeddedSearch, Sentence
 
 _logger = logging.getLogger(__name__)
 
@@ -81,7 +84,10 @@ EMBEDDED, MOSES = "embedded", "moses"
     help="CPU threads of the networks in each process.",
 )
 @options.verbosity
+@click.pass_context
 def decode(
+    ctx: click.Context,
+    /,
     source: str,
     ini_path: str,
     weights: str | None,
@@ -97,11 +103,8 @@ def decode(
     moses_bin: str | None,
     processes: int | None,
     ignore: tuple[str, ...],
-    buffer_size: int,
     output: str,
-    device: str,
-    threads: int | None,
-    **limits: Any,
+    **others: Any,
 ) -> None:
     """Translate SOURCE, a tokenised sentence a line, by the model of a moses.ini.
 
@@ -131,7 +134,7 @@ def decode(
         (source, ini_path, weights, backoff_lm, *used),
         (output, None if lists is None else lists.path),
     )
-    given: Weights = {} if weights is None else dict(read_weights(weights))
+    given: Weights = {} if weights is None else dict(read_weights(weights, "search"))
     given |= {name: (value,) for name, value in feature_weights.items()}
     sentences = read_source(source)
     at_once = min(usable_threads(processes), max(1, len(sentences)))
@@ -141,26 +144,78 @@ def decode(
 
         ini = MosesIni.read(ini_path)
         given = _known(given, {feature.name for feature in ini.features}, ini_path)
-        wanted = decode_options.moses_limits(limits)
+        wanted = decode_options.moses_limits(others)
         binary = os.path.join(moses_bin, "moses")
         MosesEngine(binary, ini, given, at_once, wanted).translate(sentences, output, lists)
         return
-    from phrasescore.cli.decode_embedded import EmbeddedEngine, SearchFeature, Settings
-
-    engine = EmbeddedEngine.read(ini_path, ignore, limits)
-    extra = []
-    for name, model in zip(names, models, strict=True):
+    engine = _read_engine(ctx.params)
+    for name in names:
         if name not in given:
             _logger.warning("%s has no weight, and so 0: it only stands in n-best lists", name)
-        own = given.pop(name, (0.0,))
-        if len(own) != 1:
+        if len(own := given.get(name, (0.0,))) != 1:
             raise PhrasescoreError(f"{weights}: expected one weight of {name}, found {len(own)}")
-        extra.append(
-            SearchFeature(name, model, own[0], device, backoff_lm, unnormalized=unnormalized)
-        )
-    given = _known(given, set(engine.feature_names), ini_path)
-    settings = Settings(at_once, threads or max(1, usable_threads(None) // at_once), buffer_size)
-    engine.with_weights(given).translate(sentences, extra, output, lists, settings)
+    given = _known(given, {*engine.feature_names, *names}, ini_path)
+    engine.with_weights({name: given[name] for name in given if name not in names})
+    with _open_search(engine, sentences, ctx.params) as search:
+        search.start(given, sentences)
+        search.translate(sentences, given, output, lists)
+
+
+# Options of decode that the loop of tuning sets itself.
+_OF_LOOP = {
+    *("weights", "nbest", "distinct", "alignment", "decoder", "moses_bin"),
+    *("feature_weights", "output"),
+}
+
+
+def open_search(ini_path: str, source: str, flags: Sequence[str]) -> "EmbeddedSearch":
+    """Return the embedded search for a text, as a decoder that stays.
+
+    :param flags: options of decode, such as ``--stack 30``.
+    :raises click.UsageError: if one is not of decode, or is not the user's to set here.
+    """
+    from moses_integration.decoder.source import read_source
+
+    arguments = [source, "--config", ini_path, *flags]
+    with decode.make_context("--decoder-flags", arguments) as context:
+        given = context.params
+        for param in decode.params:
+            is_given = context.get_parameter_source(param.name or "") != ParameterSource.DEFAULT
+            if is_given and param.name in _OF_LOOP:
+                raise click.UsageError(f"--decoder-flags: the loop sets {param.opts[0]} itself")
+    features, models = given["features"], given["models"]
+    decode_options.feature_names(features, models)
+    decode_options.check_models(
+        features, models, given["backoff_lm"], unnormalized=given["unnormalized"]
+    )
+    return _open_search(_read_engine(given), read_source(source), given)
+
+
+def _read_engine(given: Mapping[str, Any]) -> "EmbeddedEngine":
+    """Return the moses.ini of decode's parameters, with their limits."""
+    from phrasescore.cli.decode_embedded import EmbeddedEngine
+
+    limits = {limit.field: given[limit.field] for limit in decode_options.LIMITS.values()}
+    return EmbeddedEngine.read(given["ini_path"], given["ignore"], limits)
+
+
+def _open_search(
+    engine: "EmbeddedEngine", sentences: "Sequence[Sentence]", given: Mapping[str, Any]
+) -> "EmbeddedSearch":
+    from phrasescore.cli.decode_embedded import EmbeddedSearch, SearchFeature, Settings
+    from phrasescore.devices import usable_threads
+
+    names = decode_options.feature_names(given["features"], given["models"])
+    of_all = given["device"], given["backoff_lm"], given["unnormalized"]
+    extra = [
+        SearchFeature(name, model, *of_all)
+        for name, model in zip(names, given["models"], strict=True)
+    ]
+    at_once = min(usable_threads(given["processes"]), max(1, len(sentences)))
+    threads = given["threads"] or max(1, usable_threads(None) // at_once)
+    return EmbeddedSearch(
+        engine, sentences, extra, Settings(at_once, threads, given["buffer_size"])
+    )
 
 
 def _known(weights: "Weights", names: set[str], path: str) -> "Weights":

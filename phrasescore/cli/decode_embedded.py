@@ -1,12 +1,13 @@
 """The embedded search as ``phrasescore decode`` runs it: several processes, one order."""
 
+import collections
 import logging
 import math
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.moses_engine import Lists
@@ -20,7 +21,7 @@ from moses_integration.decoder.search import StackDecoder, Translation
 from moses_integration.moses_ini import MosesIni
 from moses_integration.nbest_lines import format_hypothesis
 from moses_integration.weights import Weights
-from phrasescore.cli.ordered_work import in_order
+from phrasescore.cli.ordered_work import OrderedProcesses
 from phrasescore.cli.progress import Progress
 from phrasescore.cli.source_words import is_foreign
 from phrasescore.output import open_output
@@ -41,7 +42,6 @@ class SearchFeature(NamedTuple):
     name: str
     # The folder of its model.
     model: str
-    weight: float
     device: str
     # Of a cslm: an n-gram model for the words outside its shortlist, and whether log Z is left out.
     backoff_lm: str | None = None
@@ -82,40 +82,73 @@ class Translated(NamedTuple):
     counts: dict[str, int]
 
 
+class Task(NamedTuple):
+    """A sentence to translate, and how."""
+
+    sent_id: int
+    words: Sentence
+    weights: Weights
+    lists: Lists | None
+
+
 @dataclass
 class Work:
     """Translates a sentence; the networks are loaded where it is done, at the first sentence."""
 
-    configuration: DecoderConfiguration
-    table: OptionTable
+    engine: "EmbeddedEngine"
+    tables: PhraseTables
     model: "NgramModel"
-    # For each value of each feature, whether n-best lists show it.
-    shown: tuple[tuple[bool, ...], ...]
     extra: Sequence[SearchFeature]
-    lists: Lists | None
     settings: Settings
+    # The weights of the table and the decoder; others are made when a task has other weights.
+    weights: Weights | None = None
+    table: OptionTable | None = None
     decoder: StackDecoder | None = None
+    networks: "Sequence[StatefulFeature] | None" = None
+    _configuration: DecoderConfiguration | None = None
 
-    def __call__(self, item: tuple[int, Sentence]) -> Translated:
-        """Return the lines of a numbered sentence."""
-        sent_id, words = item
+    def prepare(self, weights: Weights) -> None:
+        """Make the options that these weights choose; processes forked later share them."""
+        if weights != self.weights:
+            own = {name: value for name, value in weights.items() if name not in self._extra_names}
+            self._configuration = self.engine.with_weights(own).configuration
+            other = sum(self._extra_weights(weights))
+            self.table = OptionTable(self._configuration, self.model, self.tables, other)
+            self.weights, self.decoder = weights, None
+
+    def __call__(self, task: Task) -> Translated:
+        """Return the lines of a sentence."""
+        self.prepare(task.weights)
         if self.decoder is None:
             self.decoder = self._load()
         before = self._counts()
-        if self.lists is None:
-            best = self.decoder.translate(words)
+        if task.lists is None:
+            best = self.decoder.translate(task.words)
         else:
-            size, distinct = self.lists.size, self.lists.distinct
-            best = self.decoder.translate(words, nbest=size, distinct=distinct)
-        lines = [self._hypothesis(sent_id, found) for found in best.nbest]
+            size, distinct = task.lists.size, task.lists.distinct
+            best = self.decoder.translate(task.words, nbest=size, distinct=distinct)
+        aligned = task.lists is not None and task.lists.alignment
+        lines = [self._hypothesis(task.sent_id, found, aligned) for found in best.nbest]
         output = f"{' '.join(best.words)}\n".encode()
         counts = dict(self._counts() - before)
         return Translated(output, b"".join(lines), math.isfinite(best.score), counts)
 
+    @property
+    def _extra_names(self) -> list[str]:
+        return [feature.name for feature in self.extra]
+
+    def _extra_weights(self, weights: Weights) -> list[float]:
+        return [weights.get(name, (0.0,))[0] for name in self._extra_names]
+
     def _load(self) -> StackDecoder:
-        features = [(each.load(self.settings.threads), each.weight) for each in self.extra]
+        assert self.weights is not None
+        assert self.table is not None
+        assert self._configuration is not None
+        if self.networks is None:
+            self.networks = [each.load(self.settings.threads) for each in self.extra]
+        features = list(zip(self.networks, self._extra_weights(self.weights), strict=True))
         size = self.settings.buffer_size
-        return StackDecoder(self.configuration, self.table, self.model, features, buffer_size=size)
+        return StackDecoder(self._configuration, self.table, self.model, features, buffer_size=size)
 
     def _counts(self) -> Counter[str]:
         assert self.decoder is not None
@@ -124,21 +157,21 @@ class Work:
             counts.update(requests=buffer.requests, distinct=buffer.distinct, calls=buffer.calls)
         return counts
 
-    def _hypothesis(self, sent_id: int, found: Translation) -> bytes:
+    def _hypothesis(self, sent_id: int, found: Translation, aligned: bool) -> bytes:
         """Return a line of a list."""
         assert self.decoder is not None
-        assert self.lists is not None
         features = []
-        shown = (*self.shown, *((True,) for _ in self.extra))
+        shown = (*self.engine.shown, *((True,) for _ in self.extra))
         for name, values, which in zip(self.decoder.names, found.values, shown, strict=True):
             kept = [value for value, is_shown in zip(values, which, strict=True) if is_shown]
             if kept:
                 features.append((name, kept))
-        alignment = self._alignment(found) if self.lists.alignment else None
+        alignment = self._alignment(found) if aligned else None
         return format_hypothesis(sent_id, found.words, features, found.score, alignment)
 
     def _alignment(self, found: Translation) -> str:
         """Return the word alignment of the phrase table, phrase after phrase."""
+        assert self.table is not None
         points = []
         position = 0
         for segment in found.segments:
@@ -185,35 +218,66 @@ class EmbeddedEngine:
             return self
         return replace(self, configuration=self.configuration.with_weights(weights))
 
-    def translate(
+
+class EmbeddedSearch:
+    """The embedded search over the sentences of a text: a context manager.
+
+    Tables and language model are read once, for these sentences; each process keeps its networks.
+
+    :param extra: features beside those of the moses.ini.
+    """
+
+    def __init__(
         self,
+        engine: EmbeddedEngine,
         sentences: Sequence[Sentence],
         extra: Sequence[SearchFeature],
-        output: str,
-        lists: Lists | None,
         settings: Settings,
+    ) -> None:
+        tables = read_tables(engine.configuration, sentences)
+        _report_unknown(tables, sentences)
+        model = read_language_model(engine.configuration)
+        self._work = Work(engine, tables, model, extra, settings)
+        self._processes = OrderedProcesses(self._work, settings.processes)
+        self._settings = settings
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._processes.__exit__(*error)
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The features that it has weights for."""
+        return [*self._work.engine.feature_names, *(each.name for each in self._work.extra)]
+
+    def start(self, weights: Weights, sentences: Sequence[Sentence]) -> None:
+        """Make what processes share, and the processes: before anything here starts threads."""
+        self._work.prepare(weights)
+        if self._settings.processes > 1 and sentences:
+            # Here, so that not every process has to compile the search by itself.
+            shortest = Task(0, min(sentences, key=len), weights, None)
+            replace(self._work, extra=(), decoder=None)(shortest)
+            collections.deque(self._processes.map([shortest]), maxlen=0)
+
+    def translate(
+        self, sentences: Sequence[Sentence], weights: Weights, output: str, lists: Lists | None
     ) -> None:
         """Translate sentences; files appear whole, and only if all went well.
 
-        :param extra: more features.
+        :param sentences: of those that the tables were read for.
+        :param weights: those of the moses.ini where it names none.
         :param output: a line a sentence.
         """
-        tables = read_tables(self.configuration, sentences)
-        _report_unknown(tables, sentences)
-        model = read_language_model(self.configuration)
-        other = sum(feature.weight for feature in extra)
-        table = OptionTable(self.configuration, model, tables, other)
-        work = Work(self.configuration, table, model, self.shown, extra, lists, settings)
-        if settings.processes > 1:
-            # Here, so that not every process has to compile the search by itself.
-            replace(work, extra=())((0, min(sentences, key=len)))
+        tasks = (Task(at, words, weights, lists) for at, words in enumerate(sentences))
         counts: Counter[str] = Counter()
         with ExitStack() as stack:
             target = stack.enter_context(open_output(output))
             nbest = None if lists is None else stack.enter_context(open_output(lists.path))
             progress = Progress("decode", unit="sentences", total=len(sentences))
             stack.enter_context(progress)
-            for found in in_order(work, enumerate(sentences), settings.processes):
+            for found in self._processes.map(tasks):
                 target.write(found.output)
                 if nbest is not None:
                     nbest.write(found.nbest)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Self, TypeVar
 
 from phrasescore.errors import PhrasescoreError
 
@@ -33,30 +33,58 @@ def in_order(
 ) -> Iterator[Result]:
     """Yield ``work(item)`` of each item, in their order; one process works right here.
 
-    Processes are forks of this one: what ``work`` holds is shared and not copied, and it must not
-    have started threads yet. Results are sent, and so made of plain values.
-
     :raises PhrasescoreError: that ``work`` raises, or if a process dies.
     """
-    if processes == 1:
-        yield from map(work, items)
-        return
-    context = multiprocessing.get_context("fork")
-    worker = _Worker(work)
-    pool = ProcessPoolExecutor(processes, context, worker.install, (os.getpid(),))
-    waiting: deque[Future[Result | _Failed]] = deque()
-    try:
-        for item in items:
-            waiting.append(pool.submit(_work, item))
-            if len(waiting) >= processes * _AHEAD:
+    with OrderedProcesses(work, processes) as pool:
+        yield from pool.map(items)
+
+
+class OrderedProcesses(Generic[Item, Result]):
+    """Processes that stay between one stream of items and the next: a context manager.
+
+    They are forks of this one, made when the first item comes: what ``work`` holds then is shared
+    and not copied, and it must not have started threads yet. Results are sent, and so made of plain
+    values.
+    """
+
+    def __init__(self, work: Callable[[Item], Result], processes: int) -> None:
+        self._work, self._processes = work, processes
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def map(self, items: Iterable[Item]) -> Iterator[Result]:
+        """Yield ``work(item)`` of each item, in their order; one process works right here.
+
+        :raises PhrasescoreError: that ``work`` raises, or if a process dies.
+        """
+        if self._processes == 1:
+            yield from map(self._work, items)
+            return
+        if self._pool is None:
+            context = multiprocessing.get_context("fork")
+            worker = _Worker(self._work)
+            initial = worker.install, (os.getpid(),)
+            self._pool = ProcessPoolExecutor(self._processes, context, *initial)
+        waiting: deque[Future[Result | _Failed]] = deque()
+        try:
+            for item in items:
+                waiting.append(self._pool.submit(_work, item))
+                if len(waiting) >= self._processes * _AHEAD:
+                    yield _result(waiting.popleft())
+            while waiting:
                 yield _result(waiting.popleft())
-        while waiting:
-            yield _result(waiting.popleft())
-    except BrokenProcessPool as error:
-        problem = "a process that was at work has died; was there too little memory?"
-        raise PhrasescoreError(f"{problem} (--processes 1 needs the least)") from error
-    finally:
-        pool.shutdown(cancel_futures=True)
+        except BrokenProcessPool as error:
+            problem = "a process that was at work has died; was there too little memory?"
+            raise PhrasescoreError(f"{problem} (--processes 1 needs the least)") from error
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def _result(future: "Future[Result | _Failed]") -> Result:

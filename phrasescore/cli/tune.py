@@ -11,7 +11,7 @@ from phrasescore.cli.tune_options import TuneOptions
 
 if TYPE_CHECKING:
     from moses_integration.moses_ini import MosesIni
-    from moses_integration.weights import Weights
+    from moses_integration.weights import Part, Weights
     from phrasescore.cli.tune_loop import LoopRun
     from phrasescore.cli.tune_report import TuneReport
     from tuning.metric import ReferenceMetric
@@ -84,7 +84,8 @@ def _tune_lists(wanted: TuneOptions) -> None:
     except (KeyboardInterrupt, EndedBySignal) as error:
         cut_short = error  # the weights are found; only single features were not looked at
     _write_for_moses(wanted, pool, found)
-    _write(wanted, named_weights(found, pool.labels), ini, report)
+    weights = named_weights(found, pool.labels)
+    _write(wanted, {"search": weights, "lists": weights}, ini, report)
     if cut_short is not None:
         raise cut_short
     if search.stopped:
@@ -182,15 +183,18 @@ def _finish_loop(wanted: TuneOptions, run: "LoopRun", report: "TuneReport") -> N
 
 
 def _write(
-    wanted: TuneOptions, weights: "Weights", ini: "MosesIni | None", report: "TuneReport"
+    wanted: TuneOptions,
+    weights: "dict[Part, Weights]",
+    ini: "MosesIni | None",
+    report: "TuneReport",
 ) -> None:
     """Write the weights, moses.ini and report that the user wants; say the score reached."""
-    from moses_integration.weights import write_weights
+    from moses_integration.weights import write_both_weights
     from phrasescore.cli.tune_pool import some_names
     from phrasescore.output import open_output
 
     if wanted.moses_ini_out is not None and ini is not None:
-        unknown = ini.set_weights(weights)
+        unknown = ini.set_weights(weights["search"])
         if unknown:
             _logger.warning(
                 "%s has no features for these weights: %s: the decoder alone will not choose what "
@@ -199,7 +203,7 @@ def _write(
                 some_names(unknown),
             )
         ini.write(wanted.moses_ini_out)
-    write_weights(wanted.output, weights)
+    write_both_weights(wanted.output, weights)
     if wanted.report is not None:
         text = report.to_json() if wanted.report_format == "json" else report.to_text()
         with open_output(wanted.report) as stream:

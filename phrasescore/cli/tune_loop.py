@@ -3,23 +3,26 @@
 import logging
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from moses_integration.decoder.moses import Decoder, log_tail
+from moses_integration.decoder.moses import Decoder
 from moses_integration.ini_paths import files_of
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import Weights, is_sparse, read_weights
+from moses_integration.nbest import read_nbest
+from moses_integration.reranking import WeightedSum
+from moses_integration.weights import Part, Weights, read_both_weights
 from phrasescore.cli.file_names import check_files
 from phrasescore.cli.fingerprints import Fingerprints
 from phrasescore.cli.options import FLAGS
 from phrasescore.cli.tune_options import TuneOptions
 from phrasescore.cli.tune_pool import ListReader, by_label, by_name, read_references, some_names
 from phrasescore.cli.tune_report import TuneReport
+from phrasescore.cli.tune_rounds import EmbeddedDecoder, LoopDecoder, Rounds
 from phrasescore.cli.tune_search import Search
 from phrasescore.cli.tune_state import (
     CACHE,
@@ -29,14 +32,15 @@ from phrasescore.cli.tune_state import (
     read_state,
     write_state,
 )
-from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.errors import DataError
 from phrasescore.folders import locked
+from phrasescore.output import open_output
 from phrasescore.text import read_lines
 from tuning.loop import (
-    Decoded,
     LoopResult,
     LoopSettings,
-    NamedWeights,
+    Round,
+    WeightPair,
     run_loop,
     weights_vector,
 )
@@ -47,74 +51,12 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
+# The search of this package, as --decoder names it.
+EMBEDDED = "embedded"
+# A gain on the lists, 0 to 1, that a user wants to know of where it does not come true.
+NOTABLE_GAIN = 0.005
 # How a file of gzip begins.
 _GZIP = b"\x1f\x8b"
-
-
-class Rounds:
-    """Decodes in a working folder; a round whose list is there is not decoded again."""
-
-    def __init__(
-        self,
-        wanted: TuneOptions,
-        decoder: Decoder,
-        reader: ListReader,
-        ini: MosesIni | None,
-        rescorer: "Rescorer | None",
-    ) -> None:
-        assert wanted.source is not None
-        self._wanted = wanted
-        self._source = wanted.source
-        self._decoder = decoder
-        self._work = Path(wanted.working_dir)
-        self._reader = reader
-        # Features that are Moses' own; None where that is not known.
-        self._own = None if ini is None else set(ini.tuneable_weights())
-        self._rescorer = rescorer
-        self._added = set() if rescorer is None else set(rescorer.names)
-
-    def __call__(self, number: int, weights: NamedWeights) -> Decoded:
-        """Return the lists of a round: a `tuning.loop.Decode`."""
-        nbest = self._work / f"run{number}.nbest"
-        if nbest.exists():
-            _logger.info("round %d: taken from %s", number, nbest)
-            return self._read(number, weights, str(nbest))
-        _logger.info("round %d: decoding", number)
-        run = str(self._work / f"run{number}")
-        # It gets its name when it is known to be complete.
-        part = f"{nbest}.part"
-        size = self._wanted.nbest_size
-        self._decoder.run(self._source, self._for_decoder(weights), part, size, work=run)
-        decoded = self._read(number, weights, part)
-        os.replace(part, nbest)
-        return decoded
-
-    def _for_decoder(self, weights: NamedWeights) -> Weights:
-        """Return the weights that the decoder knows features for."""
-        return {
-            name: values
-            for name, values in by_name(weights).items()
-            if name not in self._added
-            and (self._own is None or name in self._own or is_sparse(name))
-        }
-
-    def _read(self, number: int, weights: NamedWeights, nbest: str) -> Decoded:
-        try:
-            path = nbest
-            if self._rescorer is not None:
-                path = str(self._work / f"run{number}.rescored.gz")
-                self._rescorer.rescore(nbest, self._source, path)
-            pool = self._reader.read(path, check=number == 1)
-        except DataError as error:
-            log = str(self._work / f"run{number}.log")
-            said = log_tail(log) if os.path.exists(log) else ""
-            raise PhrasescoreError(f"{error}{said}") from error
-        names = dict.fromkeys(label.name for label in pool.labels if label not in weights)
-        if number == 1 and names:
-            _logger.info("without a weight, and so from 0: %s", some_names(names))
-        if self._rescorer is None:
-            return Decoded(pool, pool.starts[:-1])  # the decoder's own best
-        return Decoded(pool, pool.model_best(weights_vector(weights, pool)))
 
 
 class LoopRun:
@@ -140,13 +82,19 @@ class LoopRun:
         self.result = LoopResult()
         # Features that rescoring adds.
         self._added: list[str] = []
-        plain = Decoder(wanted.decoder, wanted.decoder_flags)
-        path = wanted.moses_ini or (plain.ini_path() if plain.is_moses else None)
+        flags = wanted.decoder_flags
+        plain = Decoder(wanted.decoder, flags)
+        has_own_ini = plain.is_moses and wanted.decoder != EMBEDDED
+        path = wanted.moses_ini or (plain.ini_path() if has_own_ini else None)
         self.ini = None if path is None else MosesIni.read(path)
-        self._decoder = Decoder(wanted.decoder, wanted.decoder_flags, self.ini)
+        self._command = Decoder(wanted.decoder, flags, self.ini)
+        if self.ini is None and wanted.decoder == EMBEDDED:
+            raise click.UsageError("--decoder embedded needs --config, the moses.ini")
         if self.ini is None and wanted.weights is None:
-            problem = "the weights to start from are needed: --weights, or --moses-ini"
-            raise click.UsageError(f"{problem} (or -f moses.ini in the decoder's command)")
+            raise click.UsageError(
+                "give the weights to start from: --weights FILE, or --config moses.ini, whose "
+                "weights they are then (or -f moses.ini in the decoder's command)"
+            )
 
     def run(self) -> None:
         """Decode and optimise until nothing better is found; `result` is kept up to date.
@@ -158,41 +106,70 @@ class LoopRun:
         about = self._about(start)
         self._check_files()
         with locked(self._work), ExitStack() as stack:
-            kept = read_state(self._work, about, resume=self._wanted.resume)
-            if not kept:
+            decided = read_state(self._work, about, resume=self._wanted.resume)
+            if decided is None:
                 # With it, what the first round decodes is not lost either.
-                write_state(self._work, about, LoopResult(next_weights=start))
+                write_state(self._work, about, LoopResult(next_weights=start.search))
             reader = ListReader(self._metric, self._references)
+            # First, because it forks, and what follows may start threads.
+            decoder, own = self._open_decoder(stack, start)
             rescorer = self._open_rescorer(stack)
+            self._search.others = self._added
+            search = {
+                label: weight
+                for label, weight in start.search.items()
+                if label.name not in self._added
+            }
 
             def on_round(result: LoopResult) -> None:
                 self.result = result
                 if self._search.stopped:
                     # A run that is resumed reads this round again, and optimises to the end.
                     *earlier, last = result.rounds
-                    open_round = LoopResult(tuple(earlier), last.weights)
+                    open_round = LoopResult(tuple(earlier), last.weights.search)
                     write_state(self._work, about, open_round)
                     self._search.end()
                 write_state(self._work, about, result)
-                _logger.info("%s", describe(result, self._metric.name))
+                _logger.info("%s", describe(result, self._metric.name, self._added))
 
             self.result = run_loop(
-                Rounds(self._wanted, self._decoder, reader, self.ini, rescorer),
+                Rounds(self._wanted, decoder, reader, own, rescorer),
                 self._metric,
-                start,
+                start._replace(search=search),
                 self._search,
                 self._search.settings(()),
                 LoopSettings(self._wanted.iterations, self._wanted.patience),
                 seed=self._wanted.seed,
-                decided=kept[1:],
+                list_features=self._added,
+                decided=decided or (),
                 on_round=on_round,
+                report=_logger.info,
+                is_stopped=lambda: self._search.stopped,
             )
         _logger.info("%d rounds: %s", len(self.result.rounds), self.result.reason)
-        if self._wanted.iterations == 1:
+        if self._wanted.iterations == 1 and not self._added:
             _logger.warning(
                 "the weights are still those of the start: those that a round finds are tried by "
                 "the next one, and --iterations is 1"
             )
+
+    def _open_decoder(
+        self, stack: ExitStack, start: WeightPair
+    ) -> tuple[LoopDecoder, Collection[str] | None]:
+        """Return what decodes, and the features that it has, as far as that is known."""
+        wanted, ini = self._wanted, self.ini
+        if wanted.decoder != EMBEDDED:
+            return self._command, None if ini is None else set(ini.tuneable_weights())
+        from moses_integration.decoder.source import read_source
+        from phrasescore.cli.decode import open_search
+
+        assert ini is not None
+        assert wanted.source is not None
+        search = open_search(ini.path, wanted.source, shlex.split(wanted.decoder_flags))
+        own = search.feature_names
+        weights = {name: of for name, of in by_name(start.search).items() if name in own}
+        stack.enter_context(search).start(weights, read_source(wanted.source))
+        return EmbeddedDecoder(search), own
 
     def _open_rescorer(self, stack: ExitStack) -> "Rescorer | None":
         """Return what adds features to the lists, if any are wanted; the stack closes it."""
@@ -212,37 +189,72 @@ class LoopRun:
         self._added = rescorer.names
         return stack.enter_context(rescorer)
 
-    def finish(self, report: TuneReport, *, details: bool) -> Weights:
+    def finish(self, report: TuneReport, *, details: bool) -> dict[Part, Weights]:
         """Write the best moses.ini into the folder, fill the report, and return the weights."""
         best, pool = self.result.best, self.result.pool
         assert best is not None
         assert pool is not None
-        weights = by_name(best.weights)
+        both: dict[Part, Weights] = {
+            "search": by_name(best.weights.search),
+            "lists": by_name(best.weights.lists),
+        }
         if self.ini is not None:
-            self.ini.set_weights(weights)
+            self.ini.set_weights(both["search"])
             self.ini.write(str(self._work / INI))
-            _logger.info("%s has the weights of round %d", self._work / INI, best.number)
+            _logger.info("%s has the search weights of round %d", self._work / INI, best.number)
         if self._added:
-            _logger.warning("%s", self._about_added())
+            _logger.info("%s", self._about_added())
         report.loop = self.result
-        start = weights_vector(self.result.rounds[0].weights, pool)
-        found = weights_vector(best.weights, pool)
+        if (problem := self._broken_promise()) is not None:
+            _logger.warning("%s", problem)
+            report.notes.append(problem)
+        start = weights_vector(self.result.rounds[0].weights.search, pool)
+        found = weights_vector(best.weights.lists, pool)
         report.measure(pool, self._metric, start, found, details=details)
-        report.start, report.reached = 100 * self.result.rounds[0].score, 100 * best.score
-        return weights
+        report.start, report.reached = (
+            100 * self.result.rounds[0].decoded_score,
+            100 * best.score,
+        )
+        if self._wanted.translations is not None:
+            self._write_translations(self._wanted.translations, best, both["lists"])
+        return both
+
+    def _broken_promise(self) -> str | None:
+        """Return what to say where the lists promise more than any round has brought."""
+        best, promised = self.result.best, self.result.promised
+        assert best is not None
+        if best.number > 1 or promised is None or promised < best.decoded_score + NOTABLE_GAIN:
+            return None
+        name = self._metric.name
+        return (
+            f"on the lists, weights were found that raise {name} from "
+            f"{100 * best.decoded_score:.2f} to {100 * promised:.2f}, but no round decoded with "
+            "such weights is better than the first: the search's weights are those of the start "
+            "(a larger --nbest-size or more --iterations may help)"
+        )
+
+    def _write_translations(self, path: str, best: Round, weights: Weights) -> None:
+        """Write what a user gets of the best round: its lists' first hypotheses, reranked."""
+        rescored = self._work / f"run{best.number}.rescored.gz"
+        nbest = rescored if self._added else self._work / f"run{best.number}.nbest"
+        score = WeightedSum(weights, ignore_missing=True, ignore_unweighted=True)
+        with open_output(path) as stream:
+            for found in read_nbest(str(nbest)):
+                place = int(score(found).argmax()) if self._added else 0
+                stream.write(found.hypotheses[place].strip(b" ") + b"\n")
 
     def _about_added(self) -> str:
-        """Return how to translate with weights of which the decoder knows only some."""
-        names = some_names(self._added)
+        """Return how to translate with two sets of weights."""
         output = self._wanted.output
-        kept, file = ("on stdout", "WEIGHTS") if output == "-" else (f"in {output}", output)
-        lacks = "" if self.ini is None else f"{self._work / INI} lacks these weights, and "
+        kept, file = ("stdout", "WEIGHTS") if output == "-" else (output, output)
         columns = shlex.join([*self._column_options(), *self._cslm_options()])
         return (
-            f"the decoder does not know {names}: {lacks}what it chooses by itself is not what was "
-            f"measured; all weights are {kept}. To translate with them: phrasescore rescore NBEST "
-            f"--source SOURCE {columns} -o RESCORED, then phrasescore rerank RESCORED --weights "
-            f"{shlex.quote(file)}"
+            f"the decoder does not know {some_names(self._added)}: {kept} has two sets of weights, "
+            "[search] to decode with and [lists] to rerank with. To translate: n-best lists by "
+            f"phrasescore decode --weights {shlex.quote(file)}"
+            f"{'' if self.ini is None else f', or Moses with {self._work / INI}'}; phrasescore "
+            f"rescore NBEST --source SOURCE {columns} -o RESCORED; phrasescore rerank RESCORED "
+            f"--weights {shlex.quote(file)}"
         )
 
     def _column_options(self) -> list[str]:
@@ -275,7 +287,7 @@ class LoopRun:
     def _check_last_line(self, source: str) -> None:
         """Refuse a last line without a newline, which Moses does not translate."""
         with open(source, "rb") as stream:
-            if self._decoder.is_moses and stream.seek(0, os.SEEK_END):
+            if self._command.is_moses and stream.seek(0, os.SEEK_END):
                 stream.seek(-1, os.SEEK_END)
                 if stream.read() != b"\n":
                     problem = "expected a newline after the last line: Moses leaves it out"
@@ -294,11 +306,15 @@ class LoopRun:
         check_files(inputs, wanted.outputs())
         check_folder(self._work, [*inputs, *wanted.outputs()])
 
-    def _start(self) -> NamedWeights:
+    def _start(self) -> WeightPair:
         # What a file of weights does not name, Moses takes from its moses.ini.
         start = {} if self.ini is None else self.ini.tuneable_weights()
-        given = {} if self._wanted.weights is None else read_weights(self._wanted.weights)
-        return by_label({**start, **given})
+        if self._wanted.weights is None:
+            return WeightPair(by_label(start), by_label(start))
+        given = read_both_weights(self._wanted.weights)
+        return WeightPair(
+            by_label({**start, **given["search"]}), by_label({**start, **given["lists"]})
+        )
 
     def _content_of_models(self) -> list[str]:
         """Return a number for what is in each file or folder that rescoring uses."""
@@ -308,7 +324,7 @@ class LoopRun:
         contents = Fingerprints({}, {})
         return [contents.of(Path(path)) for path in columns]
 
-    def _about(self, start: NamedWeights) -> dict[str, Any]:
+    def _about(self, start: WeightPair) -> dict[str, Any]:
         """Return what a run must have in common with one that it resumes."""
         wanted = self._wanted
         assert wanted.source is not None
@@ -318,7 +334,7 @@ class LoopRun:
             "source": fingerprint(wanted.source),
             "references": [fingerprint(path) for path in read_references(wanted.references)],
             "moses.ini": None if self.ini is None else fingerprint(self.ini.path),
-            "start weights": {name: list(values) for name, values in by_name(start).items()},
+            "start weights": {name: list(values) for name, values in by_name(start.lists).items()},
             "n-best size": wanted.nbest_size,
             "models": [
                 *wanted.rescore,
@@ -336,10 +352,12 @@ class LoopRun:
         }
 
 
-def describe(result: LoopResult, metric: str) -> str:
+def describe(result: LoopResult, metric: str, added: Sequence[str]) -> str:
     """Return a line about the latest round."""
     done = result.rounds[-1]
     text = f"round {done.number}: {metric} {100 * done.score:.2f}"
+    if added:
+        text += f" reranked, {100 * done.decoded_score:.2f} as decoded"
     text += f", {done.new:,} new of {done.hypotheses:,} hypotheses"
     if done.found_score is not None:
         text += f", on all of them {100 * done.pool_score:.2f} -> {100 * done.found_score:.2f}"

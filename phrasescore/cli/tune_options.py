@@ -46,6 +46,7 @@ class TuneOptions:
     iterations: int
     nbest_size: int
     patience: int
+    translations: str | None
     rescore: tuple[str, ...]
     rescore_lms: tuple[str, ...]
     rescore_lexicons: tuple[str, ...]
@@ -77,7 +78,8 @@ class TuneOptions:
     def outputs(self) -> list[str]:
         """Return the files to write."""
         written = (self.output, self.moses_ini_out, self.report, self.features_out)
-        return [name for name in (*written, self.scores_out, self.ifile_out) if name is not None]
+        more = (self.scores_out, self.ifile_out, self.translations)
+        return [name for name in (*written, *more) if name is not None]
 
     def check(self) -> None:
         """Refuse what does not go together.
@@ -96,11 +98,12 @@ class TuneOptions:
             raise click.UsageError("--references is needed")
         if self.decoder is not None:
             self._check_loop()
-        elif self.source is not None or self.columns() or self.resume or self.decoder_flags:
-            raise click.UsageError("--source, --rescore, --resume, --decoder-flags: with --decoder")
+        elif any((self.source, self.columns(), self.resume, self.decoder_flags, self.translations)):
+            names = "--source, --rescore, --resume, --decoder-flags, --translations"
+            raise click.UsageError(f"{names}: with --decoder")
         elif not (self.weights or self.ifile or self.moses_ini):
-            problem = "the weights that the lists were made with are needed to start from"
-            raise click.UsageError(f"{problem}: --weights or --moses-ini")
+            problem = "give the weights that the lists were made with, to start from"
+            raise click.UsageError(f"{problem}: --weights FILE, or --config moses.ini")
         if self.ifile and (self.weights or not self.features):
             raise click.UsageError("--ifile goes with --features, in place of --weights")
         if (self.backoff_lm is not None or self.unnormalized) and not self.rescore:

@@ -221,10 +221,14 @@ def loop(command: _Decorated) -> _Decorated:
                 "--decoder",
                 metavar="COMMAND",
                 help="Decode, pool and optimise in rounds. Moses' command, as 'moses -f "
-                "moses.ini'; or another's, with {nbest}, {weights} and {size} in it.",
+                "moses.ini'; 'embedded', the search of phrasescore decode, with --config; or "
+                "another's, with {nbest}, {weights} and {size} in it.",
             ),
             click.option(
-                "--decoder-flags", default="", metavar="FLAGS", help="More of that command."
+                "--decoder-flags",
+                default="",
+                metavar="FLAGS",
+                help="More of that command; of embedded, options of phrasescore decode.",
             ),
             click.option("--source", "--input", metavar="FILE", help="What is decoded."),
             click.option(
@@ -258,6 +262,11 @@ def loop(command: _Decorated) -> _Decorated:
                 default=5,
                 show_default=True,
                 help="Rounds without a better translation after which the loop ends.",
+            ),
+            click.option(
+                "--translations",
+                metavar="FILE",
+                help="Write the best round's translations of --source: its lists, reranked.",
             ),
             click.option(
                 "--rescore",

@@ -47,17 +47,19 @@ class ListReader:
         """How many different translations have been read so far."""
         return len(self._stats)
 
-    def read(self, path: str, *, check: bool = True) -> Pool:
+    def read(self, path: str, *, check: bool = True, segments: Sequence[int] | None = None) -> Pool:
         """Return the hypotheses of a file, in its order, each line a row.
 
         :param check: warn where the references cannot be those of the lists.
+        :param segments: which ones the lists are of; all, if None.
         :raises DataError: as `read_tuning_lists`.
         """
         values, rows, sizes = [], [], []
         first = []
-        for found in read_tuning_lists(path, self._num_segments, self._columns):
+        wanted = range(self._num_segments) if segments is None else segments
+        for found in read_tuning_lists(path, len(wanted), self._columns):
             values.append(found.values)
-            rows.append(self._rows(found))
+            rows.append(self._rows(wanted[found.segment], found))
             sizes.append(len(found.values))
             first.append(list(found.hypotheses.values())[found.which[0]])
         problem = doubt(self._references, first, "the first hypotheses") if check else None
@@ -72,16 +74,18 @@ class ListReader:
             features[start : start + len(part), : part.shape[1]] = part
         return Pool(labels, features, self._stats[np.concatenate(rows)], starts)
 
-    def _rows(self, found: TuningList) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    def _rows(
+        self, segment: int, found: TuningList
+    ) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
         """Return the row of each hypothesis' statistics, which may have to be computed yet."""
-        known = self._known[found.segment]
+        known = self._known[segment]
         rows = []
         for text, words in found.hypotheses.items():
             key = text.strip(b" ")
             row = known.get(key)
             if row is None:
                 row = known[key] = len(self._stats) + len(self._waiting)
-                self._waiting.append((found.segment, words))
+                self._waiting.append((segment, words))
             rows.append(row)
         if len(self._waiting) >= _BATCH:
             self._compute()

@@ -110,9 +110,10 @@ class TuneReport:
         if self.loop is not None:
             report["rounds"] = [
                 {"round": done.number, "score": 100 * done.score, "hypotheses": done.hypotheses,
-                 "new": done.new} for done in self.loop.rounds
+                 "decoded": 100 * done.decoded_score, "new": done.new} for done in self.loop.rounds
             ]  # fmt: skip
             report["ended"] = self.loop.reason
+            report["ended_by_itself"] = not self.loop.is_cut
         return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
 
     def to_text(self) -> str:
@@ -124,11 +125,12 @@ class TuneReport:
         run = f"{self.method}, seed {self.seed}: {self.metric} {self.start:.2f} -> "
         yield [f"{run}{self.reached:.2f}", lists, *self.notes]
         if self.loop is not None:
-            rows = [["round", self.metric, "hypotheses", "new"]]
+            rows = [["round", self.metric, "decoded", "hypotheses", "new"]]
             rows += [
                 [
                     str(done.number),
                     f"{100 * done.score:.2f}",
+                    f"{100 * done.decoded_score:.2f}",
                     f"{done.hypotheses:,}",
                     f"{done.new:,}",
                 ]

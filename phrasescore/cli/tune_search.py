@@ -2,7 +2,7 @@
 
 import logging
 import signal
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -28,6 +28,8 @@ class Search:
     """
 
     options: TuneOptions
+    # Features of the lists that a pool may lack.
+    others: Collection[str] = ()
     # The signal by which the user has stopped it.
     stopped_by: int | None = None
     _optimise: Optimise = field(init=False)
@@ -49,7 +51,7 @@ class Search:
 
     def settings(self, labels: Sequence[FeatureLabel]) -> TuneSettings:
         """Return the settings for a pool of these features; without any, none is fixed yet."""
-        fixed = fixed_labels(self.options.fixed, labels) if labels else ()
+        fixed = fixed_labels(self.options.fixed, labels, self.others) if labels else ()
         threads = usable_threads(self.options.threads)
         return TuneSettings(
             fixed=fixed,
@@ -88,15 +90,18 @@ class Search:
         return tuned
 
 
-def fixed_labels(names: Sequence[str], labels: Sequence[FeatureLabel]) -> tuple[FeatureLabel, ...]:
+def fixed_labels(
+    names: Sequence[str], labels: Sequence[FeatureLabel], others: Collection[str] = ()
+) -> tuple[FeatureLabel, ...]:
     """Return the values that ``--fix`` names: all of a feature, or one.
 
+    :param others: features that may be named and need not be there.
     :raises PhrasescoreError: if there is none of a name.
     """
     found: list[FeatureLabel] = []
     for name in names:
         chosen = [label for label in labels if name in (label.name, str(label))]
-        if not chosen:
+        if not chosen and name.rpartition("_")[0] not in others and name not in others:
             there = ", ".join(dict.fromkeys(label.name for label in labels))
             raise PhrasescoreError(f"--fix {name}: there is no such feature; there are {there}")
         found.extend(chosen)

@@ -17,10 +17,12 @@ from phrasescore.cli.tune_pool import by_label, by_name
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.output import open_output
 from phrasescore.text import open_input
-from tuning.loop import LoopResult, NamedWeights
+from tuning.loop import Decided, LoopResult, NamedWeights
 
 STATE, INI, CACHE = "tune.json", "moses.ini", "scores.cache"
-_ROUND = re.compile(r"run[1-9][0-9]*\.(nbest|nbest\.part|rescored\.gz|weights|out|log)")
+_ROUND = re.compile(
+    r"(run[1-9][0-9]*|trial)\.(nbest|nbest\.part|rescored\.gz|weights|out|log|source)"
+)
 _FORMAT = 1
 
 
@@ -61,21 +63,21 @@ def _is_of_a_run(name: str) -> bool:
     return name in (STATE, INI) or name.startswith(CACHE) or _ROUND.fullmatch(name) is not None
 
 
-def read_state(work: Path, about: Mapping[str, Any], *, resume: bool) -> list[NamedWeights]:
-    """Return the weights that a run has decided on so far: those of its rounds, and the next.
+def read_state(work: Path, about: Mapping[str, Any], *, resume: bool) -> list[Decided] | None:
+    """Return what a run has decided after each of its rounds but the last; None without a state.
 
-    Without a state: none. A run that has decoded nothing is begun anew.
+    A run that has decoded nothing is begun anew.
 
     :param about: what a run must have in common with the one that is resumed.
     :raises PhrasescoreError: if there is a run and it is not to be resumed, or it is another one.
     """
     path = work / STATE
     if not path.exists():
-        return []
-    found, rounds, following = _parse_state(path)
-    if not rounds and not (work / "run1.nbest").exists():
+        return None
+    found, num_rounds, decided = _parse_state(path)
+    if not num_rounds and not (work / "run1.nbest").exists():
         _remove_lists(work)
-        return []
+        return None
     if not resume:
         problem = "there is a run here already: --resume goes on with it"
         raise PhrasescoreError(f"{work}: {problem}, or name another --working-dir")
@@ -83,24 +85,29 @@ def read_state(work: Path, about: Mapping[str, Any], *, resume: bool) -> list[Na
         if found.get(key) != value:
             problem = f"this run was begun with another {key}: {found.get(key)!r}, not {value!r}"
             raise PhrasescoreError(f"{work}: {problem}; use the same, or another --working-dir")
-    return rounds + following
+    return decided
 
 
-def _parse_state(path: Path) -> tuple[dict[str, Any], list[NamedWeights], list[NamedWeights]]:
-    """Return what a run is about, the weights of its rounds, and of the next if there is one."""
+def _parse_state(path: Path) -> tuple[dict[str, Any], int, list[Decided]]:
+    """Return what a run is about, how many rounds it has, and what it has decided after them."""
     with open_input(str(path)) as stream:
         content = stream.read()
     try:
         state = json.loads(content)
         found = dict(state["about"])
-        rounds = [_from_json(each["weights"]) for each in state["rounds"]]
-        following = [] if state["next"] is None else [_from_json(state["next"])]
+        rounds = state["rounds"]
+        following = [*rounds[1:], *([] if state["next"] is None else [{"weights": state["next"]}])]
+        decided = [
+            # Version 0.1 had one set of weights.
+            Decided(_from_json(done.get("lists", done["weights"])), _from_json(after["weights"]))
+            for done, after in zip(rounds, following, strict=False)
+        ]
         if state["format"] != _FORMAT:
             raise ValueError(f"format {state['format']}")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         problem = f"expected the state of a run of this version, found another thing: {error!r}"
         raise DataError(str(path), None, problem) from error
-    return found, rounds, following
+    return found, len(rounds), decided
 
 
 def write_state(work: Path, about: Mapping[str, Any], result: LoopResult) -> None:
@@ -112,7 +119,8 @@ def write_state(work: Path, about: Mapping[str, Any], result: LoopResult) -> Non
             "new": done.new,
             "pool_score": done.pool_score,
             "found_score": done.found_score,
-            "weights": _to_json(done.weights),
+            "weights": _to_json(done.weights.search),
+            "lists": _to_json(done.weights.lists),
         }
         for done in result.rounds
     ]

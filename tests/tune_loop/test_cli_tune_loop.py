@@ -85,7 +85,7 @@ def test_another_decoder_is_told_by_the_places_in_its_command(folder: Folder) ->
     assert not (folder.path / "other" / "moses.ini").exists()
     result = folder.run("--working-dir", "third", decoder=command)
     assert result.exit_code == 2
-    assert "the weights to start from are needed" in result.stderr
+    assert "give the weights to start from: --weights FILE, or --config" in result.stderr
 
 
 def test_names_of_mert_moses_options_are_understood(folder: Folder) -> None:
@@ -136,8 +136,9 @@ def test_scores_of_a_network_join_each_round(
     assert result.exit_code == 0, result.output
     assert len(rounds(result)) == 2
     assert loaded == [str(model.path)]
-    assert "without a weight, and so from 0: RNN0" in result.stderr
     assert "RNN0" in read_weights("out")
+    assert "RNN0" not in read_weights("out", "search")
+    assert read_weights("out", "search").keys() == folder.state()["rounds"][1]["weights"].keys()
     assert "RNN0" not in (folder.path / "work" / "moses.ini").read_text()
     assert "RNN0= " not in (folder.path / "work" / "run2.weights").read_text()
     assert (folder.path / "work" / "scores.cache").exists()
@@ -159,17 +160,16 @@ def test_what_a_network_was_tuned_with_gives_the_bleu_that_was_said(folder: Fold
     words = [f"w{number}" for number in range(40)]
     models = [RandomModel(folder.path / str(n), ["one", "two"], words, seed=n) for n in (1, 2)]
     rescore = [word for model in models for word in ("--rescore", str(model.path))]
-    result = folder.run(*rescore, "--device", "cpu")
+    result = folder.run(*rescore, "--device", "cpu", "--translations", "translations")
     assert result.exit_code == 0, result.output
     best = rounds(result).index(max(rounds(result))) + 1
-    # The commands are those that the warning names, with the list of the best round.
+    # The commands are those that are named, with the list of the best round.
     (line,) = [line for line in result.stderr.splitlines() if "does not know RNN0, RNN1" in line]
-    assert "work/moses.ini lacks these weights" in line
-    assert "all weights are in out. To translate with them: " in line
-    commands = line.partition("with them: phrasescore ")[2].split(", then phrasescore ")
+    assert "phrasescore decode --weights out, or Moses with work/moses.ini;" in line
+    commands = line.partition("work/moses.ini; ")[2].split("; ")
     places = {"NBEST": f"work/run{best}.nbest", "SOURCE": "source"}
     for command in commands:
-        arguments = [places.get(word, word) for word in shlex.split(command)]
+        arguments = [places.get(word, word) for word in shlex.split(command)[1:]]
         if arguments[0] == "rerank":
             arguments.append("--ignore-missing")  # of the sparse feature, in this list
         done = CliRunner().invoke(main, ["-q", *arguments])
@@ -177,6 +177,7 @@ def test_what_a_network_was_tuned_with_gives_the_bleu_that_was_said(folder: Fold
     by_loop = gzip.decompress((folder.path / "work" / f"run{best}.rescored.gz").read_bytes())
     assert (folder.path / "RESCORED").read_bytes() == by_loop
     (folder.path / "best").write_text(done.stdout)
+    assert (folder.path / "translations").read_text() == done.stdout
     options = ["--references", "reference", "--metric", "multi-bleu"]
     measured = CliRunner().invoke(main, ["evaluate", "best", *options])
     assert measured.stdout.startswith(f"BLEU = {max(rounds(result)):.2f}, ")

@@ -5,8 +5,17 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from tuning.loop import Decoded, LoopResult, LoopSettings, NamedWeights, run_loop, union
-from tuning.methods import Tuned
+from tests.list_feature_decoder import LABELS, NETWORK, START, ListFeatureDecoder
+from tuning.loop import (
+    Decided,
+    LoopResult,
+    LoopSettings,
+    NamedWeights,
+    WeightPair,
+    run_loop,
+    union,
+)
+from tuning.methods import Tuned, load_method
 from tuning.metric import Metric
 from tuning.pool import FeatureLabel, Pool, Vector
 from tuning.settings import TuneSettings
@@ -45,10 +54,12 @@ class Script:
         self.starts: list[list[float]] = []
         self.seeds: list[int] = []
 
-    def decode(self, number: int, weights: NamedWeights) -> Decoded:
+    def decode(
+        self, number: int, weights: NamedWeights, segments: Sequence[int] | None = None
+    ) -> Pool:
+        assert segments is None  # two segments are too few for a trial
         self.decoded.append((number, weights))
-        made = make_pool(self.rounds[number - 1])
-        return Decoded(made, made.starts[:-1])
+        return make_pool(self.rounds[number - 1])
 
     def optimise(
         self,
@@ -67,10 +78,11 @@ class Script:
         scores = pool.score(metric, weights), pool.score(metric, start)
         return Tuned(weights, *scores, "script", seed, 1, ())
 
-    def run(self, iterations: int = 9, patience: int = 9, decided: Sequence[NamedWeights] = ()):  # type: ignore[no-untyped-def]
+    def run(self, iterations: int = 9, patience: int = 9, decided: Sequence[Decided] = ()):  # type: ignore[no-untyped-def]
         loop = LoopSettings(iterations, patience)
         self.seen: list[LoopResult] = []
-        arguments = (self.decode, Share(), {A: 1.0, B: 0.0}, self.optimise, TuneSettings(), loop)
+        start = WeightPair({A: 1.0, B: 0.0}, {A: 1.0, B: 0.0})
+        arguments = (self.decode, Share(), start, self.optimise, TuneSettings(), loop)
         return run_loop(*arguments, seed=10, decided=decided, on_round=self.seen.append)
 
 
@@ -96,7 +108,8 @@ def test_the_best_round_is_kept_and_not_the_last() -> None:
     result = script.run(iterations=3)
     assert [done.score for done in result.rounds] == [0, 1, 0.5]
     assert result.best is not None
-    assert (result.best.number, result.best.weights) == (2, {A: 0, B: 1})
+    assert (result.best.number, result.best.weights.search) == (2, {A: 0, B: 1})
+    assert result.best.weights.lists == result.best.weights.search
     assert (result.reason, result.next_weights) == ("3 rounds are done", None)
 
 
@@ -144,7 +157,8 @@ def test_a_stopped_run_goes_on_to_the_same_end() -> None:
     found = [[0.0, 1.0], [0.5, 0.5], [0.0, 1.0]]
     whole = Script([ONE, TWO, THREE], found)
     expected = whole.run(iterations=3)
-    decided = [done.weights for done in expected.rounds[1:2]]
+    one, two = (done.weights for done in expected.rounds[:2])
+    decided = [Decided(one.lists, two.search)]
     again = Script([ONE, TWO, THREE], found[1:])
     result = again.run(iterations=3, decided=decided)
     assert again.seeds == whole.seeds[1:]
@@ -181,11 +195,153 @@ def test_nothing_is_best_before_the_first_round() -> None:
     assert LoopResult().best is None
     with pytest.raises(ZeroDivisionError):
         run_loop(
-            lambda _number, _weights: 1 // 0,  # type: ignore[arg-type]
+            lambda _number, _weights, _segments=None: 1 // 0,  # type: ignore[arg-type]
             Share(),
-            {},
+            WeightPair({}, {}),
             Script([], []).optimise,
             TuneSettings(),
             LoopSettings(),
             seed=1,
         )
+
+
+# A feature that the decoder lacks
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("method", ["mert", "mira", "pro", "xbleu"])
+def test_a_strong_feature_of_lists_alone_helps_and_takes_the_search_nowhere(
+    method: str, seed: int
+) -> None:
+    decoder, optimise = ListFeatureDecoder(seed), load_method(method)
+    own = {label: weight for label, weight in START.items() if label != NETWORK}
+    lists = decoder(1, own).distinct()
+    start = np.array([START[label] for label in LABELS])
+    once = optimise(lists, decoder.metric, start, TuneSettings(), seed=seed + 1)
+    assert once.score > once.start_score + 0.09
+    # Version 0.1 decoded with these weights, less the one that the decoder does not know.
+    less = dict(zip(LABELS, once.weights, strict=True))
+    del less[NETWORK]
+    collapsed = decoder(2, less)
+    assert total(decoder.metric, collapsed) < once.start_score - 0.5
+    result = run_loop(
+        decoder,
+        decoder.metric,
+        WeightPair(own, START),
+        optimise,
+        TuneSettings(),
+        LoopSettings(6),
+        seed=seed,
+        list_features=["Network0"],
+    )
+    best = result.best
+    assert best is not None
+    assert best.score >= once.score - 0.001
+    assert min(done.decoded_score for done in result.rounds) >= once.start_score - 0.01
+    # What the user does: decode with one set of weights, rerank with the other.
+    again = decoder(9, best.weights.search)
+    chosen = again.model_best(np.array([best.weights.lists[label] for label in LABELS]))
+    assert decoder.metric.score(again.stats[chosen].sum(axis=0)) == best.score
+
+
+def total(metric: Metric, lists: Pool) -> float:
+    """Return the metric of the decoder's own output."""
+    return float(metric.score(lists.stats[lists.starts[:-1]].sum(axis=0)))
+
+
+# Bounded steps
+
+SEGMENTS = 300
+
+
+def share_of_right(weight: float) -> float:
+    """Return how many segments a decoder translates well: best at 0.4, nothing from 0.9 on."""
+    return 0.7 if weight < 0.2 else 0.8 if weight < 0.6 else 0.5 if weight < 0.9 else 0.1
+
+
+class Cliff:
+    """A decoder whose translations get better, and then much worse, as the weight of B grows."""
+
+    def __init__(self, *, falls_in_trials: bool = True) -> None:
+        self.decoded: list[tuple[float, int]] = []
+        self.falls_in_trials = falls_in_trials
+
+    def __call__(
+        self, number: int, weights: NamedWeights, segments: Sequence[int] | None = None
+    ) -> Pool:
+        chosen = range(SEGMENTS) if segments is None else segments
+        self.decoded.append((weights[B], len(chosen)))
+        is_trial = segments is not None and not self.falls_in_trials
+        right = 0.8 if is_trial else share_of_right(weights[B])
+        # Every number of rounds has hypotheses of its own; the second one is always right.
+        return make_pool(
+            [
+                [(9, number, int(segment * 7919 % 100 < 100 * right)), (0, number + 0.5, 1)]
+                for segment in chosen
+            ]
+        )
+
+
+def towards_one(
+    pool: Pool,
+    metric: Metric,
+    start: Vector,
+    settings: TuneSettings,
+    *,
+    seed: int,
+    report: object = None,
+) -> Tuned:
+    """Find that B should have the weight 1, and promise much."""
+    assert (settings, report) == (TuneSettings(), None)
+    return Tuned(np.array([1.0, 1.0]), 0.99, pool.score(metric, start), "script", seed, 1, ())
+
+
+def run_cliff(decoder: Cliff, rounds: int) -> tuple[LoopResult, list[str]]:
+    lines: list[str] = []
+    start = WeightPair({A: 1.0, B: 0.0}, {A: 1.0, B: 0.0})
+    arguments = (decoder, Share(), start, towards_one, TuneSettings(), LoopSettings(rounds))
+    return run_loop(*arguments, seed=1, report=lines.append), lines
+
+
+def test_a_step_that_loses_much_on_some_sentences_is_halved() -> None:
+    decoder = Cliff()
+    result, lines = run_cliff(decoder, 2)
+    assert decoder.decoded == [(0.0, 300), (1.0, 100), (0.5, 100), (0.5, 300)]
+    assert result.best is not None
+    assert result.best.weights.search == {A: 1.0, B: 0.5}
+    (line,) = lines
+    assert line.startswith(
+        "round 2: 1 of a step towards the weights found takes 100 sentences from"
+    )
+
+
+def test_a_round_that_is_much_worse_is_not_pooled_and_the_next_step_is_shorter() -> None:
+    decoder = Cliff(falls_in_trials=False)
+    result, _ = run_cliff(decoder, 3)
+    whole = [weight for weight, count in decoder.decoded if count == 300]
+    assert whole == [0.0, 1.0, 0.5]
+    assert [round(done.score, 1) for done in result.rounds] == [0.7, 0.1, 0.8]
+    assert result.pool is not None
+    # The hypotheses of the first and the third round.
+    assert set(result.pool.features[:, 1].tolist()) == {1.0, 1.5, 3.0, 3.5}
+    assert result.is_cut
+
+
+def test_it_ends_where_every_step_loses_much() -> None:
+    class Trap(Cliff):
+        def __call__(
+            self, number: int, weights: NamedWeights, segments: Sequence[int] | None = None
+        ) -> Pool:
+            lists = super().__call__(number, weights, segments)
+            return (
+                lists if weights[B] == 0 else super().__call__(number, {**weights, B: 1}, segments)
+            )
+
+    result, lines = run_cliff(Trap(), 5)
+    assert len(result.rounds) == 1
+    assert len(lines) == 5
+    assert (
+        result.reason
+        == "every step towards the weights that are better on the lists loses too much"
+    )
+    assert (result.promised, result.is_cut) == (0.99, False)
