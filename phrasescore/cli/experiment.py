@@ -70,6 +70,7 @@ def _run(wanted: "Experiment", plan: "Plan", folder: Path, runner: "StepRunner")
 
     texts = (wanted.dev, *wanted.tests)
     outputs = {run.output(text) for run in plan.runs for text in texts}
+    outputs |= {run.report for run in plan.runs}
     # Not what an older run of other settings has left.
     made: set[Path] = set()
     _logger.info("%d of %d steps are done", sum(runner.done(plan.steps)), len(plan.steps))

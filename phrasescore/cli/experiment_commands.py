@@ -1,6 +1,7 @@
 """Commands that run beside this process, each with its output in a log of its own."""
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -25,6 +26,8 @@ _TAIL_LINES = 8
 _TAIL_BYTES = 8192
 # What a warning begins with.
 _WARNING = f"{PHRASESCORE}: warning: "
+# What a round of tuning says when it has ended.
+_ROUND = re.compile(rf"{PHRASESCORE}: round \d+: (?!decoding|taken)")
 
 
 class Command:
@@ -33,7 +36,7 @@ class Command:
     :param name: of the step, for messages.
     :param words: as a user would type them.
     :param log: gets what it prints, after what is there.
-    :param launcher: what ``phrasescore`` stands for, also inside an argument that is a command.
+    :param launcher: what ``phrasescore`` stands for.
     :param kept_open: descriptors that it inherits.
     :raises PhrasescoreError: if it cannot be run.
     """
@@ -49,9 +52,7 @@ class Command:
     ) -> None:
         self.name = name
         self.log = log
-        run = [_launched(word, launcher) for word in words]
-        if run[0] == PHRASESCORE:
-            run[:1] = launcher
+        run = [*(launcher if words[0] == PHRASESCORE else words[:1]), *words[1:]]
         with log.open("ab") as output:
             output.write(f"$ {shlex.join(words)}\n".encode(errors="surrogateescape"))
             output.flush()
@@ -70,6 +71,7 @@ class Command:
                 raise PhrasescoreError(f"{name}: {problem}") from error
         self._start = time.monotonic()
         self._next_report = REPORT_EVERY
+        self._shown = log.stat().st_size
 
     @property
     def seconds(self) -> float:
@@ -84,10 +86,21 @@ class Command:
             return None
 
     def report(self, say: Callable[[str], None]) -> None:
-        """Say how it goes, where nothing was said for a while."""
+        """Say each round of tuning as it ends, and how it goes after a while without news."""
+        for line in self._new_lines():
+            if _ROUND.match(line):
+                say(f"{self.name}: {line.removeprefix(f'{PHRASESCORE}: ')}")
         if self.seconds >= self._next_report:
             self._next_report += REPORT_EVERY
             say(f"{self.name}: {self.seconds / 60:.0f} min: {log_tail(self.log, 1)}")
+
+    def _new_lines(self) -> list[str]:
+        """Return the whole lines that were written since the last call."""
+        with self.log.open("rb") as stream:
+            stream.seek(self._shown)
+            text, end, _ = stream.read().rpartition(b"\n")
+        self._shown += len(text) + len(end)
+        return text.decode(errors="replace").replace("\r", "\n").split("\n")
 
     def signal(self, number: int) -> None:
         """Send a signal to it and to what it has started."""
@@ -144,10 +157,3 @@ def _log_lines(log: Path) -> Iterator[str]:
     for line in text.replace("\r", "\n").split("\n")[1:]:
         if line.strip():
             yield line.strip()
-
-
-def _launched(word: str, launcher: Sequence[str]) -> str:
-    """Return an argument, which may itself be a command of this package."""
-    if not word.startswith(f"{PHRASESCORE} "):
-        return word
-    return shlex.join(launcher) + word.removeprefix(PHRASESCORE)

@@ -43,6 +43,7 @@ def run_steps(
                     runner.report(each)
                     continue
                 running.remove(each)
+                runner.report(each)
                 runner.end(each, code)
                 after(each.step, True)
     except BaseException:

@@ -9,15 +9,18 @@ from pathlib import Path
 
 from moses_integration.ini_paths import named_files, with_paths_from
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import write_weights
+from moses_integration.weights import write_both_weights
+from phrasescore.cli.decode_options import LIMITS, moses_limits
 from phrasescore.cli.experiment_check import check_inputs
 from phrasescore.cli.experiment_commands import PHRASESCORE
 from phrasescore.cli.experiment_config import PREVIOUS, Experiment, TextSet
 from phrasescore.cli.experiment_features import Features
+from phrasescore.cli.experiment_report import read_report
 from phrasescore.cli.experiment_rows import CSLM, FILE_FEATURES, TABLE_KIND, ModelPlan, System
 from phrasescore.cli.experiment_start import Given, Layout, Tuned, extra_names, start_weights
 from phrasescore.cli.experiment_steps import Step
 from phrasescore.cli.rescore_columns import column_name
+from phrasescore.devices import usable_threads
 from phrasescore.errors import ConfigError
 from phrasescore.resumable import work_files
 
@@ -34,12 +37,20 @@ class Run:
     ini: Path
     # What its search reads, but for the ini and models.
     model_files: tuple[Path, ...]
-    start: "Run | None" = None
+    # Earlier rows, whose features it has: tuning starts from the best of them on dev.
+    starts: tuple["Run", ...] = ()
+    # Its features that networks and others give, by label in its report, with their names.
+    added: dict[str, str] = field(default_factory=dict)
 
     @property
     def weights(self) -> Path:
         """The weights that tuning finds."""
         return self.folder / "weights"
+
+    @property
+    def report(self) -> Path:
+        """What tuning says of itself, as JSON."""
+        return self.folder / "report.json"
 
     def output(self, text: TextSet) -> Path:
         """Return where the translation of a text goes."""
@@ -173,21 +184,26 @@ class _Planner:
                     self._folder / "systems" / folders[system.name] / f"seed{seed}",
                     self._ini_of(system.columns),
                     self._files_of(system.columns),
-                    self._start_of(system, earlier),
+                    self._starts_of(system, earlier),
+                    self._added(system),
                 )
                 earlier.append(run)
                 runs.append(run)
         return runs
 
-    def _start_of(self, system: System, earlier: list[Run]) -> Run | None:
-        """Return the run whose weights a row starts from: the richest that it has all features of.
-
-        Of equally rich ones the latest.
-        """
+    def _starts_of(self, system: System, earlier: list[Run]) -> tuple[Run, ...]:
+        """Return the runs whose weights a row may start from: those that it has all features of."""
         if self._wanted.tuning.start != PREVIOUS:
-            return None
-        found = [run for run in earlier if run.system.features() <= system.features()]
-        return max(reversed(found), key=lambda run: len(run.system.features()), default=None)
+            return ()
+        return tuple(run for run in earlier if run.system.features() <= system.features())
+
+    def _added(self, system: System) -> dict[str, str]:
+        """Return what a row has beyond moses.ini, by the labels of a tuning report."""
+        layout = self._layout(system)
+        found = {f"{name}_0": model for model, name in layout.extra.items()}
+        for place, column in enumerate(layout.columns, layout.num_scores):
+            found[f"{layout.table}_{place}"] = column
+        return found
 
     def _in_search(self, system: System) -> tuple[str, ...]:
         return system.search if self._engine.decoder == "embedded" else ()
@@ -198,10 +214,15 @@ class _Planner:
 
     def _decode(self, run: Run, source: str) -> list[str]:
         """Return the beginning of a command that decodes."""
-        engine = self._engine
         command = [PHRASESCORE, "decode", source, "--config", str(run.ini)]
-        if engine.decoder == "moses":
-            command += ["--decoder", "moses", "--moses-bin", str(engine.moses_bin)]
+        if self._engine.decoder == "moses":
+            command += ["--decoder", "moses", "--moses-bin", str(self._engine.moses_bin)]
+        return [*command, *self._search_options(run)]
+
+    def _search_options(self, run: Run) -> list[str]:
+        """Return the options of decode that say how a row is searched."""
+        engine = self._engine
+        command = []
         for name in self._in_search(run.system):
             command += ["--feature", CSLM, "--model", str(self._features.model_folder(name))]
         command += self._features.cslm_options(self._in_search(run.system))
@@ -211,6 +232,25 @@ class _Planner:
             command += ["--processes", str(engine.processes)]
         return [*command, *engine.search]
 
+    def _tuned_decoder(self, run: Run) -> list[str]:
+        """Return the options of tune that say what decodes."""
+        engine = self._engine
+        if engine.decoder != "moses":
+            flags = shlex.join(self._search_options(run))
+            return ["--decoder", "embedded", *(["--decoder-flags", flags] if flags else [])]
+        limits = dict(zip(engine.search[::2], engine.search[1::2], strict=True))
+        limits["--stack"] = limits.pop("--stack-size", limits.get("--stack", ""))
+        given = {
+            LIMITS[name].field: LIMITS[name].kind.convert(value, None, None)
+            for option, value in limits.items()
+            if (name := option[2:]) in LIMITS and value
+        }
+        command = [str(engine.moses_bin / "moses") if engine.moses_bin else "moses"]
+        command += ["-threads", str(engine.processes or usable_threads(None))]
+        for name, value in moses_limits(given).items():
+            command += [f"-{name}", value]
+        return ["--decoder", shlex.join(command)]
+
     def _decode_inputs(self, run: Run) -> tuple[Path, ...]:
         models = self._features.inputs(self._in_search(run.system))
         binary = () if self._engine.moses_bin is None else (self._engine.moses_bin / "moses",)
@@ -218,7 +258,7 @@ class _Planner:
 
     def _tune_and_decode(self, run: Run) -> Iterator[Step]:
         yield self._tune(run)
-        for text in (self._wanted.dev, *self._wanted.tests):
+        for text in self._wanted.tests:
             if self._in_lists(run.system):
                 yield from self._decode_and_rerank(run, text)
                 continue
@@ -232,18 +272,17 @@ class _Planner:
             )
 
     def _tune(self, run: Run) -> Step:
-        engine, dev = self._engine, self._wanted.dev
-        places = "--weights {weights} --nbest {nbest} {size} --distinct -o -"
-        decode = f"{shlex.join(self._decode(run, '-'))} {places}"
-        start, work, report = (run.folder / name for name in ("start", "tuning", "report.json"))
-        command = [PHRASESCORE, "tune", "--decoder", decode]
+        engine, dev, own = self._engine, self._wanted.dev, run.system
+        start, work = run.folder / "start", run.folder / "tuning"
+        command = [PHRASESCORE, "tune", *self._tuned_decoder(run), "--config", str(run.ini)]
         command += ["--source", str(dev.source)]
         for path in dev.references:
             command += ["--references", str(path)]
         command += ["--weights", str(start), "--working-dir", str(work)]
         command += ["--method", self._wanted.tuning.method, "--seed", str(run.seed)]
-        command += ["--nbest-size", str(engine.nbest_size), "--iterations", str(engine.iterations)]
-        command += ["--patience", str(engine.patience), *self._threads]
+        command += ["--nbest-size", str(own.nbest_size or engine.nbest_size)]
+        command += ["--iterations", str(own.iterations or engine.iterations)]
+        command += ["--patience", str(own.patience or engine.patience), *self._threads]
         names = self._in_lists(run.system)
         models = self._features.inputs(names)
         options = self._features.options(names)
@@ -251,32 +290,32 @@ class _Planner:
             # --rescore MODEL, --rescore-lm FILE and so on.
             command += [f"--rescore{flag[1:]}".removesuffix("-model"), value]
         command += self._features.cslm_options(names)
-        command += ["-o", str(run.weights), "--report", str(report), "--format", "json"]
-        before = () if run.start is None else (run.start.weights,)
+        command += ["--translations", str(run.output(dev)), "-o", str(run.weights)]
+        command += ["--report", str(run.report), "--format", "json"]
+        before = [path for each in run.starts for path in (each.weights, each.report)]
         return Step(
             _name("tune", "", run),
             tuple(command),
             (*self._decode_inputs(run), dev.source, *dev.references, *models, *before),
-            (run.weights, report),
+            (run.weights, run.report, run.output(dev)),
             ("--resume",),
             (work,),
             partial(self._write_start, run, start),
-            self._not_of_search(run.system),
         )
 
     def _decode_and_rerank(self, run: Run, text: TextSet) -> Iterator[Step]:
         """Yield the steps of a row whose networks score n-best lists."""
         lists, rescored = (run.folder / f"{text.name}.{end}" for end in ("nbest.gz", "rescored.gz"))
+        size = run.system.nbest_size or self._engine.nbest_size
         command = self._decode(run, str(text.source))
         command += ["--weights", str(run.weights)]
-        command += ["--nbest", str(lists), str(self._engine.nbest_size), "--distinct"]
+        command += ["--nbest", str(lists), str(size), "--distinct"]
         first = run.folder / f"{text.name}.decoded"
         yield Step(
             _name("decode", text.name, run),
             (*command, "-o", str(first)),
             (*self._decode_inputs(run), text.source, run.weights),
             (first, lists),
-            expected=self._not_of_search(run.system),
         )
         names = self._in_lists(run.system)
         models = self._features.inputs(names)
@@ -299,9 +338,14 @@ class _Planner:
     def _write_start(self, run: Run, path: Path) -> None:
         """Write the weights that tuning starts from."""
         given, before = Given(MosesIni.read(str(run.ini)), self._layout(run.system)), None
-        if run.start is not None:
-            before = Tuned(str(run.start.weights), self._layout(run.start.system))
-        write_weights(str(path), start_weights(given, before))
+        if run.starts:
+            # Of equally good ones the richest, and of these the latest.
+            best = max(
+                reversed(run.starts),
+                key=lambda each: (read_report(each.report).reached, len(each.system.features())),
+            )
+            before = Tuned(str(best.weights), self._layout(best.system))
+        write_both_weights(str(path), start_weights(given, before))
 
     def _layout(self, system: System) -> Layout:
         own = self._table_feature.num_features
@@ -312,12 +356,8 @@ class _Planner:
         for name in names:
             if name not in models:
                 extra[name] = f"{column_name(FILE_FEATURES.get(name, 'features'), name)}0"
-        return Layout(self._table_feature.name, own, system.columns, extra)
-
-    def _not_of_search(self, system: System) -> tuple[str, ...]:
-        """Return the features of n-best lists that the decoder does not know."""
-        extra = self._layout(system).extra
-        return tuple(extra[name] for name in self._in_lists(system))
+        of_lists = frozenset(extra[name] for name in self._in_lists(system))
+        return Layout(self._table_feature.name, own, system.columns, extra, of_lists)
 
     def _notes(self) -> Iterator[str]:
         engine = self._engine
@@ -332,8 +372,8 @@ class _Planner:
         )
         if tuning.start == PREVIOUS and len(self._wanted.systems) > 1:
             yield (
-                "A row's tuning starts from the weights of the richest earlier row whose features "
-                "it has."
+                "A row's tuning starts from the weights of the best earlier row on dev whose "
+                "features it has."
             )
         if engine.decoder == "moses" and any(system.search for system in self._wanted.systems):
             yield "CSLM scores Moses' n-best lists: Moses' search does not know it."

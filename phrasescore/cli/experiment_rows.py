@@ -55,6 +55,10 @@ class System:
     search: tuple[str, ...] = ()
     # Of n-best lists after it: models and other features.
     rescore: tuple[str, ...] = ()
+    # Of its tuning, where they are others than the experiment's.
+    iterations: int | None = None
+    patience: int | None = None
+    nbest_size: int | None = None
 
     def features(self) -> frozenset[tuple[str, str]]:
         """Return what it has, each with its place."""
@@ -170,7 +174,13 @@ def _system(whole: TomlTable, value: Any, place: int) -> System:
     for key, names in places.items():
         if len(set(names)) < len(names):
             raise table.error(key, f"expected each name once, got {list(names)}")
-    found = System(name, **places)
+    found = System(
+        name,
+        **places,
+        iterations=table.whole("iterations", minimum=2),
+        patience=table.whole("patience"),
+        nbest_size=table.whole("nbest_size"),
+    )
     table.close()
     return found
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import Weights, read_weights
+from moses_integration.weights import Part, Weights, read_weights
 from phrasescore.cli.rescore_columns import NETWORK_NAMES
 
 
@@ -18,6 +18,8 @@ class Layout(NamedTuple):
     columns: tuple[str, ...]
     # Features that moses.ini does not have: their name in n-best lists, by model.
     extra: dict[str, str]
+    # Of these, the names of those that only lists have.
+    of_lists: frozenset[str] = frozenset()
 
 
 class Given(NamedTuple):
@@ -50,22 +52,26 @@ def extra_names(kinds: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def start_weights(given: Given, before: Tuned | None) -> Weights:
-    """Return a weight for each feature of a row.
+def start_weights(given: Given, before: Tuned | None) -> dict[Part, Weights]:
+    """Return a weight for each feature of a row: of its search, and of its lists.
 
     :param before: a row whose features it has; None starts from moses.ini.
     """
+    return {part: _start_weights(given, before, part) for part in ("search", "lists")}
+
+
+def _start_weights(given: Given, before: Tuned | None, part: Part) -> Weights:
     weights = dict(given.ini.tuneable_weights())
     weights |= dict.fromkeys(given.layout.extra.values(), (0.0,))
-    if before is None:
-        return weights
-    old, new = before.layout, given.layout
-    renamed = {name: new.extra[model] for model, name in old.extra.items()}
-    for name, values in read_weights(before.weights).items():
-        if name == old.table:
-            columns = dict(zip(old.columns, values[old.num_scores :], strict=True))
-            added = (columns.get(column, 0.0) for column in new.columns)
-            weights[name] = (*values[: old.num_scores], *added)
-        else:
-            weights[renamed.get(name, name)] = values
-    return weights
+    if before is not None:
+        old, new = before.layout, given.layout
+        renamed = {name: new.extra[model] for model, name in old.extra.items()}
+        for name, values in read_weights(before.weights, part).items():
+            if name == old.table:
+                columns = dict(zip(old.columns, values[old.num_scores :], strict=True))
+                added = (columns.get(column, 0.0) for column in new.columns)
+                weights[name] = (*values[: old.num_scores], *added)
+            else:
+                weights[renamed.get(name, name)] = values
+    lacking = given.layout.of_lists if part == "search" else ()
+    return {name: values for name, values in weights.items() if name not in lacking}

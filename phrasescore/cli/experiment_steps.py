@@ -57,8 +57,6 @@ class Step:
     partial: tuple[Path, ...] = ()
     # Called before the command is run, to write what it reads and no user has made.
     prepare: Callable[[], None] = field(default=lambda: None, compare=False)
-    # Features that the decoder itself does not know: a warning of them alone is no news.
-    expected: tuple[str, ...] = ()
 
     def shown(self) -> str:
         """Return the command as a user could type it."""
@@ -269,11 +267,7 @@ class StepRunner:
         known = self._steps[step.name]
         known["done"] = key
         known["seconds"] = round(known.pop("spent", 0.0), 1)
-        known["warnings"] = [
-            line
-            for line in log_warnings(self._log(step), step.command)
-            if not _is_expected(line, step.expected)
-        ]
+        known["warnings"] = log_warnings(self._log(step), step.command)
         known["outputs"] = {str(path): self._files.of(path) for path in step.outputs}
         known.pop("older", None)
         self._write()
@@ -309,18 +303,6 @@ def _aside(path: Path) -> Path:
 def reads(step: Step, paths: Collection[Path]) -> bool:
     """Return whether a step reads one of some files and folders, or what lies in one."""
     return any(path == other or path in other.parents for path in paths for other in step.inputs)
-
-
-def _is_expected(warning: str, features: Collection[str]) -> bool:
-    """Return whether a warning says no more than that a decoder does not know some features.
-
-    >>> _is_expected("moses.ini has no features for these weights: LSTM0, RNN1", ["LSTM0"])
-    False
-    >>> _is_expected("the decoder does not know LSTM0: what it chooses ...", ["LSTM0", "RNN1"])
-    True
-    """
-    found = re.search(r"(?:for these weights:|the decoder does not know) ([^:]+)", warning)
-    return found is not None and set(found[1].split(", ")) <= set(features)
 
 
 def _read_state(path: Path) -> dict[str, Any]:

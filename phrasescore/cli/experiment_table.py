@@ -11,6 +11,7 @@ import numpy as np
 from phrasescore.analysis.sentences import check_aligned, read_sentences
 from phrasescore.cli.experiment_config import TextSet
 from phrasescore.cli.experiment_plan import Run
+from phrasescore.cli.experiment_report import RowReport, read_report
 from phrasescore.output import open_output
 from tuning.bleu import Bleu, Statistics
 from tuning.significance import randomization_p_value
@@ -25,6 +26,7 @@ TEST = (
     "p: how often chance alone gives such a difference from the first row, by approximate "
     f"randomization over sentences, {TRIALS:,} trials, seed {SEED}."
 )
+ROUNDS = "rounds: of tuning; + where the limit of rounds ended it, and more could gain."
 
 
 class Cell(NamedTuple):
@@ -53,6 +55,15 @@ class Row(NamedTuple):
     name: str
     # By text; a text that no replica has translated yet is not there.
     cells: dict[str, Cell]
+    # Of tuning, of each replica: "4", and "6+" where the number of rounds ended it.
+    rounds: str = ""
+    # What its reader has to know.
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def shown_name(self) -> str:
+        """The name, with a mark where there are remarks."""
+        return f"{self.name} *" if self.remarks else self.name
 
 
 class ResultTable(NamedTuple):
@@ -78,7 +89,7 @@ def measure(
     :raises DataError: if a translation has more or fewer lines than its references.
     """
     names = list(dict.fromkeys(run.system.name for run in runs))
-    rows = [Row(name, {}) for name in names]
+    rows = [_row(name, [run for run in runs if run.system.name == name], made) for name in names]
     for text in texts:
         metric = None
         baseline: tuple[float, Statistics] | None = None
@@ -100,7 +111,27 @@ def measure(
                 p_value = randomization_p_value(metric, before, stats, trials=TRIALS, seed=SEED)
                 cell = Cell(cell.scores, cell.mean - mean, p_value)
             row.cells[text.name] = cell
-    return ResultTable([text.name for text in texts], rows, [METRIC, TEST, *notes], list(steps))
+    about = [METRIC, TEST, ROUNDS]
+    about += [f"* {row.name}: {remark}." for row in rows for remark in row.remarks]
+    return ResultTable([text.name for text in texts], rows, [*about, *notes], list(steps))
+
+
+def _row(name: str, runs: Sequence[Run], made: Collection[Path]) -> Row:
+    """Return a row without figures, with what its tuning says."""
+    done = [(run, read_report(run.report)) for run in runs if run.report in made]
+    rounds = [f"{found.rounds}{'' if found.ended_by_itself else '+'}" for _, found in done]
+    remarks = dict.fromkeys(
+        remark for run, found in done for remark in (*found.remarks(run.added), *_worse(run, found))
+    )
+    return Row(name, {}, ", ".join(rounds), tuple(remarks))
+
+
+def _worse(run: Run, found: RowReport) -> Iterator[str]:
+    """Yield that a row stands below an earlier one whose features it has, if so."""
+    starts = {each.system.name: read_report(each.report).reached for each in run.starts}
+    name = max(starts, key=lambda name: starts[name], default=None)
+    if name is not None and found.reached < starts[name]:
+        yield f"on dev it is below {name}, whose features it has: {name}'s weights are better"
 
 
 def _metric(text: TextSet) -> Bleu:
@@ -118,8 +149,11 @@ def write_table(table: ResultTable, folder: Path) -> None:
 
 def to_text(table: ResultTable) -> str:
     """Return the table as text, a line a row."""
-    heads = ["", *table.texts]
-    lines = [heads, *([row.name, *map(_cell_text, _cells(table, row))] for row in table.rows)]
+    heads = ["", *table.texts, "rounds"]
+    lines = [heads]
+    lines += [
+        [row.shown_name, *map(_cell_text, _cells(table, row)), row.rounds] for row in table.rows
+    ]
     widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
     shown = [
         "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
@@ -152,6 +186,10 @@ def to_toml(table: ResultTable) -> str:
     lines = [f"notes = {json.dumps(table.notes, ensure_ascii=False)}"]
     for row in table.rows:
         lines += ["", "[[row]]", f"name = {json.dumps(row.name, ensure_ascii=False)}"]
+        if row.rounds:
+            lines.append(f"rounds = {json.dumps(row.rounds.split(', '))}")
+        if row.remarks:
+            lines.append(f"remarks = {json.dumps(row.remarks, ensure_ascii=False)}")
         for text, cell in row.cells.items():
             figures = [f"bleu = {cell.mean!r}", f"replicas = {cell.scores!r}"]
             if cell.deviation is not None:
@@ -172,11 +210,11 @@ thead th { border-bottom: 2px solid } tbody tr { border-bottom: 1px solid #ccc }
 
 def to_html(table: ResultTable) -> str:
     """Return the table as one file that needs no other."""
-    heads = "".join(f"<th>{html.escape(text)}</th>" for text in ("", *table.texts))
+    heads = "".join(f"<th>{html.escape(text)}</th>" for text in ("", *table.texts, "rounds"))
     rows = "\n".join(
-        f"<tr><th>{html.escape(row.name)}</th>"
+        f"<tr><th>{html.escape(row.shown_name)}</th>"
         + "".join(map(_cell_html, _cells(table, row)))
-        + "</tr>"
+        + f"<td>{html.escape(row.rounds)}</td></tr>"
         for row in table.rows
     )
     notes = "\n".join(f"<li>{html.escape(note)}</li>" for note in table.notes)

@@ -207,7 +207,7 @@ class LoopRun:
         report.loop = self.result
         if (problem := self._broken_promise()) is not None:
             _logger.warning("%s", problem)
-            report.notes.append(problem)
+            report.warnings.append(problem)
         start = weights_vector(self.result.rounds[0].weights.search, pool)
         found = weights_vector(best.weights.lists, pool)
         report.measure(pool, self._metric, start, found, details=details)

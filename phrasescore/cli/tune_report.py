@@ -57,6 +57,7 @@ class TuneReport:
     start: float = 0.0
     reached: float = 0.0
     notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     features: list[FeatureRow] = field(default_factory=list)
     replicas: list[ReplicaRow] = field(default_factory=list)
     methods: list[MethodRow] = field(default_factory=list)
@@ -113,6 +114,7 @@ class TuneReport:
                  "decoded": 100 * done.decoded_score, "new": done.new} for done in self.loop.rounds
             ]  # fmt: skip
             report["ended"] = self.loop.reason
+            report["warnings"] = self.warnings
             report["ended_by_itself"] = not self.loop.is_cut
         return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
 
@@ -123,7 +125,7 @@ class TuneReport:
     def _parts(self) -> Iterator[list[str]]:
         lists = f"{self.sentences:,} sentences, {self.hypotheses:,} hypotheses"
         run = f"{self.method}, seed {self.seed}: {self.metric} {self.start:.2f} -> "
-        yield [f"{run}{self.reached:.2f}", lists, *self.notes]
+        yield [f"{run}{self.reached:.2f}", lists, *self.notes, *self.warnings]
         if self.loop is not None:
             rows = [["round", self.metric, "decoded", "hypotheses", "new"]]
             rows += [

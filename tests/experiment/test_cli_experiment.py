@@ -1,6 +1,7 @@
 """``phrasescore experiment`` as a user meets it: its file, its plan, its table."""
 
 import html.parser
+import json
 import re
 import shlex
 import shutil
@@ -11,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import read_weights, write_weights
+from moses_integration.weights import Weights, read_weights, write_weights
 from phrasescore.cli import main
 from phrasescore.cli.experiment_config import read_experiment
-from phrasescore.cli.experiment_plan import build_plan
+from phrasescore.cli.experiment_plan import Run, build_plan
 from phrasescore.cli.experiment_table import measure, to_html, to_text, to_toml
 from tests.doubles import RandomModel
 from tests.experiment_folder import CONFIG, INI, experiment, names, plan_of
@@ -139,7 +140,7 @@ def test_the_rows_of_the_paper_are_the_usual_ones(folder: Path) -> None:
 
 def test_each_row_is_tuned_and_decoded_with_what_it_has(folder: Path) -> None:
     plan = plan_of(folder, "[tuning]\nreplicas = 1")
-    verbs = ("tune", "decode dev", "decode news")
+    verbs = ("tune", "decode news")
     assert names(plan) == [
         *(f"{verb} Baseline seed 1" for verb in verbs),
         "train rnn",
@@ -157,6 +158,10 @@ def test_each_row_is_tuned_and_decoded_with_what_it_has(folder: Path) -> None:
     for name in ("tune +CSLM+RNN seed 1", "decode news +CSLM+RNN seed 1"):
         assert f"--config {folder}/out/tables/rnn/moses.ini" in commands[name]
         assert f"--feature cslm --model {folder}/out/models/cslm --processes 2" in commands[name]
+    tune = commands["tune +CSLM+RNN seed 1"]
+    assert tune.startswith("phrasescore tune --decoder embedded --decoder-flags '--feature cslm")
+    output = f"{folder}/out/systems/+CSLM+RNN/seed1"
+    assert f"--translations {output}/dev.out -o {output}/weights" in tune
     assert commands["annotate rnn+unknown_words"].startswith(
         f"phrasescore annotate {folder}/table --model {folder}/out/models/rnn "
         "--feature unknown_words -o"
@@ -168,7 +173,8 @@ def test_threads_are_those_of_every_network(folder: Path) -> None:
     plan = plan_of(folder, "threads = 3\n[tuning]\nreplicas = 1")
     for step in plan.steps:
         words = shlex.split(step.shown())
-        decoder = words[words.index("--decoder") + 1] if "--decoder" in words else ""
+        flags = "--decoder-flags"
+        decoder = words[words.index(flags) + 1] if flags in words else ""
         assert ("--threads 3" in shlex.join(words).replace(shlex.quote(decoder), "")) == (
             words[1] in ("train", "annotate", "tune") or "--feature" in words
         )
@@ -182,6 +188,10 @@ def test_with_moses_the_language_model_scores_lists(folder: Path) -> None:
     commands = {step.name: step.shown() for step in plan.steps}
     assert f"--rescore {folder}/out/models/cslm" in commands["tune +CSLM+RNN seed 1"]
     assert "--feature cslm" not in commands["tune +CSLM+RNN seed 1"]
+    moses = (
+        f"phrasescore tune --decoder '{folder}/moses -threads 2' --config {folder}/out/moses.ini"
+    )
+    assert moses in commands["tune Baseline seed 1"]
     assert "rerank news +CSLM+RNN seed 1" in commands
     assert "CSLM scores Moses' n-best lists: Moses' search does not know it." in plan.notes
 
@@ -203,7 +213,7 @@ def test_features_that_are_no_networks_are_columns_and_features_of_lists(folder:
     model = folder / "out" / "models" / "lstm"
     assert (
         f"--rescore-lm {lm} --rescore-lexicon {lexicon} --rescore {model} "
-        "--rescore-feature length_ratio -o"
+        "--rescore-feature length_ratio --translations"
     ) in tune.shown()
     assert (
         f"--lm {lm} --lexicon {lexicon} --model {model} --feature length_ratio -o"
@@ -212,16 +222,24 @@ def test_features_that_are_no_networks_are_columns_and_features_of_lists(folder:
         assert {lexicon, lm, model} <= set(step.inputs)
     run = plan.runs[-1]
     run.folder.mkdir(parents=True)
-    write_weights(str(folder / "weights"), {"LM0": (5.0,)})
-    assert run.start is not None
-    run.start.weights.parent.mkdir(parents=True)
-    (folder / "weights").rename(run.start.weights)
+    (start,) = run.starts
+    write_tuned(start, {"LM0": (5.0,)})
     (folder / "out" / "moses.ini").write_text(INI)
     tune.prepare()
     assert read_weights(str(run.folder / "start")) == {
         "TM0": (0.5, 0.25), "LM0": (5.0,),
         "LSTM0": (0.0,), "KenLM0": (0.0,), "Lexicon0": (0.0,), "LengthRatio0": (0.0,),
     }  # fmt: skip
+    assert read_weights(str(run.folder / "start"), "search") == {"TM0": (0.5, 0.25), "LM0": (5.0,)}
+
+
+def write_tuned(run: Run, weights: Weights, reached: float = 50.0) -> None:
+    """Write what tuning a row would."""
+    run.folder.mkdir(parents=True, exist_ok=True)
+    write_weights(str(run.weights), weights)
+    features = [{"name": "LM0_0", "share": 0.9}, {"name": "TM0_2", "share": 0.0}]
+    report = {"reached": reached, "rounds": [1, 2], "ended_by_itself": False, "warnings": []}
+    run.report.write_text(json.dumps({**report, "features": features}))
 
 
 @pytest.mark.parametrize("decoder", ["embedded", "moses"])
@@ -240,7 +258,8 @@ def test_options_of_language_models_reach_all_commands_that_score_with_them(
             assert (option in step.shown()) == scores
             if scores:
                 assert option.startswith("--un") or folder / "lm.arpa" in step.inputs
-        assert sum(option in step.shown() for step in plan.steps) == 6
+        # Of two rows: tuning, and decoding or rescoring the test set.
+        assert sum(option in step.shown() for step in plan.steps) == 4
 
 
 def test_options_of_training_are_those_of_the_command_line(folder: Path) -> None:
@@ -257,16 +276,16 @@ path = "old"
     RandomModel(folder / "old", ["a"], ["b"])
     before = 'systems = ["Baseline", "+reverse", {name = "+old", rescore = "old"}]'
     plan = plan_of(folder, more, before)
-    assert names(plan)[9:12] == ["train reverse", "train rnn", "annotate rnn+reverse"]
+    assert names(plan)[6:9] == ["train reverse", "train rnn", "annotate rnn+reverse"]
     assert (
-        plan.steps[9]
+        plan.steps[6]
         .shown()
         .endswith(
             "models/reverse --preset small --reverse --minutes 1.5 --set training.batch_size=32 "
             "--set model.hidden_size=16"
         )
     )
-    assert plan.steps[9].partial == (folder / "out" / "models" / "reverse.work",)
+    assert plan.steps[6].partial == (folder / "out" / "models" / "reverse.work",)
 
 
 @pytest.mark.parametrize(
@@ -352,17 +371,39 @@ def test_a_folder_with_other_things_in_it_is_left_alone(
     assert after == before
 
 
-def test_a_row_starts_from_the_richest_row_whose_features_it_has(folder: Path) -> None:
+def test_a_row_starts_from_the_best_row_on_dev_whose_features_it_has(folder: Path) -> None:
     systems = ["Baseline", "+LSTM", "+RNN", "+CSLM+RNN", "+reverse"]
     plan = plan_of(folder, "", f"systems = {systems}")
-    starts = {run.system.name: run.start.system.name for run in plan.runs if run.start}
+    starts = {run.system.name: [each.system.name for each in run.starts] for run in plan.runs}
     assert starts == {
-        "+LSTM": "Baseline", "+RNN": "Baseline", "+CSLM+RNN": "+RNN", "+reverse": "+RNN",
+        "Baseline": [], "+LSTM": ["Baseline"], "+RNN": ["Baseline"],
+        "+CSLM+RNN": ["Baseline", "+RNN"], "+reverse": ["Baseline", "+RNN"],
     }  # fmt: skip
-    for run in plan.runs:
-        assert run.start is None or run.start.seed == run.seed
+    assert all(each.seed == run.seed for run in plan.runs for each in run.starts)
     alone = plan_of(folder, '[tuning]\nstart = "moses.ini"')
-    assert all(run.start is None for run in alone.runs)
+    assert not any(run.starts for run in alone.runs)
+    baseline, _, rnn, cslm, _ = plan.runs[:5]
+    step = next(step for step in plan.steps if step.name == "tune +CSLM+RNN seed 1")
+    assert {rnn.weights, rnn.report, baseline.weights, baseline.report} <= set(step.inputs)
+    cslm.ini.parent.mkdir(parents=True)
+    text = INI.replace("num-features=2", "num-features=3").replace("0.5 0.25", "0.5 0.25 0")
+    cslm.ini.write_text(text)
+    cslm.folder.mkdir(parents=True)
+    # Of equally good ones the one with more features.
+    for scores, best in (((50.0, 49.9), 1.0), ((50.0, 50.0), 2.0), ((50.0, 50.1), 2.0)):
+        write_tuned(baseline, {"LM0": (1.0,)}, scores[0])
+        write_tuned(rnn, {"LM0": (2.0,), "TM0": (0.5, 0.5, 0.5)}, scores[1])
+        step.prepare()
+        assert read_weights(str(cslm.folder / "start"))["LM0"] == (best,)
+
+
+def test_a_row_may_have_limits_of_its_own(folder: Path) -> None:
+    before = "systems = ['Baseline', {name = '+x', rescore = ['length_ratio'], iterations = 4, "
+    plan = plan_of(folder, "[tuning]\nreplicas = 1", before + "nbest_size = 30, patience = 2}]")
+    commands = {step.name: step.shown() for step in plan.steps}
+    assert "--nbest-size 100 --iterations 15 --patience 5" in commands["tune Baseline seed 1"]
+    assert "--nbest-size 30 --iterations 4 --patience 2" in commands["tune +x seed 1"]
+    assert "news.nbest.gz 30 --distinct" in commands["decode news +x seed 1"]
 
 
 def test_weights_are_carried_to_the_columns_of_the_next_row(folder: Path) -> None:
@@ -370,8 +411,8 @@ def test_weights_are_carried_to_the_columns_of_the_next_row(folder: Path) -> Non
     before += "columns = ['unknown_words', 'reverse', 'rnn'], search = ['cslm'], rescore=['lstm']}]"
     plan = plan_of(folder, "[tuning]\nreplicas = 1", before)
     _, reverse, new = plan.runs
-    reverse.weights.parent.mkdir(parents=True)
-    write_weights(str(reverse.weights), {"TM0": (1.0, 2.0, 3.0, 4.0), "LM0": (5.0,)})
+    write_tuned(plan.runs[0], {"LM0": (7.0,)}, 40.0)
+    write_tuned(reverse, {"TM0": (1.0, 2.0, 3.0, 4.0), "LM0": (5.0,)})
     new.ini.parent.mkdir(parents=True)
     text = INI.replace("num-features=2", "num-features=5").replace("0.5 0.25", "0.5 0.25 0 0 0")
     new.ini.write_text(text)
@@ -379,6 +420,10 @@ def test_weights_are_carried_to_the_columns_of_the_next_row(folder: Path) -> Non
     next(step for step in plan.steps if step.name == "tune +wide seed 1").prepare()
     assert read_weights(str(new.folder / "start")) == {
         "TM0": (1.0, 2.0, 0.0, 4.0, 3.0), "LM0": (5.0,), "CSLM0": (0.0,), "LSTM0": (0.0,),
+    }  # fmt: skip
+    # The decoder does not know the LSTM.
+    assert read_weights(str(new.folder / "start"), "search") == {
+        "TM0": (1.0, 2.0, 0.0, 4.0, 3.0), "LM0": (5.0,), "CSLM0": (0.0,),
     }  # fmt: skip
 
 
@@ -420,10 +465,11 @@ def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
     (folder / "dev.fr").write_text("".join(f"{line}\n" for line in words))
     made = set()
     for run, lines in zip(plan.runs, (spoilt, words, spoilt, spoilt), strict=True):
-        run.folder.mkdir(parents=True)
+        # TM0_2, the column of the network, moves nothing.
+        write_tuned(run, {"LM0": (1.0,)}, 60.0 if run.system.name == "Baseline" else 59.0)
         path = run.output(wanted.dev)
         path.write_text("".join(f"{line}\n" for line in lines))
-        made.add(path)
+        made |= {path, run.report}
     texts = (wanted.dev, *wanted.tests)
     table = measure(texts, plan.runs, made, plan.notes, ["1 s  phrasescore <run>"])
     # multi-bleu.perl of the spoilt text, by hand: 300/320, 240/280, 180/240, 140/200 n-grams.
@@ -435,14 +481,19 @@ def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
     assert second.p_value is not None
     assert second.p_value < 0.01
     text = to_text(table).splitlines()
-    assert text[0].split() == ["dev", "news"]
+    assert text[0].split() == ["dev", "news", "rounds"]
     mean, deviation = (100 + bad) / 2, (100 - bad) / 2**0.5
-    expected = f"+RNN      {mean:.2f} ± {deviation:.2f} (+{(100 - bad) / 2:.2f}, p"
+    expected = f"+RNN *    {mean:.2f} ± {deviation:.2f} (+{(100 - bad) / 2:.2f}, p"
     assert text[2].startswith(expected)
-    assert text[2].endswith("-")
+    assert text[2].endswith("-     2+, 2+")
+    assert "* +RNN: tuning found no use for rnn (weight 0, or nearly)." in text
+    better = "on dev it is below Baseline, whose features it has: Baseline's weights are better"
+    assert f"* +RNN: {better}." in text
     read = tomllib.loads(to_toml(table))
     assert read["row"][1]["dev"]["p_value"] == second.p_value
     assert read["row"][0]["dev"]["replicas"] == first.scores
+    assert read["row"][1]["rounds"] == ["2+", "2+"]
+    assert read["row"][1]["remarks"][1] == better
     assert read["notes"] == table.notes
     page = to_html(table)
     html.parser.HTMLParser().feed(page)
