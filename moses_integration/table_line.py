@@ -67,7 +67,7 @@ def parse_line(
     if num_scores is not None and len(scores) != num_scores:
         problem = f"expected {num_scores} scores as in the first line, found {len(scores)}"
         raise DataError(path, number, problem)
-    return PhrasePair(*phrases), len(scores)
+    return PhrasePair._make(phrases), len(scores)
 
 
 def _score_problem(score: str) -> str | None:

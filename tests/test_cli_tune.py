@@ -103,6 +103,21 @@ def test_moses_ini_gets_the_weights_of_its_features_and_keeps_the_others(
     assert "moses.ini has no features for these weights: RNN0" in result.stderr
 
 
+def test_weights_that_are_there_are_put_into_a_moses_ini_by_one_command(
+    folder: TuneFolder,
+) -> None:
+    both = "[search]\nLM0= 0.75\nTM0= 0.25\nTM0= -0.5\n[lists]\nLM0= 9\nTM0= 9 9\nRNN0= 9\n"
+    (folder.path / "both").write_text(both)
+    arguments = ["--weights", "both", "--moses-ini", "moses.ini", "--moses-ini-out", "merged.ini"]
+    result = folder.call(*arguments)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    weights = "[weight]\nUnknownWordPenalty0= 1\nLM0= 0.75\nTM0= 0.25 -0.5\n"
+    expected = INI.partition("[weight]\n")[0] + weights
+    assert (folder.path / "merged.ini").read_text() == expected
+    same = folder.call(*arguments[:-1], "moses.ini")
+    assert (same.exit_code, (folder.path / "moses.ini").read_text()) == (1, INI)
+
+
 def test_weights_of_no_feature_are_named_and_left_out(folder: TuneFolder) -> None:
     (folder.path / "weights").write_text(WEIGHTS + "Gone0= 1\n")
     result = folder.run("-o", "out")

@@ -45,7 +45,7 @@ def experiment(config: str, output: str, dry_run: bool) -> None:
     folder = Path(output).absolute()
     check_experiment_folder(folder)
     wanted = read_experiment(config)
-    plan = build_plan(wanted, folder)
+    plan = build_plan(wanted, folder, only_shown=dry_run)
     check_commands(plan.steps)
     if dry_run:
         _list(plan, StepRunner(folder, _logger.info, written=plan.written))

@@ -1,5 +1,6 @@
 """What is looked at before the long work of an experiment: texts, files and networks."""
 
+import logging
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,11 +14,14 @@ from phrasescore.cli.experiment_steps import Step
 from phrasescore.errors import ConfigError, DataError, PhrasescoreError
 from phrasescore.text import read_lines
 
+_logger = logging.getLogger(__name__)
 
-def check_inputs(wanted: Experiment, files: Iterable[Path]) -> None:
+
+def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool) -> None:
     """Refuse what is missing, or does not go together.
 
     :param files: that are needed besides those of the experiment's own file.
+    :param only_shown: nothing will be run: a model that is still being trained is only named.
     :raises ConfigError: for names of texts that cannot be names, and networks of another kind.
     :raises DataError: for a file that is missing, and a text of other length than its references.
     :raises ModelError: for a folder that holds no model.
@@ -26,7 +30,6 @@ def check_inputs(wanted: Experiment, files: Iterable[Path]) -> None:
     models = wanted.models.values()
     paths = [path for text in texts for path in (text.source, *text.references)]
     paths += [*(wanted.train or ()), *files]
-    paths += [model.path for model in models if model.path is not None]
     paths += wanted.feature_files.values()
     paths += [model.backoff_lm for model in models if model.backoff_lm]
     for path in paths:
@@ -43,8 +46,10 @@ def check_inputs(wanted: Experiment, files: Iterable[Path]) -> None:
     if wanted.train is not None:
         _check_length(wanted.train[0], wanted.train[1:])
     for model in models:
-        if model.path is not None:
+        if model.path is not None and model.path.exists():
             _check_model(model, model.path)
+        elif model.path is not None:
+            _refuse_missing(model.name, model.path, only_shown=only_shown)
 
 
 def check_commands(steps: Iterable[Step]) -> None:
@@ -73,6 +78,17 @@ def check_commands(steps: Iterable[Step]) -> None:
         except (click.UsageError, ConfigError) as error:
             said = error.format_message() if isinstance(error, click.UsageError) else str(error)
             raise PhrasescoreError(f"{step.name}: {said}") from error
+
+
+def _refuse_missing(name: str, path: Path, *, only_shown: bool) -> None:
+    problem = f"there is no model {path}"
+    work = path.with_name(f"{path.name}.work")
+    if work.exists():
+        problem += f" yet: its training is at work, or was stopped, in {work}"
+        if only_shown:
+            _logger.warning("[models.%s] path: %s", name, problem)
+            return
+    raise ConfigError(f"[models.{name}]", "path", problem)
 
 
 def _check_length(source: Path, others: Iterable[Path]) -> None:

@@ -69,13 +69,16 @@ class Plan:
     notes: tuple[str, ...] = field(default=())
 
 
-def build_plan(wanted: Experiment, folder: Path) -> Plan:
+def build_plan(wanted: Experiment, folder: Path, *, only_shown: bool = False) -> Plan:
     """Return what has to be done, whether it is done already or not.
 
     :param folder: where everything goes; absolute.
+    :param only_shown: nothing will be run: models may still be in training.
     :raises PhrasescoreError: if a file that the user names is not there or not what it should be.
     """
-    return _Planner(wanted, folder).plan()
+    planner = _Planner(wanted, folder)
+    planner.check(only_shown=only_shown)
+    return planner.plan()
 
 
 class _Planner:
@@ -99,8 +102,10 @@ class _Planner:
             () if (given := wanted.engine.threads) is None else ("--threads", str(given))
         )
 
+    def check(self, *, only_shown: bool) -> None:
+        check_inputs(self._wanted, (self._table, *self._files), only_shown=only_shown)
+
     def plan(self) -> Plan:
-        check_inputs(self._wanted, (self._table, *self._files))
         named = {name for system in self._wanted.systems for _, name in system.features()}
         models = [model for name, model in self._wanted.models.items() if name in named]
         runs = self._runs()

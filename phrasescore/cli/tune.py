@@ -44,14 +44,46 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
     Lists of several files are pooled. The weights found are never worse on them than those given.
     They are written as 'Name= value' lines, which rerank and Moses' tools read. With --decoder
     the lists are made in rounds, as by mert-moses.pl. The last line on stderr has the BLEU reached.
+
+    Without lists, --weights FILE --moses-ini INI --moses-ini-out FILE puts the weights into the
+    moses.ini, and tunes nothing.
     """
     tune_parameters.check_loop(ctx)
     wanted = TuneOptions(**given)
     wanted.check()
-    if wanted.decoder is None:
+    if wanted.only_merges:
+        _merge(wanted)
+    elif wanted.decoder is None:
         _tune_lists(wanted)
     else:
         _tune_loop(wanted)
+
+
+def _merge(wanted: TuneOptions) -> None:
+    """Put weights that are there into a moses.ini."""
+    from moses_integration.moses_ini import MosesIni
+    from moses_integration.weights import read_weights
+
+    assert wanted.weights is not None
+    assert wanted.moses_ini is not None
+    assert wanted.moses_ini_out is not None
+    ini = MosesIni.read(wanted.moses_ini)
+    _write_ini(ini, read_weights(wanted.weights, "search"), wanted.moses_ini_out)
+
+
+def _write_ini(ini: "MosesIni", weights: "Weights", path: str) -> None:
+    """Write a moses.ini with other weights, and say which of them it has no features for."""
+    from phrasescore.cli.tune_pool import some_names
+
+    unknown = ini.set_weights(weights)
+    if unknown:
+        _logger.warning(
+            "%s has no features for these weights: %s: the decoder alone will not choose what "
+            "was measured; rescore and rerank its lists with all weights",
+            ini.path,
+            some_names(unknown),
+        )
+    ini.write(path)
 
 
 def _tune_lists(wanted: TuneOptions) -> None:
@@ -190,19 +222,10 @@ def _write(
 ) -> None:
     """Write the weights, moses.ini and report that the user wants; say the score reached."""
     from moses_integration.weights import write_both_weights
-    from phrasescore.cli.tune_pool import some_names
     from phrasescore.output import open_output
 
     if wanted.moses_ini_out is not None and ini is not None:
-        unknown = ini.set_weights(weights["search"])
-        if unknown:
-            _logger.warning(
-                "%s has no features for these weights: %s: the decoder alone will not choose what "
-                "was measured; rescore and rerank its lists with all weights",
-                ini.path,
-                some_names(unknown),
-            )
-        ini.write(wanted.moses_ini_out)
+        _write_ini(ini, weights["search"], wanted.moses_ini_out)
     write_both_weights(wanted.output, weights)
     if wanted.report is not None:
         text = report.to_json() if wanted.report_format == "json" else report.to_text()

@@ -15,7 +15,7 @@ from moses_integration.ini_paths import files_of
 from moses_integration.moses_ini import MosesIni
 from moses_integration.nbest import read_nbest
 from moses_integration.reranking import WeightedSum
-from moses_integration.weights import Part, Weights, read_both_weights
+from moses_integration.weights import Part, Weights, is_sparse, read_both_weights
 from phrasescore.cli.file_names import check_files
 from phrasescore.cli.fingerprints import Fingerprints
 from phrasescore.cli.options import FLAGS
@@ -194,9 +194,11 @@ class LoopRun:
         best, pool = self.result.best, self.result.pool
         assert best is not None
         assert pool is not None
+        own = [label for label in pool.labels if label.name not in self._added]
+        unnamed = {label: 0.0 for label in own if not is_sparse(label.name)}
         both: dict[Part, Weights] = {
-            "search": by_name(best.weights.search),
-            "lists": by_name(best.weights.lists),
+            "search": by_name({**unnamed, **best.weights.search}),
+            "lists": by_name({**unnamed, **best.weights.lists}),
         }
         if self.ini is not None:
             self.ini.set_weights(both["search"])
@@ -223,7 +225,12 @@ class LoopRun:
         """Return what to say where the lists promise more than any round has brought."""
         best, promised = self.result.best, self.result.promised
         assert best is not None
-        if best.number > 1 or promised is None or promised < best.decoded_score + NOTABLE_GAIN:
+        if (
+            self._added
+            or best.number > 1
+            or promised is None
+            or promised < best.decoded_score + NOTABLE_GAIN
+        ):
             return None
         name = self._metric.name
         return (

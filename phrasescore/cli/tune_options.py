@@ -75,6 +75,12 @@ class TuneOptions:
             wanted_column(option, value) for option, values in given.items() for value in values
         ]
 
+    @property
+    def only_merges(self) -> bool:
+        """Whether weights that are there are put into a moses.ini, and nothing is tuned."""
+        sources = (self.nbest, self.features, self.scores, self.references, self.decoder)
+        return all((self.weights, self.moses_ini, self.moses_ini_out)) and not any(sources)
+
     def outputs(self) -> list[str]:
         """Return the files to write."""
         written = (self.output, self.moses_ini_out, self.report, self.features_out)
@@ -87,6 +93,9 @@ class TuneOptions:
         :raises click.UsageError: at that.
         :raises PhrasescoreError: if a file would overwrite another.
         """
+        if self.only_merges:
+            self._check_files()
+            return
         given = [bool(self.nbest), bool(self.features or self.scores), self.decoder is not None]
         if sum(given) != 1:
             raise click.UsageError("give one of NBEST, --features with --scores, and --decoder")

@@ -307,6 +307,24 @@ def test_a_network_that_is_another_than_its_name_says_is_refused_at_once(
     assert problem in result.stderr.replace(f"{folder}/", "")
 
 
+def test_a_model_that_is_still_being_trained_is_named_and_does_not_stop_a_dry_run(
+    folder: Path,
+) -> None:
+    more = "[models.rnn]\npath = 'net'\n"
+    (folder / "x.toml").write_text(f"systems = ['Baseline', '+RNN']\n{CONFIG}{more}")
+    for option in ([], ["--dry-run"]):
+        result = experiment(*option)
+        assert result.exit_code == 1
+        assert f"[models.rnn]: path: there is no model {folder}/net\n" in result.stderr
+    (folder / "net.work").mkdir()
+    problem = f"there is no model {folder}/net yet: its training is at work, or was stopped, in"
+    refused = experiment()
+    assert (refused.exit_code, problem in refused.stderr) == (1, True)
+    shown = experiment("--dry-run")
+    assert (shown.exit_code, problem in shown.stderr) == (0, True)
+    assert "annotate rnn: phrasescore annotate" in shown.stdout
+
+
 @pytest.mark.parametrize("name", ["dev.fr", "test.fr"])
 def test_a_text_of_other_length_than_its_references_is_refused_at_once(
     folder: Path, name: str

@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import read_weights, write_weights
+from moses_integration.weights import (
+    Weights,
+    read_both_weights,
+    read_weights,
+    write_both_weights,
+    write_weights,
+)
 from phrasescore.errors import PhrasescoreError
 
 DATA = Path(__file__).parents[1] / "data"
@@ -100,6 +106,8 @@ def test_what_is_written_is_read_again_bit_for_bit(path: Path) -> None:
                 "which has no names: take the run*.dense beside it"
             ),
         ),
+        (b"[search]\nA= 1\n[lists]\nA= 1\nB 2\n", ":5: expected 'Name= value', found 'B 2'"),
+        (b"[search]\nA= 1\n[lists]\n", ": expected weights, as in 'LM0= 0.5', found none"),
         (b"[feature]\nWordPenalty\n", ": expected weights, as in 'LM0= 0.5', found none"),
         (b"[weight]\nLM0= x\n", ":2: [weight] LM0: expected a number as weight, found 'x'"),
         (b"[weight]\nLM0 1\n", ":2: [weight] LM0: expected 'Name= value ...'"),
@@ -140,3 +148,16 @@ def test_an_unknown_word_penalty_of_any_name_is_not_in_n_best_lists() -> None:
     text = b"[feature]\nUnknownWordPenalty name=U\nLM name=L tuneable=No\nW name=W tuneable=1\n"
     ini = MosesIni("moses.ini", text + b"[weight]\nU= 1\nL= 2\nW= 3\n")
     assert ini.tuneable_weights() == {"W": (3.0,)}
+
+
+def test_two_sets_of_weights_come_back_bit_for_bit(path: Path) -> None:
+    search: Weights = {"LM0": (0.1 + 0.2,), "TM0": (1e-300, -2.0)}
+    lists: Weights = {**search, "Attention0": (0.3,)}
+    write_both_weights(str(path), {"search": search, "lists": lists})
+    assert read_both_weights(str(path)) == {"search": search, "lists": lists}
+    assert read_weights(str(path)) == lists
+    assert read_weights(str(path), "search") == search
+    # One set is a file as Moses' tools read it.
+    write_both_weights(str(path), {"search": search, "lists": search})
+    assert path.read_text().startswith("LM0= 0.30000000000000004\nTM0= 1e-300\n")
+    assert read_both_weights(str(path)) == {"search": search, "lists": search}

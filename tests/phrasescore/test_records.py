@@ -1,0 +1,20 @@
+"""Promises of phrasescore.records."""
+
+import pickle
+
+import pytest
+
+from phrasescore.records import PhrasePair
+
+
+@pytest.mark.parametrize("pair", [("the house", ("a",)), (("a",), "the house"), ("", ())])
+def test_a_string_is_not_taken_for_the_words_of_a_phrase(pair: tuple) -> None:
+    with pytest.raises(TypeError, match="expected a tuple of words, got the string"):
+        PhrasePair(*pair)
+
+
+def test_a_pair_is_a_tuple_of_two_phrases_and_can_be_sent() -> None:
+    pair = PhrasePair(source=("la", "maison"), target=())
+    assert pair == (("la", "maison"), ())
+    assert pickle.loads(pickle.dumps(pair)) == pair
+    assert isinstance(pair._replace(target=("x",)), PhrasePair)
