@@ -38,9 +38,11 @@ def tuning_section(report: Mapping[str, Any]) -> Section:
 def _weights(
     features: Sequence[Mapping[str, Any]], metric: str, start: float, reached: float
 ) -> Table:
+    two_sets = any(row.get("search") is not None for row in features)
     columns = (
-        *("feature", "weight before", "weight", "contribution", "share (%)"),
-        *(f"{metric} without it", "difference"),
+        *("feature", "weight before"),
+        *(("search weight", "list weight") if two_sets else ("weight",)),
+        *("contribution", "share (%)", f"{metric} without it", "difference"),
     )
     rows: list[tuple[Cell, ...]] = []
     for row in features:
@@ -49,6 +51,7 @@ def _weights(
             (
                 str(row["name"]),
                 float(row["start"]),
+                *((row.get("search"),) if two_sets else ()),
                 float(row["weight"]),
                 row.get("contribution"),
                 None if share is None else round(100 * share, 2),

@@ -38,9 +38,11 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     names = [text.name for text in texts]
     for name in names:
         # In table.toml, texts stand beside the name of a row.
-        if names.count(name) > 1 or not re.fullmatch(r"[\w.+-]+", name) or name == "name":
+        taken = name in ("name", "rounds", "remarks")
+        if names.count(name) > 1 or not re.fullmatch(r"[\w.+-]+", name) or taken:
             problem = "expected names of letters, digits, '_', '.', '+' and '-', each once"
-            raise ConfigError("[data]", f"test.{name}", f"{problem}; dev is one, 'name' is none")
+            problem += "; dev is taken, and so are 'name', 'rounds' and 'remarks'"
+            raise ConfigError("[data]", f"test.{name}", problem)
     for text in texts:
         _check_length(text.source, text.references)
     if wanted.train is not None:

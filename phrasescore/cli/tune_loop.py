@@ -213,6 +213,12 @@ class LoopRun:
         start = weights_vector(self.result.rounds[0].weights.search, pool)
         found = weights_vector(best.weights.lists, pool)
         report.measure(pool, self._metric, start, found, details=details)
+        if self._added:
+            decoding = [best.weights.search.get(label) for label in pool.labels]
+            report.features = [
+                row._replace(search=weight)
+                for row, weight in zip(report.features, decoding, strict=True)
+            ]
         report.start, report.reached = (
             100 * self.result.rounds[0].decoded_score,
             100 * best.score,

@@ -20,6 +20,8 @@ class FeatureRow(NamedTuple):
     name: str
     start: float
     weight: float
+    # The weight that decodes, where this one only chooses from lists; None if they are the same.
+    search: float | None = None
     # How much it moves model scores: weight times the value's deviation among hypotheses of a
     # sentence. And the part that this is of all features', 0 to 1. None if not asked for.
     contribution: float | None = None
@@ -152,9 +154,16 @@ class TuneReport:
             yield list(table(rows))
 
     def _feature_table(self) -> list[str]:
-        rows = [["feature", "start", "weight", "contribution", "share", f"{self.metric} without"]]
+        heads = ["feature", "start", "weight", "contribution", "share", f"{self.metric} without"]
+        two_sets = any(row.search is not None for row in self.features)
+        rows = [heads]
+        if two_sets:
+            rows = [[*heads[:2], "search", "lists", *heads[3:]]]
         for row in self.features:
-            cells = [row.name, f"{row.start:.6g}", f"{row.weight:.6g}"]
+            cells = [row.name, f"{row.start:.6g}"]
+            if two_sets:
+                cells.append("" if row.search is None else f"{row.search:.6g}")
+            cells.append(f"{row.weight:.6g}")
             if row.contribution is not None and row.share is not None:
                 cells += [f"{row.contribution:.4g}", f"{100 * row.share:.1f}%"]
             else:

@@ -366,11 +366,12 @@ def test_sides_of_other_lengths_are_refused_at_once(folder: Path) -> None:
     assert expected in result.stderr
 
 
-def test_a_text_is_not_called_as_the_key_beside_it(folder: Path) -> None:
-    (folder / "x.toml").write_text(CONFIG.replace("test.news", "test.name"))
+@pytest.mark.parametrize("name", ["name", "rounds", "remarks"])
+def test_a_text_is_not_called_as_the_key_beside_it(folder: Path, name: str) -> None:
+    (folder / "x.toml").write_text(CONFIG.replace("test.news", f"test.{name}"))
     result = experiment("--dry-run")
     assert result.exit_code == 1
-    assert "[data]: test.name: expected names of letters" in result.stderr
+    assert f"[data]: test.{name}: expected names of letters" in result.stderr
 
 
 @pytest.mark.parametrize("output", [".", "theirs", ""])

@@ -269,6 +269,19 @@ def test_weights_come_with_what_is_lost_without_them() -> None:
     assert "BLEU 57.00 with the weights it began with, 60.00 with those it found" in section.lead
 
 
+def test_two_sets_of_weights_are_told_apart() -> None:
+    features = [
+        {"name": "LM0_0", "start": 0.5, "search": 0.4, "weight": 0.25},
+        {"name": "Attention0_0", "start": 0.0, "search": None, "weight": 0.125},
+    ]
+    found = table(tuning_section({**TUNED, "features": features}), "tuning-weights")
+    assert found.columns[1:4] == ("weight before", "search weight", "list weight")
+    assert [row[:4] for row in found.rows] == [
+        ("LM0_0", 0.5, 0.4, 0.25),
+        ("Attention0_0", 0.0, None, 0.125),
+    ]
+
+
 def test_weights_alone_are_enough() -> None:
     features = [{"name": "LM0_0", "start": 0.5, "weight": 0.25}]
     section = tuning_section({**TUNED, "features": features, "replicas": [], "rounds": []})

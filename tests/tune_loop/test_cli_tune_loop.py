@@ -1,13 +1,14 @@
 """``phrasescore tune --decoder`` as a user meets it, with a decoder of our own."""
 
 import gzip
+import re
 import shlex
 import subprocess
 
 import pytest
 from click.testing import CliRunner
 
-from moses_integration.weights import read_weights
+from moses_integration.weights import read_both_weights, read_weights
 from phrasescore.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.cli import main
 from tests.doubles import RandomModel
@@ -147,8 +148,16 @@ def test_scores_of_a_network_join_each_round(
 def test_what_is_no_network_joins_each_round_without_one(folder: Folder) -> None:
     (folder.path / "lex").write_text("w1 one 0.5\n")
     options = ("--rescore-lexicon", "lex", "--rescore-feature", "target_length")
-    result = folder.run(*options, "--iterations", "2")
+    result = folder.run(*options, "--iterations", "2", "--report", "report")
     assert result.exit_code == 0, result.output
+    report = (folder.path / "report").read_text()
+    (heads,) = re.findall(r"feature .*", report)
+    assert heads.split()[:4] == ["feature", "start", "search", "lists"]
+    (lexicon,) = re.findall(r"Lexicon0_0 .*", report)
+    (good,) = re.findall(r"Good0_0 .*", report)
+    both = read_both_weights("out")
+    assert float(lexicon.split()[2]) == pytest.approx(both["lists"]["Lexicon0"][0], 1e-4)
+    assert float(good.split()[2]) == pytest.approx(both["search"]["Good0"][0], 1e-4)
     assert {"Lexicon0", "TargetLength0"} <= read_weights("out").keys()
     assert "SOURCE --lexicon lex --feature target_length -o RESCORED" in result.stderr
     assert not (folder.path / "work" / "scores.cache").exists()
