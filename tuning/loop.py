@@ -139,6 +139,7 @@ def run_loop(
     seed: int,
     list_features: Collection[str] = (),
     decided: Sequence[Decided] = (),
+    on_judged: Callable[[LoopResult], None] = lambda _result: None,
     on_round: Callable[[LoopResult], None] = lambda _result: None,
     report: Callable[[str], None] = lambda _line: None,
     is_stopped: Callable[[], bool] = lambda: False,
@@ -149,6 +150,8 @@ def run_loop(
     :param list_features: names of the features that the decoder does not know.
     :param decided: after each of the first rounds, from a run that was stopped: these are read
         again and not optimised. The result is that of a run that was not stopped, bit for bit.
+    :param on_judged: gets the result so far when a round is judged, and before the next weights are
+        looked for.
     :param on_round: gets the result so far after each round.
     :param report: gets a line where a step is shortened.
     :param is_stopped: asked after optimising; if so, ``on_round`` gets the result and may raise.
@@ -159,6 +162,7 @@ def run_loop(
         number = len(run.result.rounds) + 1
         known = decided[number - 1] if number <= len(decided) else None
         run.add_round(None if known is None else known.lists)
+        on_judged(run.result)
         if run.result.next_weights is not None and not is_stopped():
             if known is None:
                 run.choose_next(is_stopped)

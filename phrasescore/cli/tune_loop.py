@@ -122,7 +122,7 @@ class LoopRun:
             }
 
             def on_round(result: LoopResult) -> None:
-                self.result = result
+                self._keep(result)
                 if self._search.stopped:
                     # A run that is resumed reads this round again, and optimises to the end.
                     *earlier, last = result.rounds
@@ -142,6 +142,7 @@ class LoopRun:
                 seed=self._wanted.seed,
                 list_features=self._added,
                 decided=decided or (),
+                on_judged=self._keep,
                 on_round=on_round,
                 report=_logger.info,
                 is_stopped=lambda: self._search.stopped,
@@ -152,6 +153,9 @@ class LoopRun:
                 "the weights are still those of the start: those that a round finds are tried by "
                 "the next one, and --iterations is 1"
             )
+
+    def _keep(self, result: LoopResult) -> None:
+        self.result = result
 
     def _open_decoder(
         self, stack: ExitStack, start: WeightPair
@@ -300,7 +304,8 @@ class LoopRun:
     def _check_last_line(self, source: str) -> None:
         """Refuse a last line without a newline, which Moses does not translate."""
         with open(source, "rb") as stream:
-            if self._command.is_moses and stream.seek(0, os.SEEK_END):
+            is_moses = self._command.is_moses and self._wanted.decoder != EMBEDDED
+            if is_moses and stream.seek(0, os.SEEK_END):
                 stream.seek(-1, os.SEEK_END)
                 if stream.read() != b"\n":
                     problem = "expected a newline after the last line: Moses leaves it out"

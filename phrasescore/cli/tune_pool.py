@@ -57,7 +57,9 @@ class ListReader:
         values, rows, sizes = [], [], []
         first = []
         wanted = range(self._num_segments) if segments is None else segments
-        for found in read_tuning_lists(path, len(wanted), self._columns):
+        # What a trial shows first is not to change the order of features, which a resumed run has.
+        columns = self._columns if segments is None else FeatureColumns()
+        for found in read_tuning_lists(path, len(wanted), columns):
             values.append(found.values)
             rows.append(self._rows(wanted[found.segment], found))
             sizes.append(len(found.values))
@@ -67,7 +69,7 @@ class ListReader:
             # A decoder's lists get their name when they are known to be whole.
             _logger.warning("%s: %s", shown_path(path.removesuffix(".part")), problem)
         self._compute()
-        labels = tuple(FeatureLabel(*label) for label in self._columns.labels)
+        labels = tuple(FeatureLabel(*label) for label in columns.labels)
         features = np.zeros((sum(sizes), len(labels)))
         starts = np.cumsum([0, *sizes], dtype=np.int64)
         for start, part in zip(starts, values, strict=False):

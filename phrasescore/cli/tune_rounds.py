@@ -40,9 +40,9 @@ class EmbeddedDecoder:
         from moses_integration.decoder.moses_engine import Lists
         from moses_integration.decoder.source import read_source
 
-        sentences = read_source(source)
-        self._search.start(weights, sentences)
-        self._search.translate(sentences, weights, f"{work}.out", Lists(nbest, size, True))
+        own = {name: weights[name] for name in weights if name in self._search.feature_names}
+        lists = Lists(nbest, size, distinct=True)
+        self._search.translate(read_source(source), own, f"{work}.out", lists)
 
 
 class Rounds:

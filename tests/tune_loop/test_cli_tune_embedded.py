@@ -86,12 +86,15 @@ def test_tables_and_networks_are_loaded_once(
 
 def test_several_processes_find_the_same(embedded: Path) -> None:
     RandomCslm(["the", "house", "home"], order=3, path=embedded / "cslm")
-    (embedded / "source").write_text(SOURCE * 6)
-    (embedded / "reference").write_text(REFERENCE * 6)
+    # So many that steps are tried on some of them.
+    (embedded / "source").write_text(SOURCE * 40)
+    (embedded / "reference").write_text(REFERENCE * 40)
     for name, processes in (("one", 1), ("two", 2)):
         flags = f"--feature cslm --model cslm --processes {processes}"
         result = tune("--decoder-flags", flags, "--working-dir", name, "-o", f"{name}.out")
         assert result.exit_code == 0, result.output
+        assert "decode: 100 sentences in" in result.stderr
+        assert [path.name for path in (embedded / name).glob("trial*")] == []
     assert (embedded / "one.out").read_bytes() == (embedded / "two.out").read_bytes()
     for path in (embedded / "one").glob("run*.nbest"):
         assert path.read_bytes() == (embedded / "two" / path.name).read_bytes()
