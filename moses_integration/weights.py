@@ -59,7 +59,7 @@ def read_both_weights(path: str) -> dict[Part, Weights]:
         raise DataError(path, 1, problem)
     heads = [line.strip() for line in lines if line.strip().startswith(b"[")]
     if sorted(heads) == sorted(_PARTS):
-        found = {_PARTS[head]: _parse(path, _lines_of(lines, head)) for head in heads}
+        found = {_PARTS[head]: _parse(path, _lines_of(path, lines, head)) for head in heads}
     elif heads:
         weights = MosesIni(path, content).tuneable_weights()
         found = dict.fromkeys(_PARTS.values(), weights)
@@ -71,11 +71,14 @@ def read_both_weights(path: str) -> dict[Part, Weights]:
     return found
 
 
-def _lines_of(lines: list[bytes], wanted: bytes) -> list[bytes]:
+def _lines_of(path: str, lines: list[bytes], wanted: bytes) -> list[bytes]:
     """Return the lines of a part, with empty ones in the place of all others."""
     head = b""
     found = []
-    for line in lines:
+    for number, line in enumerate(lines, start=1):
+        if not head and line.partition(b"#")[0].strip() and line.strip() not in _PARTS:
+            problem = f"expected [search] or [lists] above the first weight, found {line[:60]!r}"
+            raise DataError(path, number, problem)
         is_head = line.strip() in _PARTS
         head = line.strip() if is_head else head
         found.append(b"" if is_head or head != wanted else line)

@@ -7,6 +7,7 @@ for has no core: training by two threads on two busy cores was ten times slower 
 
 import os
 import sys
+import time
 from pathlib import Path
 
 _SPINS, _POLICY = "GOMP_SPINCOUNT", "OMP_WAIT_POLICY"
@@ -14,6 +15,9 @@ _SPINS, _POLICY = "GOMP_SPINCOUNT", "OMP_WAIT_POLICY"
 _ON_FREE_MACHINE = "10000"
 # The running processes of the whole machine and all others, as "2/89", in the fourth place.
 _LOAD = Path("/proc/loadavg")
+
+# Looks at it, and seconds between them: most processes run for an instant only.
+_LOOKS, _BETWEEN_LOOKS = 5, 0.005
 
 _is_ours = False
 
@@ -37,9 +41,13 @@ def environment_of_children() -> dict[str, str]:
 
 
 def _is_busy() -> bool:
-    """Return whether other processes run on half of the machine's cores or more."""
-    try:
-        running = int(_LOAD.read_text().split()[3].split("/")[0])
-    except (OSError, ValueError, IndexError):  # not on every system
-        return False
-    return 2 * (running - 1) >= (os.cpu_count() or 1)
+    """Return whether other processes run on half of the machine's cores or more, at every look."""
+    for _ in range(_LOOKS):
+        try:
+            running = int(_LOAD.read_text().split()[3].split("/")[0])
+        except (OSError, ValueError, IndexError):  # not on every system
+            return False
+        if 2 * (running - 1) < (os.cpu_count() or 1):
+            return False
+        time.sleep(_BETWEEN_LOOKS)
+    return True

@@ -1,12 +1,14 @@
 """A folder with all that an experiment reads, and what is done with it."""
 
+import json
 from pathlib import Path
 
 from click.testing import CliRunner, Result
 
+from moses_integration.weights import Weights, write_weights
 from phrasescore.cli import main
 from phrasescore.cli.experiment_config import read_experiment
-from phrasescore.cli.experiment_plan import Plan, build_plan
+from phrasescore.cli.experiment_plan import Plan, Run, build_plan
 
 INI = """\
 [feature]
@@ -45,3 +47,12 @@ def names(plan: Plan) -> list[str]:
 
 def experiment(*options: str) -> Result:
     return CliRunner().invoke(main, ["experiment", "x.toml", "-o", "out", *options])
+
+
+def write_tuned(run: Run, weights: Weights, reached: float = 50.0) -> None:
+    """Write what tuning a row would."""
+    run.folder.mkdir(parents=True, exist_ok=True)
+    write_weights(str(run.weights), weights)
+    features = [{"name": "LM0_0", "share": 0.9}, {"name": "TM0_2", "share": 0.0}]
+    report = {"reached": reached, "rounds": [1, 2], "ended_by_itself": False, "warnings": []}
+    run.report.write_text(json.dumps({**report, "features": features}))

@@ -49,10 +49,6 @@ class ListFeatureDecoder:
         own = np.array([weights.get(FLUENCY, 0.0), weights.get(LENGTH, 0.0), 0.0])
         return self._lists(own, self._size, segments or range(SENTENCES))
 
-    def everything(self) -> Pool:
-        """Return all translations that there are."""
-        return self._lists(np.zeros(3), len(self._texts[0]), range(SENTENCES))
-
     def _lists(self, own: np.ndarray, size: int, segments: Sequence[int]) -> Pool:
         rows, texts, of = [], [], []
         for segment in segments:

@@ -116,6 +116,12 @@ def test_weights_that_are_there_are_put_into_a_moses_ini_by_one_command(
     assert (folder.path / "merged.ini").read_text() == expected
     same = folder.call(*arguments[:-1], "moses.ini")
     assert (same.exit_code, (folder.path / "moses.ini").read_text()) == (1, INI)
+    # Who has forgotten the lists is told so.
+    wrong = folder.call(*arguments, "--source", "reference", "-o", "out")
+    assert wrong.exit_code == 2
+    assert "without them, --weights, --moses-ini and --moses-ini-out alone put" in " ".join(
+        wrong.stderr.split()
+    )
 
 
 def test_weights_of_no_feature_are_named_and_left_out(folder: TuneFolder) -> None:

@@ -37,6 +37,7 @@ TRIAL_LOSS, ROUND_LOSS = 0.02, 0.03
 # Sentences of a trial, and parts of a step that are tried one after the other.
 TRIAL_SIZE = 100
 STEPS = (1.0, 0.5, 0.25, 0.125, 0.0625)
+TOO_FAR = "every step towards the weights that are better on the lists loses too much"
 
 NamedWeights = dict[FeatureLabel, float]
 
@@ -91,6 +92,8 @@ class Decided(NamedTuple):
     lists: NamedWeights
     # The search weights of the next one.
     search: NamedWeights
+    # The metric on the pool of the weights that optimising found, 0 to 1.
+    found_score: float | None = None
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,7 @@ def run_loop(
             if known is None:
                 run.choose_next(is_stopped)
             else:
-                run.result = replace(run.result, next_weights=known.search)
+                run.follow(known)
         on_round(run.result)
     return run.result
 
@@ -195,6 +198,8 @@ class _Loop:
         self._best_lists: Pool | None = None
         # Whether the latest round counts: its lists are in the pool.
         self._counts = True
+        # Of a step, after rounds that did not count: the pool does not know of them.
+        self._longest_step = 1.0
 
     def add_round(self, lists: NamedWeights | None) -> None:
         """Decode, and judge what comes of it.
@@ -223,6 +228,12 @@ class _Loop:
             None,
         )
         self._counts = best is None or done.score >= best.score - ROUND_LOSS
+        if best is not None and not self._counts:
+            self._longest_step /= 2
+            self._report(
+                f"round {number}: {self._metric.name} {100 * done.score:.2f} after "
+                f"{100 * best.score:.2f}: its lists do not count, and steps are shorter from now on"
+            )
         if best is None or done.score > best.score:
             self._best_lists = decoded
         kept = pool if self._counts else earlier
@@ -240,7 +251,7 @@ class _Loop:
         done, pool = self.result.rounds[-1], self.result.pool
         assert pool is not None
         if not self._counts:
-            self._bound_step(done.weights.search, STEPS[1:])
+            self._bound_step(done.weights.search)
             return
         own = self._own(pool)
         known = [each.weights.search for each in self.result.rounds]
@@ -254,19 +265,26 @@ class _Loop:
             reason = f"no weights that are better by {100 * SMALLEST_GAIN:g} points on all lists"
             self.result = replace(self.result, next_weights=None, reason=reason)
             return
-        self._bound_step({**done.weights.search, **_named(tuned.weights, own)}, STEPS)
+        self._bound_step({**done.weights.search, **_named(tuned.weights, own)})
 
-    def _bound_step(self, target: NamedWeights, steps: Sequence[float]) -> None:
+    def follow(self, known: Decided) -> None:
+        """Set the search weights of the next round to those that were decided before."""
+        done = self.result.rounds[-1]._replace(found_score=known.found_score)
+        rounds = (*self.result.rounds[:-1], done)
+        self.result = replace(self.result, rounds=rounds, next_weights=known.search)
+
+    def _bound_step(self, target: NamedWeights) -> None:
         """Set the next weights: from the best round's towards others, as far as a trial allows."""
         best = self.result.best
         assert best is not None
-        for step in steps:
+        for step in STEPS:
+            if step > self._longest_step:
+                continue
             weights = _between(best.weights.search, target, step)
             if self._passes_trial(weights, step):
                 self.result = replace(self.result, next_weights=weights)
                 return
-        reason = "every step towards the weights that are better on the lists loses too much"
-        self.result = replace(self.result, next_weights=None, reason=reason)
+        self.result = replace(self.result, next_weights=None, reason=TOO_FAR)
 
     def _passes_trial(self, weights: NamedWeights, step: float) -> bool:
         """Return whether weights translate some of the sentences nearly as well as the best."""

@@ -15,15 +15,20 @@ def experiment_section(table: Mapping[str, Any]) -> Section:
     :raises TypeError: if a value is of another type than was written.
     """
     rows: list[Mapping[str, Any]] = list(table["row"])
-    names = [str(row["name"]) for row in rows]
+    names = [f"{row['name']}{' *' if row.get('remarks') else ''}" for row in rows]
     texts = list(
         dict.fromkeys(key for row in rows for key, value in row.items() if isinstance(value, dict))
     )
     columns = ["system"]
     for text in texts:
         columns += [f"{text}{ending}" for ending in _FIGURES.values()]
+    columns.append("rounds")
     cells = tuple(
-        (name, *(_figure(row, text, figure) for text in texts for figure in _FIGURES))
+        (
+            name,
+            *(_figure(row, text, figure) for text in texts for figure in _FIGURES),
+            ", ".join(map(str, row.get("rounds", ()))),
+        )
         for name, row in zip(names, rows, strict=True)
     )
     notes = " ".join(str(note) for note in table.get("notes", ()))

@@ -168,15 +168,21 @@ _OF_LOOP = {
 }
 
 
-def open_search(ini_path: str, source: str, flags: Sequence[str]) -> "EmbeddedSearch":
+def open_search(
+    ini_path: str, source: str, flags: Sequence[str], closed: Sequence[int] = ()
+) -> "EmbeddedSearch":
     """Return the embedded search for a text, as a decoder that stays.
 
     :param flags: options of decode, such as ``--stack 30``.
+    :param closed: descriptors that its processes do not keep.
     :raises click.UsageError: if one is not of decode, or is not the user's to set here.
     """
     from moses_integration.decoder.source import read_source
 
-    arguments = [source, "--config", ini_path, *flags]
+    for flag in flags:
+        if flag.partition("=")[0] in ("--config", "-f", "--help", "-h"):
+            raise click.UsageError(f"--decoder-flags: expected options of a search, found {flag}")
+    arguments = [*flags, "--config", ini_path, "--", source]
     with decode.make_context("--decoder-flags", arguments) as context:
         given = context.params
         for param in decode.params:
@@ -188,7 +194,7 @@ def open_search(ini_path: str, source: str, flags: Sequence[str]) -> "EmbeddedSe
     decode_options.check_models(
         features, models, given["backoff_lm"], unnormalized=given["unnormalized"]
     )
-    return _open_search(_read_engine(given), read_source(source), given)
+    return _open_search(_read_engine(given), read_source(source), given, closed)
 
 
 def _read_engine(given: Mapping[str, Any]) -> "EmbeddedEngine":
@@ -200,7 +206,10 @@ def _read_engine(given: Mapping[str, Any]) -> "EmbeddedEngine":
 
 
 def _open_search(
-    engine: "EmbeddedEngine", sentences: "Sequence[Sentence]", given: Mapping[str, Any]
+    engine: "EmbeddedEngine",
+    sentences: "Sequence[Sentence]",
+    given: Mapping[str, Any],
+    closed: Sequence[int] = (),
 ) -> "EmbeddedSearch":
     from phrasescore.cli.decode_embedded import EmbeddedSearch, SearchFeature, Settings
     from phrasescore.devices import usable_threads
@@ -214,7 +223,11 @@ def _open_search(
     at_once = min(usable_threads(given["processes"]), max(1, len(sentences)))
     threads = given["threads"] or max(1, usable_threads(None) // at_once)
     return EmbeddedSearch(
-        engine, sentences, extra, Settings(at_once, threads, given["buffer_size"])
+        engine,
+        sentences,
+        extra,
+        Settings(at_once, threads, given["buffer_size"]),
+        closed,
     )
 
 

@@ -225,6 +225,7 @@ class EmbeddedSearch:
     Tables and language model are read once, for these sentences; each process keeps its networks.
 
     :param extra: features beside those of the moses.ini.
+    :param closed: descriptors that its processes do not keep.
     """
 
     def __init__(
@@ -233,12 +234,13 @@ class EmbeddedSearch:
         sentences: Sequence[Sentence],
         extra: Sequence[SearchFeature],
         settings: Settings,
+        closed: Sequence[int] = (),
     ) -> None:
         tables = read_tables(engine.configuration, sentences)
         _report_unknown(tables, sentences)
         model = read_language_model(engine.configuration)
         self._work = Work(engine, tables, model, extra, settings)
-        self._processes = OrderedProcesses(self._work, settings.processes)
+        self._processes = OrderedProcesses(self._work, settings.processes, closed)
         self._settings = settings
 
     def __enter__(self) -> Self:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from moses_integration.decoder.source import read_source
 from phrasescore.cli.experiment_commands import PHRASESCORE
 from phrasescore.cli.experiment_config import Experiment
 from phrasescore.cli.experiment_rows import ModelPlan
@@ -45,6 +46,10 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
             raise ConfigError("[data]", f"test.{name}", problem)
     for text in texts:
         _check_length(text.source, text.references)
+        read_source(str(text.source))  # what no decoder takes, such as markup
+    if wanted.engine.decoder == "moses" and not wanted.dev.source.read_bytes().endswith(b"\n"):
+        problem = "expected a newline after the last line: Moses leaves it out"
+        raise DataError(str(wanted.dev.source), None, problem)
     if wanted.train is not None:
         _check_length(wanted.train[0], wanted.train[1:])
     for model in models:

@@ -7,6 +7,8 @@ Paths are relative to the file. A key that is not known is refused, with the one
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
+
 from phrasescore.cli.decode_options import LIMITS
 from phrasescore.cli.experiment_rows import (
     FILE_FEATURES,
@@ -142,6 +144,11 @@ def _engine(table: TomlTable) -> Engine:
             raise limits.error(key, unknown("limit", name, (*LIMITS, *_MORE_LIMITS)))
         if type(value) not in (int, float, str):
             raise limits.error(key, f"expected a number or a string, got {value!r}")
+        if name in LIMITS:
+            try:
+                LIMITS[name].kind.convert(str(value), None, None)
+            except click.BadParameter as error:
+                raise limits.error(key, error.message) from error
         options += [f"--{name}", str(value)]
     found = Engine(
         decoder,

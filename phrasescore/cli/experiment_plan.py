@@ -20,7 +20,6 @@ from phrasescore.cli.experiment_rows import CSLM, FILE_FEATURES, TABLE_KIND, Mod
 from phrasescore.cli.experiment_start import Given, Layout, Tuned, extra_names, start_weights
 from phrasescore.cli.experiment_steps import Step
 from phrasescore.cli.rescore_columns import column_name
-from phrasescore.devices import usable_threads
 from phrasescore.errors import ConfigError
 from phrasescore.resumable import work_files
 
@@ -37,8 +36,8 @@ class Run:
     ini: Path
     # What its search reads, but for the ini and models.
     model_files: tuple[Path, ...]
-    # Earlier rows, whose features it has: tuning starts from the best of them on dev.
-    starts: tuple["Run", ...] = ()
+    # Earlier rows of the same seed, whose features it has.
+    parts: tuple["Run", ...] = ()
     # Its features that networks and others give, by label in its report, with their names.
     added: dict[str, str] = field(default_factory=dict)
 
@@ -189,18 +188,16 @@ class _Planner:
                     self._folder / "systems" / folders[system.name] / f"seed{seed}",
                     self._ini_of(system.columns),
                     self._files_of(system.columns),
-                    self._starts_of(system, earlier),
+                    tuple(each for each in earlier if each.system.features() <= system.features()),
                     self._added(system),
                 )
                 earlier.append(run)
                 runs.append(run)
         return runs
 
-    def _starts_of(self, system: System, earlier: list[Run]) -> tuple[Run, ...]:
-        """Return the runs whose weights a row may start from: those that it has all features of."""
-        if self._wanted.tuning.start != PREVIOUS:
-            return ()
-        return tuple(run for run in earlier if run.system.features() <= system.features())
+    def _starts(self, run: Run) -> tuple[Run, ...]:
+        """Return the runs of which the best on dev has the weights that tuning starts from."""
+        return run.parts if self._wanted.tuning.start == PREVIOUS else ()
 
     def _added(self, system: System) -> dict[str, str]:
         """Return what a row has beyond moses.ini, by the labels of a tuning report."""
@@ -251,7 +248,7 @@ class _Planner:
             if (name := option[2:]) in LIMITS and value
         }
         command = [str(engine.moses_bin / "moses") if engine.moses_bin else "moses"]
-        command += ["-threads", str(engine.processes or usable_threads(None))]
+        command += ["-threads", str(engine.processes or "all")]
         for name, value in moses_limits(given).items():
             command += [f"-{name}", value]
         return ["--decoder", shlex.join(command)]
@@ -297,7 +294,7 @@ class _Planner:
         command += self._features.cslm_options(names)
         command += ["--translations", str(run.output(dev)), "-o", str(run.weights)]
         command += ["--report", str(run.report), "--format", "json"]
-        before = [path for each in run.starts for path in (each.weights, each.report)]
+        before = [path for each in self._starts(run) for path in (each.weights, each.report)]
         return Step(
             _name("tune", "", run),
             tuple(command),
@@ -343,10 +340,10 @@ class _Planner:
     def _write_start(self, run: Run, path: Path) -> None:
         """Write the weights that tuning starts from."""
         given, before = Given(MosesIni.read(str(run.ini)), self._layout(run.system)), None
-        if run.starts:
+        if starts := self._starts(run):
             # Of equally good ones the richest, and of these the latest.
             best = max(
-                reversed(run.starts),
+                reversed(starts),
                 key=lambda each: (read_report(each.report).reached, len(each.system.features())),
             )
             before = Tuned(str(best.weights), self._layout(best.system))

@@ -2,6 +2,7 @@
 
 import html
 import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -111,26 +112,39 @@ def measure(
                 p_value = randomization_p_value(metric, before, stats, trials=TRIALS, seed=SEED)
                 cell = Cell(cell.scores, cell.mean - mean, p_value)
             row.cells[text.name] = cell
-    about = [METRIC, TEST, ROUNDS]
-    about += [f"* {row.name}: {remark}." for row in rows for remark in row.remarks]
-    return ResultTable([text.name for text in texts], rows, [*about, *notes], list(steps))
+    remarks = [f"* {row.name}: {remark}." for row in rows for remark in row.remarks]
+    # A warning of tuning is one of the remarks already.
+    others = [note for note in notes if not any(note.endswith(each) for each in _texts(rows))]
+    about = [METRIC, TEST, ROUNDS, *remarks, *others]
+    return ResultTable([text.name for text in texts], rows, about, list(steps))
+
+
+def _texts(rows: Sequence[Row]) -> Iterator[str]:
+    return (f": {remark}." for row in rows for remark in row.remarks)
 
 
 def _row(name: str, runs: Sequence[Run], made: Collection[Path]) -> Row:
     """Return a row without figures, with what its tuning says."""
     done = [(run, read_report(run.report)) for run in runs if run.report in made]
     rounds = [f"{found.rounds}{'' if found.ended_by_itself else '+'}" for _, found in done]
-    remarks = dict.fromkeys(
-        remark for run, found in done for remark in (*found.remarks(run.added), *_worse(run, found))
+    counts = Counter(
+        remark
+        for run, found in done
+        for remark in (*found.remarks(run.added), *_worse(run, found, made))
+    )
+    remarks = (
+        remark if count == len(done) else f"{remark} (in {count} of {len(done)} runs)"
+        for remark, count in counts.items()
     )
     return Row(name, {}, ", ".join(rounds), tuple(remarks))
 
 
-def _worse(run: Run, found: RowReport) -> Iterator[str]:
+def _worse(run: Run, found: RowReport, made: Collection[Path]) -> Iterator[str]:
     """Yield that a row stands below an earlier one whose features it has, if so."""
-    starts = {each.system.name: read_report(each.report).reached for each in run.starts}
-    name = max(starts, key=lambda name: starts[name], default=None)
-    if name is not None and found.reached < starts[name]:
+    parts = [each for each in run.parts if each.report in made]
+    scores = {each.system.name: read_report(each.report).reached for each in parts}
+    name = max(scores, key=lambda name: scores[name], default=None)
+    if name is not None and found.reached < scores[name]:
         yield f"on dev it is below {name}, whose features it has: {name}'s weights are better"
 
 

@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Generic, NamedTuple, Self, TypeVar
@@ -45,10 +45,14 @@ class OrderedProcesses(Generic[Item, Result]):
     They are forks of this one, made when the first item comes: what ``work`` holds then is shared
     and not copied, and it must not have started threads yet. Results are sent, and so made of plain
     values.
+
+    :param closed: descriptors that they do not keep, such as a lock's.
     """
 
-    def __init__(self, work: Callable[[Item], Result], processes: int) -> None:
-        self._work, self._processes = work, processes
+    def __init__(
+        self, work: Callable[[Item], Result], processes: int, closed: Sequence[int] = ()
+    ) -> None:
+        self._work, self._processes, self._closed = work, processes, closed
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Self:
@@ -69,7 +73,7 @@ class OrderedProcesses(Generic[Item, Result]):
         if self._pool is None:
             context = multiprocessing.get_context("fork")
             worker = _Worker(self._work)
-            initial = worker.install, (os.getpid(),)
+            initial = worker.install, (os.getpid(), self._closed)
             self._pool = ProcessPoolExecutor(self._processes, context, *initial)
         waiting: deque[Future[Result | _Failed]] = deque()
         try:
@@ -102,7 +106,9 @@ class _Worker(Generic[Item, Result]):
     def __init__(self, work: Callable[[Item], Result]) -> None:
         self.work = work
 
-    def install(self, parent: int) -> None:
+    def install(self, parent: int, closed: Sequence[int]) -> None:
+        for descriptor in closed:
+            os.close(descriptor)
         # Ctrl-C is for the process that started this one, which stops it.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

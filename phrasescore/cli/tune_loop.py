@@ -13,13 +13,12 @@ import click
 from moses_integration.decoder.moses import Decoder
 from moses_integration.ini_paths import files_of
 from moses_integration.moses_ini import MosesIni
-from moses_integration.nbest import read_nbest
-from moses_integration.reranking import WeightedSum
 from moses_integration.weights import Part, Weights, is_sparse, read_both_weights
 from phrasescore.cli.file_names import check_files
 from phrasescore.cli.fingerprints import Fingerprints
 from phrasescore.cli.options import FLAGS
 from phrasescore.cli.tune_options import TuneOptions
+from phrasescore.cli.tune_outcome import describe, warnings_of, write_translations
 from phrasescore.cli.tune_pool import ListReader, by_label, by_name, read_references, some_names
 from phrasescore.cli.tune_report import TuneReport
 from phrasescore.cli.tune_rounds import EmbeddedDecoder, LoopDecoder, Rounds
@@ -34,12 +33,11 @@ from phrasescore.cli.tune_state import (
 )
 from phrasescore.errors import DataError
 from phrasescore.folders import locked
-from phrasescore.output import open_output
 from phrasescore.text import read_lines
 from tuning.loop import (
     LoopResult,
     LoopSettings,
-    Round,
+    NamedWeights,
     WeightPair,
     run_loop,
     weights_vector,
@@ -53,8 +51,6 @@ _logger = logging.getLogger(__name__)
 
 # The search of this package, as --decoder names it.
 EMBEDDED = "embedded"
-# A gain on the lists, 0 to 1, that a user wants to know of where it does not come true.
-NOTABLE_GAIN = 0.005
 # How a file of gzip begins.
 _GZIP = b"\x1f\x8b"
 
@@ -105,21 +101,16 @@ class LoopRun:
         start = self._start()
         about = self._about(start)
         self._check_files()
-        with locked(self._work), ExitStack() as stack:
+        with locked(self._work) as lock, ExitStack() as stack:
             decided = read_state(self._work, about, resume=self._wanted.resume)
             if decided is None:
                 # With it, what the first round decodes is not lost either.
                 write_state(self._work, about, LoopResult(next_weights=start.search))
             reader = ListReader(self._metric, self._references)
             # First, because it forks, and what follows may start threads.
-            decoder, own = self._open_decoder(stack, start)
+            decoder, own = self._open_decoder(stack, start, lock)
             rescorer = self._open_rescorer(stack)
             self._search.others = self._added
-            search = {
-                label: weight
-                for label, weight in start.search.items()
-                if label.name not in self._added
-            }
 
             def on_round(result: LoopResult) -> None:
                 self._keep(result)
@@ -135,13 +126,16 @@ class LoopRun:
             self.result = run_loop(
                 Rounds(self._wanted, decoder, reader, own, rescorer),
                 self._metric,
-                start._replace(search=search),
+                start._replace(search=self._of_decoder(start.search)),
                 self._search,
                 self._search.settings(()),
                 LoopSettings(self._wanted.iterations, self._wanted.patience),
                 seed=self._wanted.seed,
                 list_features=self._added,
-                decided=decided or (),
+                # Version 0.1 had weights of all features there.
+                decided=[
+                    each._replace(search=self._of_decoder(each.search)) for each in decided or ()
+                ],
                 on_judged=self._keep,
                 on_round=on_round,
                 report=_logger.info,
@@ -154,11 +148,16 @@ class LoopRun:
                 "the next one, and --iterations is 1"
             )
 
+    def _of_decoder(self, weights: NamedWeights) -> NamedWeights:
+        """Return the weights of features that are not of lists alone."""
+        added = self._added
+        return {label: weight for label, weight in weights.items() if label.name not in added}
+
     def _keep(self, result: LoopResult) -> None:
         self.result = result
 
     def _open_decoder(
-        self, stack: ExitStack, start: WeightPair
+        self, stack: ExitStack, start: WeightPair, lock: int
     ) -> tuple[LoopDecoder, Collection[str] | None]:
         """Return what decodes, and the features that it has, as far as that is known."""
         wanted, ini = self._wanted, self.ini
@@ -169,7 +168,9 @@ class LoopRun:
 
         assert ini is not None
         assert wanted.source is not None
-        search = open_search(ini.path, wanted.source, shlex.split(wanted.decoder_flags))
+        # Without the lock, which after kill -9 must be free at once.
+        flags = shlex.split(wanted.decoder_flags)
+        search = open_search(ini.path, wanted.source, flags, closed=(lock,))
         own = search.feature_names
         weights = {name: of for name, of in by_name(start.search).items() if name in own}
         stack.enter_context(search).start(weights, read_source(wanted.source))
@@ -205,15 +206,17 @@ class LoopRun:
             "lists": by_name({**unnamed, **best.weights.lists}),
         }
         if self.ini is not None:
-            self.ini.set_weights(both["search"])
+            unknown = self.ini.set_weights(both["search"])
             self.ini.write(str(self._work / INI))
-            _logger.info("%s has the search weights of round %d", self._work / INI, best.number)
+            lacks = f", but not those of {some_names(unknown)}" if unknown else ""
+            text = "%s has the search weights of round %d%s"
+            _logger.info(text, self._work / INI, best.number, lacks)
         if self._added:
             _logger.info("%s", self._about_added())
         report.loop = self.result
-        if (problem := self._broken_promise()) is not None:
+        report.warnings += warnings_of(self.result, self._metric.name, self._added)
+        for problem in report.warnings:
             _logger.warning("%s", problem)
-            report.warnings.append(problem)
         start = weights_vector(self.result.rounds[0].weights.search, pool)
         found = weights_vector(best.weights.lists, pool)
         report.measure(pool, self._metric, start, found, details=details)
@@ -228,37 +231,11 @@ class LoopRun:
             100 * best.score,
         )
         if self._wanted.translations is not None:
-            self._write_translations(self._wanted.translations, best, both["lists"])
+            rescored = self._work / f"run{best.number}.rescored.gz"
+            nbest = rescored if self._added else self._work / f"run{best.number}.nbest"
+            chosen = both["lists"] if self._added else None
+            write_translations(self._wanted.translations, str(nbest), chosen)
         return both
-
-    def _broken_promise(self) -> str | None:
-        """Return what to say where the lists promise more than any round has brought."""
-        best, promised = self.result.best, self.result.promised
-        assert best is not None
-        if (
-            self._added
-            or best.number > 1
-            or promised is None
-            or promised < best.decoded_score + NOTABLE_GAIN
-        ):
-            return None
-        name = self._metric.name
-        return (
-            f"on the lists, weights were found that raise {name} from "
-            f"{100 * best.decoded_score:.2f} to {100 * promised:.2f}, but no round decoded with "
-            "such weights is better than the first: the search's weights are those of the start "
-            "(a larger --nbest-size or more --iterations may help)"
-        )
-
-    def _write_translations(self, path: str, best: Round, weights: Weights) -> None:
-        """Write what a user gets of the best round: its lists' first hypotheses, reranked."""
-        rescored = self._work / f"run{best.number}.rescored.gz"
-        nbest = rescored if self._added else self._work / f"run{best.number}.nbest"
-        score = WeightedSum(weights, ignore_missing=True, ignore_unweighted=True)
-        with open_output(path) as stream:
-            for found in read_nbest(str(nbest)):
-                place = int(score(found).argmax()) if self._added else 0
-                stream.write(found.hypotheses[place].strip(b" ") + b"\n")
 
     def _about_added(self) -> str:
         """Return how to translate with two sets of weights."""
@@ -292,10 +269,12 @@ class LoopRun:
         """Check that the source is a text with a reference for each line: decoding takes long."""
         source = self._wanted.source
         assert source is not None
-        with open(source, "rb") as stream:
-            if stream.read(len(_GZIP)) == _GZIP:
-                raise DataError(source, None, "the decoder is given this file as it is: unpack it")
-        self._check_last_line(source)
+        if self._wanted.decoder != EMBEDDED:
+            with open(source, "rb") as stream:
+                if stream.read(len(_GZIP)) == _GZIP:
+                    problem = "the decoder is given this file as it is: unpack it"
+                    raise DataError(source, None, problem)
+            self._check_last_line(source)
         num_lines, num_references = sum(1 for _ in read_lines(source)), len(self._references[0])
         if num_lines != num_references:
             problem = f"expected {num_references:,} lines, as there are references"
@@ -304,8 +283,7 @@ class LoopRun:
     def _check_last_line(self, source: str) -> None:
         """Refuse a last line without a newline, which Moses does not translate."""
         with open(source, "rb") as stream:
-            is_moses = self._command.is_moses and self._wanted.decoder != EMBEDDED
-            if is_moses and stream.seek(0, os.SEEK_END):
+            if self._command.is_moses and stream.seek(0, os.SEEK_END):
                 stream.seek(-1, os.SEEK_END)
                 if stream.read() != b"\n":
                     problem = "expected a newline after the last line: Moses leaves it out"
@@ -352,7 +330,10 @@ class LoopRun:
             "source": fingerprint(wanted.source),
             "references": [fingerprint(path) for path in read_references(wanted.references)],
             "moses.ini": None if self.ini is None else fingerprint(self.ini.path),
-            "start weights": {name: list(values) for name, values in by_name(start.lists).items()},
+            "start weights": _as_lists(start.lists),
+            "start weights of the search": (
+                None if start.search == start.lists else _as_lists(start.search)
+            ),
             "n-best size": wanted.nbest_size,
             "models": [
                 *wanted.rescore,
@@ -370,13 +351,5 @@ class LoopRun:
         }
 
 
-def describe(result: LoopResult, metric: str, added: Sequence[str]) -> str:
-    """Return a line about the latest round."""
-    done = result.rounds[-1]
-    text = f"round {done.number}: {metric} {100 * done.score:.2f}"
-    if added:
-        text += f" reranked, {100 * done.decoded_score:.2f} as decoded"
-    text += f", {done.new:,} new of {done.hypotheses:,} hypotheses"
-    if done.found_score is not None:
-        text += f", on all of them {100 * done.pool_score:.2f} -> {100 * done.found_score:.2f}"
-    return text
+def _as_lists(weights: NamedWeights) -> dict[str, list[float]]:
+    return {name: list(values) for name, values in by_name(weights).items()}

@@ -94,7 +94,7 @@ class TuneOptions:
         :raises PhrasescoreError: if a file would overwrite another.
         """
         if self.only_merges:
-            self._check_files()
+            self._check_merge()
             return
         given = [bool(self.nbest), bool(self.features or self.scores), self.decoder is not None]
         if sum(given) != 1:
@@ -125,6 +125,19 @@ class TuneOptions:
             raise click.UsageError("--features-out goes with NBEST and --metric bleu")
         if self.ifile_out is not None and self.decoder is not None:
             raise click.UsageError("--ifile-out goes with NBEST or --features")
+        self._check_files()
+
+    def _check_merge(self) -> None:
+        names = [
+            *(self.source, self.columns(), self.resume, self.report, self.ifile, self.ifile_out),
+            *(self.features_out, self.scores_out, self.translations, self.cross_validate),
+            *(self.replicas > 1, self.fixed, self.decoder_flags, self.output != "-"),
+        ]
+        if any(names):
+            raise click.UsageError(
+                "give one of NBEST, --features with --scores, and --decoder; without them, "
+                "--weights, --moses-ini and --moses-ini-out alone put weights into a moses.ini"
+            )
         self._check_files()
 
     def _check_extracted(self) -> None:

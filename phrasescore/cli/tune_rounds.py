@@ -10,6 +10,7 @@ from moses_integration.decoder.moses import log_tail
 from moses_integration.weights import Weights, is_sparse
 from phrasescore.cli.tune_options import TuneOptions
 from phrasescore.cli.tune_pool import ListReader, by_name, some_names
+from phrasescore.cli.tune_state import remove_rounds
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.text import read_lines
 from tuning.loop import NamedWeights
@@ -77,7 +78,7 @@ class Rounds:
         nbest = self._work / f"run{number}.nbest"
         if nbest.exists():
             _logger.info("round %d: taken from %s", number, nbest)
-            return self._read(f"run{number}", str(nbest))
+            return self._read(f"run{number}", str(nbest), is_first=number == 1)
         _logger.info("round %d: decoding", number)
         # It gets its name when it is known to be complete.
         part = f"{nbest}.part"
@@ -96,12 +97,10 @@ class Rounds:
         source = self._work / "trial.source"
         source.write_bytes(b"".join(lines[segment] + b"\n" for segment in segments))
         nbest = str(self._work / "trial.nbest")
-        try:
-            self._run(str(source), "trial", weights, nbest)
-            return self._read("trial", nbest, source=str(source), segments=segments)
-        finally:
-            for path in self._work.glob("trial.*"):
-                path.unlink()
+        self._run(str(source), "trial", weights, nbest)
+        pool = self._read("trial", nbest, source=str(source), segments=segments)
+        remove_rounds(self._work, "trial.")
+        return pool
 
     def _run(self, source: str, name: str, weights: NamedWeights, nbest: str) -> None:
         size, work = self._wanted.nbest_size, str(self._work / name)

@@ -76,7 +76,7 @@ def read_state(work: Path, about: Mapping[str, Any], *, resume: bool) -> list[De
         return None
     found, num_rounds, decided = _parse_state(path)
     if not num_rounds and not (work / "run1.nbest").exists():
-        _remove_lists(work)
+        remove_rounds(work)
         return None
     if not resume:
         problem = "there is a run here already: --resume goes on with it"
@@ -99,7 +99,11 @@ def _parse_state(path: Path) -> tuple[dict[str, Any], int, list[Decided]]:
         following = [*rounds[1:], *([] if state["next"] is None else [{"weights": state["next"]}])]
         decided = [
             # Version 0.1 had one set of weights.
-            Decided(_from_json(done.get("lists", done["weights"])), _from_json(after["weights"]))
+            Decided(
+                _from_json(done.get("lists", done["weights"])),
+                _from_json(after["weights"]),
+                None if done["found_score"] is None else float(done["found_score"]),
+            )
             for done, after in zip(rounds, following, strict=False)
         ]
         if state["format"] != _FORMAT:
@@ -136,9 +140,10 @@ def write_state(work: Path, about: Mapping[str, Any], result: LoopResult) -> Non
         stream.write((json.dumps(state, indent=1, ensure_ascii=False) + "\n").encode())
 
 
-def _remove_lists(work: Path) -> None:
+def remove_rounds(work: Path, beginning: str = "") -> None:
+    """Remove the files of rounds and trials, and nothing else, whose names begin so."""
     for name in os.listdir(work):
-        if _ROUND.fullmatch(name):
+        if _ROUND.fullmatch(name) and name.startswith(beginning):
             os.unlink(work / name)
 
 

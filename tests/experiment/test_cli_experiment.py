@@ -1,24 +1,19 @@
 """``phrasescore experiment`` as a user meets it: its file, its plan, its table."""
 
-import html.parser
-import json
-import re
 import shlex
 import shutil
-import tomllib
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import Weights, read_weights, write_weights
+from moses_integration.weights import read_weights
 from phrasescore.cli import main
 from phrasescore.cli.experiment_config import read_experiment
-from phrasescore.cli.experiment_plan import Run, build_plan
-from phrasescore.cli.experiment_table import measure, to_html, to_text, to_toml
+from phrasescore.cli.experiment_plan import build_plan
 from tests.doubles import RandomModel
-from tests.experiment_folder import CONFIG, INI, experiment, names, plan_of
+from tests.experiment_folder import CONFIG, INI, experiment, names, plan_of, write_tuned
 
 OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
 
@@ -222,7 +217,7 @@ def test_features_that_are_no_networks_are_columns_and_features_of_lists(folder:
         assert {lexicon, lm, model} <= set(step.inputs)
     run = plan.runs[-1]
     run.folder.mkdir(parents=True)
-    (start,) = run.starts
+    (start,) = run.parts
     write_tuned(start, {"LM0": (5.0,)})
     (folder / "out" / "moses.ini").write_text(INI)
     tune.prepare()
@@ -231,15 +226,6 @@ def test_features_that_are_no_networks_are_columns_and_features_of_lists(folder:
         "LSTM0": (0.0,), "KenLM0": (0.0,), "Lexicon0": (0.0,), "LengthRatio0": (0.0,),
     }  # fmt: skip
     assert read_weights(str(run.folder / "start"), "search") == {"TM0": (0.5, 0.25), "LM0": (5.0,)}
-
-
-def write_tuned(run: Run, weights: Weights, reached: float = 50.0) -> None:
-    """Write what tuning a row would."""
-    run.folder.mkdir(parents=True, exist_ok=True)
-    write_weights(str(run.weights), weights)
-    features = [{"name": "LM0_0", "share": 0.9}, {"name": "TM0_2", "share": 0.0}]
-    report = {"reached": reached, "rounds": [1, 2], "ended_by_itself": False, "warnings": []}
-    run.report.write_text(json.dumps({**report, "features": features}))
 
 
 @pytest.mark.parametrize("decoder", ["embedded", "moses"])
@@ -343,7 +329,10 @@ def test_a_text_of_other_length_than_its_references_is_refused_at_once(
         ("[models.rnn]\nupdates = 0", "train rnn: Invalid value for '--updates': 0 is not in"),
         ("[models.rnn]\nminutes = nan", "train rnn: --minutes: [training] minutes: must be"),
         ("[models.rnn]\nthreads = 0", "train rnn: Invalid value for '--threads': 0 is not in"),
-        ("[engine.search]\nstack = 'abc'", "--stack-size': 'abc' is not a valid"),
+        (
+            "[engine.search]\nstack = 'abc'",
+            "[engine.search] stack: 'abc' is not a valid integer range",
+        ),
     ],
 )
 @pytest.mark.parametrize("option", [[], ["--dry-run"]])
@@ -393,14 +382,15 @@ def test_a_folder_with_other_things_in_it_is_left_alone(
 def test_a_row_starts_from_the_best_row_on_dev_whose_features_it_has(folder: Path) -> None:
     systems = ["Baseline", "+LSTM", "+RNN", "+CSLM+RNN", "+reverse"]
     plan = plan_of(folder, "", f"systems = {systems}")
-    starts = {run.system.name: [each.system.name for each in run.starts] for run in plan.runs}
+    starts = {run.system.name: [each.system.name for each in run.parts] for run in plan.runs}
     assert starts == {
         "Baseline": [], "+LSTM": ["Baseline"], "+RNN": ["Baseline"],
         "+CSLM+RNN": ["Baseline", "+RNN"], "+reverse": ["Baseline", "+RNN"],
     }  # fmt: skip
-    assert all(each.seed == run.seed for run in plan.runs for each in run.starts)
+    assert all(each.seed == run.seed for run in plan.runs for each in run.parts)
     alone = plan_of(folder, '[tuning]\nstart = "moses.ini"')
-    assert not any(run.starts for run in alone.runs)
+    tunes = [step for step in alone.steps if step.name.startswith("tune")]
+    assert not any(each.weights in step.inputs for step in tunes for each in alone.runs)
     baseline, _, rnn, cslm, _ = plan.runs[:5]
     step = next(step for step in plan.steps if step.name == "tune +CSLM+RNN seed 1")
     assert {rnn.weights, rnn.report, baseline.weights, baseline.report} <= set(step.inputs)
@@ -471,51 +461,3 @@ def test_a_folder_whose_name_moses_ini_cannot_hold_is_named_from_here(
     result = CliRunner().invoke(main, ["experiment", "y.toml", "-o", "out"])
     assert result.exit_code == 1
     assert "moses.ini:3: [feature] TM0: expected a path without blanks" in result.stderr
-
-
-# The table
-
-
-def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
-    plan = plan_of(folder, "[tuning]\nreplicas = 2", 'systems = ["Baseline", "+RNN"]')
-    wanted = read_experiment("x.toml")
-    words = [f"a b c d e f g{number} h" for number in range(40)]
-    spoilt = [line.replace(" c", " x") if number % 2 else line for number, line in enumerate(words)]
-    (folder / "dev.fr").write_text("".join(f"{line}\n" for line in words))
-    made = set()
-    for run, lines in zip(plan.runs, (spoilt, words, spoilt, spoilt), strict=True):
-        # TM0_2, the column of the network, moves nothing.
-        write_tuned(run, {"LM0": (1.0,)}, 60.0 if run.system.name == "Baseline" else 59.0)
-        path = run.output(wanted.dev)
-        path.write_text("".join(f"{line}\n" for line in lines))
-        made |= {path, run.report}
-    texts = (wanted.dev, *wanted.tests)
-    table = measure(texts, plan.runs, made, plan.notes, ["1 s  phrasescore <run>"])
-    # multi-bleu.perl of the spoilt text, by hand: 300/320, 240/280, 180/240, 140/200 n-grams.
-    bad = 100 * (300 / 320 * 240 / 280 * 180 / 240 * 140 / 200) ** 0.25
-    first, second = (row.cells["dev"] for row in table.rows)
-    assert first.scores == pytest.approx([bad, bad])
-    assert second.scores == pytest.approx([100, bad])
-    assert second.difference == pytest.approx((100 - bad) / 2)
-    assert second.p_value is not None
-    assert second.p_value < 0.01
-    text = to_text(table).splitlines()
-    assert text[0].split() == ["dev", "news", "rounds"]
-    mean, deviation = (100 + bad) / 2, (100 - bad) / 2**0.5
-    expected = f"+RNN *    {mean:.2f} ± {deviation:.2f} (+{(100 - bad) / 2:.2f}, p"
-    assert text[2].startswith(expected)
-    assert text[2].endswith("-     2+, 2+")
-    assert "* +RNN: tuning found no use for rnn (weight 0, or nearly)." in text
-    better = "on dev it is below Baseline, whose features it has: Baseline's weights are better"
-    assert f"* +RNN: {better}." in text
-    read = tomllib.loads(to_toml(table))
-    assert read["row"][1]["dev"]["p_value"] == second.p_value
-    assert read["row"][0]["dev"]["replicas"] == first.scores
-    assert read["row"][1]["rounds"] == ["2+", "2+"]
-    assert read["row"][1]["remarks"][1] == better
-    assert read["notes"] == table.notes
-    page = to_html(table)
-    html.parser.HTMLParser().feed(page)
-    assert "&lt;run&gt;" in page
-    assert not re.search(r"(src|href)=", page)
-    assert '<span class="better">' in page

@@ -107,6 +107,10 @@ def test_what_is_written_is_read_again_bit_for_bit(path: Path) -> None:
             ),
         ),
         (b"[search]\nA= 1\n[lists]\nA= 1\nB 2\n", ":5: expected 'Name= value', found 'B 2'"),
+        (
+            b"A= 1\n[search]\nA= 1\n[lists]\nA= 1\n",
+            ":1: expected [search] or [lists] above the first weight, found b'A= 1'",
+        ),
         (b"[search]\nA= 1\n[lists]\n", ": expected weights, as in 'LM0= 0.5', found none"),
         (b"[feature]\nWordPenalty\n", ": expected weights, as in 'LM0= 0.5', found none"),
         (b"[weight]\nLM0= x\n", ":2: [weight] LM0: expected a number as weight, found 'x'"),

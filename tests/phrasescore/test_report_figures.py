@@ -293,9 +293,11 @@ def test_an_experiment_has_its_table_and_bars_with_their_deviation() -> None:
         {
             "notes": ["one.", "two."],
             "row": [
-                {"name": "base", "dev": {"bleu": 30.0, "replicas": [30.0]}},
+                {"name": "base", "rounds": ["6+"], "dev": {"bleu": 30.0, "replicas": [30.0]}},
                 {
                     "name": "+ rnn",
+                    "rounds": ["4", "5"],
+                    "remarks": ["odd"],
                     "dev": {
                         "bleu": 31.125, "replicas": [31, 31.25], "deviation": 0.125,
                         "difference": 1.125, "p_value": 0.0012,
@@ -306,11 +308,11 @@ def test_an_experiment_has_its_table_and_bars_with_their_deviation() -> None:
         }
     )  # fmt: skip
     found = table(section, "experiment-table")
-    assert found.columns == ("system", "dev", "dev ±", "dev: difference", "dev: p")
+    assert found.columns == ("system", "dev", "dev ±", "dev: difference", "dev: p", "rounds")
     assert found.rows == (
-        ("base", 30.0, None, None, None),
-        ("+ rnn", 31.12, 0.12, 1.12, 0.0012),
-        ("to come", None, None, None, None),
+        ("base", 30.0, None, None, None, "6+"),
+        ("+ rnn *", 31.12, 0.12, 1.12, 0.0012, "4, 5"),
+        ("to come", None, None, None, None, ""),
     )
     bars = blocks(section)["experiment-bars"]
     assert isinstance(bars, Lines)

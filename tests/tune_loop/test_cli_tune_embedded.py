@@ -12,9 +12,11 @@ from moses_integration.weights import read_both_weights
 from phrasescore.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.cli import main
 from phrasescore.cli.experiment_commands import LAUNCHER
+from phrasescore.cli.tune_rounds import Rounds
 from tests.doubles import RandomCslm, RandomModel
 from tests.loop_folder import rounds
 from tests.test_cli_decode import INI, LM, TABLE
+from tuning.pool import Pool
 
 SOURCE = "la maison\n\nxyz\nmaison bleue\nla bleue maison la maison\n"
 REFERENCE = "the home\n\nxyz\nblue home\nthe blue house the home\n"
@@ -116,12 +118,59 @@ def test_a_stopped_run_goes_on(embedded: Path) -> None:
     assert (embedded / "out").read_bytes() == expected
 
 
+def test_a_run_that_is_stopped_in_a_trial_keeps_its_round_and_goes_on(
+    embedded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (embedded / "source").write_text(SOURCE * 40)
+    (embedded / "reference").write_text(REFERENCE * 40)
+    (embedded / "work").mkdir()
+    (embedded / "work" / "trial.txt").write_text("mine")
+    (embedded / "lex").write_text("home maison 0.5\n")
+    options = ("--rescore-lexicon", "lex", "--report", "report", "--format", "json")
+    whole = tune(*options, "--working-dir", "whole")
+    assert whole.exit_code == 0, whole.output
+    assert len(rounds(whole)) > 1
+    expected = [(embedded / name).read_bytes() for name in ("out", "report")]
+
+    def stop(*_trial: object) -> Pool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Rounds, "_try", stop)
+        stopped = tune(*options)
+    assert stopped.exit_code == 130
+    # The weights of the round that is judged, and not nothing.
+    first = read_both_weights("out")
+    assert "Lexicon0" in first["lists"]
+    resumed = tune(*options, "--resume")
+    assert resumed.exit_code == 0, resumed.output
+    assert "round 1: taken from work/run1.nbest" in resumed.stderr
+    assert [(embedded / name).read_bytes() for name in ("out", "report")] == expected
+    assert (embedded / "work" / "trial.txt").read_text() == "mine"
+    assert (embedded / "work" / "tune.json").read_bytes() == (
+        embedded / "whole" / "tune.json"
+    ).read_bytes()
+
+
+def test_a_run_is_not_resumed_with_other_search_weights(embedded: Path) -> None:
+    lists = "LM0= 0.5\nTM0= 1 0\n"
+    (embedded / "start").write_text(f"[search]\n{lists}[lists]\n{lists}Lexicon0= 1\n")
+    (embedded / "lex").write_text("home maison 0.5\n")
+    options = ("--rescore-lexicon", "lex", "--weights", "start", "--iterations", "1")
+    assert tune(*options).exit_code == 0
+    (embedded / "start").write_text(f"[search]\nLM0= 0.25\n[lists]\n{lists}Lexicon0= 1\n")
+    refused = tune(*options, "--resume")
+    assert refused.exit_code == 1
+    assert "this run was begun with another start weights of the search" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "config", "problem"),
     [
         ((), False, "--decoder embedded needs --config, the moses.ini"),
         (("--decoder-flags", "--stak 3"), True, "No such option '--stak'"),
         (("--decoder-flags", "--nbest x 3"), True, "--decoder-flags: the loop sets --nbest itself"),
+        (("--decoder-flags", "--config x.ini"), True, "expected options of a search, found --con"),
         (("--decoder-flags", "--feature cslm"), True, "expected a --model for each --feature"),
     ],
 )

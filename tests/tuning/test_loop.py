@@ -158,9 +158,10 @@ def test_a_stopped_run_goes_on_to_the_same_end() -> None:
     whole = Script([ONE, TWO, THREE], found)
     expected = whole.run(iterations=3)
     one, two = (done.weights for done in expected.rounds[:2])
-    decided = [Decided(one.lists, two.search)]
+    decided = [Decided(one.lists, two.search, expected.rounds[0].found_score)]
     again = Script([ONE, TWO, THREE], found[1:])
     result = again.run(iterations=3, decided=decided)
+    assert result.promised == expected.promised
     assert again.seeds == whole.seeds[1:]
     assert [(done.weights, done.score) for done in result.rounds] == [
         (done.weights, done.score) for done in expected.rounds
@@ -317,14 +318,31 @@ def test_a_step_that_loses_much_on_some_sentences_is_halved() -> None:
 
 def test_a_round_that_is_much_worse_is_not_pooled_and_the_next_step_is_shorter() -> None:
     decoder = Cliff(falls_in_trials=False)
-    result, _ = run_cliff(decoder, 3)
+    result, lines = run_cliff(decoder, 3)
     whole = [weight for weight, count in decoder.decoded if count == 300]
     assert whole == [0.0, 1.0, 0.5]
     assert [round(done.score, 1) for done in result.rounds] == [0.7, 0.1, 0.8]
+    (line,) = lines
+    assert line.startswith(
+        "round 2: share 10.00 after 70.00: its lists do not count, and steps are"
+    )
     assert result.pool is not None
     # The hypotheses of the first and the third round.
     assert set(result.pool.features[:, 1].tolist()) == {1.0, 1.5, 3.0, 3.5}
     assert result.is_cut
+
+
+def test_the_step_that_fell_is_not_taken_again() -> None:
+    decoder = Cliff(falls_in_trials=False)
+    result, _ = run_cliff(decoder, 9)
+    best, falls = 0.0, 0
+    for done in result.rounds:
+        falls += done.score < best - 0.03
+        best = max(best, done.score)
+    assert best == pytest.approx(0.8)
+    # Each is followed by steps that are half as long: 1, 0.5 towards it, 0.25, 0.125.
+    assert falls <= 4
+    assert [weight for weight, _ in decoder.decoded].count(1.0) == 2  # a trial, and a round
 
 
 def test_it_ends_where_every_step_loses_much() -> None:
@@ -340,8 +358,5 @@ def test_it_ends_where_every_step_loses_much() -> None:
     result, lines = run_cliff(Trap(), 5)
     assert len(result.rounds) == 1
     assert len(lines) == 5
-    assert (
-        result.reason
-        == "every step towards the weights that are better on the lists loses too much"
-    )
+    assert result.reason == TOO_FAR
     assert (result.promised, result.is_cut) == (0.99, False)
