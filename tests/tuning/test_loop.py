@@ -7,6 +7,7 @@ import pytest
 
 from tests.list_feature_decoder import LABELS, NETWORK, START, ListFeatureDecoder
 from tuning.loop import (
+    TOO_FAR,
     Decided,
     LoopResult,
     LoopSettings,
