@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -192,13 +193,20 @@ def test_the_demo_runs_and_a_second_run_repeats_nothing(quick: Path, tmp_path: P
 
 
 def test_a_step_that_fails_ends_the_demo_with_a_clear_line(quick: Path, tmp_path: Path) -> None:
-    source = tmp_path / "dev.en"
-    source.write_text("factors|NN\n" + source.read_text("utf-8").partition("\n")[2], "utf-8")
+    (tmp_path / "lm.arpa").write_text("nothing\n")
+    ini = (FOLDER / "moses.ini").read_text("utf-8")
+    broken = re.sub(r"path=\S*lm\.fr\.arpa\.gz", f"path={tmp_path}/lm.arpa", ini)
+    assert broken != ini
+    (tmp_path / "moses.ini").write_text(broken, "utf-8")
+    given, new = f'moses_ini = "{FOLDER}/moses.ini"', f'moses_ini = "{tmp_path}/moses.ini"'
+    text = quick.read_text("utf-8")
+    assert given in text
+    quick.write_text(text.replace(given, f'{new}\npaths_from = "{FOLDER}"'), "utf-8")
     done = run_demo(tmp_path / "demo", quick)
     assert done.returncode == 1
     (error,) = [line for line in done.stderr.splitlines() if line.startswith("Error")]
     assert "tune Baseline seed 1 ended with exit code" in error
-    assert "expected words without factors, found 'factors|NN'" in error
+    assert f"{tmp_path}/lm.arpa" in error
     assert done.stdout.endswith("Run it again to go on, or with --fresh to begin anew.\n")
     assert "FREQUENT" not in done.stdout
 
