@@ -26,7 +26,7 @@ def spins_in_new_process(**given: str) -> str:
 
 
 def test_it_is_set_before_torch_is_loaded() -> None:
-    assert spins_in_new_process() in ("0", "10000")
+    assert spins_in_new_process() in ("0", "100000")
 
 
 @pytest.mark.parametrize("name", ["GOMP_SPINCOUNT", "OMP_WAIT_POLICY"])
@@ -39,11 +39,11 @@ def test_a_users_own_setting_stays(name: str) -> None:
 @pytest.mark.parametrize(
     ("load", "cores", "spins"),
     [
-        ("0.00 0.01 0.05 1/89 6414", 2, "10000"),
+        ("0.00 0.01 0.05 1/89 6414", 2, "100000"),
         ("0.00 0.01 0.05 2/89 6414", 2, "0"),
-        ("31.00 20.0 9.00 16/700 6414", 32, "10000"),
+        ("31.00 20.0 9.00 16/700 6414", 32, "100000"),
         ("31.00 20.0 9.00 17/700 6414", 32, "0"),
-        ("something else", 2, "10000"),
+        ("something else", 2, "100000"),
     ],
 )
 def test_threads_do_not_spin_on_a_machine_that_is_busy(
