@@ -131,7 +131,8 @@ SUMS_OF_LOGITS: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
 @pytest.mark.parametrize("name", SUMS_OF_LOGITS)
 def test_loops_have_the_widest_registers_and_call_nothing(name: str) -> None:
     assembly = instructions(*SUMS_OF_LOGITS[name], fastmath=True)
-    widest = "z" if "AVX512" in torch.backends.cpu.get_cpu_capability() else "y"
+    # LLVM takes 512 bits on some processors of AMD without being asked to.
+    widest = "z" if "AVX512" in torch.backends.cpu.get_cpu_capability() else "[yz]"
     # The part between two labels that has the most arithmetic is the innermost loop.
     inner = max(re.split(r"\n\.L", assembly), key=lambda part: len(re.findall(r"\svfmadd", part)))
     assert re.search(rf"vfmadd\w*ps\s.*%{widest}mm", inner)
