@@ -16,7 +16,7 @@ from typing import NamedTuple
 from moses_integration.phrase_table import PhraseTableLine
 from moses_integration.table_line import add_scores, format_probability, joint_count
 from phrasescore.errors import DataError
-from phrasescore.text import shorten
+from phrasescore.io.text import shorten
 
 ORIGIN = b"{{Tree generated}}"
 # Behind a phrase in a line: what its bytes are compared with.

@@ -7,8 +7,8 @@ import re
 from typing import NamedTuple, Self
 
 from phrasescore.errors import ConfigError, shown_path
-from phrasescore.output import open_output
-from phrasescore.text import open_input
+from phrasescore.io.output import open_output
+from phrasescore.io.text import open_input
 
 _WORD = re.compile(r"[^ \t\r]+")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from moses_integration.nbest import parse_number
 from phrasescore.errors import DataError
-from phrasescore.text import decode, read_lines, shorten
+from phrasescore.io.text import decode, read_lines, shorten
 
 
 def read_lexicon(path: str) -> Iterator[tuple[str, str, float]]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from moses_integration.ini_text import Feature, IniText, Line, split_argument
 from phrasescore.errors import ConfigError, shown_path
-from phrasescore.text import same_file, shorten
+from phrasescore.io.text import same_file, shorten
 
 # Classes that load a text table from path=.
 TEXT_TABLES = ("PhraseDictionaryMemory", "PhraseDictionaryScope3")

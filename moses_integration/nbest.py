@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from phrasescore.errors import DataError, ModelError
-from phrasescore.text import decode, read_blocks, read_lines, shorten, split_block
+from phrasescore.io.text import decode, read_blocks, read_lines, shorten, split_block
 
 # A name that Moses takes for a dense feature: mert and kbmira file one with "_" under sparse ones.
 FEATURE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")

@@ -8,8 +8,8 @@ from moses_integration.nbest import parse_number
 from moses_integration.tuning_file_writer import check_finite
 from moses_integration.tuning_files import Values
 from phrasescore.errors import DataError
-from phrasescore.output import open_output
-from phrasescore.text import read_lines
+from phrasescore.io.output import open_output
+from phrasescore.io.text import read_lines
 
 
 class StartPoint(NamedTuple):

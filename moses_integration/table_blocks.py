@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from moses_integration import table_kernels
 from moses_integration.table_line import format_scores, parse_line, score_span
 from phrasescore.errors import DataError
+from phrasescore.io.text import read_blocks
 from phrasescore.records import PhraseBlock, PhrasePair
-from phrasescore.text import read_blocks
 
 
 class TableBlock(NamedTuple):

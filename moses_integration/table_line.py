@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.errors import DataError, ModelError
+from phrasescore.io.text import decode, shorten
 from phrasescore.records import PhrasePair
-from phrasescore.text import decode, shorten
 
 LOWEST_LOG = -100.0  # LOWEST_SCORE, moses/TypeDef.h: where Moses floors a logarithm
 HIGHEST_LOG = 88.0  # exp(88.73) is beyond float32, which Moses reads as infinity

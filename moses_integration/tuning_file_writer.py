@@ -10,7 +10,7 @@ import numpy as np
 
 from moses_integration.tuning_files import BLEU_ORDER, Integers, Label, Values
 from phrasescore.errors import PhrasescoreError
-from phrasescore.output import open_output
+from phrasescore.io.output import open_output
 
 # Rows that are formatted at a time: Python's numbers take much more room than numpy's.
 _ROWS = 4096

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from moses_integration.nbest import LARGEST_VALUE, parse_number
 from phrasescore.errors import DataError
-from phrasescore.text import decode, read_blocks, shorten, split_block
+from phrasescore.io.text import decode, read_blocks, shorten, split_block
 
 Values = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -18,8 +18,8 @@ from typing import Literal
 
 from moses_integration.moses_ini import MosesIni
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.output import open_output
-from phrasescore.text import decode, open_input, shorten, split_block
+from phrasescore.io.output import open_output
+from phrasescore.io.text import decode, open_input, shorten, split_block
 
 # A weight for each value of each feature.
 Weights = dict[str, tuple[float, ...]]

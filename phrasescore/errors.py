@@ -5,7 +5,8 @@
     PhrasescoreError                       base of all; the command line prints it and exits 1
     |-- DataError(path, line, problem)     an input file is not what it should be
     |-- ConfigError(path, key, problem)    a setting is unknown, of a wrong type or out of range
-    `-- ModelError(problem)                a checkpoint is unusable, or a score is no logarithm
+    |-- ModelError(problem)                a checkpoint is unusable, or a score is no logarithm
+    `-- ArgumentError(problem)             the arguments of a call do not go together
 
 ``str()`` of each is the whole message for the user. Anything else that escapes is a bug.
 """
@@ -54,3 +55,13 @@ class ConfigError(PhrasescoreError):
 
 class ModelError(PhrasescoreError):
     """A checkpoint is unusable, or a score is not a finite log-probability."""
+
+
+class ArgumentError(PhrasescoreError, ValueError):
+    """The arguments of a call of the library do not go together.
+
+    The command line exits with 2, as for any wrong command line.
+
+    :param problem: names parameters in backquotes, as in "`moses_ini` and `moses_ini_out` go
+        together"; the command line shows its options in their place.
+    """

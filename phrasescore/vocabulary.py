@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from phrasescore.errors import DataError
-from phrasescore.output import open_output
-from phrasescore.text import decode, read_lines
+from phrasescore.io.output import open_output
+from phrasescore.io.text import decode, read_lines
 
 HEADER = "# phrasescore vocabulary 1; id 0 is </s>, id 1 is <unk>, other ids are line numbers"
 

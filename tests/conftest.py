@@ -73,7 +73,7 @@ def uninitialized_memory_is_nan() -> Iterator[None]:
 @pytest.fixture(params=["packed", "in blocks"])
 def way_of_words(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Let normalisers have packed words, where this processor may, and blocks, as others have."""
-    from phrasescore.scoring import packed_words
+    from phrasescore.kernels.avx512 import packed_words
 
     if request.param == "in blocks":
         monkeypatch.setattr(packed_words, "are_fastest", lambda _: False)

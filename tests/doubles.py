@@ -7,14 +7,20 @@ import numpy as np
 import torch
 from torch import nn
 
-from phrasescore.checkpoint import FORWARD, REVERSE, Checkpoint, TrainingRecord, save_checkpoint
-from phrasescore.config import Config
+from phrasescore.config.config import Config
+from phrasescore.config.settings import CslmConfig, EncoderDecoderConfig
+from phrasescore.models.checkpoint import (
+    FORWARD,
+    REVERSE,
+    Checkpoint,
+    TrainingRecord,
+    save_checkpoint,
+)
 from phrasescore.models.cslm import CslmNetwork
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.scoring.fixed_products import FixedProducts
 from phrasescore.scoring.prefix_tree import Sequences as TokenSequences
 from phrasescore.scoring.tree_decoder import TreeStep
-from phrasescore.settings import CslmConfig, EncoderDecoderConfig
 from phrasescore.vocabulary import Vocabulary
 from tests import reference_cslm
 from tests.reference_encoder_decoder import log_prob, random_parameters

@@ -1,6 +1,6 @@
 """A report of words that could be taken for something else, for tests of pages."""
 
-from phrasescore.analysis.report_blocks import (
+from phrasescore.report.blocks import (
     Block,
     Lines,
     Matrix,

@@ -7,9 +7,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from phrasescore.checkpoint import FORWARD, REVERSE, Checkpoint, TrainingRecord, empty_network
-from phrasescore.config import Config
-from phrasescore.settings import AttentionConfig, GrconvConfig, LstmConfig, TrainingConfig
+from phrasescore.config.config import Config
+from phrasescore.config.settings import AttentionConfig, GrconvConfig, LstmConfig, TrainingConfig
+from phrasescore.models.checkpoint import (
+    FORWARD,
+    REVERSE,
+    Checkpoint,
+    TrainingRecord,
+    empty_network,
+)
 from phrasescore.vocabulary import Vocabulary
 from tests import reference_attention, reference_grconv, reference_lstm
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from phrasescore.checkpoint import save_checkpoint
 from phrasescore.cli import main
+from phrasescore.models.checkpoint import save_checkpoint
 from tests.doubles import RandomModel
 from tests.random_networks import RandomNetwork
 

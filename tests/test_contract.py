@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from moses_integration.annotate import BlockColumn
-from phrasescore.checkpoint import load_checkpoint
 from phrasescore.features import FEATURES, FROM_FILES, OF_SHORTLISTS, Feature, lexicon, neural
 from phrasescore.features.language_model import LanguageModelScore
 from phrasescore.features.lengths import LengthRatio, TargetLength
@@ -18,6 +17,7 @@ from phrasescore.features.lexicon import LexicalScore, Lexicon
 from phrasescore.features.mismatch import NumberMismatch, PunctuationMismatch
 from phrasescore.features.neural import NeuralScore
 from phrasescore.features.unknown_words import SourceUnknownWords, UnknownWords
+from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import RandomModel

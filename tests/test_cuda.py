@@ -14,14 +14,14 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from phrasescore.checkpoint import load_checkpoint
 from phrasescore.cli import main
+from phrasescore.config.settings import TrainingConfig
 from phrasescore.features import neural, sentences
 from phrasescore.models.batches import batch_pairs
-from phrasescore.settings import TrainingConfig
+from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.training.optimizers import build_optimizer
+from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 from tests.random_lists import features
-from tests.test_cli_decode import INI, LM, TABLE
 
 pytestmark = pytest.mark.gpu
 

@@ -110,7 +110,7 @@ class Steps:
         code = f"""
 import sys; sys.path.insert(0, {os.getcwd()!r})
 from pathlib import Path
-from phrasescore.folders import locked
+from phrasescore.io.folders import locked
 from phrasescore.cli.experiment_jobs import run_steps
 from phrasescore.cli.experiment_steps import StepRunner
 from tests.test_experiment_steps import Steps
@@ -303,7 +303,7 @@ def test_a_killed_run_goes_on_where_it_was(steps: Steps) -> None:
     refused = subprocess.run(
         [sys.executable, "-c", f"""
 from pathlib import Path
-from phrasescore.folders import locked
+from phrasescore.io.folders import locked
 with locked(Path({str(steps.folder)!r})):
     pass
 """],

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from phrasescore.config import Config
+from phrasescore.config.config import Config
 from phrasescore.records import PhrasePair
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.run import TrainingRun

@@ -24,7 +24,7 @@ from moses_integration.decoder.arpa_kernels import (
 )
 from moses_integration.decoder.ngram_table import MAX_ORDER, NgramTables, make_tables
 from phrasescore.errors import DataError
-from phrasescore.text import decode, read_blocks, shorten
+from phrasescore.io.text import decode, read_blocks, shorten
 
 UNKNOWN, BEGIN, END = "<unk>", "<s>", "</s>"
 

@@ -10,7 +10,7 @@ from moses_integration.decoder.search_settings import SearchSettings
 from moses_integration.ini_text import Feature, Line
 from moses_integration.moses_ini import MosesIni
 from phrasescore.errors import ConfigError, DataError, shown_path
-from phrasescore.text import open_input, shorten
+from phrasescore.io.text import open_input, shorten
 
 __all__ = ["DecoderConfiguration", "FeatureSlot", "SearchSettings"]
 

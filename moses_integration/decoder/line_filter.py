@@ -12,7 +12,7 @@ import numpy as np
 
 from moses_integration.decoder.ngram_table import KERNEL, find
 from phrasescore.errors import DataError
-from phrasescore.text import read_blocks, shorten
+from phrasescore.io.text import read_blocks, shorten
 
 # FNV-1a over the bytes of a word, the mixing of splitmix64 (Steele et al., 2014) over words.
 _BASIS, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)

@@ -9,8 +9,8 @@ from moses_integration.decoder.moses import log_tail, run_command
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import Weights
 from phrasescore.errors import PhrasescoreError
-from phrasescore.output import open_output
-from phrasescore.text import read_blocks, read_lines
+from phrasescore.io.output import open_output
+from phrasescore.io.text import read_blocks, read_lines
 
 
 @dataclass(frozen=True)

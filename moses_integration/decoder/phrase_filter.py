@@ -12,7 +12,7 @@ import numpy as np
 from moses_integration.decoder.line_filter import LineFilter
 from moses_integration.table_line import LOWEST_LOG
 from phrasescore.errors import DataError
-from phrasescore.text import decode, shorten
+from phrasescore.io.text import decode, shorten
 
 _NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _NUMBERS = re.compile(rb"[ \t]*(?:" + _NUMBER + rb"[ \t\r]+)*" + _NUMBER + rb"[ \t\r]*")

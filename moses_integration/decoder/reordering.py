@@ -8,7 +8,7 @@ import numpy as np
 from moses_integration.decoder.line_filter import LineFilter
 from moses_integration.decoder.phrase_filter import log_of, parse_probabilities
 from phrasescore.errors import DataError
-from phrasescore.text import shorten
+from phrasescore.io.text import shorten
 
 
 def read_reordering(

@@ -9,7 +9,7 @@ from typing import TypeVar
 from moses_integration.decoder.ini_sections import OTHER_SECTIONS
 from moses_integration.ini_text import IniText, Line
 from phrasescore.errors import ConfigError, shown_path
-from phrasescore.text import shorten
+from phrasescore.io.text import shorten
 
 _T = TypeVar("_T")
 

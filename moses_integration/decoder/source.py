@@ -3,7 +3,7 @@
 import re
 
 from phrasescore.errors import DataError
-from phrasescore.text import decode, read_lines, shorten
+from phrasescore.io.text import decode, read_lines, shorten
 
 # What Moses separates words with (moses/Util.h, Tokenize); a "\r" before a line's end is none.
 _BLANKS = re.compile(r"[ \t]+")

@@ -23,6 +23,7 @@ import importlib
 import io
 import logging
 import os
+import re
 import signal
 import sys
 
@@ -31,8 +32,9 @@ import click
 from phrasescore import __version__
 from phrasescore.cli import options
 from phrasescore.cli.ending import EndedBySignal, ending_on_signals
+from phrasescore.cli.progress import show_progress
 from phrasescore.devices import is_out_of_memory
-from phrasescore.errors import PhrasescoreError
+from phrasescore.errors import ArgumentError, PhrasescoreError
 
 # What numba says where neither the installation nor the user's cache can be written to.
 _NO_CACHE = "no locator available"
@@ -89,6 +91,9 @@ class VerbGroup(click.Group):
         except click.BadOptionUsage as error:
             verb = self.get_command(ctx, ctx.invoked_subcommand or "")
             raise options.with_what_it_takes(error, verb) from error
+        except ArgumentError as error:
+            verb = self.get_command(ctx, ctx.invoked_subcommand or "")
+            raise _usage_error(str(error), verb, ctx) from error
         except PhrasescoreError as error:
             raise click.ClickException(_one_line(str(error))) from error
         except KeyboardInterrupt:
@@ -107,6 +112,20 @@ class VerbGroup(click.Group):
                 raise
             _discard_stdout()
             raise click.ClickException(_os_message(error)) from error
+        finally:
+            show_progress.close()
+
+
+def _usage_error(problem: str, verb: click.Command | None, ctx: click.Context) -> click.UsageError:
+    """Return an error about arguments as the command line has it: with options for parameters."""
+    if verb is None:
+        return click.UsageError(problem, ctx)
+    shown = {
+        param.name: max(param.opts, key=len) if isinstance(param, click.Option) else param.metavar
+        for param in verb.params
+    }
+    problem = re.sub("`([a-z_]+)`", lambda found: shown.get(found[1]) or found[1], problem)
+    return click.UsageError(problem, click.Context(verb, ctx, ctx.invoked_subcommand))
 
 
 def _problem(error: MemoryError | RuntimeError) -> str:

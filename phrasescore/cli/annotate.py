@@ -16,10 +16,10 @@ from phrasescore.errors import ModelError, PhrasescoreError, shown_path
 if TYPE_CHECKING:
     from moses_integration.moses_ini import MosesIni
     from moses_integration.table_blocks import TableBlock
-    from phrasescore.checkpoint import Checkpoint
     from phrasescore.features import Feature
     from phrasescore.features.neural import NeuralScore
-    from phrasescore.resumable import ResumableOutput
+    from phrasescore.io.resumable import ResumableOutput
+    from phrasescore.models.checkpoint import Checkpoint
 
 _logger = logging.getLogger(__name__)
 
@@ -122,8 +122,8 @@ def annotate(
 def _check_files(read: list[str], output: str, moses_ini_out: str | None, resume: bool) -> None:
     """Check that no file is in another's way, before anything is written."""
     from phrasescore.cli.file_names import check_models_stay, check_named
-    from phrasescore.resumable import is_resumable, work_files
-    from phrasescore.text import same_file
+    from phrasescore.io.resumable import is_resumable, work_files
+    from phrasescore.io.text import same_file
 
     check_named([output, *([] if moses_ini_out is None else [moses_ini_out])])
     if read.count("-") > 1 or (output, moses_ini_out) == ("-", "-"):
@@ -152,7 +152,7 @@ def path_for_ini(ini: "MosesIni", table: str, output: str) -> str | None:
     mert-moses.pl runs Moses in a folder of its own, where a relative path leads nowhere. Where the
     old one is relative and does not lead to the table from here, Moses runs elsewhere, too.
     """
-    from phrasescore.text import same_file
+    from phrasescore.io.text import same_file
 
     feature = ini.find_phrase_table(None, table)
     old = feature.path
@@ -212,9 +212,9 @@ def _load_networks(
     """Return the trained models and their scores; note in the settings what these depend on."""
     import torch
 
-    from phrasescore.checkpoint import load_checkpoint
     from phrasescore.devices import choose_device, usable_threads
     from phrasescore.features.neural import NeuralScore
+    from phrasescore.models.checkpoint import load_checkpoint
 
     place = choose_device(device)
     torch.set_num_threads(1)  # the columns have threads of their own
@@ -247,12 +247,13 @@ def _write(
 ) -> None:
     """Annotate the table into ``output``, with progress."""
     from moses_integration.annotate import annotate as annotate_blocks
-    from phrasescore.cli.progress import Progress
-    from phrasescore.output import open_output
-    from phrasescore.resumable import ResumableOutput, is_resumable
+    from phrasescore.cli.progress import show_progress
+    from phrasescore.io.output import open_output
+    from phrasescore.io.resumable import ResumableOutput, is_resumable
+    from phrasescore.progress import Meter
 
     if not is_resumable(output):
-        with open_output(output) as stream, Progress("annotate") as progress:
+        with open_output(output) as stream, Meter("annotate", "lines", show_progress) as progress:
             for block, data in annotate_blocks(blocks, columns):
                 stream.write(data)
                 progress.update(block.num_lines)
@@ -271,7 +272,7 @@ def _write(
             _logger.info("going on after line %s", f"{target.done.lines:,}")
         elif resume:
             _logger.info("there is nothing to resume: starting with the first line")
-        with Progress("annotate") as progress:
+        with Meter("annotate", "lines", show_progress) as progress:
             write_chunks(annotate_blocks(blocks, columns), target, progress.update)
         # Before the table appears: if this fails, --resume has nothing else left to do.
         target.settle()

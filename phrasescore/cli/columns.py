@@ -9,8 +9,8 @@ from phrasescore.cli.options import WantedColumn
 from phrasescore.features import NOT_OF_PHRASES, OF_SHORTLISTS, load_feature
 
 if TYPE_CHECKING:
-    from phrasescore.checkpoint import Checkpoint
     from phrasescore.features import Feature
+    from phrasescore.models.checkpoint import Checkpoint
 
 
 def check_columns(wanted: Sequence[WantedColumn], *, of_phrases: bool) -> None:

@@ -21,10 +21,11 @@ from moses_integration.decoder.search import StackDecoder, Translation
 from moses_integration.moses_ini import MosesIni
 from moses_integration.nbest_lines import format_hypothesis
 from moses_integration.weights import Weights
-from phrasescore.cli.ordered_work import OrderedProcesses
-from phrasescore.cli.progress import Progress
+from phrasescore.cli.progress import show_progress
 from phrasescore.cli.source_words import is_foreign
-from phrasescore.output import open_output
+from phrasescore.engines.ordered_work import OrderedProcesses
+from phrasescore.io.output import open_output
+from phrasescore.progress import Meter
 
 if TYPE_CHECKING:
     from moses_integration.decoder.language_model import NgramModel
@@ -51,9 +52,9 @@ class SearchFeature(NamedTuple):
         """Load its network."""
         import torch
 
-        from phrasescore.checkpoint import load_checkpoint
         from phrasescore.devices import choose_device
         from phrasescore.features.cslm import CslmOptions, SearchCslm
+        from phrasescore.models.checkpoint import load_checkpoint
 
         torch.set_num_threads(threads)
         device = choose_device(self.device)
@@ -277,7 +278,7 @@ class EmbeddedSearch:
         with ExitStack() as stack:
             target = stack.enter_context(open_output(output))
             nbest = None if lists is None else stack.enter_context(open_output(lists.path))
-            progress = Progress("decode", unit="sentences", total=len(sentences))
+            progress = Meter("decode", "sentences", show_progress, total=len(sentences))
             stack.enter_context(progress)
             for found in self._processes.map(tasks):
                 target.write(found.output)

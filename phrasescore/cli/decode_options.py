@@ -137,7 +137,7 @@ def check_models(
     :raises click.UsageError: if the options do not go together.
     """
     from phrasescore.cli.rescore_networks import check_cslm
-    from phrasescore.config import Config
+    from phrasescore.config.config import Config
 
     configs = []
     for name, model in zip(given, models, strict=True):

@@ -114,12 +114,12 @@ def evaluate(
     Every figure of sacrebleu comes with its signature. The figures of groups and of n-best lists
     are those of multi-bleu: text as it is split, and no smoothing.
     """
-    from phrasescore.analysis.sentences import check_aligned, read_sentences
     from phrasescore.cli import evaluate_figures as figures
     from phrasescore.cli.evaluate_report import Report, SystemReport
     from phrasescore.cli.file_names import check_files
     from phrasescore.cli.reference_check import warn_of_texts
-    from phrasescore.output import open_output
+    from phrasescore.evaluation.sentences import check_aligned, read_sentences
+    from phrasescore.io.output import open_output
     from tuning.bleu import Bleu
 
     _check_options(hypotheses, metrics, paired, trials, nbest, by_length, by_unknown, source, plot)
@@ -169,8 +169,8 @@ def evaluate(
 
 
 def _draw(path: str, report: "Report") -> None:
-    from phrasescore.analysis.plots import Panel, draw
-    from phrasescore.output import open_output
+    from phrasescore.evaluation.plots import Panel, draw
+    from phrasescore.io.output import open_output
 
     panels = [
         Panel(

@@ -7,19 +7,20 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from moses_integration.nbest import read_nbest
-from phrasescore.analysis.breakdowns import (
+from phrasescore.cli.evaluate_report import BreakdownReport, ListReport, Row
+from phrasescore.cli.progress import show_progress
+from phrasescore.cli.reference_check import warn_of_lists
+from phrasescore.config.settings import LANGUAGE_MODELS
+from phrasescore.errors import DataError
+from phrasescore.evaluation.breakdowns import (
     Breakdown,
     by_length,
     by_unknown_words,
     count_unknown,
 )
-from phrasescore.analysis.metrics import PairedComparison, Score, build_metric, compare, score
-from phrasescore.analysis.sentences import Sentences
-from phrasescore.cli.evaluate_report import BreakdownReport, ListReport, Row
-from phrasescore.cli.progress import Progress
-from phrasescore.cli.reference_check import warn_of_lists
-from phrasescore.errors import DataError
-from phrasescore.settings import LANGUAGE_MODELS
+from phrasescore.evaluation.metrics import PairedComparison, Score, build_metric, compare, score
+from phrasescore.evaluation.sentences import Sentences
+from phrasescore.progress import Meter
 from phrasescore.vocabulary import Vocabulary
 from tuning.bleu import Bleu, BleuScore, bleu
 from tuning.oracle import oracle_bleu
@@ -66,7 +67,7 @@ def of_lists(path: str, metric: Bleu, references: Sequence[Sentences]) -> ListRe
     :raises DataError: if a sentence has no list, or a list no sentence.
     """
     parts, segments, firsts = [], [], []
-    with Progress("oracle", unit="hypotheses") as progress:
+    with Meter("oracle", "hypotheses", show_progress) as progress:
         for expected, found in enumerate(read_nbest(path)):
             if found.id != expected or found.id >= metric.num_segments:
                 problem = f"expected id {expected} of {metric.num_segments:,} sentences"
@@ -120,7 +121,7 @@ def _vocabularies(path: str | None, *, has_source: bool) -> dict[str, Vocabulary
         return {}
     if not os.path.isdir(path):
         return {"source" if has_source else "reference": Vocabulary.load(path)}
-    from phrasescore.checkpoint import load_checkpoint
+    from phrasescore.models.checkpoint import load_checkpoint
 
     checkpoint = load_checkpoint(path)
     known = {"reference": checkpoint.table_target_vocabulary}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tuning.bleu import BleuScore
 
 if TYPE_CHECKING:
-    from phrasescore.analysis.metrics import PairedComparison, Score
     from phrasescore.cli.evaluate_figures import Test
+    from phrasescore.evaluation.metrics import PairedComparison, Score
 
 # What a paired test is called in full.
 _TESTS = {"bootstrap": "paired bootstrap", "approximate": "paired approximate randomization"}

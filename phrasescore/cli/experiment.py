@@ -38,7 +38,7 @@ def experiment(config: str, output: str, dry_run: bool) -> None:
     from phrasescore.cli.experiment_config import read_experiment
     from phrasescore.cli.experiment_plan import build_plan
     from phrasescore.cli.experiment_steps import StepRunner, check_experiment_folder
-    from phrasescore.folders import locked
+    from phrasescore.io.folders import locked
 
     if not output:
         raise click.UsageError("--output: expected the name of a folder, found ''")

@@ -13,7 +13,7 @@ from phrasescore.cli.experiment_config import Experiment
 from phrasescore.cli.experiment_rows import ModelPlan
 from phrasescore.cli.experiment_steps import Step
 from phrasescore.errors import ConfigError, DataError, PhrasescoreError
-from phrasescore.text import read_lines
+from phrasescore.io.text import read_lines
 
 _logger = logging.getLogger(__name__)
 
@@ -113,8 +113,8 @@ def _count_lines(path: Path) -> int:
 
 def _check_model(model: ModelPlan, path: Path) -> None:
     """Check that a network which is there is what its name, or its ``kind``, says."""
-    from phrasescore.checkpoint import REVERSE, read_record
-    from phrasescore.config import Config
+    from phrasescore.config.config import Config
+    from phrasescore.models.checkpoint import REVERSE, read_record
 
     record, _ = read_record(path)
     kind = Config.from_toml(path / "config.toml").kind

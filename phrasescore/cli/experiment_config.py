@@ -19,7 +19,7 @@ from phrasescore.cli.experiment_rows import (
 )
 from phrasescore.cli.toml_table import TomlTable, read_table
 from phrasescore.cli.tune_options import METHODS, NOT_RANDOM
-from phrasescore.toml_file import unknown
+from phrasescore.config.toml_file import unknown
 
 DECODERS = ("embedded", "moses")
 PREVIOUS, INI = "previous", "moses.ini"

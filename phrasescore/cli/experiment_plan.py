@@ -21,7 +21,7 @@ from phrasescore.cli.experiment_start import Given, Layout, Tuned, extra_names, 
 from phrasescore.cli.experiment_steps import Step
 from phrasescore.cli.rescore_columns import column_name
 from phrasescore.errors import ConfigError
-from phrasescore.resumable import work_files
+from phrasescore.io.resumable import work_files
 
 MOSES_INI = "moses.ini"
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from phrasescore.cli.toml_table import TomlTable
 from phrasescore.cli.train import DEFAULT_PRESETS
-from phrasescore.config import Config, preset_names
+from phrasescore.config.config import Config, preset_names
+from phrasescore.config.settings import MODEL_CONFIGS
+from phrasescore.config.toml_file import unknown
 from phrasescore.features import FEATURES, FROM_FILES, NOT_OF_PHRASES, OF_SHORTLISTS
-from phrasescore.settings import MODEL_CONFIGS
-from phrasescore.toml_file import unknown
 
 UNKNOWN_WORDS = "unknown_words"
 CSLM = "cslm"

@@ -28,10 +28,10 @@ from phrasescore.cli.experiment_commands import (
     log_warnings,
     stop,
 )
-from phrasescore.cli.fingerprints import Fingerprints, digest
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.folders import LOCK, OLD, remove_folder
-from phrasescore.output import open_output
+from phrasescore.io.digests import FileDigests, digest_text
+from phrasescore.io.folders import LOCK, OLD, remove_folder
+from phrasescore.io.output import open_output
 
 STATE = "steps.json"
 LOGS = "logs"
@@ -100,7 +100,7 @@ class StepRunner:
         state = _read_state(folder / STATE)
         self._steps: dict[str, dict[str, Any]] = state["steps"]
         self._written = dict(written)
-        self._files = Fingerprints(state["files"], self._written)
+        self._files = FileDigests(state["files"], self._written)
 
     def write_files(self) -> None:
         """Write the files that no step makes, where they are not there already."""
@@ -117,8 +117,8 @@ class StepRunner:
 
         :raises DataError: if one of its inputs is not there.
         """
-        inputs = [[str(path), self._files.of(path)] for path in step.inputs]
-        return digest(json.dumps([step.command, inputs]))
+        inputs = [[str(path), self._files.digest(path)] for path in step.inputs]
+        return digest_text(json.dumps([step.command, inputs]))
 
     def is_done(self, step: Step) -> bool:
         """Return whether a step need not be run."""
@@ -128,7 +128,9 @@ class StepRunner:
         try:
             if known["done"] != self.key(step):
                 return False
-            return all(known["outputs"][str(path)] == self._files.of(path) for path in step.outputs)
+            return all(
+                known["outputs"][str(path)] == self._files.digest(path) for path in step.outputs
+            )
         except (DataError, KeyError):
             return False
 
@@ -268,7 +270,7 @@ class StepRunner:
         known["done"] = key
         known["seconds"] = round(known.pop("spent", 0.0), 1)
         known["warnings"] = log_warnings(self._log(step), step.command)
-        known["outputs"] = {str(path): self._files.of(path) for path in step.outputs}
+        known["outputs"] = {str(path): self._files.digest(path) for path in step.outputs}
         known.pop("older", None)
         self._write()
         for path in step.outputs:

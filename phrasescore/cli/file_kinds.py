@@ -26,7 +26,7 @@ def seems_to_be(path: str) -> str | None:
 
     :raises DataError: if it cannot be read.
     """
-    from phrasescore.text import open_input
+    from phrasescore.io.text import open_input
 
     with open_input(path) as stream:
         start = stream.read(_BEGINNING)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 import click
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.text import same_file
+from phrasescore.io.text import same_file
 
-# As phrasescore.checkpoint has them, whose import takes seconds.
+# As phrasescore.models.checkpoint has them, whose import takes seconds.
 _WEIGHTS = "model.safetensors"
 _OF_A_MODEL = {_WEIGHTS, "config.toml", "source.vocab", "target.vocab", "training.json"}
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from phrasescore.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.cli.source_words import is_foreign
 from phrasescore.devices import choose_device
 from phrasescore.generation.generator import Generated, Generator, Source, check_kinds
+from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

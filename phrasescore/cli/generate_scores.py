@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from moses_integration.lexicon import read_lexicon
-from phrasescore.checkpoint import load_checkpoint
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.errors import ModelError
 from phrasescore.features.lexicon import LexicalScore, Lexicon
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.generation.generator import check_kinds
+from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.records import HypothesisList, PhrasePair
 
 if TYPE_CHECKING:

@@ -1,6 +1,5 @@
 """A phrase table with generated pairs: ``phrasescore generate --augment``."""
 
-import hashlib
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -26,21 +25,23 @@ from phrasescore.cli.annotate import path_for_ini
 from phrasescore.cli.file_names import check_files
 from phrasescore.cli.generate_networks import load_generator
 from phrasescore.cli.generate_scores import ForwardPairs, PairScores, plan_columns
-from phrasescore.cli.progress import Progress
+from phrasescore.cli.progress import show_progress
 from phrasescore.devices import usable_threads
 from phrasescore.errors import DataError, ModelError
 from phrasescore.generation.beam_search import BeamSettings
 from phrasescore.generation.generator import Generator, Source
 from phrasescore.generation.streams import best_targets
-from phrasescore.monolingual_text import read_monolingual_text
-from phrasescore.output import check_output, open_output
-from phrasescore.resumable import ResumableOutput, is_resumable, work_files
-from phrasescore.text import shorten
+from phrasescore.io.digests import digest_text
+from phrasescore.io.monolingual_text import read_monolingual_text
+from phrasescore.io.output import check_output, open_output
+from phrasescore.io.resumable import ResumableOutput, is_resumable, work_files
+from phrasescore.io.text import shorten
+from phrasescore.progress import Meter
 from phrasescore.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from phrasescore.checkpoint import Checkpoint
     from phrasescore.cli.generate_options import AugmentOptions, GenerateOptions
+    from phrasescore.models.checkpoint import Checkpoint
 
 _logger = logging.getLogger(__name__)
 
@@ -125,8 +126,7 @@ def _read_only(augment: "AugmentOptions") -> frozenset[Source] | None:
 def _digest(sources: frozenset[Source] | None) -> str:
     if sources is None:
         return "all"
-    text = "\n".join(sorted(" ".join(source) for source in sources))
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return digest_text("\n".join(sorted(" ".join(source) for source in sources)))
 
 
 def _edited_ini(
@@ -294,7 +294,7 @@ def _write(
     """Write the table into ``output``, with progress."""
     only = augmenter.only or frozenset()
     if not resumable:
-        with open_output(output) as stream, Progress("generate") as progress:
+        with open_output(output) as stream, Meter("generate", "lines", show_progress) as progress:
             groups = _groups(with_missing(read_sources(augment.augment, lines), only))
             for data, group in _augmented(groups, augmenter):
                 stream.write(data)
@@ -314,7 +314,7 @@ def _write(
             lines = chain([following], lines)
             blocks = read_sources(augment.augment, lines, after=last)
             blocks = with_missing(blocks, only, after=last)
-            with Progress("generate") as progress:
+            with Meter("generate", "lines", show_progress) as progress:
                 for data, group in _augmented(_groups(blocks), augmenter):
                     read = [line.raw + line.end for block in group for line in block.lines]
                     target.write(data, b"".join(read))

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from moses_integration.nbest import format_value
 from moses_integration.nbest_lines import format_hypothesis
-from phrasescore.checkpoint import Checkpoint
 from phrasescore.cli.file_names import check_files
 from phrasescore.cli.generate_networks import Tally, load_generator
-from phrasescore.cli.progress import Progress
+from phrasescore.cli.progress import show_progress
 from phrasescore.cli.rescore_columns import ENSEMBLE_NAME, NETWORK_NAMES, NORMALIZED, check_names
 from phrasescore.devices import usable_threads
 from phrasescore.errors import DataError
@@ -18,8 +17,10 @@ from phrasescore.generation.beam_search import BeamSettings, check_copying
 from phrasescore.generation.generator import Generated, Source
 from phrasescore.generation.sampling import SampleSettings, count_samples
 from phrasescore.generation.streams import best_targets, samples
-from phrasescore.monolingual_text import read_monolingual_text
-from phrasescore.output import check_output, open_output
+from phrasescore.io.monolingual_text import read_monolingual_text
+from phrasescore.io.output import check_output, open_output
+from phrasescore.models.checkpoint import Checkpoint
+from phrasescore.progress import Meter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +54,7 @@ def write_translations(wanted: "GenerateOptions") -> None:
     with ExitStack() as stack:
         output = stack.enter_context(open_output(wanted.output))
         lists = None if nbest is None else stack.enter_context(open_output(nbest))
-        progress = stack.enter_context(Progress("generate", unit="sentences"))
+        progress = stack.enter_context(Meter("generate", "sentences", show_progress))
         for number, targets in enumerate(found):
             tally.wrote(targets[:1])
             output.write(f"{' '.join(targets[0].words)}\n".encode())
@@ -112,7 +113,10 @@ def write_samples(wanted: "GenerateOptions") -> None:
     found = samples(
         generator, tally.reading(ahead), settings, threads=usable_threads(wanted.threads)
     )
-    with open_output(wanted.output) as output, Progress("generate", unit="phrases") as progress:
+    with (
+        open_output(wanted.output) as output,
+        Meter("generate", "phrases", show_progress) as progress,
+    ):
         for number, (source, targets) in enumerate(zip(sources, found, strict=True), start=1):
             _check_fields(source, wanted.source, number)
             whole = [target for target in targets if target.finished]

@@ -11,8 +11,8 @@ from phrasescore.cli import options
 from phrasescore.errors import ModelError, shown_path
 
 if TYPE_CHECKING:
-    from phrasescore.analysis.perplexity import Perplexity, TextScores
-    from phrasescore.scoring.word_scorer import WordScorer
+    from phrasescore.language_models.perplexity import Perplexity, TextScores
+    from phrasescore.language_models.word_scorer import WordScorer
 
 _Sentences = list[tuple[str, ...]]
 
@@ -96,7 +96,7 @@ def perplexity(
 
 
 def _read(path: str) -> _Sentences:
-    from phrasescore.monolingual_text import read_monolingual_text
+    from phrasescore.io.monolingual_text import read_monolingual_text
 
     return [line.words for line in read_monolingual_text(path)]
 
@@ -117,11 +117,11 @@ class _Models:
             self._load(model, precision, device)
 
     def _load(self, model: str, precision: str, device: str) -> None:
-        from phrasescore.checkpoint import load_checkpoint
+        from phrasescore.config.settings import LANGUAGE_MODELS
         from phrasescore.devices import choose_device
-        from phrasescore.scoring.precision import Precision
-        from phrasescore.scoring.word_scorer import WordScorer
-        from phrasescore.settings import LANGUAGE_MODELS
+        from phrasescore.kernels.precision import Precision
+        from phrasescore.language_models.word_scorer import WordScorer
+        from phrasescore.models.checkpoint import load_checkpoint
 
         checkpoint, place = load_checkpoint(model), choose_device(device)
         if checkpoint.config.kind not in LANGUAGE_MODELS:
@@ -135,8 +135,8 @@ class _Models:
 
     def measure(self, sentences: _Sentences, weight: float | None) -> list[_Row]:
         """Return a line for each model, and for the mixture with this weight."""
-        from phrasescore.analysis.perplexity import TextScores, mixture, perplexity
-        from phrasescore.analysis.perplexity import score_with_network as score
+        from phrasescore.language_models.perplexity import TextScores, mixture, perplexity
+        from phrasescore.language_models.perplexity import score_with_network as score
 
         rows = []
         if self._language_model is not None:
@@ -155,7 +155,7 @@ class _Models:
 
     def mixture_weight(self, sentences: _Sentences) -> float:
         """Return the network's weight that suits a text best."""
-        from phrasescore.analysis.perplexity import mixture_weight, score_with_network
+        from phrasescore.language_models.perplexity import mixture_weight, score_with_network
 
         assert self._backed_off is not None
         of_network = score_with_network(self._backed_off, sentences)
@@ -163,7 +163,7 @@ class _Models:
 
     def log_z(self, sentences: _Sentences) -> dict[str, float]:
         """Return mean, standard deviation and largest absolute value of log Z in a text."""
-        from phrasescore.analysis.perplexity import score_with_network
+        from phrasescore.language_models.perplexity import score_with_network
 
         assert self._alone is not None
         assert self._raw is not None
@@ -175,7 +175,7 @@ class _Models:
         return dict(zip(("mean", "deviation", "largest"), map(float, found), strict=True))
 
     def _score_ngrams(self, sentences: _Sentences) -> "TextScores":
-        from phrasescore.analysis.perplexity import score_with_kenlm
+        from phrasescore.language_models.perplexity import score_with_kenlm
 
         assert self._language_model is not None
         return score_with_kenlm(self._language_model, sentences)

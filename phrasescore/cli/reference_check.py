@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from phrasescore.analysis.sentences import Sentences
 from phrasescore.errors import shown_path
+from phrasescore.evaluation.sentences import Sentences
 from tuning.bleu import Bleu
 
 _logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from phrasescore.errors import PhrasescoreError
 
 if TYPE_CHECKING:
-    from phrasescore.analysis.report_blocks import Report
+    from phrasescore.report.blocks import Report
 
 _logger = logging.getLogger(__name__)
 
@@ -60,9 +60,9 @@ def write_report(report: "Report", path: str) -> None:
 
     :raises PhrasescoreError: if they cannot be written, or the report cannot be drawn.
     """
-    from phrasescore.analysis.page import render_page
-    from phrasescore.analysis.report_data import write_data
-    from phrasescore.folders import writing_folder
+    from phrasescore.io.folders import writing_folder
+    from phrasescore.report.data import write_data
+    from phrasescore.report.page import render_page
 
     target = Path(os.path.abspath(path))
     # A name of a file may have bytes that are no UTF-8: they stand as \udc.. in the page.

@@ -11,17 +11,18 @@ from typing import Any, NamedTuple
 import click
 
 from moses_integration.nbest import read_nbest, split_words
-from phrasescore.analysis.sentences import Sentences, check_aligned, read_sentences
-from phrasescore.checkpoint import Checkpoint, load_checkpoint
-from phrasescore.cli.progress import Progress
+from phrasescore.cli.progress import show_progress
 from phrasescore.cli.reference_check import warn_of_texts
 from phrasescore.cli.report_options import Settings
 from phrasescore.cli.report_systems import Measured, System, measure
 from phrasescore.cli.report_table import TableData, read_table
+from phrasescore.config.toml_file import read_toml
 from phrasescore.devices import choose_device
 from phrasescore.errors import DataError, ModelError, PhrasescoreError
-from phrasescore.text import decode, is_stream, read_lines
-from phrasescore.toml_file import read_toml
+from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
+from phrasescore.io.text import decode, is_stream, read_lines
+from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
+from phrasescore.progress import Meter
 
 
 class Model(NamedTuple):
@@ -168,7 +169,7 @@ def _first_best(path: str) -> Sentences:
     :raises DataError: if a sentence has no list.
     """
     sentences = Sentences(path, [], [])
-    with Progress("n-best lists", unit="hypotheses") as progress:
+    with Meter("n-best lists", "hypotheses", show_progress) as progress:
         for expected, found in enumerate(read_nbest(path)):
             if found.id != expected:
                 problem = f"expected id {expected}, found {found.id}: a sentence has no hypotheses"

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import click
 
 from phrasescore import __version__
-from phrasescore.analysis.report_blocks import Report, Section
 from phrasescore.cli.report_inputs import Inputs, wrong_kind
 from phrasescore.cli.report_sections import PARTS, PHRASES, SENTENCES_SHOWN, Part
 from phrasescore.cli.report_sentences import check_lines
 from phrasescore.errors import PhrasescoreError
+from phrasescore.report.blocks import Report, Section
 
 _logger = logging.getLogger(__name__)
 

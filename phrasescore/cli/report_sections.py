@@ -4,21 +4,21 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from phrasescore.analysis.alignments import alignment_section
-from phrasescore.analysis.experiment_results import experiment_section
-from phrasescore.analysis.maps import Vectors, maps
-from phrasescore.analysis.preferences import ModelScores, preferences
-from phrasescore.analysis.report_blocks import Section
-from phrasescore.analysis.representations import WITH_SUMMARY, text_vectors, word_vectors
-from phrasescore.analysis.samples import ModelSamples, sample_section
-from phrasescore.analysis.score_scatter import scatter
-from phrasescore.analysis.soft_parses import soft_parse_section
-from phrasescore.analysis.training_curves import training_section
-from phrasescore.analysis.tuning_results import tuning_section
 from phrasescore.cli.report_inputs import Inputs, Model
 from phrasescore.cli.report_sentences import chosen_sentences, drawn_texts
 from phrasescore.cli.report_translations import differences, translations
 from phrasescore.errors import ConfigError, DataError
+from phrasescore.report.alignments import alignment_section
+from phrasescore.report.blocks import Section
+from phrasescore.report.experiment_results import experiment_section
+from phrasescore.report.maps import Vectors, maps
+from phrasescore.report.preferences import ModelScores, preferences
+from phrasescore.report.representations import WITH_SUMMARY, text_vectors, word_vectors
+from phrasescore.report.samples import ModelSamples, sample_section
+from phrasescore.report.score_scatter import scatter
+from phrasescore.report.soft_parses import soft_parse_section
+from phrasescore.report.training_curves import training_section
+from phrasescore.report.tuning_results import tuning_section
 
 # Kinds that score phrase pairs; those whose look at a sentence is shown.
 PHRASES = ("encoder-decoder",)

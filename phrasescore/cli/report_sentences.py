@@ -4,10 +4,10 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from phrasescore.analysis.alignments import SentencePair
-from phrasescore.analysis.sentences import Sentences
 from phrasescore.cli.report_inputs import Inputs, Model
 from phrasescore.errors import DataError
+from phrasescore.evaluation.sentences import Sentences
+from phrasescore.report.alignments import SentencePair
 
 # Words of a sentence whose picture can be read; others are drawn only where there are too few.
 _READABLE = range(5, 26)

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phrasescore.analysis.metrics import build_metric, compare
-from phrasescore.analysis.sentences import Sentences
-from phrasescore.analysis.translation_scores import SystemScore
+from phrasescore.evaluation.metrics import build_metric, compare
+from phrasescore.evaluation.sentences import Sentences
+from phrasescore.report.translation_scores import SystemScore
 from tuning.bleu import Bleu, BleuScore, Statistics
 from tuning.significance import randomization_p_value
 

@@ -5,17 +5,18 @@ from typing import NamedTuple
 
 from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
 from moses_integration.table_line import joint_count
-from phrasescore.analysis.samples import SAMPLES
-from phrasescore.analysis.table_choice import Limits, TableChoice, TablePair, choose
-from phrasescore.checkpoint import Checkpoint
-from phrasescore.cli.progress import Progress
+from phrasescore.cli.progress import show_progress
 from phrasescore.cli.report_options import Settings
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.errors import DataError
 from phrasescore.features.neural import NeuralScore
 from phrasescore.generation.generator import Generator
 from phrasescore.generation.sampling import CountedSample, count_samples, sample_targets
+from phrasescore.models.checkpoint import Checkpoint
+from phrasescore.progress import Meter
 from phrasescore.records import PhrasePair
+from phrasescore.report.samples import SAMPLES
+from phrasescore.report.table_choice import Limits, TableChoice, TablePair, choose
 
 # Moses' order: p(f|e) lex(f|e) p(e|f) lex(e|f), with f the source.
 _DIRECT, _INVERSE = 3, 1
@@ -53,7 +54,7 @@ class TableData(NamedTuple):
             choose_device(self.settings.device),
             threads=usable_threads(self.settings.threads),
         )
-        with Progress(f"report: {model.name}", unit="pairs", total=len(pairs)) as progress:
+        with Meter(f"report: {model.name}", "pairs", show_progress, total=len(pairs)) as progress:
             return list(progress.track(scorer.values(pairs)))
 
     def draw(
@@ -87,7 +88,7 @@ def read_table(
         found.append(ScoredModel(name, checkpoint, (settings.table_score or usual) - 1))
     limits = Limits(settings.points, settings.map_points, _SOURCES, settings.long)
     highest = max((model.column for model in found), default=0) + 1
-    with Progress("report: phrase table") as progress:
+    with Meter("report: phrase table", "lines", show_progress) as progress:
         lines = progress.track(read_phrase_table(path))
         return TableData(
             choose(_pairs(path, lines, highest), limits, settings.seed), found, settings

@@ -2,24 +2,24 @@
 
 from collections.abc import Sequence
 
-from phrasescore.analysis.breakdowns import (
+from phrasescore.cli.evaluate_figures import of_breakdowns
+from phrasescore.cli.report_inputs import Inputs
+from phrasescore.cli.report_systems import SAMPLES, TRIALS, bootstrap_spread
+from phrasescore.config.settings import LANGUAGE_MODELS
+from phrasescore.evaluation.breakdowns import (
     Breakdown,
     by_length,
     by_unknown_words,
     count_unknown,
 )
-from phrasescore.analysis.report_blocks import Section
-from phrasescore.analysis.shown_text import shown
-from phrasescore.analysis.translation_scores import (
+from phrasescore.report.blocks import Section
+from phrasescore.report.shown_text import shown
+from phrasescore.report.translation_scores import (
     GroupScores,
     Texts,
     difference_section,
     translation_section,
 )
-from phrasescore.cli.evaluate_figures import of_breakdowns
-from phrasescore.cli.report_inputs import Inputs
-from phrasescore.cli.report_systems import SAMPLES, TRIALS, bootstrap_spread
-from phrasescore.settings import LANGUAGE_MODELS
 from tuning.bleu import sentence_bleu
 
 # Lengths that share a group.

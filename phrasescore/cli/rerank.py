@@ -85,8 +85,9 @@ def rerank(
     from moses_integration.reranking import EvenAverage, WeightedSum
     from moses_integration.weights import read_weights
     from phrasescore.cli.file_names import check_files
-    from phrasescore.cli.progress import Progress
-    from phrasescore.output import open_output
+    from phrasescore.cli.progress import show_progress
+    from phrasescore.io.output import open_output
+    from phrasescore.progress import Meter
 
     if (weights is None) == (not average):
         raise click.UsageError("one of --weights and --average is needed, and not both (--mbr too)")
@@ -109,7 +110,7 @@ def rerank(
     if not as_lists:
         lists = _aligned(read_nbest(nbest), nbest, num_sentences, allow_missing)
     sentences = moved = 0
-    with open_output(output) as stream, Progress("rerank", unit="hypotheses") as progress:
+    with open_output(output) as stream, Meter("rerank", "hypotheses", show_progress) as progress:
         for found in lists:
             sentences += 1
             if found is None:
@@ -171,7 +172,7 @@ def _expected_bleu(found: "NbestList", scores: "Values", scale: float) -> "Value
 
 def _best_text(found: "NbestList", scores: "Values") -> bytes:
     """Return the best hypothesis as a line; of equally good ones the first."""
-    from phrasescore.text import decode
+    from phrasescore.io.text import decode
 
     best = int(scores.argmax())
     decode(found.path, found.first_line + best, found.raws[best])

@@ -107,7 +107,7 @@ def rescore(
     from moses_integration.nbest import read_nbest, with_sources
     from phrasescore.cli.rescore_lists import read_items, write_lists
     from phrasescore.cli.source_words import SourceWords
-    from phrasescore.settings import LANGUAGE_MODELS
+    from phrasescore.config.settings import LANGUAGE_MODELS
 
     order = options.column_order(
         ctx,

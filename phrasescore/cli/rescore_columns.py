@@ -11,9 +11,9 @@ from phrasescore.cli.options import WantedColumn
 from phrasescore.records import PhrasePair
 
 if TYPE_CHECKING:
-    from phrasescore.checkpoint import Checkpoint
     from phrasescore.features import Feature
     from phrasescore.features.sentences import ListScores
+    from phrasescore.models.checkpoint import Checkpoint
 
 # What the names of columns begin with; a number from 0 follows, as in Moses' own.
 NETWORK_NAMES = {

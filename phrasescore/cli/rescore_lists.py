@@ -6,9 +6,10 @@ from itertools import tee
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from moses_integration.nbest import NbestList, format_features, format_value
-from phrasescore.cli.progress import Progress
+from phrasescore.cli.progress import show_progress
 from phrasescore.cli.rescore_columns import Column, column_values
-from phrasescore.output import open_output
+from phrasescore.io.output import open_output
+from phrasescore.progress import Meter
 from phrasescore.records import HypothesisList
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def write_lists(
     with ExitStack() as stack:
         target = stack.enter_context(open_output(output))
         words = None if word_scores is None else stack.enter_context(open_output(word_scores))
-        progress = stack.enter_context(Progress("rescore", unit="hypotheses"))
+        progress = stack.enter_context(Meter("rescore", "hypotheses", show_progress))
         for item, result in zip(items, results, strict=True):
             found = item.found.without_features(names) if replace else item.found
             target.write(found.with_features(_texts(item, result, columns)))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from phrasescore.checkpoint import Checkpoint
-    from phrasescore.config import Config
+    from phrasescore.config.config import Config
+    from phrasescore.features.score_cache import ScoreCache
     from phrasescore.features.sentences import SentenceScores
-    from phrasescore.scoring.cache import ScoreCache
+    from phrasescore.models.checkpoint import Checkpoint
 
 _logger = logging.getLogger(__name__)
 
@@ -20,8 +20,8 @@ def load_models(models: Sequence[str], device: str) -> "list[Checkpoint]":
     """Return the trained models, when it is known that there is a device for them."""
     if not models:
         return []
-    from phrasescore.checkpoint import load_checkpoint
     from phrasescore.devices import choose_device
+    from phrasescore.models.checkpoint import load_checkpoint
 
     choose_device(device)
     return [load_checkpoint(path) for path in models]
@@ -57,7 +57,7 @@ def open_cache(
 
     :raises PhrasescoreError: if the file is no cache, or cannot be one.
     """
-    from phrasescore.scoring.cache import ScoreCache
+    from phrasescore.features.score_cache import ScoreCache
 
     if cache_file is None:
         return None

@@ -123,7 +123,7 @@ def segment(
     """
     from phrasescore.cli.file_names import check_files
     from phrasescore.generation.beam_search import BeamSettings
-    from phrasescore.output import check_output
+    from phrasescore.io.output import check_output
 
     _check_usage(confidence, reverse_model, swapped, segmentation, like, beam, candidates)
     check_files((source, like), (output, segments))
@@ -237,15 +237,16 @@ def _write(
 
     :return: how many segments are longer than ``trained_on`` words.
     """
-    from phrasescore.cli.progress import Progress
+    from phrasescore.cli.progress import show_progress
     from phrasescore.cli.segment_file import format_segments
-    from phrasescore.output import open_output
+    from phrasescore.io.output import open_output
+    from phrasescore.progress import Meter
 
     too_long = 0
     with ExitStack() as stack:
         translations = stack.enter_context(open_output(output))
         details = None if segments is None else stack.enter_context(open_output(segments))
-        progress = stack.enter_context(Progress("segment", unit="sentences"))
+        progress = stack.enter_context(Meter("segment", "sentences", show_progress))
         for number, sentence in enumerate(_sentences(segmenter, source)):
             translations.write((" ".join(sentence.translation) + "\n").encode())
             if details is not None:
@@ -256,6 +257,6 @@ def _write(
 
 
 def _sentences(segmenter: "Segmenter", source: str) -> "Iterator[SegmentedSentence]":
-    from phrasescore.monolingual_text import read_monolingual_text
+    from phrasescore.io.monolingual_text import read_monolingual_text
 
     return segmenter.segment(line.words for line in read_monolingual_text(source))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from phrasescore.errors import DataError
-from phrasescore.text import decode, read_lines, shorten
+from phrasescore.io.text import decode, read_lines, shorten
 
 if TYPE_CHECKING:
     from phrasescore.generation.segmentation import SegmentedSentence

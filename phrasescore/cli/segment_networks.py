@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from phrasescore.checkpoint import REVERSE, Checkpoint, load_checkpoint
+from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.errors import ModelError
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.generation.beam_search import BeamSettings
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.generation.streams import best_targets
+from phrasescore.models.checkpoint import REVERSE, Checkpoint, load_checkpoint
 from phrasescore.records import HypothesisList
-from phrasescore.settings import LANGUAGE_MODELS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from phrasescore.scoring.precision import PrecisionName
+    from phrasescore.kernels.precision import PrecisionName
 
 
 def load_forward(path: str) -> Checkpoint:

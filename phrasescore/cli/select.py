@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from phrasescore.analysis.selection import CrossEntropyDifference, Differences
+    from phrasescore.language_models.selection import CrossEntropyDifference, Differences
 
     Floats = NDArray[np.float64]
     Flags = NDArray[np.bool_]
@@ -98,8 +98,8 @@ def select(
     """
     from phrasescore.cli.file_names import check_files
     from phrasescore.devices import usable_threads
-    from phrasescore.output import check_output
-    from phrasescore.text import is_stream, same_file
+    from phrasescore.io.output import check_output
+    from phrasescore.io.text import is_stream, same_file
 
     limit = _Limit(share, lines, threshold)
     models = [("--in-domain", in_domain, "--general", general)]
@@ -162,7 +162,7 @@ def _check_usage(
 
 def _check_models(models: Sequence[tuple[str, str | None, str, str | None]]) -> None:
     """Refuse two models of a side that are one, whose differences are all 0; warn of two sides'."""
-    from phrasescore.text import same_file
+    from phrasescore.io.text import same_file
 
     for one_name, one, other_name, other in models:
         if one is not None and other is not None and same_file(one, other):
@@ -188,8 +188,8 @@ def _lines(texts: Sequence[str]) -> Iterator[_Line]:
 
     :raises DataError: on reading.
     """
-    from phrasescore.monolingual_text import read_monolingual_text
-    from phrasescore.parallel_text import read_parallel_text
+    from phrasescore.io.monolingual_text import read_monolingual_text
+    from phrasescore.io.parallel_text import read_parallel_text
 
     if len(texts) == 1:
         for line in read_monolingual_text(texts[0]):
@@ -219,13 +219,14 @@ def _values(
     """Return the difference of each line, the sum over its sides."""
     import numpy as np
 
-    from phrasescore.analysis.selection import CrossEntropyDifference
-    from phrasescore.cli.ordered_work import in_order
-    from phrasescore.cli.progress import Progress
+    from phrasescore.cli.progress import show_progress
+    from phrasescore.engines.ordered_work import in_order
+    from phrasescore.language_models.selection import CrossEntropyDifference
+    from phrasescore.progress import Meter
 
     work = _Work([None if paths is None else CrossEntropyDifference(*paths) for paths in models])
     values, tokens, differing = [], 0, 0
-    with Progress("select") as progress:
+    with Meter("select", "lines", show_progress) as progress:
         for found in in_order(work, _blocks(texts), processes):
             values.append(np.sum([each.values for each in found], axis=0))
             tokens += sum(each.tokens for each in found)
@@ -255,7 +256,7 @@ def _count(limit: _Limit, total: int) -> int:
 
 
 def _drawn(total: int, limit: _Limit, seed: int) -> "Flags":
-    from phrasescore.analysis.selection import any_of
+    from phrasescore.language_models.selection import any_of
 
     return any_of(total, _count(limit, total), seed)
 
@@ -265,8 +266,8 @@ def _chosen(values: "Floats", limit: _Limit) -> "Flags":
 
     :raises PhrasescoreError: if there is none.
     """
-    from phrasescore.analysis.selection import best
     from phrasescore.errors import PhrasescoreError
+    from phrasescore.language_models.selection import best
 
     if limit.threshold is None:
         return best(values, _count(limit, len(values)))
@@ -285,7 +286,7 @@ def _write(
     :raises PhrasescoreError: if the text has become another one.
     """
     from phrasescore.errors import PhrasescoreError
-    from phrasescore.output import open_output
+    from phrasescore.io.output import open_output
 
     streams = [stack.enter_context(open_output(name)) for name in outputs if name is not None]
     number = 0
@@ -299,7 +300,7 @@ def _write(
 
 
 def _write_scores(stack: ExitStack, path: str, values: "Floats") -> None:
-    from phrasescore.output import open_output
+    from phrasescore.io.output import open_output
 
     stream = stack.enter_context(open_output(path))
     for value in values.tolist():

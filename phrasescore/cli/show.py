@@ -9,8 +9,8 @@ import click
 
 from phrasescore.cli import options
 from phrasescore.cli.file_kinds import seems_to_be
+from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.settings import LANGUAGE_MODELS
 
 if TYPE_CHECKING:
     from moses_integration.table_report import Coverage, TableReport
@@ -46,7 +46,7 @@ def show(path: str, model: str | None, report_format: str) -> None:
 def _show_model(path: str, report_format: str) -> str:
     if not MODEL_FILES.intersection(os.listdir(path)):
         raise PhrasescoreError(f"{path}: expected a model or a phrase table, found a folder")
-    from phrasescore.model_report import model_report
+    from phrasescore.report.model_summary import model_report
 
     report = model_report(path)
     if report_format == "json":
@@ -57,13 +57,14 @@ def _show_model(path: str, report_format: str) -> str:
 def _show_table(path: str, model: str | None, report_format: str) -> str:
     from moses_integration.phrase_table import read_phrase_table
     from moses_integration.table_report import report_table
-    from phrasescore.cli.progress import Progress
+    from phrasescore.cli.progress import show_progress
+    from phrasescore.progress import Meter
 
     # A pipe has been read when it has been read.
     again = os.path.isfile(path)
     shortlists = None
     if model is not None:
-        from phrasescore.checkpoint import load_checkpoint
+        from phrasescore.models.checkpoint import load_checkpoint
 
         checkpoint = load_checkpoint(model)
         if checkpoint.config.kind in LANGUAGE_MODELS:
@@ -73,7 +74,7 @@ def _show_table(path: str, model: str | None, report_format: str) -> str:
             )
         shortlists = (checkpoint.table_source_vocabulary, checkpoint.table_target_vocabulary)
     try:
-        with Progress("show") as progress:
+        with Meter("show", "lines", show_progress) as progress:
             report = report_table(
                 progress.track(read_phrase_table(path)),
                 shortlists=shortlists,

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from phrasescore.config.toml_file import read_toml, unknown
 from phrasescore.errors import ConfigError
-from phrasescore.toml_file import read_toml, unknown
 
 
 class TomlTable:

@@ -11,13 +11,13 @@ import click
 from click.core import ParameterSource
 
 from phrasescore.cli import options
-from phrasescore.config import Config, preset_names
+from phrasescore.config.config import Config, preset_names
+from phrasescore.config.settings import LANGUAGE_MODELS, MODEL_CONFIGS
 from phrasescore.errors import ConfigError, PhrasescoreError
-from phrasescore.settings import LANGUAGE_MODELS, MODEL_CONFIGS
 
 if TYPE_CHECKING:
-    from phrasescore.checkpoint import CurvePoint
-    from phrasescore.cli.progress import Progress
+    from phrasescore.models.checkpoint import CurvePoint
+    from phrasescore.progress import Meter
     from phrasescore.training.loop import TrainingProgress
     from phrasescore.training.pair_store_writer import Shortlist
     from phrasescore.training.table_spool import CountedPair
@@ -106,9 +106,10 @@ def train(
     """
     import torch
 
-    from phrasescore.checkpoint import CurvePoint
-    from phrasescore.cli.progress import Progress
+    from phrasescore.cli.progress import show_progress
     from phrasescore.devices import choose_device, usable_threads
+    from phrasescore.models.checkpoint import CurvePoint
+    from phrasescore.progress import Meter
     from phrasescore.training.run import TrainingRun, train_model
     from phrasescore.training.work_folder import default_work, stored_config
 
@@ -144,7 +145,7 @@ def train(
         keep_work=keep_work,
     )
     seen: list[CurvePoint] = []
-    with Progress("train", unit="updates") as progress:
+    with Meter("train", "updates", show_progress) as progress:
         record = train_model(run, resume=resume, report=lambda now: _report(progress, now, seen))
     if isinstance(record, Signals):
         raise click.exceptions.Exit(128 + record)
@@ -158,7 +159,7 @@ def train(
 
 def _check_inputs(kind: str, inputs: tuple[str, ...]) -> None:
     """Refuse what is not the one file, or two, that this kind learns from."""
-    from phrasescore.text import same_file
+    from phrasescore.io.text import same_file
 
     if kind in LANGUAGE_MODELS:
         if len(inputs) > 1:
@@ -223,11 +224,12 @@ def _read_pairs(inputs: tuple[str, ...]) -> "Iterator[CountedPair]":
     """Yield the pairs of a phrase table, or of parallel text, where each line counts 1."""
     from moses_integration.phrase_table import read_phrase_table
     from moses_integration.table_line import joint_count
-    from phrasescore.cli.progress import Progress
-    from phrasescore.parallel_text import read_parallel_text
+    from phrasescore.cli.progress import show_progress
+    from phrasescore.io.parallel_text import read_parallel_text
+    from phrasescore.progress import Meter
     from phrasescore.training.table_spool import CountedPair
 
-    with Progress("read") as progress:
+    with Meter("read", "lines", show_progress) as progress:
         if len(inputs) == 1:
             for line in progress.track(read_phrase_table(inputs[0])):
                 yield CountedPair(line.raw, line.pair, joint_count(line.raw))
@@ -238,12 +240,13 @@ def _read_pairs(inputs: tuple[str, ...]) -> "Iterator[CountedPair]":
 
 def _read_text(path: str) -> "Iterator[CountedPair]":
     """Yield the sentences of a text as pairs without a source, where each line counts 1."""
-    from phrasescore.cli.progress import Progress
-    from phrasescore.monolingual_text import read_monolingual_text
+    from phrasescore.cli.progress import show_progress
+    from phrasescore.io.monolingual_text import read_monolingual_text
+    from phrasescore.progress import Meter
     from phrasescore.records import PhrasePair
     from phrasescore.training.table_spool import CountedPair
 
-    with Progress("read") as progress:
+    with Meter("read", "lines", show_progress) as progress:
         for line in progress.track(read_monolingual_text(path)):
             yield CountedPair(line.raw, PhrasePair((), line.words), 1.0)
 
@@ -274,7 +277,7 @@ def _shortlists(
     return read
 
 
-def _report(progress: "Progress", now: "TrainingProgress", seen: "list[CurvePoint]") -> None:
+def _report(progress: "Meter", now: "TrainingProgress", seen: "list[CurvePoint]") -> None:
     """Move the bar, and log each point of the curve once."""
     left = f", {_duration(now.seconds_left)} left" if now.seconds_left is not None else ""
     note = (

@@ -137,8 +137,8 @@ def _read_lists(wanted: TuneOptions) -> "tuple[ReferenceMetric, Pool]":
 
 def _metric(wanted: TuneOptions) -> "tuple[ReferenceMetric, list[list[tuple[str, ...]]]]":
     """Return the metric, and the words of the references by file and sentence."""
-    from phrasescore.analysis.sentences import check_aligned, read_sentences
     from phrasescore.cli.tune_pool import read_references
+    from phrasescore.evaluation.sentences import check_aligned, read_sentences
     from tuning.bleu import Bleu
     from tuning.metric import Interpolated
 
@@ -222,7 +222,7 @@ def _write(
 ) -> None:
     """Write the weights, moses.ini and report that the user wants; say the score reached."""
     from moses_integration.weights import write_both_weights
-    from phrasescore.output import open_output
+    from phrasescore.io.output import open_output
 
     if wanted.moses_ini_out is not None and ini is not None:
         _write_ini(ini, weights["search"], wanted.moses_ini_out)

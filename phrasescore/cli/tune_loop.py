@@ -15,7 +15,6 @@ from moses_integration.ini_paths import files_of
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import Part, Weights, is_sparse, read_both_weights
 from phrasescore.cli.file_names import check_files
-from phrasescore.cli.fingerprints import Fingerprints
 from phrasescore.cli.options import FLAGS
 from phrasescore.cli.tune_options import TuneOptions
 from phrasescore.cli.tune_outcome import describe, warnings_of, write_translations
@@ -27,13 +26,13 @@ from phrasescore.cli.tune_state import (
     CACHE,
     INI,
     check_folder,
-    fingerprint,
     read_state,
     write_state,
 )
 from phrasescore.errors import DataError
-from phrasescore.folders import locked
-from phrasescore.text import read_lines
+from phrasescore.io.digests import FileDigests, digest_content
+from phrasescore.io.folders import locked
+from phrasescore.io.text import read_lines
 from tuning.loop import (
     LoopResult,
     LoopSettings,
@@ -317,8 +316,8 @@ class LoopRun:
         columns = [column.value for column in self._wanted.columns() if column.option != "features"]
         if self._wanted.backoff_lm is not None:
             columns.append(self._wanted.backoff_lm)
-        contents = Fingerprints({}, {})
-        return [contents.of(Path(path)) for path in columns]
+        contents = FileDigests({}, {})
+        return [contents.digest(Path(path)) for path in columns]
 
     def _about(self, start: WeightPair) -> dict[str, Any]:
         """Return what a run must have in common with one that it resumes."""
@@ -327,9 +326,9 @@ class LoopRun:
         return {
             "decoder": wanted.decoder,
             "decoder flags": wanted.decoder_flags,
-            "source": fingerprint(wanted.source),
-            "references": [fingerprint(path) for path in read_references(wanted.references)],
-            "moses.ini": None if self.ini is None else fingerprint(self.ini.path),
+            "source": digest_content(wanted.source),
+            "references": [digest_content(path) for path in read_references(wanted.references)],
+            "moses.ini": None if self.ini is None else digest_content(self.ini.path),
             "start weights": _as_lists(start.lists),
             "start weights of the search": (
                 None if start.search == start.lists else _as_lists(start.search)

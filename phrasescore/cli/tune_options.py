@@ -150,7 +150,7 @@ class TuneOptions:
             raise click.UsageError(f"{problem}: the statistics in --scores are made already")
 
     def _check_loop(self) -> None:
-        from phrasescore.text import is_stream
+        from phrasescore.io.text import is_stream
 
         if self.source is None:
             raise click.UsageError("--decoder needs --source, the text to translate")
@@ -167,7 +167,7 @@ class TuneOptions:
 
     def _check_files(self) -> None:
         from phrasescore.cli.file_names import check_files
-        from phrasescore.output import check_output
+        from phrasescore.io.output import check_output
 
         inputs = [*self.nbest, *self.references, *self.features, *self.scores]
         inputs += [

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from moses_integration.nbest import read_nbest
 from moses_integration.reranking import WeightedSum
 from moses_integration.weights import Weights
-from phrasescore.output import open_output
+from phrasescore.io.output import open_output
 from tuning.loop import ROUND_LOSS, TOO_FAR, LoopResult
 
 # A gain on the lists, 0 to 1, that a user wants to know of where it does not come true.

@@ -11,8 +11,8 @@ from phrasescore.cli.options import WantedColumn
 from phrasescore.cli.rescore_columns import make_columns
 from phrasescore.cli.rescore_lists import read_items, write_lists
 from phrasescore.cli.rescore_networks import check_cslm, load_models, network_scores
+from phrasescore.features.score_cache import ScoreCache
 from phrasescore.features.sentences import SentenceWork
-from phrasescore.scoring.cache import ScoreCache
 
 _logger = logging.getLogger(__name__)
 

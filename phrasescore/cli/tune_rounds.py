@@ -12,7 +12,7 @@ from phrasescore.cli.tune_options import TuneOptions
 from phrasescore.cli.tune_pool import ListReader, by_name, some_names
 from phrasescore.cli.tune_state import remove_rounds
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.text import read_lines
+from phrasescore.io.text import read_lines
 from tuning.loop import NamedWeights
 from tuning.pool import Pool
 

@@ -5,7 +5,6 @@ first round, and replaced as a whole after each. The lists are beside it, ``run1
 a list has its name only when it is complete. At the end the best weights are in ``moses.ini``.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -15,8 +14,8 @@ from typing import Any
 
 from phrasescore.cli.tune_pool import by_label, by_name
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.output import open_output
-from phrasescore.text import open_input
+from phrasescore.io.output import open_output
+from phrasescore.io.text import open_input
 from tuning.loop import Decided, LoopResult, NamedWeights
 
 STATE, INI, CACHE = "tune.json", "moses.ini", "scores.cache"
@@ -24,15 +23,6 @@ _ROUND = re.compile(
     r"(run[1-9][0-9]*|trial)\.(nbest|nbest\.part|rescored\.gz|weights|out|log|source)"
 )
 _FORMAT = 1
-
-
-def fingerprint(path: str) -> str:
-    """Return a number for the content of a file."""
-    digest = hashlib.blake2b(digest_size=16)
-    with open_input(path) as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def check_folder(work: Path, named: Iterable[str]) -> None:

@@ -1,6 +1,5 @@
 """A feed-forward language model as a feature: of whole translations, and inside a search."""
 
-import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,13 +8,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from phrasescore.checkpoint import Checkpoint
 from phrasescore.features.network_scores import ModelScores, count_unknown
+from phrasescore.io.digests import digest_content
+from phrasescore.kernels.precision import Precision
+from phrasescore.language_models.ngram_tree import score_tree
+from phrasescore.language_models.word_scorer import BOUNDARY, Numbering, WordScorer
+from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.scoring.hypothesis_texts import HypothesisTexts
-from phrasescore.scoring.ngram_tree import score_tree
-from phrasescore.scoring.precision import Precision
-from phrasescore.scoring.word_scorer import BOUNDARY, Numbering, WordScorer
-from phrasescore.text import read_blocks
 
 _KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
 
@@ -58,10 +57,7 @@ class CslmScores:
         if not self._options.normalized:
             parts.append("without log Z")
         if self._options.backoff is not None:
-            digest = hashlib.blake2b(digest_size=16)
-            for block in read_blocks(self._options.backoff):
-                digest.update(block)
-            parts.append(f"backoff {digest.hexdigest()}")
+            parts.append(f"backoff {digest_content(self._options.backoff)}")
         return " ".join(parts)
 
     def lay_out(self) -> None:

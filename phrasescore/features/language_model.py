@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterable, Iterator
 
 from phrasescore.errors import ModelError
+from phrasescore.io.text import shorten
+from phrasescore.language_models.kenlm_model import WHITE_SPACE, load_kenlm
 from phrasescore.records import PhrasePair
-from phrasescore.scoring.kenlm_model import WHITE_SPACE, load_kenlm
-from phrasescore.text import shorten
 
 _LOG_10 = math.log(10.0)
 

@@ -1,6 +1,5 @@
 """Word translation probabilities: the score of IBM Model 1."""
 
-import hashlib
 import math
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.errors import DataError
+from phrasescore.io.digests import new_digest
 from phrasescore.records import PhrasePair
 
 # What a predicted word has at least: the last digit of Moses' lexical translation tables.
@@ -67,7 +67,8 @@ class Lexicon(NamedTuple):
 
     def fingerprint(self) -> str:
         """Return a hash of all that values depend on, as text."""
-        digest = hashlib.blake2b("\n".join(self.ids).encode(), digest_size=16)
+        digest = new_digest()
+        digest.update("\n".join(self.ids).encode())
         digest.update(self.keys.tobytes())
         digest.update(self.probabilities.tobytes())
         return digest.hexdigest()

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from phrasescore.checkpoint import Checkpoint
+from phrasescore.kernels.precision import Precision
+from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.scoring.hypothesis_texts import HypothesisTexts
-from phrasescore.scoring.precision import Precision
 from phrasescore.scoring.prefix_tree import Ids, PrefixTree, Sequences
 from phrasescore.scoring.sentence_scorer import SentenceScorer, TreeLogProbs
 from phrasescore.vocabulary import Vocabulary

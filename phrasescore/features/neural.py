@@ -11,16 +11,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from phrasescore.checkpoint import Checkpoint
 from phrasescore.devices import GPU_THREADS
+from phrasescore.engines.worker_threads import worker_threads
 from phrasescore.errors import ModelError
+from phrasescore.kernels.precision import Precision, PrecisionName
+from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock, PhrasePair
-from phrasescore.scoring.precision import Precision, PrecisionName
 from phrasescore.scoring.prefix_tree import Sequences
 from phrasescore.scoring.scorer import PairScorer, Work
 from phrasescore.scoring.word_numbers import WordNumbers
-from phrasescore.scoring.worker_threads import worker_threads
 from phrasescore.vocabulary import Vocabulary
 
 _Block = TypeVar("_Block")

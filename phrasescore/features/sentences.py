@@ -12,19 +12,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from phrasescore.checkpoint import Checkpoint
+from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import GPU_THREADS
+from phrasescore.engines.worker_threads import worker_threads
 from phrasescore.errors import ModelError
 from phrasescore.features.cslm import USUAL, CslmOptions, CslmScores
 from phrasescore.features.network_scores import NetworkScores
+from phrasescore.features.score_cache import ScoreCache, score_keys
+from phrasescore.kernels.precision import Precision, PrecisionName
+from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList
-from phrasescore.scoring.cache import ScoreCache, score_keys
 from phrasescore.scoring.hypothesis_texts import HypothesisTexts
-from phrasescore.scoring.precision import Precision, PrecisionName
 from phrasescore.scoring.prefix_tree import PrefixTree
 from phrasescore.scoring.sentence_scorer import TreeLogProbs, average_models
-from phrasescore.scoring.worker_threads import worker_threads
-from phrasescore.settings import LANGUAGE_MODELS
 
 # Different hypotheses that are scored together: enough of them to fill the products of most levels,
 # and few enough for every thread to have some where there are only some lists.

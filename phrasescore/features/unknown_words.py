@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.errors import ModelError
 from phrasescore.records import PhrasePair
-from phrasescore.settings import LANGUAGE_MODELS
 from phrasescore.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from phrasescore.checkpoint import Checkpoint
+    from phrasescore.models.checkpoint import Checkpoint
 
 
 class UnknownWords:

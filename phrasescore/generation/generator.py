@@ -14,12 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from phrasescore.checkpoint import Checkpoint
 from phrasescore.errors import ModelError
 from phrasescore.generation.word_choice import Floats, Ids
+from phrasescore.kernels.precision import Precision, PrecisionName
+from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.scoring.fixed_products import FixedProducts
 from phrasescore.scoring.positions import on_device
-from phrasescore.scoring.precision import Precision, PrecisionName
 from phrasescore.scoring.prefix_tree import Sequences
 from phrasescore.scoring.sentence_scorer import ROUNDING, log_mean_exp
 from phrasescore.scoring.tree_decoder import DECODERS, TreeStep, build_decoder

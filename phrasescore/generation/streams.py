@@ -7,10 +7,10 @@ from itertools import count, islice
 
 import torch
 
+from phrasescore.engines.worker_threads import worker_threads
 from phrasescore.generation.beam_search import BATCH_ROWS, BeamSettings, beam_search
 from phrasescore.generation.generator import Generated, Generator, Source
 from phrasescore.generation.sampling import BATCH_SAMPLES, SampleSettings, sample_targets
-from phrasescore.scoring.worker_threads import worker_threads
 
 # Batches that are read together and cut by length: enough that a batch's sources are alike.
 WINDOW_BATCHES = 4

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from phrasescore.models.vector_math import ELEMENTWISE, exp, use_widest_registers
+from phrasescore.kernels.vector_math import ELEMENTWISE, exp, use_widest_registers
 
 # Devices whose memory numba can reach.
 FUSED_DEVICES: tuple[str, ...] = ("cpu",)

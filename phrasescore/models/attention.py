@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, embedding, pad
 
+from phrasescore.config.settings import AttentionConfig
 from phrasescore.models.alignment import Places
 from phrasescore.models.attentive_recurrence import AttentiveRecurrence, GatedRecurrence
 from phrasescore.models.batches import PairBatch, Steps, move, pack_steps
 from phrasescore.models.gated_decoder import MAXOUT_POOL, GatedUnit, Readout
 from phrasescore.models.layers import WordLogProb
-from phrasescore.settings import AttentionConfig
 from phrasescore.vocabulary import Vocabulary
 
 

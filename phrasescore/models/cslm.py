@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, embedding, relu
 
+from phrasescore.config.settings import CslmConfig
 from phrasescore.models.batches import PairBatch, move
 from phrasescore.models.layers import WordLogProb
-from phrasescore.settings import CslmConfig
 from phrasescore.vocabulary import Vocabulary
 
 # What a context holds before the first word of a sentence, as often as it has places there: the

@@ -7,10 +7,10 @@ RNNenc. The decoder, and what is said of biases, is :mod:`phrasescore.models.gat
 import torch
 from torch import Tensor, nn
 
+from phrasescore.config.settings import EncoderDecoderConfig
 from phrasescore.models.batches import pack_steps
 from phrasescore.models.gated_decoder import GatedDecoderNetwork, GatedUnit
 from phrasescore.models.layers import ResetBeforeRecurrence
-from phrasescore.settings import EncoderDecoderConfig
 
 
 class EncoderDecoder(GatedDecoderNetwork):

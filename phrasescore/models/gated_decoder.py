@@ -10,9 +10,9 @@ in the authors' released code: O_y y = readout_word e(y).
 import torch
 from torch import Tensor, nn
 
+from phrasescore.config.settings import EncoderDecoderConfig, GrconvConfig
 from phrasescore.models.batches import PairBatch, pack_steps
 from phrasescore.models.layers import ResetAfterRecurrence, WordLogProb
-from phrasescore.settings import EncoderDecoderConfig, GrconvConfig
 
 MAXOUT_POOL = 2  # units 2i-1 and 2i are pooled
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from phrasescore.config.settings import GrconvConfig
 from phrasescore.models.batches import Steps, pack_steps, pad
 from phrasescore.models.gated_decoder import GatedDecoderNetwork
 from phrasescore.models.recursive_convolution import (
@@ -19,7 +20,6 @@ from phrasescore.models.recursive_convolution import (
     RecursiveConvolution,
     build_pyramid,
 )
-from phrasescore.settings import GrconvConfig
 
 
 @dataclass(frozen=True, slots=True)

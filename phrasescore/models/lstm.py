@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, embedding
 
+from phrasescore.config.settings import LstmConfig
 from phrasescore.models.batches import PairBatch, Steps, pack_steps
 from phrasescore.models.layers import WordLogProb
 from phrasescore.models.lstm_recurrence import LstmRecurrence
-from phrasescore.settings import LstmConfig
 from phrasescore.vocabulary import Vocabulary
 
 

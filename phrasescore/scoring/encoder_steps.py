@@ -1,6 +1,6 @@
 """Element-wise parts of encoders that read whole sentences, each in one pass over memory.
 
-As in :mod:`phrasescore.scoring.gates`, a number depends on its own row alone, to the last bit; what
+As in :mod:`phrasescore.kernels.gates`, a number depends on its own row alone, to the last bit; what
 torch computes of the last numbers of an array may depend on where the array ends.
 """
 
@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from phrasescore.kernels import gates
+from phrasescore.kernels.vector_math import ELEMENTWISE, exp, tanh, use_widest_registers
 from phrasescore.models.recursive_convolution import GATES
-from phrasescore.models.vector_math import ELEMENTWISE, exp, tanh, use_widest_registers
-from phrasescore.scoring import gates
 
 _ZERO = np.float32(0)
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from phrasescore.scoring.precision import Factor, Precision
-from phrasescore.scoring.workspace import Workspace
+from phrasescore.kernels.precision import Factor, Precision
+from phrasescore.kernels.workspace import Workspace
 
 # Rows of a product: as few as run at a CPU's full speed; on a GPU each call costs more.
 ROWS = {"cpu": 64, "cuda": 1024}

@@ -5,17 +5,18 @@ import math
 import torch
 from torch import Tensor
 
-from phrasescore.models.layers import LARGEST_SUM, SMALLEST_SUM
-from phrasescore.scoring import gates, packed_words
-from phrasescore.scoring.packed_words import PackedWords
-from phrasescore.scoring.precision import Factor, Precision, Product
-from phrasescore.scoring.softmax_sums import (
+from phrasescore.kernels import gates
+from phrasescore.kernels.avx512 import packed_words
+from phrasescore.kernels.avx512.packed_words import PackedWords
+from phrasescore.kernels.precision import Factor, Precision, Product
+from phrasescore.kernels.softmax_sums import (
     add_sums_of_exp,
     add_sums_of_powers,
     add_sums_of_scaled_powers,
     chosen_products,
 )
-from phrasescore.scoring.workspace import Workspace
+from phrasescore.kernels.workspace import Workspace
+from phrasescore.models.layers import LARGEST_SUM, SMALLEST_SUM
 
 # Words and rows whose logits are held at once: 1 MB in bfloat16, which stays in a core's cache
 # between the matrix product that writes it and the sum that reads it.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasescore.scoring import tree_kernels
+from phrasescore.kernels import tree_kernels
 
 Ids = NDArray[np.int64]
 

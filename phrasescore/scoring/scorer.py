@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from phrasescore.errors import ModelError
+from phrasescore.kernels import gates
+from phrasescore.kernels.precision import Factor, Precision, Product
+from phrasescore.kernels.workspace import Workspace
 from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.scoring import gates
 from phrasescore.scoring.positions import on_device
-from phrasescore.scoring.precision import Factor, Precision, Product
 from phrasescore.scoring.prefix_tree import (
     Ids,
     Level,
@@ -26,7 +27,6 @@ from phrasescore.scoring.prefix_tree import (
     plan_pairs,
 )
 from phrasescore.scoring.weights import ScoringWeights
-from phrasescore.scoring.workspace import Workspace
 from phrasescore.vocabulary import Vocabulary
 
 # Rounding may lift the log-probability of a certain event above 0 by this much.

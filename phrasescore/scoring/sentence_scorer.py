@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from phrasescore.errors import ModelError
+from phrasescore.kernels.precision import Precision
 from phrasescore.scoring.fixed_products import FixedProducts
 from phrasescore.scoring.positions import on_device
-from phrasescore.scoring.precision import Precision
 from phrasescore.scoring.prefix_tree import Ids, PrefixTree, Sequences
 from phrasescore.scoring.tree_decoder import TreeStep, build_decoder
 from phrasescore.scoring.word_probabilities import WordProbabilities

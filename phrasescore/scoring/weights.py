@@ -4,10 +4,10 @@ import torch
 from torch import Tensor
 
 from phrasescore.errors import ModelError
+from phrasescore.kernels.precision import Factor, Precision
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.models.gated_decoder import MAXOUT_POOL
 from phrasescore.scoring.normalizer import Normalizer
-from phrasescore.scoring.precision import Factor, Precision
 
 
 class ScoringWeights:

@@ -10,12 +10,13 @@ import threading
 import torch
 from torch import Tensor
 
+from phrasescore.kernels import softmax_sums
+from phrasescore.kernels.avx512 import packed_words
+from phrasescore.kernels.avx512.packed_words import PackedWords
+from phrasescore.kernels.precision import Factor
 from phrasescore.models.layers import LARGEST_SUM, SMALLEST_SUM
-from phrasescore.scoring import packed_words, softmax_sums
 from phrasescore.scoring.fixed_products import FixedProducts
-from phrasescore.scoring.packed_words import PackedWords
 from phrasescore.scoring.positions import on_device
-from phrasescore.scoring.precision import Factor
 from phrasescore.scoring.prefix_tree import Ids
 
 # Words whose logits are held at once: with the rows of a fixed product 4 MB (in int8 twice that,

@@ -23,10 +23,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from phrasescore.checkpoint import CurvePoint
+from phrasescore.config.settings import TrainingConfig
 from phrasescore.errors import ModelError
 from phrasescore.models.batches import PairBatch
-from phrasescore.settings import TrainingConfig
+from phrasescore.models.checkpoint import CurvePoint
 from phrasescore.training.optimizers import Optimizer, build_optimizer
 from phrasescore.training.pair_store import PairStore
 from phrasescore.training.random_order import DrawSettings, PairDraw, mix

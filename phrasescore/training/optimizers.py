@@ -17,8 +17,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from phrasescore.config.settings import TrainingConfig
 from phrasescore.errors import ModelError
-from phrasescore.settings import TrainingConfig
 
 # Weights that are worked on in one go: the norm is summed up by such pieces, whatever the threads.
 _PIECE = 1 << 17

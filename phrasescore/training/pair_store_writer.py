@@ -13,12 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
+from phrasescore.config.settings import VocabularyConfig
 from phrasescore.errors import PhrasescoreError
-from phrasescore.folders import writing_folder
-from phrasescore.settings import VocabularyConfig
-from phrasescore.text import read_blocks, read_lines
+from phrasescore.io.digests import new_digest
+from phrasescore.io.folders import writing_folder
+from phrasescore.io.text import read_blocks, read_lines
 from phrasescore.training.pair_store import PairStore, PairStoreRecord, word_type, write_record
-from phrasescore.training.table_spool import CHUNK, Array, CountedPair, TableSpool, new_digest
+from phrasescore.training.table_spool import CHUNK, Array, CountedPair, TableSpool
 from phrasescore.vocabulary import Vocabulary
 
 # Hashes that are compared with one another at a time.
@@ -129,12 +130,12 @@ def fingerprint_input(paths: Sequence[str]) -> str:
     They are decompressed and not parsed, about 20 times faster than making the store.
 
     :param paths: a phrase table, or the two files of a parallel text.
-    :raises DataError: as :func:`phrasescore.text.read_blocks`.
+    :raises DataError: as :func:`phrasescore.io.text.read_blocks`.
     """
     if len(paths) == 1:
         return _fingerprint_table(paths[0])
     digest = new_digest()
-    # As phrasescore.parallel_text joins the lines of a pair. That a file has more lines than the
+    # As phrasescore.io.parallel_text joins the lines of a pair. That a file has more lines than the
     # other changes the digest, too.
     for lines in zip_longest(*map(read_lines, paths), fillvalue=b""):
         digest.update(b"%b\n" % b"\n".join(lines))

@@ -66,7 +66,7 @@ class Permutation:
 
 @dataclass(frozen=True)
 class DrawSettings:
-    """How pairs are drawn; see the settings of the same names in :mod:`phrasescore.config`."""
+    """How pairs are drawn; the settings are described in :mod:`phrasescore.config.settings`."""
 
     seed: int
     batch_size: int

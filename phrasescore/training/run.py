@@ -15,7 +15,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from phrasescore.checkpoint import (
+from phrasescore.config.config import Config
+from phrasescore.config.settings import LANGUAGE_MODELS
+from phrasescore.devices import is_out_of_memory
+from phrasescore.errors import ConfigError, PhrasescoreError, shown_path
+from phrasescore.io.folders import locked
+from phrasescore.models.checkpoint import (
     FORWARD,
     REVERSE,
     Checkpoint,
@@ -23,11 +28,6 @@ from phrasescore.checkpoint import (
     empty_network,
     save_checkpoint,
 )
-from phrasescore.config import Config
-from phrasescore.devices import is_out_of_memory
-from phrasescore.errors import ConfigError, PhrasescoreError, shown_path
-from phrasescore.folders import locked
-from phrasescore.settings import LANGUAGE_MODELS
 from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
 from phrasescore.training.pair_store import PairStore
 from phrasescore.training.pair_store_writer import Shortlist, fingerprint_input, write_pair_store

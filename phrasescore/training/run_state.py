@@ -15,9 +15,9 @@ import safetensors
 import safetensors.torch
 from torch import nn
 
-from phrasescore.checkpoint import CurvePoint, save_tensors
 from phrasescore.errors import ModelError, PhrasescoreError
-from phrasescore.folders import OLD, remove_folder, writing_folder
+from phrasescore.io.folders import OLD, remove_folder, writing_folder
+from phrasescore.models.checkpoint import CurvePoint, save_tensors
 from phrasescore.training.optimizers import Optimizer
 
 FORMAT = 1
@@ -138,7 +138,7 @@ def _states(work: Path) -> list[Path]:
     """Return the whole states, oldest first.
 
     A state that is written again has another name for an instant; a kill then leaves it so
-    (:func:`phrasescore.folders.writing_folder`).
+    (:func:`phrasescore.io.folders.writing_folder`).
     """
     found = []
     for path in work.glob("state-*"):

@@ -1,7 +1,6 @@
 """A phrase table or parallel text as arrays on disk, with provisional ids of its words."""
 
 import contextlib
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from phrasescore.io.digests import new_digest
 from phrasescore.records import PhrasePair
 from phrasescore.training.random_order import mix
 from phrasescore.vocabulary import Vocabulary
@@ -28,11 +28,6 @@ class CountedPair(NamedTuple):
     raw: bytes
     pair: PhrasePair
     weight: float
-
-
-def new_digest() -> "hashlib.blake2b":
-    """Return the hash that fingerprints the lines of a table, each with its newline."""
-    return hashlib.blake2b(digest_size=16)
 
 
 class ProvisionalWords:

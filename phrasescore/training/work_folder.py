@@ -10,10 +10,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from phrasescore.checkpoint import load_checkpoint
-from phrasescore.config import Config, check_resumable
+from phrasescore.config.config import Config, check_resumable
 from phrasescore.errors import ModelError, PhrasescoreError
-from phrasescore.folders import LOCK, NEW, check_folder_above, names_beside, remove_folder
+from phrasescore.io.folders import LOCK, NEW, check_folder_above, names_beside, remove_folder
+from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.training.pair_store import PairStore
 from phrasescore.training.run_state import has_best, has_state, last_update
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import torch
 from sacrebleu.metrics.bleu import BLEU
 
-from phrasescore.checkpoint import Checkpoint, load_checkpoint
-from phrasescore.config import Config
+from phrasescore.config.config import Config
 from phrasescore.generation.beam_search import BeamSettings, beam_search
 from phrasescore.generation.generator import Generator
-from phrasescore.monolingual_text import read_monolingual_text
+from phrasescore.io.monolingual_text import read_monolingual_text
+from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.records import HypothesisList
 from tests.benchmarks.machine import torch_threads
 from tests.benchmarks.rescoring import random_sentence_network

@@ -16,8 +16,8 @@ from moses_integration.annotate import annotate
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_blocks import read_table_blocks
 from phrasescore.cli.annotate import in_chunks, write_chunks
+from phrasescore.io.resumable import ResumableOutput
 from phrasescore.records import PhraseBlock, PhrasePair
-from phrasescore.resumable import ResumableOutput
 from tests.benchmarks.material import write_slices
 from tests.benchmarks.results import Report, Row, quotients
 

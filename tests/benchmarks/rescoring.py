@@ -11,13 +11,13 @@ import numpy as np
 import torch
 
 from moses_integration.nbest import read_nbest
-from phrasescore.checkpoint import Checkpoint, TrainingRecord
-from phrasescore.config import Config
+from phrasescore.config.config import Config
 from phrasescore.features.sentences import SentenceScores
+from phrasescore.io.text import read_lines
 from phrasescore.models.attention import AttentionNetwork
+from phrasescore.models.checkpoint import Checkpoint, TrainingRecord
 from phrasescore.models.lstm import LstmNetwork
 from phrasescore.records import HypothesisList, PhrasePair
-from phrasescore.text import read_lines
 from tests.benchmarks.machine import torch_threads
 from tests.benchmarks.material import padded_vocabularies
 from tests.benchmarks.plain_sentences import IdPair, PlainScorer, plain_attention, plain_lstm

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from phrasescore.config import Config
-    from phrasescore.scoring.precision import PrecisionName
+    from phrasescore.config.config import Config
+    from phrasescore.kernels.precision import PrecisionName
     from tests.benchmarks.results import Report
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -256,7 +256,7 @@ def main(
 
     Figures are medians, with their range behind them.
     """
-    from phrasescore.config import Config
+    from phrasescore.config.config import Config
     from tests.benchmarks.machine import describe_machine
 
     config = Config.preset(preset).override(overrides)

@@ -19,16 +19,16 @@ from numpy.typing import NDArray
 
 from moses_integration.annotate import annotate
 from moses_integration.table_blocks import read_table_blocks
-from phrasescore.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.cli.annotate import in_chunks, write_chunks
-from phrasescore.config import Config
+from phrasescore.config.config import Config
+from phrasescore.config.settings import EncoderDecoderConfig
 from phrasescore.features.neural import NeuralScore
+from phrasescore.io.resumable import ResumableOutput
+from phrasescore.kernels.precision import PrecisionName, lacks_units
+from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock, PhrasePair
-from phrasescore.resumable import ResumableOutput
-from phrasescore.scoring.precision import PrecisionName, lacks_units
 from phrasescore.scoring.scorer import Work
-from phrasescore.settings import EncoderDecoderConfig
 from tests.benchmarks import plain_torch
 from tests.benchmarks.arithmetic import plain_operations, plan_operations, unshared_work
 from tests.benchmarks.machine import measure_peak, torch_threads

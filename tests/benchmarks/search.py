@@ -13,8 +13,8 @@ import torch
 
 from moses_integration.decoder.source import read_source
 from moses_integration.decoder.stateful import StatefulFeature
-from phrasescore.checkpoint import load_checkpoint
 from phrasescore.features.cslm import SearchCslm
+from phrasescore.models.checkpoint import load_checkpoint
 from tests.benchmarks.machine import torch_threads
 from tests.benchmarks.results import Report
 from tests.benchmarks.search_engines import Task, measure_engines

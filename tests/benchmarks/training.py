@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
-from phrasescore.config import Config
+from phrasescore.config.config import Config
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress

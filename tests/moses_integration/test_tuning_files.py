@@ -11,7 +11,7 @@ from moses_integration.start_points import read_start_point, write_start_point
 from moses_integration.tuning_file_writer import write_features, write_scores
 from moses_integration.tuning_files import check_pair, read_features, read_scores
 from phrasescore.errors import PhrasescoreError
-from phrasescore.output import open_output
+from phrasescore.io.output import open_output
 
 # The first hypotheses of two sentences of real lists, as Moses' extractor wrote them.
 FEATURES = """\
@@ -244,7 +244,7 @@ def test_a_wrong_start_point_is_refused(tmp_path: Path, text: str, problem: str)
 
 @pytest.mark.slow
 def test_the_real_files_come_back_byte_for_byte(shared_data: Path, tmp_path: Path) -> None:
-    from phrasescore.text import open_input
+    from phrasescore.io.text import open_input
 
     again = str(tmp_path / "again")
     features = read_features(str(shared_data / "mert" / "features.dat.gz"))

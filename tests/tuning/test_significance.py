@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from phrasescore.analysis.metrics import build_metric, compare
+from phrasescore.evaluation.metrics import build_metric, compare
 from tuning.bleu import Bleu, CorpusBleu
 from tuning.significance import randomization_p_value
 

@@ -12,17 +12,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from phrasescore.kernels import attention_gates, gates
+from phrasescore.kernels.precision import Product
+from phrasescore.kernels.workspace import Workspace
 from phrasescore.models.alignment import Places, attend
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.gated_decoder import MAXOUT_POOL, GatedUnit
-from phrasescore.scoring import attention_gates, gates
 from phrasescore.scoring.encoder_steps import tanh_of_sums
 from phrasescore.scoring.fixed_products import FixedProducts
 from phrasescore.scoring.positions import on_device
-from phrasescore.scoring.precision import Product
 from phrasescore.scoring.prefix_tree import Ids, Sequences
 from phrasescore.scoring.tree_decoder import TreeStep
-from phrasescore.scoring.workspace import Workspace
 from phrasescore.vocabulary import Vocabulary
 
 

@@ -11,19 +11,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from phrasescore.kernels import gates
+from phrasescore.kernels.precision import Product
+from phrasescore.kernels.workspace import Workspace
 from phrasescore.models.batches import pack_steps
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.models.gated_decoder import MAXOUT_POOL, GatedDecoderNetwork
 from phrasescore.models.grconv import GrconvNetwork
 from phrasescore.models.recursive_convolution import build_pyramid
-from phrasescore.scoring import gates
 from phrasescore.scoring.encoder_steps import join_cells, tanh_of_sums
 from phrasescore.scoring.fixed_products import FixedProducts
 from phrasescore.scoring.positions import on_device
-from phrasescore.scoring.precision import Product
 from phrasescore.scoring.prefix_tree import Ids, Sequences, build_prefix_tree
 from phrasescore.scoring.tree_decoder import TreeStep
-from phrasescore.scoring.workspace import Workspace
 
 
 class GatedContext(NamedTuple):

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from phrasescore.kernels.lstm_gates import lstm_cell
+from phrasescore.kernels.precision import Factor
 from phrasescore.models.lstm import LstmNetwork, LstmStack
 from phrasescore.scoring.fixed_products import FixedProducts
-from phrasescore.scoring.lstm_gates import lstm_cell
 from phrasescore.scoring.positions import on_device
-from phrasescore.scoring.precision import Factor
 from phrasescore.scoring.prefix_tree import Sequences
 from phrasescore.scoring.tree_decoder import TreeStep
 from phrasescore.vocabulary import Vocabulary

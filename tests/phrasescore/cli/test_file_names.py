@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore import checkpoint
 from phrasescore.cli import file_names
 from phrasescore.cli.file_names import check_files
 from phrasescore.errors import PhrasescoreError
+from phrasescore.models import checkpoint
 
 
 def test_the_names_are_those_of_a_model() -> None:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from phrasescore.analysis.sentences import Sentences
 from phrasescore.cli.report_systems import System, bootstrap_spread, measure
+from phrasescore.evaluation.sentences import Sentences
 from tuning.bleu import Bleu, BleuScore
 
 TEXTS = ["a b c d e", "a b c d f g", "b c d e", "h i j k l m", "a b"]

@@ -1,1 +1,0 @@
-"""Comparisons of translations: metrics with signatures, breakdowns, plots."""

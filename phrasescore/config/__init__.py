@@ -1,0 +1,1 @@
+"""Settings of networks and their training, read from TOML."""

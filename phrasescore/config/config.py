@@ -1,0 +1,237 @@
+"""Settings of a training run: TOML <-> frozen dataclasses, checked on the way in.
+
+A file has a table for each dataclass (``[model]``, ``[vocabulary]``, ``[training]``) and the key
+``kind`` above them; what it leaves out keeps its default. Nothing else is read: no environment,
+no file of the user's home. Settings are layered in one place only, by the command line: a preset
+or a file, and then ``--set table.key=value``.
+"""
+
+import dataclasses
+import difflib
+import math
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from importlib import resources
+from typing import Any
+
+from phrasescore.config.settings import (
+    MODEL_CONFIGS,
+    EncoderDecoderConfig,
+    ModelConfig,
+    TrainingConfig,
+    VocabularyConfig,
+)
+from phrasescore.config.toml_file import read_toml, unknown
+from phrasescore.errors import ConfigError
+
+# What may differ when a run is resumed: how long it goes on and how often it saves. (With
+# schedule = "linear" the limits set the learning rate, and so the weights, all the same.)
+RESUMABLE = frozenset(
+    {"updates", "epochs", "minutes", "patience", "checkpoint_minutes", "checkpoint_updates"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything that is set before training starts.
+
+    >>> Config().override(["training.batch_size=32"]).training.batch_size
+    32
+    """
+
+    kind: str = "encoder-decoder"
+    model: ModelConfig = field(default_factory=EncoderDecoderConfig)
+    vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+    @classmethod
+    def from_toml(cls, path: str | os.PathLike[str]) -> "Config":
+        """Read a TOML file.
+
+        :raises ConfigError: if it cannot be read, or holds what :meth:`from_dict` refuses.
+        """
+        path = os.fspath(path)
+        return cls.from_dict(read_toml(path), path)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], path: str) -> "Config":
+        """Check tables of settings, as TOML gives them; what is left out keeps its default.
+
+        :param path: where they come from, for messages.
+        :raises ConfigError: on the first key that is unknown, of a wrong type or out of range.
+        """
+        tables = _tables(values.get("kind", "encoder-decoder"), path)
+        for key in values:
+            if key != "kind" and key not in tables:
+                raise ConfigError(path, None, unknown(f"table [{key}]", key, tables))
+        made = {}
+        for name, table in tables.items():
+            given = values.get(name, {})
+            if not isinstance(given, Mapping):
+                raise ConfigError(path, name, f"expected a table [{name}], got {given!r}")
+            made[name] = _make(table, name, given, path)
+        return cls(kind=values.get("kind", "encoder-decoder"), **made)
+
+    @classmethod
+    def preset(cls, name: str) -> "Config":
+        """Return a preset of this package; see :func:`preset_names`."""
+        if name not in preset_names():
+            raise ConfigError(f"preset {name}", None, unknown("preset", name, preset_names()))
+        folder = resources.files("phrasescore.config") / "presets"
+        text = (folder / f"{name}.toml").read_text("utf-8")
+        return cls.from_dict(tomllib.loads(text), f"preset {name}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the tables that :meth:`from_dict` takes."""
+        return dataclasses.asdict(self)
+
+    def to_toml(self) -> str:
+        """Return the text of a file that :meth:`from_toml` reads as this, every setting written."""
+        lines = []
+        for key, value in self.to_dict().items():
+            if isinstance(value, dict):
+                lines += ["", f"[{key}]"]
+                lines += [f"{name} = {_toml(item)}" for name, item in value.items()]
+            else:
+                lines.append(f"{key} = {_toml(value)}")
+        return "\n".join(lines) + "\n"
+
+    def override(self, assignments: Iterable[str], path: str = "--set") -> "Config":
+        """Return these settings with others for ``table.key=value``, the later ones winning.
+
+        :raises ConfigError: on an assignment without that form, or that :meth:`from_dict` refuses.
+        """
+        values = self.to_dict()
+        for assignment in assignments:
+            key, equals, text = assignment.partition("=")
+            table, dot, name = key.strip().partition(".")
+            if not equals or not dot or not name:
+                hint = _with_table(key.strip(), values)
+                problem = f"expected table.key=value, got {assignment!r}{hint}"
+                raise ConfigError(path, None, problem)
+            if not isinstance(values.get(table), dict):
+                names = [known for known, value in values.items() if isinstance(value, dict)]
+                raise ConfigError(path, None, unknown(f"table [{table}]", table, names))
+            values[table][name] = _read_value(values[table].get(name), text.strip())
+        return Config.from_dict(values, path)
+
+
+def preset_names(kind: str | None = None) -> list[str]:
+    """Return the names of the presets, of one kind of network or of all, sorted."""
+    folder = resources.files("phrasescore.config") / "presets"
+    names = sorted(
+        entry.name.removesuffix(".toml")
+        for entry in folder.iterdir()
+        if entry.name.endswith(".toml")
+    )
+    return names if kind is None else [name for name in names if Config.preset(name).kind == kind]
+
+
+def check_resumable(old: Config, new: Config) -> None:
+    """Check that a run with settings ``old`` can go on with ``new``.
+
+    :raises ConfigError: on the first setting that differs and changes the weights.
+    """
+    before, after = old.to_dict(), new.to_dict()
+    for table in ("kind", "model", "vocabulary", "training"):
+        if isinstance(before[table], str):
+            if before[table] != after[table]:
+                raise ConfigError("--resume", table, f"the run has {before[table]!r}")
+            continue
+        for key, value in before[table].items():
+            if table == "training" and key in RESUMABLE:
+                continue
+            if after[table].get(key) != value:
+                raise ConfigError(
+                    "--resume",
+                    f"[{table}] {key}",
+                    f"the run to resume has {value!r}, got {after[table].get(key)!r}; resume it "
+                    "with its own settings, or train into another folder",
+                )
+
+
+def _tables(kind: Any, path: str) -> dict[str, type[Any]]:
+    if not isinstance(kind, str) or kind not in MODEL_CONFIGS:
+        raise ConfigError(path, "kind", unknown("kind of network", str(kind), MODEL_CONFIGS))
+    return {
+        "model": MODEL_CONFIGS[kind],
+        "vocabulary": VocabularyConfig,
+        "training": TrainingConfig,
+    }
+
+
+def _with_table(name: str, values: Mapping[str, Any]) -> str:
+    """Return a hint at the setting whose name without its table is the closest; none, nothing."""
+    keys = {
+        key: f"{table}.{key}"
+        for table, settings in values.items()
+        if isinstance(settings, Mapping)
+        for key in settings
+    }
+    close = difflib.get_close_matches(name, keys, n=1)
+    return f"; did you mean '{keys[close[0]]}'?" if close else ""
+
+
+def _make(table: type[Any], name: str, given: Mapping[str, Any], path: str) -> Any:
+    """Return the dataclass ``table`` with ``given`` checked against its fields."""
+    known = {setting.name: setting for setting in fields(table)}
+    values = {}
+    for key, value in given.items():
+        if key not in known:
+            raise ConfigError(path, None, unknown(f"key '{key}' in [{name}]", key, known))
+        values[key] = _checked(known[key], value, f"[{name}] {key}", path)
+    return table(**values)
+
+
+def _checked(setting: "dataclasses.Field[Any]", value: Any, key: str, path: str) -> Any:
+    kind: Any = setting.type
+    if kind is float and type(value) is int:
+        # Digits enough make a whole number that is larger than any float.
+        value = float(value) if abs(value) < 1 << 1000 else math.inf
+    if type(value) is not kind:
+        names = {
+            bool: "true or false",
+            int: "a whole number",
+            float: "a number",
+            str: "a string",
+        }
+        raise ConfigError(path, key, f"expected {names[kind]}, got {value!r}")
+    limits = setting.metadata
+    if kind is bool:
+        return value
+    if kind is str:
+        if value not in limits["choices"]:
+            choices = ", ".join(limits["choices"])
+            raise ConfigError(path, key, f"expected one of {choices}, got {value!r}")
+    elif kind is float and not math.isfinite(value):
+        raise ConfigError(path, key, f"must be finite, got {value!r}")
+    elif value <= limits["above"]:
+        raise ConfigError(path, key, f"must be more than {limits['above']:g}, got {value!r}")
+    elif not limits["minimum"] <= value <= limits["maximum"]:
+        low, high = limits["minimum"], limits["maximum"]
+        bounds = f"at least {low}" if high == math.inf else f"from {low} to {high}"
+        raise ConfigError(path, key, f"must be {bounds}, got {value!r}")
+    return value
+
+
+def _read_value(current: Any, text: str) -> Any:
+    """Return what ``text`` says, for a setting that is now ``current``, unchecked."""
+    if current is None or isinstance(current, str):
+        return text.strip("\"'")
+    if isinstance(current, bool):
+        return {"true": True, "false": False}.get(text, text)
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _toml(value: str | int | float) -> str:
+    if isinstance(value, str):
+        # Every string here is one of a list of choices: nothing in it to escape.
+        return f'"{value}"'
+    return repr(value).lower() if isinstance(value, bool) else repr(value)

@@ -1,0 +1,1 @@
+"""Where work runs: threads and processes whose results come in order."""

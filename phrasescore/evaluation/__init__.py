@@ -1,0 +1,1 @@
+"""Metrics of translations, their breakdowns and plots."""

@@ -1,0 +1,52 @@
+"""Hypotheses, references and sources that belong together line by line."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from phrasescore.errors import DataError, shown_path
+from phrasescore.io.text import decode, read_lines
+
+
+class Sentences(NamedTuple):
+    """The lines of a file."""
+
+    # As the user gave it.
+    path: str
+    # Without blanks at the end of a line, as sacrebleu reads them; a line may be empty.
+    texts: list[str]
+    # The words of each line: what the blanks of ASCII separate, as multi-bleu.perl splits.
+    words: list[tuple[str, ...]]
+
+    @property
+    def num_empty(self) -> int:
+        """How many lines have no word."""
+        return sum(not words for words in self.words)
+
+
+def read_sentences(path: str) -> Sentences:
+    """Return a file as sentences, one a line, empty ones included; ``-`` is stdin.
+
+    :raises DataError: if the file cannot be read, has no line, or a line is not UTF-8.
+    """
+    sentences = Sentences(path, [], [])
+    for number, raw in enumerate(read_lines(path), start=1):
+        sentences.texts.append(decode(path, number, raw).rstrip())
+        # Of bytes, split() takes the blanks of ASCII alone; of text, U+00A0 and others, too.
+        sentences.words.append(tuple(word.decode() for word in raw.split()))
+    if not sentences.texts:
+        raise DataError(path, None, "expected sentences, one a line, found an empty file")
+    return sentences
+
+
+def check_aligned(files: Sequence[Sentences]) -> None:
+    """Check that all files have the same number of lines.
+
+    :raises DataError: naming the file that ended too early, the line at which it did, and the file
+        that goes on.
+    """
+    longest = max(files, key=lambda sentences: len(sentences.texts))
+    for sentences in files:
+        if len(sentences.texts) < len(longest.texts):
+            name = shown_path(longest.path)
+            problem = f"the file ends with this line, and {name} has {len(longest.texts):,} lines"
+            raise DataError(sentences.path, len(sentences.texts), problem)

@@ -1,0 +1,240 @@
+"""A store of scores on disk, so that the next tuning round scores only new hypotheses.
+
+An SQLite file, used through sqlitedict. A key is a hash of everything a score depends on, a value
+is the eight bytes of a float64 as it was computed: what comes out of the cache is bit for bit what
+went in. The oldest entries go when there are too many.
+
+Several processes may use one file at once, on one machine: SQLite's write-ahead log needs shared
+memory. While the file is in use, and after a crash, ``-wal`` and ``-shm`` files stand beside it.
+"""
+
+import logging
+import math
+import os
+import platform
+import sqlite3
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from importlib.metadata import version
+from itertools import chain
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sqlitedict import SqliteDict
+
+from phrasescore import __version__
+from phrasescore.errors import PhrasescoreError
+from phrasescore.io.digests import DIGEST_SIZE, new_digest
+from phrasescore.records import HypothesisList
+
+FORMAT = 1
+DEFAULT_LIMIT = 10_000_000  # entries, of about 65 bytes on disk each
+
+# Entries of one SQL statement: older SQLites take 999 parameters, and an entry is two.
+_BULK = 400
+_HEADER, _SCORES = "phrasescore_score_cache", "scores"
+_VALUE = struct.Struct("<d")
+# The tables, with that of scores as sqlitedict would make it. Keys are stored as they are, 16
+# bytes: a column of type TEXT leaves bytes alone.
+_CREATE = (
+    f"CREATE TABLE {_HEADER} (format INTEGER NOT NULL)",
+    f"INSERT INTO {_HEADER} VALUES ({FORMAT})",
+    f'CREATE TABLE "{_SCORES}" (key TEXT PRIMARY KEY, value BLOB)',
+)
+# One row for all that is found, in hexadecimal: sqlitedict hands each row from thread to thread,
+# and an error after the first row would end its thread and leave this one waiting for ever.
+_FIND = f"SELECT group_concat(hex(key) || hex(value), '') FROM {_SCORES} WHERE key IN ({{}})"
+_ADD = f"INSERT OR IGNORE INTO {_SCORES} (key, value) VALUES {{}}"
+# Without this IGNORE an entry would move to the end; with it row numbers rise with age, no gaps.
+_SPAN = f"SELECT (SELECT MAX(rowid) FROM {_SCORES}) - (SELECT MIN(rowid) FROM {_SCORES}) + 1"
+_DROP_OLDEST = f"DELETE FROM {_SCORES} WHERE rowid <= (SELECT MAX(rowid) FROM {_SCORES}) - ?"
+
+# sqlitedict logs the statements of an error; the error itself says enough.
+logging.getLogger("sqlitedict").addHandler(logging.NullHandler())
+
+
+def score_keys(name: str, hypotheses: HypothesisList) -> list[bytes]:
+    """Return the keys of one column of scores of a list, in the order of its hypotheses.
+
+    Besides what is given here a key holds the versions of this package and of what it computes
+    with, and the kind of processor: another one may round the last bit of a score in another way.
+
+    :param name: what tells the column from all others: fingerprints, precision, device.
+    :param hypotheses: words without line ends, as in every vocabulary.
+    """
+    # Each part begins with its length, so that no two inputs give the same bytes.
+    start = new_digest()
+    for part in (_ENVIRONMENT, name, _joined(hypotheses.source)):
+        data = part.encode()
+        start.update(b"%d " % len(data) + data)
+    keys = []
+    for hypothesis in hypotheses.hypotheses:
+        key = start.copy()
+        key.update(_joined(hypothesis).encode())
+        keys.append(key.digest())
+    return keys
+
+
+_ENVIRONMENT = (
+    f"phrasescore {__version__}, torch {torch.__version__}, numpy {np.__version__}, "
+    # Importing numba takes long, and a full cache needs none of its kernels.
+    f"numba {version('numba')}, {platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
+)
+
+
+def _joined(words: tuple[str, ...]) -> str:
+    return "\n".join((str(len(words)), *words))
+
+
+class ScoreCache:
+    """Scores by key, in a file. A context manager; for one thread at a time.
+
+    :param path: an SQLite file, which is made if it is not there.
+    :param limit: entries at most; when there are more, the oldest go.
+    :param timeout: seconds to wait for another process that is writing.
+    :raises PhrasescoreError: if the file is locked, corrupt, not a cache of this format, or
+        cannot be written. Nothing is changed then.
+    """
+
+    def __init__(self, path: str, *, limit: int = DEFAULT_LIMIT, timeout: float = 60.0) -> None:
+        if limit < 1:
+            raise ValueError(f"limit must be at least 1, got {limit}")
+        self._path = path
+        self._limit = limit
+        # sqlitedict would make its table in any SQLite file, and fails in a thread of its own, with
+        # a traceback: what it needs is there before, and while it begins.
+        with self._errors(), closing(self._connect(timeout)) as database:
+            self._prepare(database)
+            self._store = SqliteDict(
+                path,
+                tablename=_SCORES,
+                # Each statement is a transaction.
+                autocommit=True,
+                journal_mode="WAL",
+                # Otherwise values would be pickled.
+                encode=_VALUE.pack,
+                decode=lambda data: _VALUE.unpack(data)[0],
+                outer_stack=False,
+            )
+            self._run(f"PRAGMA busy_timeout = {round(timeout * 1000)}")
+
+    def _connect(self, timeout: float) -> sqlite3.Connection:
+        return sqlite3.connect(self._path, timeout=timeout, isolation_level=None)
+
+    def _prepare(self, database: sqlite3.Connection) -> None:
+        """Make the tables in a new file, check the header of an old one, and open its log."""
+        if not self._tables(database):
+            # From here on another process that does the same waits.
+            database.execute("BEGIN IMMEDIATE")
+            if not self._tables(database):
+                for statement in _CREATE:
+                    database.execute(statement)
+            database.execute("COMMIT")
+        if not {_HEADER, _SCORES} <= self._tables(database):
+            problem = "expected a score cache of phrasescore, found another SQLite database"
+            raise PhrasescoreError(f"{self._path}: {problem}; name a new file")
+        formats = [row[0] for row in database.execute(f"SELECT format FROM {_HEADER}")]
+        if formats != [FORMAT]:
+            found = ", ".join(map(str, formats)) or "none"
+            raise PhrasescoreError(
+                f"{self._path}: the score cache has format {found}; this is phrasescore "
+                f"{__version__}, which uses format {FORMAT}; name a new file"
+            )
+        database.execute("PRAGMA journal_mode = WAL")
+        self._tables(database)
+
+    def _tables(self, database: sqlite3.Connection) -> set[str]:
+        return {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+
+    def __enter__(self) -> Self:
+        """Return the cache itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the file."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; what was stored is there."""
+        with self._errors():
+            self._store.close()
+
+    def lookup(self, keys: Sequence[bytes]) -> list[float | None]:
+        """Return the value of each key, None where there is none.
+
+        :raises PhrasescoreError: if the file cannot be read, or holds what is no score.
+        """
+        values: dict[bytes, float] = {}
+        with self._errors():
+            for start in range(0, len(keys), _BULK):
+                part = keys[start : start + _BULK]
+                rows = self._run(_FIND.format(",".join("?" * len(part))), part)
+                values.update(self._unpack(bytes.fromhex(rows[0][0] or "")))
+        return [values.get(key) for key in keys]
+
+    def _unpack(self, data: bytes) -> Iterator[tuple[bytes, float]]:
+        size = DIGEST_SIZE + _VALUE.size
+        if len(data) % size:
+            raise self._corrupt("an entry of a wrong size")
+        for start in range(0, len(data), size):
+            (value,) = _VALUE.unpack_from(data, start + DIGEST_SIZE)
+            if not math.isfinite(value):
+                raise self._corrupt(f"the score {value}")
+            yield data[start : start + DIGEST_SIZE], value
+
+    def _corrupt(self, found: str) -> PhrasescoreError:
+        return PhrasescoreError(
+            f"{self._path}: the score cache is corrupt: found {found}; remove it, or name a new one"
+        )
+
+    def store(self, keys: Sequence[bytes], values: Sequence[float]) -> None:
+        """Keep values; of a key that is there already the old one stays.
+
+        :raises PhrasescoreError: if the file cannot be written.
+        """
+        with self._errors():
+            for start in range(0, len(keys), _BULK):
+                part = slice(start, start + _BULK)
+                pairs = zip(keys[part], map(_VALUE.pack, values[part]), strict=True)
+                arguments = list(chain.from_iterable(pairs))
+                rows = ",".join(["(?,?)"] * (len(arguments) // 2))
+                self._run(_ADD.format(rows), arguments)
+            if (self._run(_SPAN)[0][0] or 0) > self._limit:
+                self._run(_DROP_OLDEST, [self._limit])
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        with self._errors():
+            return len(self._store)
+
+    def _run(self, statement: str, arguments: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement in sqlitedict's thread, to its end; its errors come out here."""
+        return list(self._store.conn.select(statement, arguments))
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn what SQLite and sqlitedict raise into one line that names the file and a cure."""
+        try:
+            yield
+        except (sqlite3.Error, RuntimeError) as error:
+            raise PhrasescoreError(f"{self._path}: {self._explain(error)}") from error
+
+    def _explain(self, error: Exception) -> str:
+        text = str(error)
+        if "locked" in text:
+            return "the score cache is locked by another program; wait for it, or name a new file"
+        if "not a database" in text:
+            return "expected a score cache, found a file of another kind; name a new file"
+        if "malformed" in text:
+            return "the score cache is corrupt; remove it, or name a new file"
+        if "unable to open" in text and not os.path.isdir(os.path.dirname(self._path) or "."):
+            return "cannot open a score cache: there is no such folder"
+        return f"cannot use this score cache: {text}"

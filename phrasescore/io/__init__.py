@@ -1,0 +1,1 @@
+"""Files: text in, files out whole or not at all, resumable output, folders, corpora."""

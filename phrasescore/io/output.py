@@ -1,0 +1,161 @@
+"""Write files as bytes: plain, gzip, or stdout, whose path is ``-``; whole or not at all."""
+
+import contextlib
+import errno
+import io
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO
+
+from xopen import xopen
+
+from phrasescore.errors import PhrasescoreError
+from phrasescore.io.text import BLOCK_SIZE
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+
+class _CheckedWriter(io.RawIOBase):
+    """A byte sink whose failures name the output file.
+
+    They are told apart from other OSErrors at the lowest level, so that code that writes may fail
+    to read something else and keep its own message. A closed pipe stays a BrokenPipeError.
+    """
+
+    def __init__(self, name: str, target: io.RawIOBase | BinaryIO) -> None:
+        self._name = name
+        self._target = target
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: "ReadableBuffer") -> int | None:
+        with _output_errors(self._name):
+            return self._target.write(data)
+
+
+@contextlib.contextmanager
+def _output_errors(name: str) -> Iterator[None]:
+    """Turn an OSError into a PhrasescoreError that says which file could not be written."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        cure = "; free some space and start again" if error.errno == errno.ENOSPC else ""
+        raise PhrasescoreError(f"{name}: cannot write: {error.strerror}{cure}") from error
+
+
+@contextlib.contextmanager
+def open_output(path: str) -> Iterator[BinaryIO]:
+    """Open a file for writing bytes, which appears whole at the end or not at all.
+
+    The data go to a part file beside the target, are synced to the disk, and replace the target
+    when the block ends. On any exception the part file is removed, and an older target stays as
+    it was. A new file gets the permissions that the umask gives, a replaced one keeps its own; a
+    symbolic link stays, and the file it points to is replaced. A device or a named pipe is
+    written directly.
+
+    :param path: ``-`` is stdout, which is flushed and not closed; ``.gz`` in the name means gzip,
+        compressed in a thread; the same data make the same bytes.
+    :raises PhrasescoreError: when the folder does not exist or cannot be written, or the disk is
+        full: on entering, writing or leaving.
+    :raises BrokenPipeError: when the reader of stdout has gone; the command line knows what to do.
+    """
+    if path == "-":
+        if sys.stdout is None:  # as after ">&-" in a shell
+            raise PhrasescoreError(
+                "<stdout>: cannot write: this process was started without a stdout"
+            )
+        stdout = io.BufferedWriter(_CheckedWriter("<stdout>", sys.stdout.buffer), BLOCK_SIZE)
+        with _closing_quietly_on_error(stdout):
+            yield stdout
+            stdout.flush()
+        with _output_errors("<stdout>"):
+            sys.stdout.buffer.flush()
+        return
+    target, replaced = _check_target(path)
+    if replaced is not None and not stat.S_ISREG(replaced.st_mode):
+        # By its own name: /dev/stdout leads to a pipe, and a pipe is in no folder.
+        with _open_raw(path, path, os.O_WRONLY) as raw, _writer(path, raw) as output:
+            yield output
+        return
+    part = f"{target}.{os.getpid()}.part"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    with _open_raw(path, part, flags) as raw:
+        try:
+            if replaced is not None:
+                os.fchmod(raw.fileno(), stat.S_IMODE(replaced.st_mode))
+            with _writer(path, raw) as output:
+                yield output
+            with _output_errors(path):
+                os.fsync(raw.fileno())
+                os.replace(part, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(part)
+            raise
+
+
+def check_output(path: str) -> None:
+    """Check that a file may be written, before the work whose result it gets.
+
+    :raises PhrasescoreError: when the folder does not exist or cannot be written to.
+    """
+    if path == "-":
+        return
+    target, replaced = _check_target(path)
+    is_stream = replaced is not None and not stat.S_ISREG(replaced.st_mode)
+    # An older file, too, is replaced by one that is written beside it.
+    if not is_stream and not os.access(os.path.dirname(target), os.W_OK):
+        raise PhrasescoreError(f"{path}: cannot write: the folder may not be written to")
+
+
+def _check_target(path: str) -> tuple[str, os.stat_result | None]:
+    """Return the file that a path leads to, and what stands there already, None if nothing does."""
+    if not path or path.endswith(os.sep):
+        raise PhrasescoreError(f"expected the name of a file to write, found {path!r}")
+    target = os.path.realpath(path)
+    replaced = None
+    with _output_errors(path), contextlib.suppress(FileNotFoundError):
+        replaced = os.stat(path)
+    if replaced is not None and stat.S_ISDIR(replaced.st_mode):
+        raise PhrasescoreError(f"{path}: cannot write: expected a file, found a folder")
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder) and (replaced is None or stat.S_ISREG(replaced.st_mode)):
+        raise PhrasescoreError(f"{path}: cannot write: there is no folder {folder}")
+    return target, replaced
+
+
+def _open_raw(path: str, opened: str, flags: int) -> io.FileIO:
+    """Open a file unbuffered, with the permissions that the umask leaves."""
+    with _output_errors(path):
+        return io.FileIO(os.open(opened, flags | os.O_CLOEXEC, 0o666), "wb")
+
+
+@contextlib.contextmanager
+def _writer(path: str, raw: io.FileIO) -> Iterator[BinaryIO]:
+    """Give a buffered, and for ``.gz`` compressing, writer on a file that stays open."""
+    plain = io.BufferedWriter(_CheckedWriter(path, raw), BLOCK_SIZE)
+    with _closing_quietly_on_error(plain):
+        if path.endswith(".gz"):
+            packed = xopen(plain, "wb", format="gz", threads=1)
+            with _closing_quietly_on_error(packed):
+                yield packed
+        else:
+            yield plain
+
+
+@contextlib.contextmanager
+def _closing_quietly_on_error(stream: BinaryIO) -> Iterator[None]:
+    """Close a writer; after an exception its own failure to flush must not hide the first one."""
+    try:
+        yield
+        stream.close()
+    except BaseException:
+        with contextlib.suppress(Exception):
+            stream.close()
+        raise

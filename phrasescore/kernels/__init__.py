@@ -1,0 +1,1 @@
+"""Compiled code: it knows arrays, and nothing else of the house."""

@@ -1,0 +1,1 @@
+"""Kernels written in vector instructions, for processors with AVX-512."""

@@ -1,0 +1,208 @@
+"""Sums of 2^logit over a shortlist whose logits are never in memory.
+
+Some rows of factors times some words are added up in registers, become powers of 2 there, and are
+added to the rows' sums. To write the products, to read them again and to call for each block of
+words costs a fourth of the time that multiplying numbers takes, and more than half of what
+multiplying bytes takes. For processors with AVX-512; bytes need its dot products (VNNI).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from phrasescore.kernels import gates
+from phrasescore.kernels.avx512.word_tiles import (
+    GROUP,
+    LIFT,
+    TILE_ROWS,
+    TILE_WORDS,
+    sums_of_bytes,
+    sums_of_numbers,
+)
+from phrasescore.kernels.precision import Factor, Precision
+from phrasescore.kernels.workspace import Workspace
+
+# Rows at a time, for what they need of memory.
+ROWS = 1024
+# So many products are worth another thread.
+_PRODUCTS = 1 << 28
+# The logarithm, to base 2, of what stands behind the last word: nothing, but a normal number yet.
+_NOTHING = np.float32(-120)
+
+
+class PackedWords(ABC):
+    """The weights of all words of a shortlist, in the order in which they are multiplied.
+
+    Several threads may use one instance at once.
+
+    :param words: ``(words, width)`` float32.
+    :param bias: ``(words,)`` float32.
+    :param to_base_2: what makes logits logarithms to base 2.
+    """
+
+    def __init__(self, words: Tensor, bias: Tensor, to_base_2: float) -> None:
+        self.count, self.width = words.shape
+        self.bias = _extend(bias * to_base_2, _NOTHING)
+        self.workspace = Workspace(words.device)
+
+    def sums_of_powers(self, factors: Tensor, out: Tensor) -> Tensor:
+        """Write the sum of 2^logit over all words for each row into ``out``, and return it.
+
+        A sum that float32 cannot hold is infinite; that of a row that is not finite is not finite
+        either. Each has the same bits whatever rows are beside it.
+
+        :param factors: ``(rows, width)`` float32.
+        :param out: ``(rows,)`` float32 or float64.
+        :raises ValueError: if the words have another width.
+        """
+        for start in range(0, len(factors), ROWS):
+            part = slice(start, start + ROWS)
+            self.add_up(self._checked(factors[part]), out[part], None)
+        return out
+
+    def logits(self, factors: Tensor, out: Tensor) -> Tensor:
+        """Return all logits, to base 2, of a few rows, ``(rows, words)`` float32.
+
+        Valid until the next call by this thread.
+
+        :param out: gets what :meth:`sums_of_powers` writes, to the last bit.
+        """
+        kept = self.workspace.take("logits", _padded(len(factors)), len(self.bias))
+        self.add_up(self._checked(factors), out, kept)
+        return kept[: len(factors), : self.count]
+
+    @abstractmethod
+    def add_up(self, factors: Tensor, out: Tensor, kept: Tensor | None) -> None:
+        """Write the sums of some rows into ``out``, and all logits into ``kept`` if there is one.
+
+        :param kept: ``(rows, words)`` float32, both with what stands behind the last.
+        """
+
+    def share(self, count: int, add_up: Callable[[slice], None]) -> None:
+        """Let torch's threads, if they are several, have a part of the rows each."""
+        threads = torch.get_num_threads()
+        if threads == 1 or count * self.count * self.width < _PRODUCTS:
+            add_up(slice(0, count))
+            return
+        size = -(-count // (threads * TILE_ROWS)) * TILE_ROWS
+        parts = [slice(start, min(start + size, count)) for start in range(0, count, size)]
+        with ThreadPoolExecutor(len(parts)) as pool:
+            for _ in pool.map(add_up, parts):
+                pass
+
+    def _checked(self, factors: Tensor) -> Tensor:
+        # The loops would read other memory.
+        if factors.shape[1] != self.width:
+            raise ValueError(f"factors have {factors.shape[1]} columns, and words {self.width}")
+        return factors
+
+
+class PackedNumbers(PackedWords):
+    """Words as float32 numbers."""
+
+    def __init__(self, words: Tensor, bias: Tensor, to_base_2: float) -> None:
+        super().__init__(words, bias, to_base_2)
+        self.panels = _pack((words * to_base_2).numpy(), 1)
+
+    def add_up(self, factors: Tensor, out: Tensor, kept: Tensor | None) -> None:
+        """See :class:`PackedWords`."""
+        rows = self.workspace.take("rows", _padded(len(factors)), self.width)
+        rows[: len(factors)] = factors
+        numbers, sums, logits = rows.numpy(), out.numpy(), _array(kept)
+
+        def add_up(part: slice) -> None:
+            first = part.start
+            above = None if logits is None else logits[first:]
+            sums_of_numbers(numbers[first:], self.panels, self.bias, sums[part], above)
+
+        self.share(len(factors), add_up)
+
+
+class PackedBytes(PackedWords):
+    """Words as integers of 8 bits with a scale each. Factors are rounded likewise.
+
+    :param precision: int8.
+    """
+
+    def __init__(self, words: Tensor, bias: Tensor, to_base_2: float, precision: Precision) -> None:
+        super().__init__(words, bias, to_base_2)
+        rounded = precision.round(words.contiguous())
+        assert rounded.scales is not None
+        self.panels = _pack((rounded.values.short() + LIFT).byte().numpy(), GROUP)
+        self.scales = _extend(rounded.scales * to_base_2, np.float32(0))
+        self._precision = precision
+
+    def add_up(self, factors: Tensor, out: Tensor, kept: Tensor | None) -> None:
+        """See :class:`PackedWords`."""
+        count = _padded(len(factors))
+        rows = self.workspace.take("rows", count, self.width, torch.int8)
+        units = self.workspace.take("units", 1, count)[0]
+        self._precision.round_into(factors, Factor(rows, units))
+        numbers, worth, sums, logits = rows.numpy(), units.numpy(), out.numpy(), _array(kept)
+        words = self.panels, self.scales, self.bias
+
+        def add_up(part: slice) -> None:
+            first = part.start
+            above = None if logits is None else logits[first:]
+            sums_of_bytes(numbers[first:], worth[first:], *words, sums[part], above)
+
+        self.share(len(factors), add_up)
+
+
+def are_fastest(precision: Precision) -> bool:
+    """Return whether this processor adds up powers fastest in this way, with this precision.
+
+    One that has matrix units (AMX) multiplies bytes faster with these. Where torch has been told
+    to do without AVX-512 (``ATEN_CPU_CAPABILITY``), so does this.
+    """
+    fused = precision.device.type in gates.FUSED_DEVICES
+    if not fused or torch.backends.cpu.get_cpu_capability() != "AVX512":
+        return False
+    has = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    if precision.name == "int8":
+        return bool(has.get("avx512_vnni")) and not has.get("amx_int8")
+    return precision.name == "float32"
+
+
+def pack(words: Tensor, bias: Tensor, to_base_2: float, precision: Precision) -> PackedWords:
+    """Return the words as they are multiplied in a precision that this is for.
+
+    :param words: ``(words, width)`` float32.
+    :param bias: ``(words,)`` float32.
+    :param to_base_2: what makes logits logarithms to base 2.
+    """
+    if precision.name == "int8":
+        return PackedBytes(words, bias, to_base_2, precision)
+    return PackedNumbers(words, bias, to_base_2)
+
+
+def _padded(count: int) -> int:
+    """Return the number of rows that are read where ``count`` are of use."""
+    # The last row's last group of bytes may go on behind it, whatever the width.
+    return count + -count % TILE_ROWS + GROUP
+
+
+def _array(tensor: Tensor | None) -> NDArray[Any] | None:
+    return None if tensor is None else tensor.numpy()
+
+
+def _pack(words: NDArray[Any], group: int) -> NDArray[Any]:
+    """Return panels of words, ``(panels, steps, TILE_WORDS, group)``: one for each step of a loop.
+
+    What is behind a word, or behind the last, is 0: whatever it meets counts for nothing.
+    """
+    count, width = words.shape
+    padded = np.pad(words, [(0, -count % TILE_WORDS), (0, -width % group)])
+    steps = padded.reshape(-1, TILE_WORDS, padded.shape[1] // group, group)
+    return np.ascontiguousarray(steps.transpose(0, 2, 1, 3))
+
+
+def _extend(values: Tensor, behind: np.float32) -> NDArray[np.float32]:
+    """Return a number a word, and one for each place behind the last word."""
+    return np.pad(values.numpy(), (0, -len(values) % TILE_WORDS), constant_values=behind)

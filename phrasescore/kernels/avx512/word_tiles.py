@@ -1,0 +1,294 @@
+"""Tiles, some rows times some words, that are multiplied and made powers of 2 in registers.
+
+The loops are beside the tiles: numba keeps what it has compiled until the loop's own file changes,
+and a loop of another shape than its arrays would write beyond them.
+"""
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numba.extending import intrinsic
+from numpy.polynomial import Chebyshev, Polynomial
+
+from phrasescore.kernels.avx512.vector_code import (
+    FLOAT,
+    INT32,
+    INT64,
+    INTEGERS,
+    LANES,
+    NUMBERS,
+    Value,
+    VectorCode,
+    memory_of,
+    use_avx512,
+    use_vnni,
+)
+
+# What is added up at once: with 24 of 32 registers, 6 rows times 64 words.
+TILE_ROWS = 6
+_TILE_VECTORS = 4
+TILE_WORDS = _TILE_VECTORS * LANES
+# One instruction multiplies so many bytes, and adds them up, for each number of 32 bits.
+GROUP = 4
+# The instruction takes bytes without sign from one side. Those of the words have this much added,
+# and each row starts at what takes it away again.
+LIFT = 128
+# Of numbers and of groups of bytes, in bytes.
+_SIZE = 4
+# So many steps before it is read, a panel's memory is asked for. The processor does so by itself,
+# but not beyond a page of memory, which is 16 steps.
+_AHEAD = 16
+# Words whose powers are added up in float32: their sums are added up in float64.
+_TOTAL_WORDS = 8192
+
+
+def _series(degree: int) -> list[float]:
+    """Return 2^f for -0.5 <= f <= 0.5 through the Chebyshev nodes, the highest power first."""
+    series = Chebyshev.interpolate(np.exp2, degree, domain=[-0.5, 0.5])
+    return [float(coefficient) for coefficient in series.convert(kind=Polynomial).coef[::-1]]
+
+
+# Exact to 1e-4 and to 1e-8 of the value; of even degree, the second is 1 at 0.
+_SERIES_OF_BYTES, _SERIES_OF_NUMBERS = _series(3), _series(6)
+
+
+def _places(code: VectorCode, start: Value) -> list[Value]:
+    """Return where the vectors are of what lies so many bytes behind an array's start."""
+    return [code.builder.add(start, INT64(_SIZE * LANES * i)) for i in range(_TILE_VECTORS)]
+
+
+def _vectors(code: VectorCode, array: Value, start: Value) -> list[Value]:
+    """Return a row of a panel, or of what belongs to its words, so many bytes behind a start."""
+    return [code.load(array, place, NUMBERS) for place in _places(code, start)]
+
+
+def _multiply(
+    code: VectorCode,
+    rows: Value,
+    panel: Value,
+    width: Value,
+    starts: list[Value],
+    multiply: Callable[[Value, Value, Value], Value],
+) -> list[Value]:
+    """Return a tile's products, added to ``starts``: for each row, a vector after the other.
+
+    :param width: the size of a row, in bytes.
+    :param multiply: returns a sum, a row's number in each lane, and some words' ones, in one.
+    """
+    builder = code.builder
+    steps = builder.sdiv(builder.add(width, INT64(_SIZE - 1)), INT64(_SIZE))
+
+    def step(i: Value, sums: list[Value]) -> list[Value]:
+        words = _vectors(code, panel, builder.mul(i, INT64(_SIZE * TILE_WORDS)))
+        ahead = builder.add(i, INT64(_AHEAD))
+        for place in _places(code, builder.mul(ahead, INT64(_SIZE * TILE_WORDS))):
+            code.prefetch(panel, place)
+        added = []
+        for row in range(TILE_ROWS):
+            offset = builder.add(builder.mul(width, INT64(row)), builder.mul(i, INT64(_SIZE)))
+            number = code.splat(code.load(rows, offset, FLOAT))
+            added += [
+                multiply(sums[row * _TILE_VECTORS + j], number, word)
+                for j, word in enumerate(words)
+            ]
+        return added
+
+    return code.repeat(steps, starts, step)
+
+
+class _Kept(NamedTuple):
+    """Where logits are written: an array or None, a tile's place in it and that of a next row."""
+
+    array: Value
+    start: Value
+    stride: Value
+
+
+def _add_powers(
+    code: VectorCode, logits: list[Value], series: list[float], sums: Value, kept: _Kept
+) -> None:
+    builder = code.builder
+    for row in range(TILE_ROWS):
+        here = _SIZE * LANES * row
+        of_row = logits[row * _TILE_VECTORS : (row + 1) * _TILE_VECTORS]
+        if kept.array is not None:
+            start = builder.add(kept.start, builder.mul(kept.stride, INT64(row)))
+            for logit, place in zip(of_row, _places(code, start), strict=True):
+                code.store(logit, kept.array, place)
+        # Small numbers first: the sum that they are added to has lost the bits that they have.
+        powers = reduce(builder.fadd, [code.power(logit, series) for logit in of_row])
+        code.store(builder.fadd(code.load(sums, here, NUMBERS), powers), sums, here)
+
+
+def _generate_tile_of_numbers(
+    context: Any, builder: Value, signature: Any, arguments: Any
+) -> Value:
+    code = VectorCode(builder)
+    rows, panel, bias, sums, kept = memory_of(context, builder, signature.args[:-3], arguments[:-3])
+    width, start, stride = (builder.mul(number, INT64(_SIZE)) for number in arguments[-3:])
+    nothing = [code.constant(0.0)] * (TILE_ROWS * _TILE_VECTORS)
+    products = _multiply(
+        code, rows, panel, width, nothing, lambda total, x, y: code.multiply_add(x, y, total)
+    )
+    # A bias that is large has the products rounded as it is: once, at the end.
+    biases = _vectors(code, bias, INT64(0)) * TILE_ROWS
+    logits = [builder.fadd(*pair) for pair in zip(products, biases, strict=True)]
+    _add_powers(code, logits, _SERIES_OF_NUMBERS, sums, _Kept(kept, start, stride))
+    return context.get_dummy_value()
+
+
+def _generate_tile_of_bytes(context: Any, builder: Value, signature: Any, arguments: Any) -> Value:
+    code = VectorCode(builder)
+    rows, starts, units, panel, scales, bias, sums, kept = memory_of(
+        context, builder, signature.args[:-3], arguments[:-3]
+    )
+    start, stride = (builder.mul(number, INT64(_SIZE)) for number in arguments[-2:])
+
+    def multiply(total: Value, row: Value, words: Value) -> Value:
+        signed, unsigned = builder.bitcast(row, INTEGERS), builder.bitcast(words, INTEGERS)
+        return code.multiply_bytes(total, unsigned, signed)
+
+    lifted = [code.splat(code.load(starts, _SIZE * row, INT32)) for row in range(TILE_ROWS)]
+    each = [start for start in lifted for _ in range(_TILE_VECTORS)]
+    products = _multiply(code, rows, panel, arguments[-3], each, multiply)
+    of_words, biases = _vectors(code, scales, INT64(0)), _vectors(code, bias, INT64(0))
+    logits = []
+    for i, product in enumerate(products):
+        row, vector = divmod(i, _TILE_VECTORS)
+        unit = code.splat(code.load(units, _SIZE * row, FLOAT))
+        scale = builder.fmul(unit, of_words[vector])
+        number = builder.sitofp(product, NUMBERS)
+        logits.append(code.multiply_add(number, scale, biases[vector]))
+    _add_powers(code, logits, _SERIES_OF_BYTES, sums, _Kept(kept, start, stride))
+    return context.get_dummy_value()
+
+
+# Numba counts the arguments by these two.
+def _tile_of_numbers(
+    _typing: Any,
+    rows: Any,
+    panel: Any,
+    bias: Any,
+    sums: Any,
+    kept: Any,
+    width: Any,
+    start: Any,
+    stride: Any,
+) -> Any:
+    kinds = rows, panel, bias, sums, kept, width, start, stride
+    return numba.types.void(*kinds), _generate_tile_of_numbers
+
+
+def _tile_of_bytes(
+    _typing: Any,
+    rows: Any,
+    starts: Any,
+    units: Any,
+    panel: Any,
+    scales: Any,
+    bias: Any,
+    sums: Any,
+    kept: Any,
+    width: Any,
+    start: Any,
+    stride: Any,
+) -> Any:
+    kinds = rows, starts, units, panel, scales, bias, sums, kept, width, start, stride
+    return numba.types.void(*kinds), _generate_tile_of_bytes
+
+
+# Of the first TILE_ROWS of ``rows``, ``(rows, width)``, and all words of ``panel``, ``(steps,
+# TILE_WORDS, 1 or GROUP)``: each logit's power of 2 is added to one of ``sums``, ``(rows, LANES)``.
+# Logits of numbers are products and ``bias``; those of bytes are products, and ``starts`` of their
+# row, times ``units`` of it and ``scales`` of the word, and ``bias``. ``kept`` is None or gets the
+# logits, from its number ``start`` on, and so many numbers further for each row. Numbers are int64.
+_add_tile_of_numbers: Any = intrinsic(_tile_of_numbers)
+_add_tile_of_bytes: Any = intrinsic(_tile_of_bytes)
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def _add_up_lanes(sums, totals):  # type: ignore[no-untyped-def]
+    """Add the sums to the rows' totals, and begin again."""
+    for row in range(len(totals)):
+        total = np.float32(0)
+        for lane in range(LANES):
+            total += sums[row, lane]
+            sums[row, lane] = 0
+        totals[row] += total
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def sums_of_numbers(rows, panels, bias, out, kept):  # type: ignore[no-untyped-def]
+    """Write the sum of 2^logit over all words for each row into ``out``.
+
+    :param rows: ``(rows, width)`` float32: so many more than ``out`` has that they are whole tiles.
+    :param panels: ``(panels, width, TILE_WORDS, 1)`` float32.
+    :param bias: ``(panels * TILE_WORDS,)`` float32.
+    :param out: ``(count,)`` float32 or float64.
+    :param kept: None, or ``(rows, panels * TILE_WORDS)`` float32 for the logits.
+    """
+    use_avx512()
+    sums, totals = np.zeros((len(rows), LANES), np.float32), np.zeros(len(out))
+    width, stride = np.int64(rows.shape[1]), np.int64(len(bias))
+    for panel in range(len(panels)):
+        word = panel * TILE_WORDS
+        # All rows meet a panel while it is near.
+        for row in range(0, len(out), TILE_ROWS):
+            _add_tile_of_numbers(
+                rows[row:],
+                panels[panel],
+                bias[word:],
+                sums[row:],
+                kept,
+                width,
+                row * stride + word,
+                stride,
+            )
+        if (word + TILE_WORDS) % _TOTAL_WORDS == 0:
+            _add_up_lanes(sums, totals)
+    _add_up_lanes(sums, totals)
+    out[:] = totals
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def sums_of_bytes(rows, units, panels, scales, bias, out, kept):  # type: ignore[no-untyped-def]
+    """Write the sum of 2^logit over all words for each row into ``out``.
+
+    :param rows: ``(rows, width)`` int8: so many more than ``out`` has that they are whole tiles,
+        and that the last of these may be read to the end of its last group of bytes.
+    :param units: ``(rows,)`` float32: what 1 is worth in each row.
+    :param panels: ``(panels, groups, TILE_WORDS, GROUP)`` uint8: words, with LIFT added.
+    :param scales: ``(panels * TILE_WORDS,)`` float32: what 1 is worth in each word.
+    """
+    use_vnni()
+    sums, totals = np.zeros((len(rows), LANES), np.float32), np.zeros(len(out))
+    starts = np.zeros(len(rows), np.int32)
+    width, stride = np.int64(rows.shape[1]), np.int64(len(bias))
+    for row in range(len(out)):
+        total = np.int32(0)
+        for j in range(width):
+            total += np.int32(rows[row, j])
+        starts[row] = -LIFT * total
+    for panel in range(len(panels)):
+        word = panel * TILE_WORDS
+        for row in range(0, len(out), TILE_ROWS):
+            _add_tile_of_bytes(
+                rows[row:],
+                starts[row:],
+                units[row:],
+                panels[panel],
+                scales[word:],
+                bias[word:],
+                sums[row:],
+                kept,
+                width,
+                row * stride + word,
+                stride,
+            )
+        if (word + TILE_WORDS) % _TOTAL_WORDS == 0:
+            _add_up_lanes(sums, totals)
+    _add_up_lanes(sums, totals)
+    out[:] = totals

@@ -1,0 +1,204 @@
+"""The element-wise parts of a decoder step, each in one pass over memory.
+
+Between two matrix products a step reads rows that belong to a node's parent, its root and its last
+word, adds them up and squashes the sums. As separate tensor operations that costs as much time as
+the products themselves; here each node's rows are read once, where they lie. On a GPU the same
+functions are plain torch.
+"""
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor
+
+from phrasescore.kernels.precision import Product
+from phrasescore.kernels.product_reading import arrays, parts, read, unit_of, widen
+from phrasescore.kernels.vector_math import ELEMENTWISE, sigmoid, tanh, use_widest_registers
+
+# Devices whose memory numba can reach.
+FUSED_DEVICES: tuple[str, ...] = ("cpu",)
+
+
+@numba.njit(inline="always")
+def thirds(row):  # type: ignore[no-untyped-def]
+    """Return the three parts of a row: of z, of r and of the candidate.
+
+    An index like ``j + size`` often compiles to a gather, because it might be negative and count
+    from the end; parts of their own are read eight or sixteen numbers at a time.
+    """
+    size = len(row) // 3
+    return row[:size], row[size : 2 * size], row[2 * size :]
+
+
+@ELEMENTWISE
+def _decoder_step(  # type: ignore[no-untyped-def]
+    products, units, scales, positions, context, roots, table, words, old, parents, out
+):
+    use_widest_registers()
+    size = old.shape[1]
+    update, reset = np.empty(size, np.float32), np.empty(size, np.float32)
+    scales_z, scales_r, scales_h = thirds(scales)
+    for node in range(len(out)):
+        product, outer = products[positions[node]], context[roots[node]]
+        unit = unit_of(products, units, positions[node])
+        word, before, after = table[words[node]], old[parents[node]], out[node]
+        product_z, product_r, product_h = thirds(product)
+        outer_z, outer_r, outer_h = thirds(outer)
+        word_z, word_r, word_h = thirds(word)
+        for j in range(size):
+            z = read(product_z, j, unit, scales_z) + widen(outer_z[j]) + widen(word_z[j])
+            r = read(product_r, j, unit, scales_r) + widen(outer_r[j]) + widen(word_r[j])
+            update[j], reset[j] = sigmoid(z), sigmoid(r)
+        # What follows has to wait for a reset. In a loop of its own it finds them there.
+        for j in range(size):
+            inner = read(product_h, j, unit, scales_h) + widen(outer_h[j])
+            candidate = tanh(widen(word_h[j]) + reset[j] * inner)
+            after[j] = candidate + update[j] * (before[j] - candidate)
+
+
+@ELEMENTWISE
+def _maxout(products, units, scales, context, roots, table, words, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
+    size = out.shape[1]
+    other_scales = scales[size:]
+    for node in range(len(out)):
+        product, outer = products[node], context[roots[node]]
+        unit = unit_of(products, units, node)
+        word, after = table[words[node]], out[node]
+        other_product, other_outer, other_word = product[size:], outer[size:], word[size:]
+        for j in range(size):
+            first = read(product, j, unit, scales) + widen(outer[j]) + word[j]
+            second = read(other_product, j, unit, other_scales)
+            second += widen(other_outer[j]) + other_word[j]
+            after[j] = max(first, second)
+
+
+@ELEMENTWISE
+def _encoder_gates(  # type: ignore[no-untyped-def]
+    products, units, scales, table, words, old, parents, update, masked
+):
+    use_widest_registers()
+    size = update.shape[1]
+    scales_r = scales[size:]
+    for node in range(len(update)):
+        product, word = products[parents[node]], table[words[node]]
+        unit = unit_of(products, units, parents[node])
+        before = old[parents[node]]
+        product_r, word_r = product[size:], word[size : 2 * size]
+        for j in range(size):
+            update[node, j] = sigmoid(read(product, j, unit, scales) + word[j])
+            reset = sigmoid(read(product_r, j, unit, scales_r) + word_r[j])
+            masked[node, j] = before[j] * reset
+
+
+@ELEMENTWISE
+def _encoder_blend(  # type: ignore[no-untyped-def]
+    products, units, scales, table, words, old, parents, update, out
+):
+    use_widest_registers()
+    size = update.shape[1]
+    for node in range(len(update)):
+        product, unit = products[node], unit_of(products, units, node)
+        word_h, before = table[words[node], 2 * size :], old[parents[node]]
+        for j in range(size):
+            candidate = tanh(word_h[j] + read(product, j, unit, scales))
+            out[node, j] = candidate + update[node, j] * (before[j] - candidate)
+
+
+def decoder_step(
+    products: Product,
+    positions: Tensor,
+    context: Tensor,
+    roots: Tensor,
+    table: Tensor,
+    words: Tensor,
+    old: Tensor,
+    parents: Tensor,
+    out: Tensor,
+) -> None:
+    """Write the nodes' states into ``out``, ``(nodes, hidden)``.
+
+    Cho et al. (2014), appendix A.1.1: z', r', h~' and their blend.
+
+    :param products: U'_z h', U'_r h' and U' h' of the parents that go on, ``(rows, 3 * hidden)``.
+    :param positions: ``(nodes,)``: the row of ``products`` of each node's parent.
+    :param context: C_z c, C_r c and C c of each root, ``(roots, 3 * hidden)``.
+    :param roots: ``(nodes,)``: each node's root.
+    :param table: W'_z e, W'_r e and W' e of each word with the biases, ``(words, 3 * hidden)``.
+    :param words: ``(nodes,)``: each node's last word.
+    :param old: states of the level above, ``(rows, hidden)``.
+    :param parents: ``(nodes,)``: the row of ``old`` of each node's parent.
+    """
+    if out.device.type in FUSED_DEVICES:
+        numbers = (positions, context, roots, table, words, old, parents, out)
+        _decoder_step(*arrays(*parts(products), *numbers))
+        return
+    size = out.shape[1]
+    total = products.values.index_select(0, positions).add_(context.index_select(0, roots))
+    word = table.index_select(0, words)
+    gates = total[:, : 2 * size].add_(word[:, : 2 * size]).sigmoid_()
+    candidate = word[:, 2 * size :].addcmul_(gates[:, size:], total[:, 2 * size :]).tanh_()
+    torch.lerp(candidate, old.index_select(0, parents), gates[:, :size], out=out)
+
+
+def maxout(
+    products: Product, context: Tensor, roots: Tensor, table: Tensor, words: Tensor, out: Tensor
+) -> None:
+    """Write s, the maxout units, into ``out``, ``(nodes, units)``.
+
+    Column j of the first half and column j of the second are the two inputs of unit j.
+
+    :param products: O_h h', ``(nodes, 2 * units)``.
+    :param context: O_c c with the bias of each root, ``(roots, 2 * units)``.
+    :param table: O_y y of each word, ``(words, 2 * units)``.
+    """
+    if out.device.type in FUSED_DEVICES:
+        _maxout(*arrays(*parts(products), context, roots, table, words, out))
+        return
+    total = products.values + context.index_select(0, roots)
+    total += table.index_select(0, words)
+    torch.maximum(*total.chunk(2, dim=1), out=out)
+
+
+def encoder_gates(
+    products: Product,
+    table: Tensor,
+    words: Tensor,
+    old: Tensor,
+    parents: Tensor,
+    update: Tensor,
+    masked: Tensor,
+) -> None:
+    """Write z and r * h of the nodes into ``update`` and ``masked``, ``(nodes, hidden)`` each.
+
+    :param products: U_z h and U_r h of all states of the level above, ``(rows, 2 * hidden)``.
+    :param table: W_z e, W_r e and W e of each word with the biases, ``(words, 3 * hidden)``.
+    """
+    if update.device.type in FUSED_DEVICES:
+        numbers = (table, words, old, parents, update, masked)
+        _encoder_gates(*arrays(*parts(products), *numbers))
+        return
+    size = update.shape[1]
+    gates = table[:, : 2 * size].index_select(0, words)
+    gates.add_(products.values.index_select(0, parents)).sigmoid_()
+    update.copy_(gates[:, :size])
+    torch.mul(gates[:, size:], old.index_select(0, parents), out=masked)
+
+
+def encoder_blend(
+    products: Product,
+    table: Tensor,
+    words: Tensor,
+    old: Tensor,
+    parents: Tensor,
+    update: Tensor,
+    out: Tensor,
+) -> None:
+    """Write the nodes' states into ``out``, ``(nodes, hidden)``; ``products`` is U (r * h)."""
+    if out.device.type in FUSED_DEVICES:
+        numbers = (table, words, old, parents, update, out)
+        _encoder_blend(*arrays(*parts(products), *numbers))
+        return
+    size = update.shape[1]
+    candidate = table[:, 2 * size :].index_select(0, words).add_(products.values).tanh_()
+    torch.lerp(candidate, old.index_select(0, parents), update, out=out)

@@ -1,0 +1,115 @@
+"""Matrix products of 8-bit integers: rounding their factors, and telling what products are worth.
+
+A row of numbers becomes integers from -127 to 127 times a scale of its own, its largest number by
+127; so does a column of a matrix. Integers add up exactly in any order: a product of such factors
+gives the same bits whatever rows are beside it, however many threads there are and on whatever
+processor. What is lost is lost in rounding the factors, to 1/254 of the largest of a row.
+"""
+
+import functools
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor
+
+from phrasescore.errors import PhrasescoreError
+from phrasescore.kernels.vector_math import ELEMENTWISE, use_widest_registers
+
+LARGEST = 127
+_SMALLEST = np.float32(1e-30)
+_HALF = np.float32(0.5)
+_INFINITE = np.int32(0x7F800000)
+_MAGNITUDE = np.int32(0x7FFFFFFF)  # all bits of a float32 but its sign
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def _largest(row):  # type: ignore[no-untyped-def]
+    """Return the bits of the largest absolute value of a row; those of a NaN are the largest.
+
+    Without their sign, floats are in the order of their bits; and of integers the largest is found
+    with vector instructions.
+    """
+    bits = row.view(np.int32)
+    largest = np.int32(0)
+    for j in range(len(bits)):
+        magnitude = np.int32(bits[j] & _MAGNITUDE)
+        if magnitude > largest:
+            largest = magnitude
+    return np.int32(largest)
+
+
+@ELEMENTWISE
+def _round_rows(rows, values, scales):  # type: ignore[no-untyped-def]
+    use_widest_registers()
+    for i in range(len(rows)):
+        row, value = rows[i], values[i]
+        bits = _largest(row)
+        if bits >= _INFINITE:
+            # All of its products are NaN, for others to find.
+            value[:] = 0
+            scales[i] = np.nan
+            continue
+        largest = np.int32(bits).view(np.float32)
+        # 127 divided by much smaller numbers would be infinite.
+        inverse = np.float32(LARGEST) / largest if largest > _SMALLEST else np.float32(0)
+        scales[i] = largest / np.float32(LARGEST) if largest > _SMALLEST else np.float32(0)
+        for j in range(len(row)):
+            value[j] = np.int8(np.int32(np.floor(row[j] * inverse + _HALF)))
+
+
+@ELEMENTWISE
+def _scale(values, rows, columns, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
+    for i in range(len(out)):
+        value, scaled, scale = values[i], out[i], rows[i]
+        for j in range(len(columns)):
+            scaled[j] = np.float32(value[j]) * (scale * columns[j])
+
+
+def round_rows(rows: Tensor, values: Tensor, scales: Tensor) -> None:
+    """Write the rows as integers, and what 1 is worth in each; a row is ``values * scale``.
+
+    :param rows: ``(rows, columns)`` float32. One that is not finite gets the scale NaN.
+    :param values: ``(rows, columns)`` int8.
+    :param scales: ``(rows,)`` float32; 0 for a row with nothing above 1e-30.
+    """
+    _round_rows(rows.numpy(), values.numpy(), scales.numpy())
+
+
+def scale(values: Tensor, rows: Tensor, columns: Tensor, out: Tensor) -> Tensor:
+    """Write the products that integers stand for into ``out``, float32, and return it.
+
+    :param values: ``(rows, columns)`` int32.
+    :param rows: ``(rows,)``: what 1 is worth in each row; ``columns``: in each column.
+    """
+    _scale(values.numpy(), rows.numpy(), columns.numpy(), out.numpy())
+    return out
+
+
+def multiply(rows: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
+    """Write the product of int8 matrices into ``out``, int32, and return it."""
+    return torch._int_mm(rows, matrix, out=out) if len(rows) else out
+
+
+@functools.cache
+def check_exact() -> None:
+    """Multiply extreme integers once, and look whether the sums come out exactly.
+
+    Some processors add up products of bytes in 16 bits, and stop at the largest number.
+
+    :raises PhrasescoreError: if they do not, or this torch has no such product.
+    """
+    generator = torch.Generator().manual_seed(1)
+    signs = torch.randint(0, 2, (2, 128, 128), generator=generator)
+    left, right = (signs * (2 * LARGEST) - LARGEST).unbind()
+    left[:8], right[:, :8] = LARGEST, LARGEST
+    wanted = (left.double() @ right.double()).int()
+    found = torch.empty_like(wanted)
+    try:
+        multiply(left.to(torch.int8), right.to(torch.int8), found)
+    except (AttributeError, RuntimeError) as error:
+        problem = f"this torch cannot multiply 8-bit integers on the CPU: {error}"
+        raise PhrasescoreError(problem) from error
+    if not torch.equal(found, wanted):
+        raise PhrasescoreError("this processor's products of 8-bit integers are not exact")

@@ -1,0 +1,1 @@
+"""Language models: the feed-forward network, n-gram models, perplexity, selection."""

@@ -1,0 +1,137 @@
+"""How well language models predict a text: perplexities, and of a mixture of two models.
+
+Every model here predicts the same events: each word of each sentence and its ``</s>``. A word that
+is unknown to a model is its ``<unk>``; a perplexity tells how it was counted.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from phrasescore.language_models.kenlm_model import load_kenlm, plain_word
+from phrasescore.language_models.word_scorer import BOUNDARY, WordScorer
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+_LN_10 = math.log(10.0)
+# Sentences that are scored together.
+_SENTENCES = 1024
+# How near a mixture's weight is to the best one.
+_NEAR = 1e-9
+
+
+class TextScores(NamedTuple):
+    """What a model says of a text, event by event."""
+
+    # Natural logarithms of the probabilities of the words and ``</s>``, in their order.
+    log_probs: Floats
+    # Whether the event is a word that the model does not know.
+    unknown: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class Perplexity:
+    """Perplexities of a text, with the numbers that KenLM's ``query`` prints."""
+
+    # Words and ``</s>``.
+    tokens: int
+    # Words that the model does not know.
+    unknown: int
+    # exp of the mean of -log p: of all tokens, and of those that are known.
+    including_unknown: float
+    excluding_unknown: float
+
+
+def perplexity(scores: TextScores) -> Perplexity:
+    """Return the perplexities of a text of at least one token.
+
+    Where no token is known the second is NaN, as KenLM's.
+    """
+    known = scores.log_probs[~scores.unknown]
+    return Perplexity(
+        tokens=len(scores.log_probs),
+        unknown=int(scores.unknown.sum()),
+        including_unknown=math.exp(-scores.log_probs.mean()),
+        excluding_unknown=math.exp(-known.mean()) if len(known) else math.nan,
+    )
+
+
+def mixture(first: Floats, second: Floats, weight: float) -> Floats:
+    """Return log(weight p1 + (1 - weight) p2) of each event.
+
+    :param weight: from 0 to 1.
+    """
+    with np.errstate(divide="ignore"):
+        parts = np.log([weight, 1.0 - weight])
+    mixed: Floats = np.logaddexp(first + parts[0], second + parts[1])
+    return mixed
+
+
+def mixture_weight(first: Floats, second: Floats) -> float:
+    """Return the weight of the first model under which a text is most probable, from 0 to 1.
+
+    The log-probability is a concave function of the weight: its maximum is where its slope is 0, or
+    at an end.
+
+    :param first: log p of each event of the text under the first model.
+    """
+    odds = second - first
+
+    def slope(weight: float) -> float:
+        # With s the first model's share p1 w / (p1 w + p2 (1 - w)), found without overflow.
+        shares = np.exp(-np.logaddexp(0.0, odds + math.log1p(-weight) - math.log(weight)))
+        return float((shares / weight - (1 - shares) / (1 - weight)).mean())
+
+    if slope(_NEAR) <= 0:
+        return 0.0
+    if slope(1 - _NEAR) >= 0:
+        return 1.0
+    return float(brentq(slope, _NEAR, 1 - _NEAR, xtol=_NEAR))
+
+
+def score_with_network(scorer: WordScorer, sentences: Iterable[Sequence[str]]) -> TextScores:
+    """Return what a network, with or without an n-gram model behind it, says of a text.
+
+    Unknown are the words outside its shortlist, or with an n-gram model those outside the latter's
+    vocabulary: the same words, then, as :func:`score_with_kenlm` counts.
+    """
+    log_probs, unknown = [np.zeros(0)], [np.zeros(0, dtype=bool)]
+    iterator = iter(sentences)
+    while part := list(islice(iterator, _SENTENCES)):
+        numbers: dict[str, int] = {}
+        text, starts = [], []
+        for words in part:
+            text += [BOUNDARY] * (scorer.order - 1)
+            starts.append(np.arange(len(text), len(text) + len(words) + 1))
+            text += [numbers.setdefault(word, len(numbers)) for word in words]
+            text.append(BOUNDARY)
+        numbering = scorer.number(list(numbers))
+        at, line = np.concatenate(starts), np.array(text, dtype=np.int32)
+        contexts = line[at[:, None] + np.arange(1 - scorer.order, 0)]
+        log_probs.append(scorer.log_probs(numbering, contexts, line[at]))
+        unknown.append(scorer.is_unknown(numbering)[line[at]])
+    return TextScores(np.concatenate(log_probs), np.concatenate(unknown))
+
+
+def score_with_kenlm(path: str, sentences: Iterable[Sequence[str]]) -> TextScores:
+    """Return what an n-gram model says of a text: words after ``<s>``, and ``</s>``.
+
+    :param path: an ARPA file, plain or ``.gz``, or KenLM's binary of one.
+    :raises DataError: if it is none.
+    """
+    model = load_kenlm(path)
+    scores = chain.from_iterable(
+        model.full_scores(" ".join(map(plain_word, words))) for words in sentences
+    )
+    found = [(log_10, is_unknown) for log_10, _, is_unknown in scores]
+    return TextScores(
+        np.array([log_10 for log_10, _ in found], dtype=np.float64) * _LN_10,
+        np.array([is_unknown for _, is_unknown in found], dtype=bool),
+    )

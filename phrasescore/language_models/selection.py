@@ -1,0 +1,86 @@
+"""Choosing training text that is like some other text, by the difference of two cross-entropies.
+
+Moore and Lewis (2010): a sentence is worth more the better a model of the wanted domain predicts
+it, and the worse one of the text at large does. Axelrod et al. (2011) add up both sides of parallel
+text. The lower a difference, the better.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasescore.language_models.kenlm_model import load_kenlm, plain_word
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+_LN_10 = math.log(10.0)
+
+
+class Differences(NamedTuple):
+    """Cross-entropies of some sentences, in-domain minus general."""
+
+    # Nats a token, in the order of the sentences.
+    values: Floats
+    # Words and ends of sentences.
+    tokens: int
+    # Words that one of the models knows and the other one does not.
+    known_to_one: int
+
+
+class CrossEntropyDifference:
+    """H_in(s) - H_general(s) of sentences of one language, in nats a token.
+
+    Each word and ``</s>`` is a token; an unknown word has the probability of ``<unk>``, which two
+    models with different vocabularies do not mean the same by: see ``known_to_one``.
+
+    :param in_domain: an n-gram model of text as it is wanted, ARPA (.gz, too) or a KenLM binary.
+    :param general: one of text as it is chosen from.
+    :raises DataError: if one is neither.
+    """
+
+    def __init__(self, in_domain: str, general: str) -> None:
+        self._in_domain, self._general = load_kenlm(in_domain), load_kenlm(general)
+        # Of the words so far, whether only one model knows them.
+        self._differs: dict[str, bool] = {}
+
+    def differences(self, sentences: Iterable[Sequence[str]]) -> Differences:
+        """Return the difference of each sentence; one without words is its ``</s>`` alone."""
+        in_domain, general, differs = self._in_domain, self._general, self._differs
+        values, tokens, known_to_one = [], 0, 0
+        for sentence in sentences:
+            words = [plain_word(word) for word in sentence]
+            text = " ".join(words)
+            length = len(words) + 1
+            values.append((general.score(text) - in_domain.score(text)) / length)
+            tokens += length
+            for word in words:
+                differing = differs.get(word)
+                if differing is None:
+                    differing = differs[word] = (word in in_domain) != (word in general)
+                known_to_one += differing
+        return Differences(np.array(values) * _LN_10, tokens, known_to_one)
+
+
+def best(values: Floats, count: int) -> Flags:
+    """Return which sentences are the best ones; of equal ones the earlier.
+
+    :param values: differences; the lowest are the best.
+    :param count: how many to choose, at most all.
+
+    >>> best(np.array([0.5, -1.0, 0.5, 0.0]), 3).tolist()
+    [True, True, False, True]
+    """
+    chosen = np.zeros(len(values), dtype=bool)
+    chosen[np.argsort(values, kind="stable")[:count]] = True
+    return chosen
+
+
+def any_of(total: int, count: int, seed: int) -> Flags:
+    """Return as many sentences drawn without replacement: what a selection has to beat."""
+    chosen = np.zeros(total, dtype=bool)
+    chosen[np.random.default_rng(seed).permutation(total)[:count]] = True
+    return chosen

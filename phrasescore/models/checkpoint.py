@@ -1,0 +1,338 @@
+"""A trained model as a folder, that holds all that scoring needs and no code.
+
+===================== ==========================================================================
+model.safetensors     the weights
+config.toml           every setting of the run
+source.vocab          words of the side that the network reads
+target.vocab          words of the side that the network predicts
+training.json         format and library version, fingerprints, direction, and how it was trained
+===================== ==========================================================================
+"""
+
+import errno
+import importlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+import phrasescore
+from phrasescore.config.config import Config
+from phrasescore.errors import ModelError
+from phrasescore.io.digests import digest_file, digest_text
+from phrasescore.io.folders import writing_folder
+from phrasescore.io.text import shorten
+from phrasescore.vocabulary import Vocabulary
+
+FORMAT = 1
+
+# The networks, by the kind that config.toml names: dotted, so that only the one needed is imported.
+NETWORKS = {
+    "attention": "phrasescore.models.attention:AttentionNetwork",
+    "cslm": "phrasescore.models.cslm:CslmNetwork",
+    "encoder-decoder": "phrasescore.models.encoder_decoder:EncoderDecoder",
+    "grconv": "phrasescore.models.grconv:GrconvNetwork",
+    "lstm": "phrasescore.models.lstm:LstmNetwork",
+}
+
+FORWARD = "target-given-source"
+REVERSE = "source-given-target"
+
+_WEIGHTS, _CONFIG, _RECORD = "model.safetensors", "config.toml", "training.json"
+_SOURCE, _TARGET = "source.vocab", "target.vocab"
+# The files with a fingerprint in the record, and what an error says has changed.
+_FINGERPRINTED = {
+    _WEIGHTS: "weights",
+    _CONFIG: "settings",
+    _SOURCE: "vocabulary",
+    _TARGET: "vocabulary",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """How far training was at a validation."""
+
+    update: int
+    # Of training, without reading the table.
+    minutes: float
+    # -log p a predicted word with ``</s>``, over the updates since the last point.
+    training_loss: float
+    # exp of the same on the held-out pairs; None where there are none.
+    validation_perplexity: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRecord:
+    """What a model was trained on, and how that went. A new field has a default."""
+
+    # FORWARD or REVERSE: which side of the table is predicted.
+    direction: str = FORWARD
+    seed: int = 0
+    # blake2b of the lines of the phrase table or of both texts, uncompressed.
+    data_fingerprint: str = ""
+    # Distinct pairs that the network was trained on, and those held out.
+    training_pairs: int = 0
+    validation_pairs: int = 0
+    duplicates: int = 0
+    too_long: int = 0
+    # Share of running words inside the shortlists, and what those were made from.
+    source_coverage: float = 0.0
+    target_coverage: float = 0.0
+    source_shortlist_from: str = ""
+    target_shortlist_from: str = ""
+    updates: int = 0
+    epochs: float = 0.0
+    minutes: float = 0.0
+    # The update whose weights these are, and why training ended.
+    best_update: int = 0
+    stopped_by: str = ""
+    device: str = ""
+    curve: tuple[CurvePoint, ...] = ()
+
+
+_Record = TypeVar("_Record", CurvePoint, TrainingRecord)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A trained model: the network and all that belongs to it.
+
+    Source is what the network reads, target what it predicts. In a reverse model the first is the
+    target side of the phrase table; ``table_*`` are named after the table's sides.
+    """
+
+    model: nn.Module
+    config: Config
+    source_vocabulary: Vocabulary
+    target_vocabulary: Vocabulary
+    record: TrainingRecord
+    # blake2b of what scores depend on, which are the weights, the vocabularies and the direction:
+    # the same values, the same fingerprint.
+    fingerprint: str = ""
+    # The release that wrote the folder.
+    library_version: str = phrasescore.__version__
+
+    @property
+    def reverse(self) -> bool:
+        """Whether the network predicts the source side of the phrase table."""
+        return self.record.direction == REVERSE
+
+    @property
+    def table_source_vocabulary(self) -> Vocabulary:
+        """The shortlist of the phrase table's source side."""
+        return self.target_vocabulary if self.reverse else self.source_vocabulary
+
+    @property
+    def table_target_vocabulary(self) -> Vocabulary:
+        """The shortlist of the phrase table's target side."""
+        return self.source_vocabulary if self.reverse else self.target_vocabulary
+
+    @property
+    def num_parameters(self) -> int:
+        """The number of weights."""
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+
+def empty_network(config: Config, source_size: int, target_size: int) -> nn.Module:
+    """Return a network of the configured kind whose weights have a shape and no values.
+
+    :param source_size: ids of the source vocabulary, its symbols counted.
+    :param target_size: likewise of the target's.
+    """
+    module, _, name = NETWORKS[config.kind].partition(":")
+    network_class: Any = getattr(importlib.import_module(module), name)
+    # On the meta device no weights are drawn, which for large recurrent matrices takes seconds.
+    with torch.device("meta"):
+        network: nn.Module = network_class(config.model, source_size, target_size)
+    return network
+
+
+def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
+    """Write a model folder, whole or not at all; an older one at ``path`` is replaced.
+
+    The fingerprint and the version in ``checkpoint`` are not looked at, but made anew.
+
+    :raises PhrasescoreError: if it cannot be written.
+    """
+    with writing_folder(path) as folder:
+        save_tensors(folder / _WEIGHTS, checkpoint.model.state_dict())
+        # safetensors makes files that only their owner can read; the umask is for that.
+        (folder / _WEIGHTS).chmod(0o666 & ~_umask())
+        (folder / _CONFIG).write_text(checkpoint.config.to_toml(), encoding="utf-8")
+        checkpoint.source_vocabulary.save(folder / _SOURCE)
+        checkpoint.target_vocabulary.save(folder / _TARGET)
+        fingerprints = {name: digest_file(folder / name) for name in _FINGERPRINTED}
+        record = {
+            "format": FORMAT,
+            "phrasescore": phrasescore.__version__,
+            "fingerprint": _combined(fingerprints, checkpoint.record.direction),
+            "fingerprints": fingerprints,
+            "parameters": checkpoint.num_parameters,
+            **asdict(checkpoint.record),
+        }
+        text = json.dumps(record, indent=1, allow_nan=False)
+        (folder / _RECORD).write_text(text + "\n", encoding="utf-8")
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors as safetensors.
+
+    :raises OSError: if the disk does not take them; safetensors has an error of its own for that.
+    """
+    on_cpu = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
+    try:
+        safetensors.torch.save_file(on_cpu, path)
+    except safetensors.SafetensorError as error:
+        raise OSError(errno.EIO, str(error)) from error
+
+
+def load_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> Checkpoint:
+    """Read a model folder; the network comes in evaluation mode.
+
+    :raises ModelError: if a file is missing, of a newer format, or not what was written.
+    :raises PhrasescoreError: if ``config.toml`` or a vocabulary is not one.
+    """
+    folder = Path(path)
+    record, values = read_record(folder)
+    fingerprint = _check_fingerprints(folder, record, values)
+    config = Config.from_toml(folder / _CONFIG)
+    source, target = Vocabulary.load(folder / _SOURCE), Vocabulary.load(folder / _TARGET)
+    network = empty_network(config, len(source), len(target))
+    _load_weights(network, folder / _WEIGHTS, device)
+    return Checkpoint(
+        model=network.eval(),
+        config=config,
+        source_vocabulary=source,
+        target_vocabulary=target,
+        record=record,
+        fingerprint=fingerprint,
+        library_version=str(values.get("phrasescore", "unknown")),
+    )
+
+
+def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
+    """Return ``training.json`` of a model folder, as a record and as it stands.
+
+    :raises ModelError: if it is missing, no record, of a newer format, or a value in it is not of
+        its type.
+    """
+    if not folder.is_dir():
+        found = "a file" if folder.exists() else "nothing of this name"
+        raise ModelError(f"{folder}: expected the folder of a trained model, found {found}")
+    if not any((folder / name).exists() for name in (_RECORD, *_FINGERPRINTED)):
+        problem = "expected the folder of a trained model, found another folder"
+        raise ModelError(f"{folder}: {problem}: it has none of a model's files")
+    path = folder / _RECORD
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ModelError(f"{folder}: not a whole model: {_RECORD} is missing") from error
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path}: expected JSON: {error}") from error
+    if not isinstance(values, dict) or not isinstance(values.get("fingerprints"), dict):
+        raise ModelError(f"{path}: expected the record of a model, got something else")
+    if values.get("format") != FORMAT:
+        raise ModelError(
+            f"{folder}: the model has format {values.get('format')!r}, written by phrasescore "
+            f"{values.get('phrasescore')}; this is phrasescore {phrasescore.__version__}, which "
+            f"reads format {FORMAT}"
+        )
+    try:
+        curve = tuple(_typed(CurvePoint, point) for point in values.get("curve", ()))
+        record = _typed(TrainingRecord, {**values, "curve": curve})
+    except (TypeError, OverflowError) as error:
+        raise ModelError(f"{path}: expected the record of a model: {error}") from error
+    if record.direction not in (FORWARD, REVERSE):
+        raise ModelError(
+            f"{path}: direction: expected {FORWARD} or {REVERSE}, got {record.direction!r}"
+        )
+    return record, values
+
+
+def _typed(made: type[_Record], values: Any) -> _Record:
+    """Return a dataclass of what JSON holds; a key that it does not know is ignored.
+
+    :raises TypeError: if a value is not of the type of its field, or a number not finite.
+    :raises OverflowError: if a number is far too large.
+    """
+    if not isinstance(values, dict):
+        raise TypeError(f"expected an object, got {shorten(str(values))}")
+    known = [field for field in fields(made) if field.name in values]
+    for field in known:
+        value, kind = values[field.name], field.type
+        kinds = (tuple,) if get_origin(kind) is tuple else get_args(kind) or (kind,)
+        if type(value) not in kinds and not (float in kinds and type(value) is int):
+            raise TypeError(f"{field.name}: {shorten(str(value))} is of a wrong type")
+        if isinstance(value, int | float) and not math.isfinite(value):
+            raise TypeError(f"{field.name}: {value} is not finite")
+    return made(**{field.name: values[field.name] for field in known})
+
+
+def _check_fingerprints(folder: Path, record: TrainingRecord, values: Mapping[str, Any]) -> str:
+    """Return the fingerprint of a model folder whose files are all there and as they were written.
+
+    :raises ModelError: if they are not.
+    """
+    for name in _FINGERPRINTED:
+        if not (folder / name).is_file():
+            raise ModelError(f"{folder}: not a whole model: {name} is missing")
+    for name, what in _FINGERPRINTED.items():
+        wanted, found = values["fingerprints"].get(name), digest_file(folder / name)
+        if wanted != found:
+            raise ModelError(
+                f"{folder / name}: the {what} changed: expected fingerprint {wanted}, got {found}"
+            )
+    wanted = values.get("fingerprint")
+    combined = _combined(values["fingerprints"], record.direction)
+    if wanted != combined:
+        raise ModelError(
+            f"{folder / _RECORD}: the direction changed: expected fingerprint {wanted}, got "
+            f"{combined}"
+        )
+    return combined
+
+
+def _load_weights(network: nn.Module, path: Path, device: str) -> None:
+    try:
+        weights = safetensors.torch.load_file(path, device=device)
+    except safetensors.SafetensorError as error:
+        raise ModelError(f"{path}: expected safetensors: {error}") from error
+    wanted = network.state_dict()
+    for name in [*wanted, *weights]:
+        if name not in weights or name not in wanted:
+            lack = "lacks" if name not in weights else "has unexpectedly"
+            raise ModelError(f"{path}: {lack} the weights {name!r}")
+        shape, found = tuple(wanted[name].shape), tuple(weights[name].shape)
+        if shape != found:
+            raise ModelError(
+                f"{path}: {name}: expected shape {shape} from {_CONFIG} and the vocabularies, "
+                f"got {found}"
+            )
+        if weights[name].dtype != wanted[name].dtype:
+            raise ModelError(
+                f"{path}: {name}: expected numbers of type {wanted[name].dtype}, "
+                f"got {weights[name].dtype}"
+            )
+        if not bool(weights[name].isfinite().all()):
+            raise ModelError(f"{path}: the weights {name!r} are not all finite numbers")
+    network.load_state_dict(weights, assign=True)
+
+
+def _combined(fingerprints: Mapping[str, str], direction: str) -> str:
+    parts = [fingerprints[name] for name in (_WEIGHTS, _SOURCE, _TARGET)]
+    return digest_text(" ".join([*parts, direction]))
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,100 @@
+"""How far long work is: a value that workflows hand to whoever called them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, TypeVar
+
+_T = TypeVar("_T")
+
+# Seconds between two calls of a callback, at least.
+INTERVAL = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a piece of work is."""
+
+    # The name of the work, such as "annotate".
+    task: str
+    # What is counted, in the plural.
+    unit: str
+    done: int
+    # How many there will be; None where it is not known.
+    total: int | None = None
+    # Such as "loss 3.21".
+    note: str = ""
+    # Whether the work has ended without an error.
+    finished: bool = False
+
+
+ProgressCallback = Callable[[Progress], None]
+
+
+class Meter:
+    """Counts finished things and hands each new count to a callback.
+
+    A context manager: entering it hands over the beginning, leaving it without an error the last
+    count as ``finished``. In between the callback is called at most every `INTERVAL` seconds.
+
+    :param callback: gets every `Progress`; None for nobody.
+
+    >>> seen = []
+    >>> with Meter("count", "words", seen.append) as meter:
+    ...     meter.update(2)
+    >>> [(each.done, each.finished) for each in seen]
+    [(0, False), (2, True)]
+    """
+
+    def __init__(
+        self, task: str, unit: str, callback: ProgressCallback | None, *, total: int | None = None
+    ) -> None:
+        self.task, self.unit, self.total = task, unit, total
+        self.done = 0
+        self._note = ""
+        self._callback = callback
+        self._next = math.inf if callback is None else 0.0
+
+    def __enter__(self) -> Self:
+        """Hand over that the work begins."""
+        self._report(finished=False)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Hand over the last count, unless an error ended the work."""
+        if kind is None:
+            self._report(finished=True)
+
+    def update(self, count: int = 1, note: str | None = None) -> None:
+        """Add ``count`` finished things.
+
+        :param note: from now on handed over with each count.
+        """
+        self.done += count
+        if note is not None:
+            self._note = note
+        # Not at every count: a line of a phrase table takes 3 microseconds in all.
+        if time.monotonic() >= self._next:
+            self._report(finished=False)
+
+    def track(self, items: Iterable[_T]) -> Iterator[_T]:
+        """Yield the items as they are; each counts as done when the next one is asked for."""
+        for item in items:
+            yield item
+            self.update()
+
+    def _report(self, *, finished: bool) -> None:
+        if self._callback is not None:
+            self._next = time.monotonic() + INTERVAL
+            self._callback(
+                Progress(self.task, self.unit, self.done, self.total, self._note, finished)
+            )

@@ -1,0 +1,1 @@
+"""The report: from values to blocks to a page."""

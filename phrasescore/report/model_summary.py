@@ -1,0 +1,157 @@
+"""What a trained model is, as text or JSON: sizes, coverage, curve, fingerprints."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from phrasescore.config.settings import LANGUAGE_MODELS
+from phrasescore.models.checkpoint import Checkpoint, CurvePoint, load_checkpoint
+
+# Points of the curve that the text shows at most.
+_MAX_POINTS = 20
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True)
+class ModelReport:
+    """Tells a loaded model; :func:`model_report` makes it.
+
+    :param path: as the user gave it.
+    """
+
+    path: str
+    checkpoint: Checkpoint
+
+    def to_json(self) -> str:
+        """Return one JSON object, indented."""
+        model, record = self.checkpoint, dataclasses.asdict(self.checkpoint.record)
+        values: dict[str, Any] = {
+            "model": self.path,
+            "kind": model.config.kind,
+            "phrasescore": model.library_version,
+            "fingerprint": model.fingerprint,
+            "parameters": model.num_parameters,
+            "source_words": len(model.source_vocabulary) - len(model.source_vocabulary.SYMBOLS),
+            "target_words": len(model.target_vocabulary) - len(model.target_vocabulary.SYMBOLS),
+            "config": model.config.to_dict(),
+            "training": record,
+        }
+        return json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False)
+
+    def to_text(self) -> str:
+        """Return lines for a person, without a line end after the last."""
+        model, record = self.checkpoint, self.checkpoint.record
+        kind, *data = _data_rows(model)
+        rows = [
+            ("model", self.path),
+            kind,
+            ("sizes", _settings(dataclasses.asdict(model.config.model))),
+            ("parameters", f"{model.num_parameters:,}"),
+            *data,
+            ("trained", _trained(model)),
+            ("settings", _settings(dataclasses.asdict(model.config.training))),
+            ("data", record.data_fingerprint),
+            ("fingerprint", model.fingerprint),
+            ("written by", f"phrasescore {model.library_version}"),
+        ]
+        lines = [f"{name:<12}{text}" for name, text in rows]
+        return "\n".join([*lines, *curve_lines(record.curve, record.best_update)])
+
+
+def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
+    """Return what the network is of, and what it learnt from."""
+    record, kind = model.record, model.config.kind
+    left_out = f"{record.duplicates:,} duplicates, {record.too_long:,} too long"
+    size = len(model.target_vocabulary) - 2
+    predicted = (size, record.target_coverage, record.target_shortlist_from)
+    if kind in LANGUAGE_MODELS:
+        return [
+            ("kind", f"{kind}, p(word | the words before it)"),
+            ("predicts", _shortlist("a text", *predicted)),
+            ("sentences", f"{record.training_pairs:,} for training ({left_out})"),
+            ("held out", f"{record.validation_pairs:,} sentences for validation"),
+        ]
+    reads, predicts = ("target", "source") if model.reverse else ("source", "target")
+    read = (len(model.source_vocabulary) - 2, record.source_coverage, record.source_shortlist_from)
+    return [
+        ("kind", f"{kind}, p({predicts} | {reads}) (direction {record.direction})"),
+        ("reads", _shortlist(f"the {reads} side", *read)),
+        ("predicts", _shortlist(f"the {predicts} side", *predicted)),
+        ("pairs", f"{record.training_pairs:,} distinct for training ({left_out})"),
+        ("held out", f"{record.validation_pairs:,} pairs for validation"),
+    ]
+
+
+def model_report(path: str | os.PathLike[str]) -> ModelReport:
+    """Load a model folder and return what there is to say about it.
+
+    :raises PhrasescoreError: as :func:`phrasescore.models.checkpoint.load_checkpoint`.
+    """
+    return ModelReport(os.fspath(path), load_checkpoint(path))
+
+
+def curve_lines(curve: Sequence[CurvePoint], best_update: int) -> list[str]:
+    """Return a table of the training curve under a small drawing of it; nothing for no points.
+
+    Of a long curve every so many points are shown, and the best and the last ones.
+
+    :param best_update: its row is marked.
+    """
+    if not curve:
+        return []
+    step = -(-len(curve) // _MAX_POINTS)
+    shown = [
+        point
+        for place, point in enumerate(curve)
+        if place % step == 0 or place + 1 == len(curve) or point.update == best_update
+    ]
+    header = f"{'update':>10} {'minutes':>9} {'loss a word':>12} {'validation perplexity':>22}"
+    return ["", f"curve       {sparkline(_heights(curve))}", header, *map(_row, shown)] + (
+        [f"best: after update {best_update:,}"] if curve[-1].validation_perplexity else []
+    )
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Return a line of bars, the lowest value the lowest bar; at most 60 of them.
+
+    >>> sparkline([3.0, 2.0, 1.0])
+    '█▅▁'
+    """
+    step = -(-len(values) // 60) or 1
+    values = values[::step]
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(_BARS[round((value - low) * scale)] for value in values)
+
+
+def _heights(curve: Sequence[CurvePoint]) -> list[float]:
+    """Return the perplexities, or the losses where there are none."""
+    perplexities = [point.validation_perplexity for point in curve]
+    known = [value for value in perplexities if value is not None]
+    return known if len(known) == len(curve) else [point.training_loss for point in curve]
+
+
+def _row(point: CurvePoint) -> str:
+    perplexity = point.validation_perplexity
+    shown = "-" if perplexity is None else f"{perplexity:.3f}"
+    return f"{point.update:>10,} {point.minutes:>9.1f} {point.training_loss:>12.4f} {shown:>22}"
+
+
+def _settings(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+def _shortlist(side: str, size: int, coverage: float, origin: str) -> str:
+    source = "training data" if origin == "table" else origin
+    return f"{side}: shortlist of {size:,} words, {coverage:.2%} of the {source}'s words"
+
+
+def _trained(model: Checkpoint) -> str:
+    record = model.record
+    return (
+        f"{record.updates:,} updates, {record.epochs:.2f} epochs, {record.minutes:.1f} minutes on "
+        f"{record.device}, seed {record.seed}; stopped by {record.stopped_by}"
+    )

@@ -1,0 +1,217 @@
+"""The page of a report: one HTML file with everything in it, which needs no other and no network.
+
+It says so itself: its content security policy forbids every request, and every script but its own
+two, which it names by their hashes. (Plotly may make functions of texts: it draws points by regl,
+which writes programs for the graphics card that way.)
+
+The figures are drawn by plotly.js, which is in the page packed (2 MB instead of 5) and is unpacked
+when the first figure comes near; https://plotly.com/javascript. The values travel as JSON, and
+texts are made safe where they are drawn, in ``page_parts``: Jinja escapes what is HTML, JSON
+escapes what could end a script, and what plotly would read as tags is escaped by ``figures.js``.
+"""
+
+import base64
+import gzip
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from importlib import resources
+from typing import NamedTuple
+
+import jinja2
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from phrasescore.report.blocks import (
+    Block,
+    Cell,
+    Lines,
+    Matrix,
+    Points,
+    Pyramid,
+    Report,
+    Section,
+    Table,
+)
+from phrasescore.report.check import check_report
+from phrasescore.report.data import block_fields
+
+_PARTS = resources.files("phrasescore.report") / "page_parts"
+# In their order they are one script.
+_SCRIPTS = ("tables.js", "drawing.js", "figures.js", "map_labels.js", "pyramid.js", "page.js")
+NOTHING = "–"
+# A column is shown with so many digits as give its largest number these.
+_DIGITS = 4
+_MOST_DECIMALS = 6
+
+
+def render_page(report: Report) -> str:
+    """Return the page. The same report gives the same text.
+
+    :raises PhrasescoreError: as `check_report`.
+    """
+    check_report(report)
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    has_figures = any(
+        not isinstance(block, Table) for section in report.sections for block in section.blocks
+    )
+    plotly = get_plotlyjs() if has_figures else ""
+    script = _script()
+    return environment.from_string(_part("page.html.j2")).render(
+        report=report,
+        sections=[_section(section) for section in report.sections],
+        style=Markup(_part("page.css")),
+        script=Markup(script),
+        hashes=[_hash(script), _hash(plotly)],
+        plotly=_pack(plotly) if has_figures else "",
+    )
+
+
+def _part(name: str) -> str:
+    return _PARTS.joinpath(name).read_text("utf-8")
+
+
+def _script() -> str:
+    parts = "\n".join(map(_part, _SCRIPTS))
+    return f'(() => {{\n"use strict";\n{parts}}})();\n'
+
+
+def _hash(script: str) -> str:
+    """Return what the content security policy calls a script."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+
+
+def _pack(script: str) -> str:
+    # Without a time the same script gives the same bytes.
+    return base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode()
+
+
+# What the template shows
+
+
+class _View(NamedTuple):
+    """A block as the template has it."""
+
+    block: Block
+    kind: str
+    # What a figure shows, for those who cannot see it.
+    summary: str
+    # Of a figure.
+    data: Markup
+    # Of a figure whose height goes by its rows; 0 of others.
+    rows_of_figure: int
+    # Of a table.
+    columns: list["_Column"]
+    rows: list[list["_CellView"]]
+
+
+class _Column(NamedTuple):
+    title: str
+    is_number: bool
+
+
+class _CellView(NamedTuple):
+    text: str
+    # A number with all its digits, by which the row is sorted; None for a text.
+    value: str | None
+
+
+class _SectionView(NamedTuple):
+    section: Section
+    paragraphs: list[str]
+    blocks: list[_View]
+
+
+def _section(section: Section) -> _SectionView:
+    paragraphs = [text.strip() for text in section.lead.split("\n\n") if text.strip()]
+    return _SectionView(section, paragraphs, [_view(block) for block in section.blocks])
+
+
+def _view(block: Block) -> _View:
+    kind = type(block).__name__.lower()
+    if not isinstance(block, Table):
+        return _View(block, kind, _summary(block), _json(block), _rows_of(block), [], [])
+    columns: list[_Column] = []
+    shown: list[list[_CellView]] = []
+    for place, title in enumerate(block.columns):
+        cells = [row[place] for row in block.rows]
+        is_number = _is_number_column(cells)
+        columns.append(_Column(title, is_number))
+        shown.append(_column_cells(cells))
+    rows = [list(row) for row in zip(*shown, strict=True)]
+    return _View(block, kind, "", Markup(""), 0, columns, rows)
+
+
+def _rows_of(block: Points | Matrix | Lines | Pyramid) -> int:
+    match block:
+        case Matrix():
+            return len(block.row_labels)
+        case Pyramid():
+            return len(block.words)
+        case _:
+            return 0
+
+
+def _is_number_column(cells: Sequence[Cell]) -> bool:
+    return not any(isinstance(cell, str) for cell in cells) and any(
+        cell is not None for cell in cells
+    )
+
+
+def _column_cells(cells: Sequence[Cell]) -> list[_CellView]:
+    """Return the cells of a column, its numbers with as many decimals as one another."""
+    largest = max((abs(cell) for cell in cells if isinstance(cell, float)), default=0.0)
+    digits_before = math.floor(math.log10(largest)) + 1 if largest else 1
+    decimals = min(max(_DIGITS - digits_before, 0), _MOST_DECIMALS)
+    return [_cell(cell, decimals) for cell in cells]
+
+
+def _cell(cell: Cell, decimals: int) -> _CellView:
+    match cell:
+        case None:
+            return _CellView(NOTHING, None)
+        case str():
+            return _CellView(cell, None)
+        case int():
+            return _CellView(f"{cell:,}", str(cell))
+        case float():
+            is_lost = cell != 0 and abs(cell) < 0.5 * 10**-decimals
+            text = f"{cell:.1e}" if is_lost else f"{cell:,.{decimals}f}"
+            return _CellView(text, repr(float(cell)))
+
+
+def _json(block: Block) -> Markup:
+    """Return the values of a figure for a script element."""
+    text = json.dumps(
+        block_fields(block), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    )
+    # In JSON these stand in texts only, where a number of a character is as good. So nothing ends
+    # the script element, and nothing begins a comment or another element in it.
+    for character in "<>&\u2028\u2029\0":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+def _summary(block: Points | Matrix | Lines | Pyramid) -> str:
+    match block:
+        case Points():
+            kind = "Map" if block.is_map else "Scatter plot"
+            axes = f", {block.x_label} against {block.y_label}" if not block.is_map else ""
+            count = f"{len(block.x):,} point{'' if len(block.x) == 1 else 's'}"
+            return f"{kind}: {block.title}. {count}{axes}."
+        case Matrix():
+            size = f"{len(block.row_labels)} rows, {len(block.column_labels)} columns"
+            return f"Heat map: {block.title}. {size}."
+        case Lines():
+            kind = "Bars" if block.bars else "Lines"
+            names = ", ".join(series.name for series in block.series)
+            return f"{kind}: {block.title}. {block.y_label} by {block.x_label}: {names}."
+        case Pyramid():
+            return f"Soft parse: {block.title}. {len(block.words)} words: {' '.join(block.words)}."

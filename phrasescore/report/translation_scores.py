@@ -1,0 +1,199 @@
+"""How good translations are: of systems, by length and by unknown words, sentence by sentence.
+
+The groups are those of :mod:`phrasescore.evaluation.breakdowns`; what is shown follows Cho et al.
+(2014b), figure 4, and Bahdanau et al. (2014), figure 2. Scores are made elsewhere.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from phrasescore.report.blocks import Cell, Lines, Points, Section, Series, Table
+
+# Sentences at each end of a comparison.
+TOP = 25
+
+_LEAD = """\
+BLEU is that of multi-bleu.perl, from 0 to 100: of text as it is split, without smoothing. Each \
+group of sentences is measured as a corpus of its own; BLEU of a few sentences says little."""
+
+_BARS = (
+    "Bars: what 95% of samples of a group's own sentences, drawn with replacement, are in; of a "
+    "few sentences they say little, of a single one nothing."
+)
+
+_DIFFERENCES_LEAD = """\
+The sentences where two systems differ most, by smoothed sentence BLEU: one is added to the \
+matching and to all n-grams for n from 2 to 4 (Lin and Och, 2004); a translation without a \
+matching word has 0. Sentence BLEU is a rough guide to what to read, and no measure of a \
+translation."""
+
+
+class SystemScore(NamedTuple):
+    """The figures of a system."""
+
+    name: str
+    # 0 to 100.
+    bleu: float
+    # Words, by those of the reference.
+    length_ratio: float
+    # How often chance alone makes such a difference from the first system: by approximate
+    # randomization, and by sacrebleu's paired bootstrap. None for the first one.
+    randomization: float | None = None
+    bootstrap: float | None = None
+    # Half the width of the interval that 95% of the bootstrap's samples are in; None for a system
+    # that is alone.
+    confidence: float | None = None
+
+
+class GroupScores(NamedTuple):
+    """BLEU of groups of sentences."""
+
+    # What is told apart, as "words in the source".
+    title: str
+    labels: list[str]
+    # Sentences of each group.
+    sizes: list[int]
+    # 0 to 100, by system and group.
+    bleu: list[list[float]]
+    # Half the width of what 95% of a bootstrap's samples are in, likewise.
+    spread: list[list[float]]
+
+
+class Texts(NamedTuple):
+    """What is read beside the scores; all by sentence."""
+
+    # None where there is no source.
+    sources: Sequence[str] | None
+    # Of the first references.
+    references: Sequence[str]
+    # By system.
+    translations: Sequence[Sequence[str]]
+
+
+def translation_section(
+    systems: Sequence[SystemScore], groups: Sequence[GroupScores], tests: str
+) -> Section:
+    """Return a table of the systems and a figure for each way to tell sentences apart.
+
+    :param tests: how p-values were made, in a sentence; empty for a single system.
+    """
+    blocks: list[Table | Lines] = [_systems_table(systems, tests)]
+    for number, found in enumerate(groups, start=1):
+        sizes = ", ".join(
+            f"{label}: {size:,}" for label, size in zip(found.labels, found.sizes, strict=True)
+        )
+        blocks.append(
+            Lines(
+                name=f"bleu-groups-{number}",
+                title=f"BLEU by {found.title}",
+                x_label=found.title,
+                y_label="BLEU",
+                series=tuple(
+                    Series(system.name, tuple(found.labels), tuple(line), tuple(spread))
+                    for system, line, spread in zip(systems, found.bleu, found.spread, strict=True)
+                ),
+                caption=f"Sentences in each group: {sizes}. {_BARS}",
+            )
+        )
+    return Section("translations", "Translations", _LEAD, tuple(blocks))
+
+
+def _systems_table(systems: Sequence[SystemScore], tests: str) -> Table:
+    if len(systems) == 1:
+        (only,) = systems
+        columns: tuple[str, ...] = ("system", "BLEU", "length ratio")
+        row = (only.name, round(only.bleu, 2), round(only.length_ratio, 3))
+        return Table("bleu", "BLEU", columns, (row,))
+    columns = (
+        *("system", "BLEU", "± (95%)", "difference from the first", "p (randomization)"),
+        *("p (bootstrap)", "length ratio"),
+    )
+    first = systems[0].bleu
+    rows: list[tuple[Cell, ...]] = []
+    for place, system in enumerate(systems):
+        confidence = system.confidence
+        rows.append(
+            (
+                system.name,
+                round(system.bleu, 2),
+                None if confidence is None else round(confidence, 2),
+                round(system.bleu - first, 2) if place else None,
+                system.randomization,
+                system.bootstrap,
+                round(system.length_ratio, 3),
+            )
+        )
+    return Table("bleu", "BLEU", columns, tuple(rows), tests)
+
+
+def difference_section(
+    systems: Sequence[SystemScore], scores: Sequence[Sequence[float]], texts: Texts
+) -> Section:
+    """Return where each system differs most from the first one.
+
+    :param systems: two or more.
+    :param scores: smoothed sentence BLEU, 0 to 100, by system and sentence.
+    """
+    blocks: list[Table | Points] = []
+    for place in range(1, len(systems)):
+        blocks.append(_both(systems, place, scores, texts))
+        blocks += _most_different(systems, place, scores, texts)
+    return Section("differences", "Where systems differ", _DIFFERENCES_LEAD, tuple(blocks))
+
+
+def _both(
+    systems: Sequence[SystemScore], place: int, scores: Sequence[Sequence[float]], texts: Texts
+) -> Points:
+    first, other = scores[0], scores[place]
+    counts = [
+        sum(one > two for one, two in zip(other, first, strict=True)),
+        sum(one < two for one, two in zip(other, first, strict=True)),
+    ]
+    p_value = systems[place].randomization
+    chance = "" if p_value is None else f" By BLEU of the whole text {_p_text(p_value)}."
+    shown = texts.references if texts.sources is None else texts.sources
+    return Points(
+        name=f"differences-{place}-sentences",
+        title=f"{systems[place].name} against {systems[0].name}, sentence by sentence",
+        x_label=f"sentence BLEU of {systems[0].name}",
+        y_label=f"sentence BLEU of {systems[place].name}",
+        x=tuple(round(value, 2) for value in first),
+        y=tuple(round(value, 2) for value in other),
+        labels=tuple(f"{number:,}: {text}" for number, text in enumerate(shown, start=1)),
+        equal=True,
+        caption=f"{systems[place].name} is better in {counts[0]:,} sentences, worse in "
+        f"{counts[1]:,}, and as good in {len(first) - sum(counts):,}.{chance}",
+    )
+
+
+def _p_text(p_value: float) -> str:
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+
+
+def _most_different(
+    systems: Sequence[SystemScore], place: int, scores: Sequence[Sequence[float]], texts: Texts
+) -> list[Table]:
+    """Return the sentences that a system gains most on, and those that it loses most on."""
+    gains = [after - before for before, after in zip(scores[0], scores[place], strict=True)]
+    sides = [("reference", texts.references)]
+    if texts.sources is not None:
+        sides.insert(0, ("source", texts.sources))
+    sides += [(systems[one].name, texts.translations[one]) for one in (0, place)]
+    columns = ("sentence", "gain", *(name for name, _ in sides))
+    found = []
+    # Of equal gains the earlier sentence comes first.
+    better = sorted((at for at, gain in enumerate(gains) if gain > 0), key=lambda at: -gains[at])
+    worse = sorted((at for at, gain in enumerate(gains) if gain < 0), key=lambda at: gains[at])
+    for end, order in (("better", better), ("worse", worse)):
+        rows: list[tuple[Cell, ...]] = [
+            (at + 1, round(gains[at], 2), *(lines[at] for _, lines in sides)) for at in order[:TOP]
+        ]
+        title = f"Where {systems[place].name} is {end} than {systems[0].name}"
+        caption = (
+            f"Up to {TOP} sentences, by their gain: sentence BLEU of {systems[place].name} less "
+            f"that of {systems[0].name}."
+        )
+        if rows:
+            name = f"differences-{place}-{end}"
+            found.append(Table(name, title, columns, tuple(rows), caption))
+    return found

@@ -1,0 +1,249 @@
+"""``phrasescore rescore`` as a user runs it: what it writes, with and without a cache."""
+
+import gzip
+import math
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from moses_integration.nbest import parse_features, remove_features
+from phrasescore.cli import main
+from phrasescore.cli.rescore import rescore as command
+from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
+from tests.doubles import RandomModel
+from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, features, run
+
+ODD_LIST = Path(__file__).parents[3] / "data" / "odd.nbest"
+
+
+# What it writes
+
+
+def test_every_column_holds_the_reference_s_values_in_the_order_of_the_options(
+    tmp_path: Path, lists: Lists, model: RandomModel, reverse: RandomModel
+) -> None:
+    out = tmp_path / "out"
+    options = ["--model", reverse.path, "--feature", "unknown_words", "--model", model.path]
+    result = run(lists, *options, "-o", out)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == ""
+    for found, (number, words) in zip(features(out), lists.hypotheses, strict=True):
+        source = lists.sources[number]
+        assert list(found) == ["LM0", "RNN0", "UnknownWords0", "RNN1"]
+        assert found["RNN0"] == pytest.approx((reverse.log_prob(source, words),), abs=1e-4)
+        assert found["RNN1"] == pytest.approx((model.log_prob(source, words),), abs=1e-4)
+        assert found["UnknownWords0"] == (sum(word not in ("la", "maison") for word in words),)
+
+
+def test_a_source_that_a_network_does_not_know_is_warned_of(
+    tmp_path: Path, lists: Lists, model: RandomModel
+) -> None:
+    # A reverse model knows the source as what it predicts.
+    back = RandomModel(tmp_path / "right", SOURCE_WORDS, TARGET_WORDS, seed=1, reverse=True)
+    foreign = RandomModel(tmp_path / "wrong", TARGET_WORDS, SOURCE_WORDS, seed=1, reverse=True)
+    sources = "".join(f"{' '.join(SOURCE_WORDS * 9)}\n" for _ in lists.sources)
+    Path(lists.source).write_text(sources)
+    options = [word for each in (model, back, foreign) for word in ("--model", each.path)]
+    result = run(lists, *options, "-o", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    (line,) = [line for line in result.stderr.splitlines() if "warning: " in line]
+    # All but "!", which both languages have: 4 of 5.
+    assert f"{lists.source}: 216 of its first 270 words are unknown to {foreign.path}: is" in line
+
+
+def test_normalized_columns_are_divided_by_the_predicted_words_and_their_end(
+    tmp_path: Path, lists: Lists, model: RandomModel, reverse: RandomModel
+) -> None:
+    out = tmp_path / "out"
+    options = ["--model", model.path, "--model", reverse.path, "--feature", "unknown_words"]
+    result = run(lists, *options, "--normalize", "-o", out)
+    assert result.exit_code == 0, result.output
+    for found, (number, words) in zip(features(out), lists.hypotheses, strict=True):
+        names = ["LM0", "RNN0", "RNN0Norm", "RNN1", "RNN1Norm", "UnknownWords0"]
+        assert list(found) == names
+        forward, backward = found["RNN0"][0], found["RNN1"][0]
+        assert found["RNN0Norm"][0] == pytest.approx(forward / (len(words) + 1), rel=2e-6)
+        length = len(lists.sources[number]) + 1
+        assert found["RNN1Norm"][0] == pytest.approx(backward / length, rel=2e-6)
+
+
+def test_an_ensemble_averages_probabilities_word_by_word(
+    tmp_path: Path, lists: Lists, model: RandomModel
+) -> None:
+    other = RandomModel(tmp_path / "other", SOURCE_WORDS, ["la", "rue"], seed=7)
+    out, words = tmp_path / "out", tmp_path / "words"
+    options = ["--model", model.path, "--model", other.path, "--ensemble"]
+    result = run(lists, *options, "--word-scores", words, "-o", out)
+    assert result.exit_code == 0, result.output
+    for found, line in zip(features(out), words.read_text("utf-8").splitlines(), strict=True):
+        _, *columns = line.split(" ||| ")
+        scores = [[float(item.rpartition("=")[2]) for item in c.split(" ")] for c in columns]
+        names = ("RNN0", "RNN1", "Ensemble0")
+        for name, column in zip(names, scores, strict=True):
+            assert found[name] == pytest.approx((sum(column),), rel=1e-5)
+        # log((exp a + exp b) / 2) at each word; by hand with base e.
+        for first, second, mean in zip(*scores, strict=True):
+            assert mean == pytest.approx(_log(first, second), rel=1e-5)
+
+
+def test_an_ensemble_of_different_shortlists_is_warned_of_once(
+    tmp_path: Path, lists: Lists, model: RandomModel
+) -> None:
+    words = ["la", "rue"]
+    small = [RandomModel(tmp_path / str(n), SOURCE_WORDS, words, seed=n) for n in range(2)]
+    warning = "warning: --ensemble: the models predict words of different shortlists"
+    of_two = [option for other in small for option in ("--model", other.path)]
+    result = run(lists, "--model", model.path, *of_two, "--ensemble", "-o", tmp_path / "out")
+    assert result.stderr.count(warning) == 1
+    # With </s> and <unk>.
+    assert f"{warning} (of 8, 4, 4 words): a smaller one gives <unk> more" in result.stderr
+    assert warning not in run(lists, *of_two, "--ensemble", "-o", tmp_path / "same").stderr
+    pair = run(lists, "--model", model.path, *of_two, "-o", tmp_path / "single")
+    assert warning not in pair.stderr
+
+
+def _log(first: float, second: float) -> float:
+    return math.log((math.exp(first) + math.exp(second)) / 2)
+
+
+def test_word_scores_name_each_predicted_word_in_the_order_of_the_lines(
+    tmp_path: Path, lists: Lists, model: RandomModel, reverse: RandomModel
+) -> None:
+    words = tmp_path / "words.gz"
+    options = ["--model", model.path, "--model", reverse.path, "--word-scores", words]
+    assert run(lists, *options, "-o", tmp_path / "out").exit_code == 0
+    lines = gzip.decompress(words.read_bytes()).decode().split("\n")[:-1]
+    for line, (number, hypothesis) in zip(lines, lists.hypotheses, strict=True):
+        identity, forward, backward = line.split(" ||| ")
+        assert identity == str(number)
+        predicted = [item.rpartition("=")[0] for item in forward.split(" ")]
+        assert predicted == [*hypothesis, "</s>"]
+        predicted = [item.rpartition("=")[0] for item in backward.split(" ")]
+        assert predicted == [*lists.sources[number], "</s>"]
+
+
+def test_removing_the_new_features_gives_back_odd_lines_byte_for_byte(
+    tmp_path: Path, model: RandomModel
+) -> None:
+    out, source = tmp_path / "out", tmp_path / "source"
+    source.write_text("the house\n\nx\nrare words\n" + "!\n" * 8)
+    options = ["--source", source, "--model", model.path, "--allow-missing", "-o", out]
+    result = run(None, ODD_LIST, *options, "--normalize")
+    assert result.exit_code == 0, result.output
+    lines = out.read_bytes().split(b"\n")
+    restored = [remove_features(line, ["RNN0", "RNN0Norm"]) for line in lines]
+    assert b"\n".join(restored) == ODD_LIST.read_bytes()
+    # The third line is what Moses writes for an empty one: only </s> is predicted, from nothing.
+    expected = model.log_prob((), ())
+    assert parse_features(lines[2])["RNN0"] == pytest.approx((expected,), abs=1e-4)
+
+
+def test_plain_gzip_stdin_and_stdout_give_the_same_lines(
+    tmp_path: Path, lists: Lists, model: RandomModel
+) -> None:
+    plain, packed = tmp_path / "out", tmp_path / "out.gz"
+    assert run(lists, "--model", model.path, "-o", plain).exit_code == 0
+    assert run(lists, "--model", model.path, "-o", packed).exit_code == 0
+    assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
+    arguments = ["rescore", "-", "--source", lists.source, "--model", str(model.path)]
+    data = Path(lists.path).read_bytes()
+    assert CliRunner().invoke(main, arguments, input=data).stdout_bytes == plain.read_bytes()
+
+
+def test_a_value_does_not_depend_on_threads_or_on_what_is_beside_it(
+    tmp_path: Path, lists: Lists, model: RandomModel
+) -> None:
+    out, one = tmp_path / "out", tmp_path / "one"
+    assert run(lists, "--model", model.path, "-o", out, "--threads", 2).exit_code == 0
+    lines = out.read_bytes().split(b"\n")
+    for number, place in ((0, 7), (3, 99)):
+        source = tmp_path / "one.source"
+        source.write_text(" ".join(lists.sources[number]) + "\n")
+        line = Path(lists.path).read_bytes().split(b"\n")[place]
+        assert line.startswith(b"%d " % number)
+        (tmp_path / "alone").write_bytes(b"0" + line[1:] + b"\n")
+        options = ["--source", source, "--model", model.path, "-o", one]
+        assert run(None, tmp_path / "alone", *options).exit_code == 0
+        assert one.read_bytes()[1:-1] == lines[place][1:]
+
+
+def test_the_end_says_what_was_done(tmp_path: Path, lists: Lists, model: RandomModel) -> None:
+    options = ["--model", model.path, "--feature", "unknown_words", "-o", tmp_path / "out"]
+    result = run(lists, *options)
+    distinct = len({(number, tuple(words)) for number, words in lists.hypotheses})
+    assert "rescore: 180 hypotheses in " in result.stderr
+    assert f"{distinct} different hypotheses in 6 lists; {distinct} scored in " in result.stderr
+    assert re.search(r"UnknownWords0: \d+ unknown target words", result.stderr)
+
+
+# The cache
+
+
+def test_with_and_without_a_cache_the_bytes_are_the_same(
+    tmp_path: Path, lists: Lists, model: RandomModel, reverse: RandomModel
+) -> None:
+    options = ["--model", model.path, "--model", reverse.path, "--normalize"]
+    cache = ["--cache", tmp_path / "cache"]
+    half = Lists(tmp_path)
+    lines = Path(lists.path).read_bytes().splitlines(keepends=True)
+    half.path = str(tmp_path / "half")
+    Path(half.path).write_bytes(b"".join(lines[::2]))
+    plain = tmp_path / "plain"
+    assert run(lists, *options, "-o", plain).exit_code == 0
+    # A cache that is new, one that has some of the hypotheses, one that has all, and one that is
+    # far too small.
+    sizes: list[list[object]] = [[], [], ["--cache-size", 3]]
+    assert run(half, *options, *cache, "-o", tmp_path / "half.out").exit_code == 0
+    for size in sizes:
+        result = run(lists, *options, *cache, *size, "-o", tmp_path / "out")
+        assert result.exit_code == 0, result.output
+        assert (tmp_path / "out").read_bytes() == plain.read_bytes()
+    assert (tmp_path / "half.out").read_bytes() == b"".join(
+        plain.read_bytes().splitlines(keepends=True)[::2]
+    )
+
+
+def test_what_is_in_the_cache_is_not_scored_again(
+    tmp_path: Path, lists: Lists, model: RandomModel
+) -> None:
+    distinct = len({(number, tuple(words)) for number, words in lists.hypotheses})
+    options = ["--model", model.path, "--cache", tmp_path / "cache", "-o", tmp_path / "out"]
+    assert "; 0 found in the cache" in run(lists, *options).stderr
+    result = run(lists, *options)
+    assert "; 0 scored in 0 decoder steps; unknown words: 0 read, 0 predicted" in result.stderr
+    assert f"; {distinct} found in the cache" in result.stderr
+    # Another model's scores are others.
+    other = RandomModel(tmp_path / "other", SOURCE_WORDS, TARGET_WORDS, seed=9)
+    assert "; 0 found in the cache" in run(lists, *options, "--model", other.path).stderr
+    with ScoreCache(str(tmp_path / "cache")) as cache:
+        assert len(cache) == 2 * distinct
+
+
+def test_a_file_that_is_no_cache_stays_as_it_is(
+    tmp_path: Path, lists: Lists, model: RandomModel
+) -> None:
+    path, out = tmp_path / "notes", tmp_path / "out"
+    path.write_text("my notes of many years\n" * 50)
+    result = run(lists, "--model", model.path, "--cache", path, "-o", out)
+    assert result.exit_code == 1
+    message = "expected a score cache, found a file of another kind; name a new file"
+    assert result.stderr.endswith(f"Error: {path}: {message}\n")
+    assert path.read_text() == "my notes of many years\n" * 50
+    assert not out.exists()
+
+
+def test_word_scores_do_not_use_the_cache_and_say_so(
+    tmp_path: Path, lists: Lists, model: RandomModel
+) -> None:
+    options = ["--model", model.path, "--cache", tmp_path / "cache", "-o", tmp_path / "out"]
+    result = run(lists, *options, "--word-scores", tmp_path / "words")
+    assert result.exit_code == 0, result.output
+    assert "warning: --word-scores computes every score: the cache is not used" in result.stderr
+    assert not (tmp_path / "cache").exists()
+
+
+def test_the_default_size_is_the_cache_s_own() -> None:
+    (size,) = [option for option in command.params if option.name == "cache_size"]
+    assert size.default == DEFAULT_LIMIT

@@ -1,0 +1,404 @@
+"""``phrasescore annotate`` as a user runs it: what it writes, and what it refuses."""
+
+import gzip
+import json
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from moses_integration.table_line import remove_scores
+from phrasescore.cli import main
+from phrasescore.errors import PhrasescoreError
+from tests.doubles import RandomModel
+from tests.random_tables import TARGET_WORDS, make_model, make_table
+
+ODD_TABLE = Path(__file__).parents[2] / "data" / "odd.fr-en.phrase-table"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> RandomModel:
+    return make_model(tmp_path / "model")
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["annotate", *map(str, arguments)])
+
+
+def columns(path: Path, how_many: int) -> list[list[float]]:
+    """Return the natural logarithms of the last scores of each line."""
+    data = path.read_bytes()
+    if path.suffix == ".gz":
+        data = gzip.decompress(data)
+    rows = []
+    for line in data.rstrip(b"\n").split(b"\n"):
+        scores = line.split(b"|||")[2].split()
+        rows.append([math.log(float(score)) for score in scores[-how_many:]])
+    return rows
+
+
+def words(line: bytes) -> tuple[list[str], list[str]]:
+    fields = line.decode().split("|||")
+    return tuple([word for word in field.split(" ") if word] for field in fields[:2])  # type: ignore[return-value]
+
+
+# What it writes
+
+
+def test_every_column_holds_the_reference_s_values_in_the_order_of_the_options(
+    tmp_path: Path, model: RandomModel
+) -> None:
+    reverse = RandomModel(tmp_path / "back", ["la"], ["the", "house"], seed=1, reverse=True)
+    table, out = make_table(tmp_path / "table", 300), tmp_path / "out.gz"
+    options = ["--model", reverse.path, "--feature", "unknown_words", "--model", model.path]
+    result = run(table, *options, "-o", out)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == ""
+    raws = table.read_bytes().split(b"\n")[:-1]
+    for raw, (backward, count, forward) in zip(raws, columns(out, 3), strict=True):
+        source, target = words(raw)
+        assert backward == pytest.approx(max(reverse.log_prob(source, target), -100), abs=1e-5)
+        assert forward == pytest.approx(max(model.log_prob(source, target), -100), abs=1e-5)
+        unknown = [word for word in target if word not in {"the", "house"} & set(TARGET_WORDS)]
+        assert count == pytest.approx(len(unknown), abs=1e-6)
+
+
+def test_removing_the_new_columns_gives_back_odd_lines_byte_for_byte(
+    tmp_path: Path, model: RandomModel
+) -> None:
+    out = tmp_path / "out"
+    assert run(ODD_TABLE, "--model", model.path, "--model", model.path, "-o", out).exit_code == 0
+    lines = out.read_bytes().split(b"\n")
+    assert b"\n".join([line and remove_scores(line, 2) for line in lines]) == ODD_TABLE.read_bytes()
+
+
+def test_plain_gzip_stdin_and_stdout_give_the_same_lines(
+    tmp_path: Path, model: RandomModel, tiny_table: Path
+) -> None:
+    plain, packed = tmp_path / "out", tmp_path / "out.gz"
+    assert run(tiny_table, "--model", model.path, "-o", plain).exit_code == 0
+    assert run(tiny_table, "--model", model.path, "-o", packed).exit_code == 0
+    assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
+    data = tiny_table.read_bytes()
+    piped = CliRunner().invoke(main, ["annotate", "-", "--model", str(model.path)], input=data)
+    assert piped.stdout_bytes == plain.read_bytes()
+
+
+def test_moses_ini_gets_the_columns_and_the_table(
+    tmp_path: Path, model: RandomModel, tiny_table: Path
+) -> None:
+    ini, new_ini, out = tmp_path / "moses.ini", tmp_path / "new.ini", tmp_path / "out.gz"
+    ini.write_text(
+        "[feature]\n"
+        f"PhraseDictionaryMemory name=T0 num-features=2 path={tiny_table} input-factor=0\n"
+        "[weight]\nT0= 0.2 0.3\n"
+    )
+    options = ["--model", model.path, "--feature", "unknown_words", "-o", out]
+    result = run(tiny_table, *options, "--moses-ini", ini, "--moses-ini-out", new_ini)
+    assert result.exit_code == 0, result.output
+    assert new_ini.read_text() == (
+        "[feature]\n"
+        f"PhraseDictionaryMemory name=T0 num-features=4 path={out} input-factor=0\n"
+        "[weight]\nT0= 0.2 0.3 0 0\n"
+    )
+
+
+@pytest.mark.parametrize("is_absolute", [True, False])
+def test_moses_ini_names_the_new_table_as_it_named_the_old_one(
+    tmp_path: Path,
+    model: RandomModel,
+    tiny_table: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_absolute: bool,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    old, new = (tiny_table, tmp_path / "out") if is_absolute else (Path(tiny_table.name), "out")
+    Path("moses.ini").write_text(
+        f"[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path={old}\n[weight]\nT0= 1 1\n"
+    )
+    inis = ["--moses-ini", "moses.ini", "--moses-ini-out", "new.ini"]
+    result = run(tiny_table.name, "--model", model.path, "-o", "out", *inis)
+    assert result.exit_code == 0, result.output
+    assert f" path={new}\n" in Path("new.ini").read_text()
+    assert "warning" not in result.stderr
+
+
+@pytest.mark.parametrize("old", ["table", "./table", "table.gz"])
+def test_a_table_that_moses_reads_from_elsewhere_gets_an_absolute_path(
+    tmp_path: Path,
+    model: RandomModel,
+    tiny_table: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    old: str,
+) -> None:
+    # Moses runs in sub/, phrasescore above it.
+    monkeypatch.chdir(tmp_path)
+    Path("sub").mkdir()
+    Path("sub/table").write_bytes(tiny_table.read_bytes())
+    Path("sub/moses.ini").write_text(
+        f"[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path={old}\n[weight]\nT0= 1 1\n"
+    )
+    inis = ["--moses-ini", "sub/moses.ini", "--moses-ini-out", "sub/new.ini"]
+    result = run("sub/table", "--model", model.path, "-o", "sub/out", *inis)
+    assert result.exit_code == 0, result.output
+    assert f" path={tmp_path / 'sub' / 'out'}\n" in Path("sub/new.ini").read_text()
+
+
+def test_a_moses_ini_of_another_table_is_warned_of(
+    tmp_path: Path, model: RandomModel, tiny_table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    inis = ["--moses-ini", "moses.ini", "--moses-ini-out", "new.ini"]
+    # The same name in another folder, .gz or not, is where Moses was trained.
+    for path, is_other in ((f"/there/{tiny_table.name}.gz", False), ("whole-table", True)):
+        Path("moses.ini").write_text(
+            f"[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path={path}\n"
+            "[weight]\nT0= 1 1\n"
+        )
+        result = run(tiny_table.name, "--model", model.path, "-o", "out", *inis)
+        assert result.exit_code == 0, result.output
+        warning = f"moses.ini: T0 has path=whole-table, which is not {tiny_table.name}: Moses will"
+        assert (warning in result.stderr) is is_other
+        assert ("warning" in result.stderr) is is_other
+
+
+def test_a_phrase_of_500_words_and_a_line_of_1_mb_are_scored(
+    tmp_path: Path, model: RandomModel
+) -> None:
+    table, out = tmp_path / "table", tmp_path / "out"
+    source, target = ["maison", "la"] * 250, ["house", "x"] * 250
+    long_line = f"rue ||| street ||| 0.5 ||| {' '.join(['0-0'] * 250_000)}\n"
+    table.write_text(f"{' '.join(source)} ||| {' '.join(target)} ||| 0.5\n{long_line}")
+    options = ["--model", model.path, "--feature", "unknown_words"]
+    assert run(table, *options, "-o", out).exit_code == 0
+    (first, count), (second, none) = columns(out, 2)
+    assert first == pytest.approx(-100, abs=1e-4)
+    assert model.log_prob(source, target) < -100
+    assert second == pytest.approx(model.log_prob(["rue"], ["street"]), abs=1e-5)
+    # 250 unknown words: Moses would read e to the 250 as infinity.
+    assert [count, none] == pytest.approx([88, 0], abs=1e-6)
+
+
+# What it refuses
+
+BAD_LINES = {
+    "too few fields": (b"a ||| b", "expected at least 3 fields"),
+    "empty source": (b" ||| b ||| 0.5 0.5", "expected a source phrase"),
+    "empty target": (b"a ||| ||| 0.5 0.5", "expected a target phrase"),
+    "not a number": (b"a ||| b ||| 0.5 x", "expected a number as score"),
+    "nan": (b"a ||| b ||| 0.5 nan", "expected a number as score"),
+    "negative": (b"a ||| b ||| 0.5 -1", "expected a score of at least 0"),
+    "infinite": (b"a ||| b ||| 0.5 1e39", "float32"),
+    "another number of scores": (b"a ||| b ||| 0.5", "expected 2 scores as in the first line"),
+    "not utf-8": (b"a ||| \xff ||| 0.5 0.5", "expected UTF-8"),
+    "a megabyte": (b"x" * 1_000_000, "expected at least 3 fields"),
+}
+
+
+@pytest.mark.parametrize(("line", "problem"), BAD_LINES.values(), ids=BAD_LINES)
+def test_a_bad_line_is_named_and_leaves_the_old_output_alone(
+    tmp_path: Path, model: RandomModel, tiny_table: Path, line: bytes, problem: str
+) -> None:
+    tiny_table.write_bytes(tiny_table.read_bytes() + line + b"\n")
+    out = tmp_path / "out.gz"
+    out.write_bytes(b"older")
+    before = sorted(os.listdir(tmp_path))
+    result = run(tiny_table, "--model", model.path, "-o", out)
+    assert result.exit_code == 1
+    assert result.stderr.count("\n") == 1
+    assert f"{tiny_table}:5: " in result.stderr
+    assert problem in result.stderr
+    assert len(result.stderr) < 400 + len(str(tiny_table))
+    assert out.read_bytes() == b"older"
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def _truncated(data: bytes) -> bytes:
+    return gzip.compress(data)[:-20]
+
+
+def _corrupt(data: bytes) -> bytes:
+    packed = bytearray(gzip.compress(data))
+    packed[-6] ^= 0xFF
+    return bytes(packed)
+
+
+@pytest.mark.parametrize("damage", [_truncated, _corrupt, lambda _: gzip.compress(b"")])
+def test_damaged_and_empty_files_are_refused(
+    tmp_path: Path, model: RandomModel, tiny_table: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    table, out = tmp_path / "table.gz", tmp_path / "out.gz"
+    table.write_bytes(damage(tiny_table.read_bytes()))
+    before = sorted(os.listdir(tmp_path))
+    result = run(table, "--model", model.path, "-o", out)
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert str(table) in result.stderr
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "config.toml", "source.vocab", "target.vocab", "training.json"]
+)
+def test_a_model_that_lacks_a_file_is_refused(
+    tmp_path: Path, model: RandomModel, tiny_table: Path, name: str
+) -> None:
+    (model.path / name).unlink()
+    result = run(tiny_table, "--model", model.path, "-o", tmp_path / "out")
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert f"{name} is missing" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_changed_weights_and_newer_formats_are_refused(
+    tmp_path: Path, model: RandomModel, tiny_table: Path
+) -> None:
+    weights = model.path / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    result = run(tiny_table, "--model", model.path, "-o", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "the weights changed" in result.stderr
+    record = model.path / "training.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "format": 99}))
+    result = run(tiny_table, "--model", model.path, "-o", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "format 99" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("features", "problem"),
+    [
+        ("Distortion", "PhraseDictionary"),
+        ("PhraseDictionaryMemory name=T0 num-features=4 path={table}", "num-features"),
+    ],
+)
+def test_a_moses_ini_that_does_not_fit_is_refused_before_the_work(
+    tmp_path: Path, model: RandomModel, tiny_table: Path, features: str, problem: str
+) -> None:
+    ini, out = tmp_path / "moses.ini", tmp_path / "out"
+    ini.write_text(f"[feature]\n{features.format(table=tiny_table)}\n[weight]\nT0= 1 1 1 1\n")
+    inis = ["--moses-ini", ini, "--moses-ini-out", tmp_path / "new.ini"]
+    result = run(tiny_table, "--model", model.path, "-o", out, *inis)
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert str(ini) in result.stderr
+    assert problem in result.stderr
+    assert not out.exists()
+    assert not (tmp_path / "new.ini").exists()
+
+
+def test_the_output_may_not_be_the_input(
+    tmp_path: Path, model: RandomModel, tiny_table: Path
+) -> None:
+    before = tiny_table.read_bytes()
+    link, hard_link = tmp_path / "link", tmp_path / "hard link"
+    link.symlink_to(tiny_table)
+    os.link(tiny_table, hard_link)
+    for out in (tiny_table, link, hard_link):
+        result = run(tiny_table, "--model", model.path, "-o", out)
+        assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+        assert "would overwrite its own input" in result.stderr
+    assert tiny_table.read_bytes() == before
+    result = run(tiny_table, "--model", model.path, "-o", Path(model.path) / "config.toml")
+    assert result.exit_code == 1
+    assert "config.toml: would overwrite a part of a model; name another" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["-o", "--moses-ini-out"])
+def test_an_output_without_a_name_is_refused_before_the_work(
+    tmp_path: Path, model: RandomModel, tiny_table: Path, option: str
+) -> None:
+    # As of a variable that the shell does not know.
+    (tmp_path / "moses.ini").write_text("")
+    ini = ["--moses-ini", tmp_path / "moses.ini", "--moses-ini-out", tmp_path / "new.ini"]
+    before = sorted(tmp_path.iterdir())
+    names = ["-o", tmp_path / "out", *ini, option, ""]
+    result = run(tiny_table, "--model", model.path, *names)
+    assert result.exit_code == 1
+    assert result.stderr == "Error: expected the name of a file to write, found ''\n"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_columns_without_any_model_are_a_usage_error(tiny_table: Path) -> None:
+    assert run(tiny_table, "--feature", "unknown_words").exit_code == 2
+
+
+def test_files_that_are_in_the_way_are_named_and_kept(
+    tmp_path: Path, model: RandomModel, tiny_table: Path
+) -> None:
+    out, part = tmp_path / "out", tmp_path / "out.part"
+    part.write_bytes(tiny_table.read_bytes())
+    for table, problem in ((part, "would overwrite its own input"), (tiny_table, "no run of")):
+        result = run(table, "--model", model.path, "-o", out)
+        assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+        assert problem in result.stderr
+        assert part.read_bytes() == tiny_table.read_bytes()
+        assert not out.exists()
+
+
+@pytest.mark.parametrize("new_ini", ["missing/moses.ini", "model", "out", "out.part"])
+def test_a_place_for_moses_ini_that_cannot_be_is_refused_before_the_work(
+    tmp_path: Path, model: RandomModel, tiny_table: Path, new_ini: str
+) -> None:
+    ini = tmp_path / "moses.ini"
+    ini.write_text(
+        f"[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path={tiny_table}\n"
+        "[weight]\nT0= 1 1\n"
+    )
+    before = sorted(os.listdir(tmp_path))
+    inis = ["--moses-ini", ini, "--moses-ini-out", tmp_path / new_ini]
+    result = run(tiny_table, "--model", model.path, "-o", tmp_path / "out", *inis)
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert new_ini in result.stderr
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_a_moses_ini_that_cannot_be_written_costs_no_scores(
+    tmp_path: Path, model: RandomModel, tiny_table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ini, out = tmp_path / "moses.ini", tmp_path / "out"
+    ini.write_text(
+        f"[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path={tiny_table}\n"
+        "[weight]\nT0= 1 1\n"
+    )
+    options = ["--model", model.path, "-o", out]
+    inis = ["--moses-ini", ini, "--moses-ini-out", tmp_path / "new.ini"]
+
+    def fail(*_arguments: object) -> None:
+        raise PhrasescoreError("new.ini: cannot write: No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("moses_integration.moses_ini.MosesIni.write", fail)
+        result = run(tiny_table, *options, *inis)
+    assert (result.exit_code, out.exists()) == (1, False)
+    assert "with --resume goes on from there" in result.stderr
+    whole = tiny_table.read_bytes()
+    tiny_table.write_bytes(whole + b"rue ||| way ||| 1 0.5\n")
+    longer = run(tiny_table, *options, *inis, "--resume")
+    assert (longer.exit_code, out.exists()) == (1, False)
+    assert f"{tiny_table}: has more lines than the 4 that " in longer.stderr
+    tiny_table.write_bytes(whole)
+    result = run(tiny_table, *options, *inis, "--resume")
+    assert result.exit_code == 0, result.output
+    assert "going on after line 4" in result.stderr
+    assert "0 pairs scored" in result.stderr
+    assert f"path={out}\n" in (tmp_path / "new.ini").read_text()
+    lines = [remove_scores(line, 1) for line in out.read_bytes().splitlines()]
+    assert lines == tiny_table.read_bytes().splitlines()
+
+
+def test_table_and_moses_ini_cannot_share_a_stream(model: RandomModel, tiny_table: Path) -> None:
+    inis = ["--moses-ini", "moses.ini", "--moses-ini-out", "-"]
+    assert run(tiny_table, "--model", model.path, *inis).exit_code == 2
+
+
+def test_an_output_that_is_replaced_keeps_its_permissions(
+    tmp_path: Path, model: RandomModel, tiny_table: Path
+) -> None:
+    out = tmp_path / "out"
+    out.touch(mode=0o600)
+    assert run(tiny_table, "--model", model.path, "-o", out).exit_code == 0
+    assert out.stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,160 @@
+"""``phrasescore decode --feature cslm``: a neural language model in the search."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from moses_integration.nbest import NbestList, read_nbest
+from phrasescore.cli import main
+from tests.doubles import RandomCslm
+from tests.phrasescore.cli.test_decode import INI, LM, TABLE
+from tests.reference_cslm import word_log_probs
+
+TEXT = "la maison\n\nmaison xyz la bleue maison\nla la maison bleue\n"
+ORDER = 3
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RandomCslm:
+    monkeypatch.chdir(tmp_path)
+    for name, text in {"table": TABLE, "lm.arpa": LM, "moses.ini": INI, "source": TEXT}.items():
+        (tmp_path / name).write_text(text)
+    return RandomCslm(["the", "house", "home"], order=ORDER, path=tmp_path / "model")
+
+
+def decode(*options: str, models: tuple[str, ...] = ("model",)) -> Result:
+    arguments = ["decode", "source", "--config", "moses.ini", "--threads", "1", "--device", "cpu"]
+    for name in models:
+        arguments += ["--feature", "cslm", "--model", name]
+    if "--processes" not in options:
+        arguments += ["--processes", "1"]
+    return CliRunner().invoke(main, [*arguments, *options])
+
+
+def read(path: str) -> list[NbestList]:
+    return list(read_nbest(path))
+
+
+def log_prob(model: RandomCslm, text: bytes) -> float:
+    ids = model.vocabulary.ids(text.decode().split())
+    return sum(word_log_probs(model.parameters, ORDER, ids))
+
+
+def test_its_score_is_a_feature_of_every_hypothesis_and_counts(model: RandomCslm) -> None:
+    result = decode("--feature-weight", "CSLM0=0.5", "--nbest", "nbest", "8", "-o", "out")
+    assert result.exit_code == 0, result.output
+    assert "networks: " in result.stderr
+    without: dict[tuple[int, bytes], float] = {}
+    decode("--nbest", "plain", "1000", "-o", "plain.out", models=())
+    for found in read("plain"):
+        for place, text in enumerate(found.hypotheses):
+            without.setdefault((found.id, text), found.total(place))
+    for found in read("nbest"):
+        if found.id == 1:
+            continue  # the empty sentence, of which Moses scores no end either
+        for place, text in enumerate(found.hypotheses[:1]):
+            score = log_prob(model, text)
+            assert found.features(place)["CSLM0"][0] == pytest.approx(score, 1e-5)
+            expected = without[found.id, text] + 0.5 * score
+            assert found.total(place) == pytest.approx(expected, 1e-5)
+
+
+def test_the_search_finds_what_is_best_with_it(model: RandomCslm) -> None:
+    decode("--nbest", "all", "100000", "-o", "plain.out", models=())
+    best = {}
+    for found in read("all"):
+        scored = [
+            (found.total(place) + 2 * log_prob(model, text), text)
+            for place, text in enumerate(found.hypotheses)
+        ]
+        best[found.id] = max(scored)[1].strip().decode()
+    best[1] = ""
+    options = ["--feature-weight", "CSLM0=2", "--stack", "0", "--beam-threshold", "0"]
+    result = decode(*options)
+    assert result.stdout.splitlines() == list(best.values())
+    plain = Path("plain.out").read_text()
+    assert result.stdout != plain
+
+
+@pytest.mark.parametrize(
+    "other", [["--buffer-size", "1"], ["--buffer-size", "7"], ["--processes", "2"]]
+)
+@pytest.mark.usefixtures("model")
+def test_neither_buffers_nor_processes_change_a_byte(other: list[str]) -> None:
+    options = ["--feature-weight", "CSLM0=0.5", "-o", "out", "--alignment", "--nbest"]
+    decode(*options, "one", "20")
+    result = decode(*options, "two", "20", *other)
+    assert result.exit_code == 0, result.output
+    assert Path("one").read_bytes() == Path("two").read_bytes()
+
+
+@pytest.mark.usefixtures("model")
+def test_without_a_weight_it_stands_in_lists_alone() -> None:
+    result = decode("--nbest", "nbest", "1", "-o", "out")
+    assert "CSLM0 has no weight, and so 0" in result.stderr
+    decode("-o", "plain", models=())
+    assert Path("out").read_bytes() == Path("plain").read_bytes()
+    assert all("CSLM0" in found.features(0) for found in read("nbest"))
+
+
+@pytest.mark.usefixtures("model")
+def test_several_of_them_are_numbered(tmp_path: Path) -> None:
+    RandomCslm(["the"], order=2, seed=5, path=tmp_path / "other")
+    (tmp_path / "weights").write_text("CSLM0= 1\nCSLM1= 0.25\n")
+    result = decode(
+        "--weights", "weights", "--nbest", "n", "1", "-o", "out", models=("model", "other")
+    )
+    assert result.exit_code == 0, result.output
+    assert list(read("n")[0].features(0))[-2:] == ["CSLM0", "CSLM1"]
+
+
+@pytest.mark.parametrize("option", [["--backoff-lm", "lm.arpa"], ["--unnormalized"]])
+@pytest.mark.usefixtures("model")
+def test_unknown_words_are_backed_off_and_log_z_left_out_as_in_rescore(option: list[str]) -> None:
+    result = decode(*option, "--feature-weight", "CSLM0=0.5", "--nbest", "nbest", "8", "-o", "out")
+    assert result.exit_code == 0, result.output
+    assert ("trained without self_normalization" in result.stderr) == (len(option) == 1)
+    command = ["rescore", "nbest", "--source", "source", "--model", "model", "--device", "cpu"]
+    rescored = CliRunner().invoke(main, [*command, *option, "--name", "After", "-o", "rescored"])
+    assert rescored.exit_code == 0, rescored.output
+    decode("--nbest", "usual", "1", "-o", "out")
+    for found, usual in zip(read("rescored"), read("usual"), strict=True):
+        if found.id == 1:
+            continue  # the empty sentence, of which the search scores no end
+        for place in range(len(found.hypotheses)):
+            features = found.features(place)
+            assert features["CSLM0"][0] == pytest.approx(features["After"][0], abs=1e-5)
+        assert features["CSLM0"] != usual.features(0)["CSLM0"]
+
+
+@pytest.mark.parametrize(
+    ("options", "models", "code", "message"),
+    [
+        (["--backoff-lm", "lm.arpa", "--unnormalized"], ("model",), 2, "not with --unnormalized"),
+        (["--unnormalized"], (), 2, "--unnormalized is of a --model of the kind cslm"),
+        (["--backoff-lm", "no.arpa"], ("model",), 1, "no.arpa: cannot open: No such file"),
+        (["--backoff-lm", "source"], ("model",), 1, "source: expected an ARPA file"),
+        (["--backoff-lm", "lm.arpa", "-o", "lm.arpa"], ("model",), 1, "would overwrite another"),
+    ],
+)
+@pytest.mark.usefixtures("model")
+def test_options_of_language_models_that_cannot_be_are_refused(
+    options: list[str], models: tuple[str, ...], code: int, message: str
+) -> None:
+    result = decode(*options, models=models)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert message in result.stderr
+
+
+@pytest.mark.usefixtures("model")
+def test_a_model_of_another_kind_and_a_weight_too_many_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "lstm").mkdir()
+    (tmp_path / "lstm" / "config.toml").write_text('kind = "lstm"\n')
+    result = decode(models=("lstm",))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "lstm: expected a model of kind cslm, found one of lstm" in result.stderr
+    (tmp_path / "weights").write_text("CSLM0= 1 2\n")
+    result = decode("--weights", "weights")
+    assert result.exit_code == 1
+    assert "weights: expected one weight of CSLM0, found 2" in result.stderr

@@ -1,0 +1,345 @@
+"""``phrasescore evaluate`` as a user meets it; every figure is worked out by hand."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from phrasescore.cli import main
+from tests.doubles import RandomModel
+
+REFERENCE = "la maison est petite .\nun chien dort\nle chat mange une souris\n"
+BASELINE = "la maison est petite .\nun chat dort\nle chat mange\n"
+OTHER = "la maison est petite .\nun chien dort\nle chat mange une souris\n"
+SOURCE = "the house is small .\na dog sleeps\nthe cat eats a mouse\n"
+# Of BASELINE, by hand: 10 of 11 words match, 6 of 8 bigrams, 4 of 5 trigrams, 2 of 2 4-grams; 13
+# words in the reference.
+BY_HAND = 100 * math.exp(1 - 13 / 11) * (10 / 11 * 6 / 8 * 4 / 5 * 1) ** 0.25
+LINE = f"BLEU = {BY_HAND:.2f}, 90.9/75.0/80.0/100.0 (BP=0.834, ratio=0.846, hyp_len=11, ref_len=13)"
+
+
+class Folder:
+    """A folder with small files, where the command runs."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        for name, text in (("ref", REFERENCE), ("base", BASELINE), ("new", OTHER), ("src", SOURCE)):
+            self.write(name, text)
+
+    def write(self, name: str, text: str) -> None:
+        (self.path / name).write_text(text, encoding="utf-8")
+
+    def run(self, *arguments: str) -> Result:
+        return CliRunner().invoke(main, ["-q", "evaluate", *arguments])
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    monkeypatch.chdir(tmp_path)
+    return Folder(tmp_path)
+
+
+def test_a_system_has_the_papers_figure_and_sacrebleu_s_with_its_signature(folder: Folder) -> None:
+    result = folder.run("base", "--references", "ref")
+    assert (result.exit_code, result.stderr) == (0, "")
+    multi_bleu, sacrebleu = result.stdout.splitlines()
+    assert multi_bleu == LINE
+    assert sacrebleu.startswith("BLEU|nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:")
+    assert f" = {BY_HAND:.2f} 90.9/75.0/80.0/100.0 (BP = 0.834 " in sacrebleu
+
+
+def test_an_n_best_list_is_no_translation(folder: Folder) -> None:
+    folder.write("lists", "0 ||| la maison  ||| LM0= -1 ||| -1\n" * 9)
+    result = folder.run("base", "lists", "--references", "ref")
+    assert result.exit_code == 1
+    assert "lists:1: expected a translation a line, found an n-best list: name" in result.stderr
+
+
+def test_several_systems_are_told_apart_and_perfect_is_100(folder: Folder) -> None:
+    lines = folder.run("base", "new", "--references", "ref").stdout.splitlines()
+    assert [lines[0], lines[1], lines[4]] == ["base", f"  {LINE}", "new"]
+    assert lines[5].startswith("  BLEU = 100.00, 100.0/100.0/100.0/100.0 (BP=1.000")
+
+
+def test_each_metric_can_be_asked_for(folder: Folder) -> None:
+    metrics = [f"--metric={name}" for name in ("ter", "chrf", "chrf++", "bleu", "ter")]
+    lines = folder.run("new", "--references", "ref", *metrics).stdout.splitlines()
+    assert [line.split("|")[0] for line in lines] == ["TER", "chrF2", "chrF2++", "BLEU"]
+    assert [line.split(" = ")[1].split(" ")[0] for line in lines] == [
+        "0.00",
+        "100.00",
+        "100.00",
+        "100.00",
+    ]
+
+
+def test_how_bleu_splits_text_is_chosen_and_in_the_signature(folder: Folder) -> None:
+    folder.write("ref", "la maison est petite, oui.\n")
+    folder.write("base", "la maison est petite , oui .\n")
+    result = folder.run("base", "--references", "ref", "--metric", "bleu", "--tokenize", "13a")
+    assert "|tok:13a|" in result.stdout
+    assert " = 100.00 100.0/" in result.stdout
+
+
+def test_a_match_with_any_of_several_references_counts(folder: Folder) -> None:
+    folder.write("ref2", BASELINE)
+    result = folder.run("base", "--references", "ref", "--references", "ref2")
+    assert result.stdout.startswith("BLEU = 100.00, 100.0/")
+    assert "|nrefs:2|" in result.stdout
+
+
+def test_the_report_is_json_on_request(folder: Folder) -> None:
+    folder.write("base", BASELINE.replace("un chat dort", ""))
+    result = folder.run("base", "new", "--references", "ref", "--format", "json")
+    report = json.loads(result.stdout)
+    assert (report["references"], report["sentences"]) == (["ref"], 3)
+    base, new = report["systems"]
+    assert (base["path"], base["empty_lines"], new["empty_lines"]) == ("base", 1, 0)
+    assert new["multi-bleu"]["score"] == pytest.approx(100)
+    assert base["multi-bleu"]["length"] == 8
+    assert (
+        base["BLEU"]["line"]
+        == f"BLEU|{base['BLEU']['signature']} = " + base["BLEU"]["line"].partition(" = ")[2]
+    )
+
+
+def test_empty_hypotheses_are_counted_and_allowed(folder: Folder) -> None:
+    folder.write("base", "\n\n\n")
+    result = folder.run("base", "--references", "ref", "--metric", "multi-bleu")
+    assert result.exit_code == 0
+    assert result.stderr == "phrasescore: warning: base has 3 empty lines\n"
+    assert result.stdout == (
+        "BLEU = 0.00, 0.0/0.0/0.0/0.0 (BP=0.000, ratio=0.000, hyp_len=0, ref_len=13)\n"
+    )
+
+
+def test_a_text_does_not_differ_from_itself(folder: Folder) -> None:
+    arguments = ["base", "base", "--references", "ref", "--paired", "bootstrap", "--format", "json"]
+    (metric,) = json.loads(folder.run(*arguments).stdout)["paired"]["metrics"]
+    assert [system["p_value"] for system in metric["systems"]] == [None, 1.0]
+
+
+def test_a_paired_test_has_the_baseline_first_and_a_p_value_for_the_others(folder: Folder) -> None:
+    arguments = ["base", "new", "base", "--references", "ref", "--metric", "bleu", "--trials", "50"]
+    lines = folder.run(*arguments, "--paired", "approximate").stdout.splitlines()
+    start = lines.index("paired approximate randomization against base")
+    assert "|ar:50|seed:12345|" in lines[start + 1]
+    cells = [line.split() for line in lines[start + 2 :]]
+    assert cells[0] == ["system", "BLEU", "p"]
+    assert cells[1] == ["base", f"{BY_HAND:.2f}", "baseline"]
+    assert cells[2][:2] == ["new", "100.00"]
+    # Against itself; sacrebleu's own counting would say (0 + 1) / (50 + 1), as of a sure one.
+    assert cells[3] == ["base", f"{BY_HAND:.2f}", "1.0000"]
+
+
+def test_the_seed_decides_the_samples(folder: Folder) -> None:
+    arguments = ["base", "new", "--references", "ref", "--paired", "bootstrap", "--format", "json"]
+    reports = [folder.run(*arguments, "--trials", "40", "--seed", seed).stdout for seed in "112"]
+    assert reports[0] == reports[1]
+    means = [json.loads(report)["paired"]["metrics"][0]["systems"][0]["mean"] for report in reports]
+    assert means[0] != means[2]
+
+
+NBEST = """\
+0 ||| la maison ||| A= 1 ||| 1
+0 ||| la maison est petite .  ||| A= 1 ||| 1
+1 ||| un chat dort ||| A= 1 ||| 1
+1 ||| un chat dort  ||| A= 1 ||| 1
+1 ||| un chien dort ||| A= 1 ||| 1
+2 ||| le chat mange une souris ||| A= 1 ||| 1
+"""
+
+
+def test_the_oracle_of_n_best_lists_is_told(folder: Folder) -> None:
+    folder.write("nbest", NBEST)
+    lines = folder.run("--nbest", "nbest", "--references", "ref").stdout.splitlines()
+    # Both lines of "un chat dort" have other blanks, and are two to the reader.
+    assert lines[0] == "nbest: 6 distinct hypotheses"
+    # First hypotheses, by hand: 9 of 10 words, 5 of 7 bigrams, 3 of 4 trigrams, 2 of 2 4-grams.
+    first = 100 * math.exp(1 - 13 / 10) * (9 / 10 * 5 / 7 * 3 / 4) ** 0.25
+    assert lines[1].startswith(f"  first   BLEU = {first:.2f}, 90.0/71.4/75.0/100.0 ")
+    assert lines[2].startswith("  oracle  BLEU = 100.00, ")
+    report = json.loads(
+        folder.run("--nbest", "nbest", "--references", "ref", "--format", "json").stdout
+    )
+    assert report["nbest"]["first"]["score"] == pytest.approx(first)
+
+
+def test_lists_of_another_text_than_the_references_are_warned_of(folder: Folder) -> None:
+    sentences = [f"w{number} x{number} y{number} ." for number in range(20)]
+    lists = [f"{number} ||| {text} ||| A= 1 ||| 1\n" for number, text in enumerate(sentences)]
+    folder.write("nbest", "".join(lists))
+    for references, is_warned in ((sentences, False), (sentences[7:] + sentences[:7], True)):
+        folder.write("ref", "".join(f"{text}\n" for text in references))
+        result = folder.run("--nbest", "nbest", "--references", "ref")
+        assert result.exit_code == 0
+        said = "warning: nbest: the first hypotheses have BLEU " in result.stderr
+        assert said is is_warned
+
+
+@pytest.mark.parametrize(
+    ("nbest", "message"),
+    [
+        ("0 ||| a ||| A= 1 ||| 1\n2 ||| a ||| A= 1 ||| 1\n", ":2: expected id 1 of 3 sentences"),
+        ("0 ||| a ||| A= 1 ||| 1\n", ": expected lists of 3 sentences, found 1"),
+        (NBEST + "3 ||| a ||| A= 1 ||| 1\n", ":7: expected no more than 3 sentences, found id 3"),
+    ],
+)
+def test_lists_that_are_not_those_of_the_references_are_refused(
+    folder: Folder, nbest: str, message: str
+) -> None:
+    folder.write("nbest", nbest)
+    result = folder.run("--nbest", "nbest", "--references", "ref")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: nbest{message}")
+
+
+def test_bleu_is_told_by_length(folder: Folder) -> None:
+    arguments = ["base", "new", "--references", "ref", "--by-length", "source", "--source", "src"]
+    lines = folder.run(*arguments, "--width", "4").stdout.splitlines()
+    start = lines.index("BLEU by words in the source")
+    assert [line.split() for line in lines[start + 1 :]] == [
+        ["sentences", "base", "new"],
+        ["1-4", "1", "0.00", "0.00"],  # three words have no 4-gram
+        # By hand: 8 of 8, 6 of 6, 4 of 4, 2 of 2, and 10 words in the reference.
+        ["5-8", "2", f"{100 * math.exp(1 - 10 / 8):.2f}", "100.00"],
+    ]
+
+
+def test_bleu_is_told_by_words_that_are_not_in_a_vocabulary(folder: Folder) -> None:
+    from phrasescore.vocabulary import Vocabulary
+
+    Vocabulary(["the", "house", "is", "small", ".", "a", "cat", "eats"]).save("vocab")
+    arguments = ["base", "--references", "ref", "--by-unknown", "vocab", "--source", "src"]
+    report = json.loads(folder.run(*arguments, "--format", "json").stdout)
+    exactly, at_most = report["breakdowns"]
+    assert exactly["title"] == "unknown words in the source"
+    # the house is small . / a DOG SLEEPS / the cat eats a MOUSE
+    groups = [(group["label"], group["sentences"]) for group in exactly["groups"]]
+    assert groups == [("0", 1), ("1", 1), ("2", 1)]
+    assert [group["sentences"] for group in at_most["groups"]] == [1, 2, 3]
+    assert at_most["groups"][2]["bleu"] == [pytest.approx(BY_HAND)]
+    # Without a source the words are those of the reference, all of them unknown.
+    report = json.loads(folder.run(*arguments[:-2], "--format", "json").stdout)
+    assert report["breakdowns"][0]["title"] == "unknown words in the reference"
+    assert [group["label"] for group in report["breakdowns"][0]["groups"]] == ["3", "4", "5"]
+
+
+def test_a_model_s_shortlists_are_for_both_sides(folder: Folder) -> None:
+    model = RandomModel(folder.path / "model", ["the", "dog"], ["la", "chat"])
+    arguments = ["base", "--references", "ref", "--by-unknown", str(model.path)]
+    titles = [
+        breakdown["title"]
+        for breakdown in json.loads(
+            folder.run(*arguments, "--source", "src", "--format", "json").stdout
+        )["breakdowns"]
+    ]
+    assert [title for title in titles if not title.startswith("at most")] == [
+        "unknown words in the source",
+        "unknown words in the reference",
+    ]
+    assert "unknown words in the source" not in folder.run(*arguments).stdout
+
+
+@pytest.mark.parametrize(("ending", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
+def test_groups_can_be_drawn(folder: Folder, ending: str, start: bytes) -> None:
+    arguments = ["base", "new", "--references", "ref", "--by-length", "reference"]
+    result = folder.run(*arguments, "--plot", f"figure.{ending}", "-o", "report")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    assert (folder.path / f"figure.{ending}").read_bytes().startswith(start)
+    assert "BLEU by words in the reference" in (folder.path / "report").read_text()
+    if ending == "svg":
+        assert b"words in the reference (sentences)" in (folder.path / "figure.svg").read_bytes()
+
+
+# Wrong input
+
+
+def test_files_of_different_length_are_refused_naming_where_one_ends(folder: Folder) -> None:
+    folder.write("base", "a\nb\n")
+    result = folder.run("new", "base", "--references", "ref")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "Error: base:2: the file ends with this line, and ref has 3 lines\n"
+    folder.write("base", REFERENCE + "more\n")
+    result = folder.run("base", "--references", "ref")
+    assert result.stderr == "Error: ref:3: the file ends with this line, and base has 4 lines\n"
+    folder.write("base", BASELINE)
+    folder.write("src", "one\n")
+    result = folder.run(
+        *("base", "--references", "ref", "--by-length", "source", "--source", "src")
+    )
+    assert result.stderr == "Error: src:1: the file ends with this line, and ref has 3 lines\n"
+
+
+def test_a_byte_that_is_not_utf_8_is_refused_with_its_line(folder: Folder) -> None:
+    (folder.path / "base").write_bytes(b"a\nb \xe9\nc\n")
+    result = folder.run("base", "--references", "ref")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "Error: base:2: expected UTF-8, found byte 0xe9 at byte 3 of the line\n"
+    )
+
+
+def test_an_empty_file_and_a_missing_one_are_refused(folder: Folder) -> None:
+    folder.write("base", "")
+    result = folder.run("base", "--references", "ref")
+    expected = "Error: base: expected sentences, one a line, found an empty file\n"
+    assert (result.exit_code, result.stderr) == (1, expected)
+    result = folder.run("gone", "--references", "ref")
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "Error: gone: cannot open: No such file or directory\n",
+    )
+
+
+def test_an_input_is_never_overwritten(folder: Folder) -> None:
+    for option in (["-o", "ref"], ["-o", "base"]):
+        result = folder.run("base", "--references", "ref", *option)
+        assert result.exit_code == 1
+        assert "would overwrite another file" in result.stderr
+    assert (folder.path / "ref").read_text() == REFERENCE
+    folder.write("figure.png", REFERENCE)
+    arguments = ["base", "--references", "ref", "--by-length", "reference", "--plot", "figure.png"]
+    result = folder.run(*arguments, "--references", "figure.png")
+    assert "figure.png: would overwrite another file" in result.stderr
+    result = folder.run(*arguments, "-o", "figure.png")
+    assert "figure.png: would overwrite another file" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "nothing to evaluate"),
+        (["base", "--paired", "bootstrap"], "--paired needs a HYP"),
+        (["base", "new", "--paired", "bootstrap", "--metric", "multi-bleu"], "of sacrebleu"),
+        (["base", "--trials", "5"], "--trials goes with --paired"),
+        (["base", "--by-length", "source"], "needs --source"),
+        (["base", "--source", "src"], "--source goes with"),
+        (["--nbest", "n", "--by-length", "reference"], "need HYP"),
+        (["base", "--plot", "x.png"], "--plot goes with"),
+        (["base", "--by-length", "reference", "--plot", "x.bmp"], "expected a name in .pdf"),
+        (["-", "-"], "only one of the files can be stdin"),
+        (["base", "--seed", "0"], "--seed"),
+    ],
+)
+def test_options_that_do_not_go_together_are_a_usage_error(
+    folder: Folder, arguments: list[str], message: str
+) -> None:
+    result = folder.run(*arguments, "--references", "ref")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
+def test_choices_are_those_of_the_code_behind_them() -> None:
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.significance import PairedTest
+
+    from phrasescore.cli import evaluate
+    from phrasescore.evaluation.plots import FORMATS
+
+    assert set(evaluate.TOKENIZERS) <= set(BLEU.TOKENIZERS)
+    assert set(evaluate.PLOT_FORMATS) == set(FORMATS)
+    defaults = PairedTest._DEFAULT_SAMPLES
+    assert {"bootstrap": defaults["bs"], "approximate": defaults["ar"]} == evaluate.TRIALS

@@ -1,0 +1,327 @@
+"""``phrasescore generate``: translations, n-best lists and samples."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner, Result
+
+from moses_integration.nbest import read_nbest
+from phrasescore.cli import generate_text, main
+from phrasescore.generation.beam_search import BeamSettings, beam_search
+from phrasescore.generation.generator import Generated, Generator
+from phrasescore.generation.sampling import count_samples, sample_targets
+from phrasescore.models.checkpoint import load_checkpoint, save_checkpoint
+from tests.doubles import RandomCslm, RandomModel
+from tests.random_networks import RandomNetwork
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+CPU = torch.device("cpu")
+TEXT = "u v\n\nw  w u\nnowhere v\n"
+SOURCES = [("u", "v"), ("w", "w", "u"), ("nowhere", "v")]
+
+
+def run(*arguments: object, stdin: str = "") -> Result:
+    text = [str(argument) for argument in arguments]
+    return CliRunner().invoke(main, ["generate", *text, "--threads", "1"], input=stdin)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """An RNN Encoder-Decoder with random weights."""
+    return RandomModel(tmp_path / "model", "uvw", "abcd", seed=6).path
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text"
+    path.write_text(TEXT)
+    return path
+
+
+def make_attention(path: Path, *, seed: int = 0, max_length: int = 100) -> Path:
+    save_checkpoint(
+        path, RandomNetwork("attention", "uvw", "abcd", seed=seed, max_length=max_length).checkpoint
+    )
+    return path
+
+
+# Translations
+
+
+def test_a_text_of_another_language_is_warned_of(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("das haus u\n" * 9)
+    result = run(model, tmp_path / "text", "--beam", 1, "-o", tmp_path / "out")
+    assert result.exit_code == 0
+    problem = "with 27 words, 18 of them unknown to a network: is it the language that the network"
+    assert f"warning: 9 lines read, {problem} reads" in result.stderr
+
+
+def test_the_best_of_each_line_is_written_and_an_empty_line_stays_empty(
+    model: Path, text: Path, tmp_path: Path
+) -> None:
+    result = run(model, text, "--beam", 3, "-o", tmp_path / "out")
+    assert (result.exit_code, result.stdout) == (0, "")
+    generator = Generator([load_checkpoint(model)], CPU)
+    best = [found[0] for found in beam_search(generator, SOURCES, BeamSettings(3))]
+    first, second, third = (" ".join(target.words) for target in best)
+    assert (tmp_path / "out").read_text() == f"{first}\n\n{second}\n{third}\n"
+    assert "4 sentences" in result.stderr
+    assert "4 lines read, with 7 words, 1 of them unknown to a network" in result.stderr
+    assert "is it the language that the network reads" not in result.stderr
+    unknown = sum(target.unknown_words for target in best)
+    assert (f"warning: {unknown} <unk> predicted, written as such" in result.stderr) == (
+        unknown > 0
+    )
+
+
+def test_the_text_may_come_from_stdin_and_go_to_stdout(model: Path, text: Path) -> None:
+    wanted = run(model, text).stdout
+    assert wanted.count("\n") == 4
+    assert run(model, stdin=TEXT).stdout == wanted
+    assert run(model, "-", stdin=TEXT).stdout == wanted
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_an_nbest_list_is_as_moses_has_it(
+    model: Path, text: Path, tmp_path: Path, normalize: bool
+) -> None:
+    nbest = tmp_path / "nbest.gz"
+    flags = ["--normalize"] if normalize else []
+    result = run(model, text, "--nbest", nbest, 5, "--no-unknown", *flags)
+    assert result.exit_code == 0, result.stderr
+    lists = list(read_nbest(str(nbest)))
+    assert [item.id for item in lists] == [0, 1, 2, 3]
+    settings = BeamSettings(10, 5, normalize=normalize, unknown=False)
+    generator = Generator([load_checkpoint(model)], CPU)
+    found = beam_search(generator, SOURCES, settings)
+    for item, targets in zip([lists[0], lists[2], lists[3]], found, strict=True):
+        words = item.distinct()
+        assert [words[hypothesis] for hypothesis in item.hypotheses] == [
+            target.words for target in targets
+        ]
+        for raw, target in zip(item.raws, targets, strict=True):
+            score = target.log_prob / (len(target.words) + 1 if normalize else 1)
+            shown = f"RNN0= {target.log_prob:.7g}"
+            shown += f" RNN0Norm= {score:.7g}" if normalize else ""
+            assert raw.decode().endswith(f" ||| {shown} ||| {score:.7g}")
+    assert lists[1].raws[0].startswith(b"1 |||   ||| RNN0= 0")
+    # The first line of each is the translation.
+    firsts = [" ".join(item.distinct()[item.hypotheses[0]]) for item in lists]
+    assert result.stdout == "".join(f"{line}\n" for line in firsts)
+
+
+def test_rescoring_an_nbest_list_gives_the_scores_that_are_in_it(
+    model: Path, text: Path, tmp_path: Path
+) -> None:
+    nbest, rescored = tmp_path / "nbest", tmp_path / "rescored"
+    other = make_attention(tmp_path / "other")
+    result = run(model, text, "--ensemble", other, "--nbest", nbest, 4, "--name", "Ours")
+    assert result.exit_code == 0, result.stderr
+    lists = b"".join(line for line in nbest.read_bytes().splitlines(True) if line[:1] != b"1")
+    nbest.write_bytes(lists)
+    options = ["--model", str(model), "--model", str(other), "--ensemble", "--threads", "1"]
+    arguments = [str(nbest), "--source", str(text), *options, "-o", str(rescored)]
+    done = CliRunner().invoke(main, ["rescore", *arguments, "--allow-missing"])
+    assert done.exit_code == 0, done.stderr
+    for line in rescored.read_text().splitlines():
+        features = line.split(" ||| ")[2].split(" ")
+        assert features[features.index("Ours=") + 1] == features[-1]
+
+
+def test_sentences_beyond_the_training_and_without_an_end_are_reported(tmp_path: Path) -> None:
+    model = make_attention(tmp_path / "model", max_length=3, seed=3)
+    long = "u v w u v w"
+    result = run(model, "--beam", 1, "--max-length", 1, stdin=f"{long}\n" * 7 + "u\n")
+    assert result.exit_code == 0
+    assert "warning: 7 lines are longer than the 3 words that were the most in training" in (
+        result.stderr
+    )
+    assert "the longest has 6" in result.stderr
+    cut = [len(line.split()) for line in result.stdout.splitlines()]
+    assert len(cut) == 8
+    assert "translations found no end and are cut at their longest (--max-length), of the lines 1, "
+    assert "of the lines 1, 2, 3, 4, 5, ..." in result.stderr
+
+
+def test_unknown_words_are_counted_in_what_is_written_and_not_in_the_rest_of_a_list(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [Generated(("a",), -1.0), Generated(("<unk>",), -2.0, unknown_words=1)]
+    monkeypatch.setattr(
+        generate_text, "best_targets", lambda _, sources, *__, **___: [found for _ in sources]
+    )
+    result = run(model, "--nbest", tmp_path / "nbest", 2, stdin="u\n")
+    assert (result.exit_code, result.stdout) == (0, "a\n")
+    assert "<unk> predicted" not in result.stderr
+
+
+def test_a_reverse_model_says_which_side_it_writes(tmp_path: Path) -> None:
+    # Its shortlists: of the table's source u v w, of its target a b.
+    model = RandomModel(tmp_path / "model", "uvw", "ab", reverse=True).path
+    result = run(model, "--no-unknown", stdin="a b\n")
+    assert result.exit_code == 0
+    assert "reads the target side, and writes the source side" in result.stderr
+    assert set(result.stdout.split()) <= set("uvw")
+
+
+def test_copied_words_stand_for_unknown_ones(tmp_path: Path) -> None:
+    checkpoint = RandomNetwork("attention", "uvw", "ab", seed=1).checkpoint
+    with torch.no_grad():
+        checkpoint.model.get_parameter("output.bias")[1] += 3
+    save_checkpoint(tmp_path / "model", checkpoint)
+    plain = run(tmp_path / "model", "--beam", 1, stdin="new u\n")
+    copied = run(tmp_path / "model", "--beam", 1, "--copy-unknown", stdin="new u\n")
+    assert "<unk>" in plain.stdout
+    words = zip(plain.stdout.split(), copied.stdout.split(), strict=True)
+    assert all(new == old or (old == "<unk>" and new in ("new", "u")) for old, new in words)
+    assert "a word of the source stands for each" in copied.stderr
+    assert "written as such" not in copied.stderr
+
+
+@pytest.mark.parametrize(
+    "options", [["--copy-unknown", "--beam=1", "--nbest", "nb", 1], ["--sample", 2]]
+)
+def test_a_word_that_separates_fields_is_not_copied_into_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[object]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    checkpoint = RandomNetwork("attention", "uvw", "ab", seed=1).checkpoint
+    with torch.no_grad():
+        checkpoint.model.get_parameter("output.bias")[1] += 3
+    save_checkpoint(tmp_path / "model", checkpoint)
+    result = run(tmp_path / "model", *options, "-o", "out", stdin="new u\n||| |||\n")
+    assert result.exit_code == 1
+    assert "<stdin>:2: the word '|||' separates fields in the output; escape" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+# Samples
+
+
+def test_samples_are_written_as_in_table_3(model: Path) -> None:
+    result = run(model, "--sample", 50, "--top", 5, "--seed", 9, stdin=TEXT)
+    assert result.exit_code == 0, result.stderr
+    generator = Generator([load_checkpoint(model)], CPU)
+    # The empty line is the second one, and has its number.
+    drawn = sample_targets(generator, SOURCES, 50, seed=9, numbers=[0, 2, 3])
+    wanted = [
+        f"{' '.join(source)} ||| {' '.join(item.target.words)} ||| {item.target.log_prob:.7g} "
+        f"||| {item.times}"
+        for source, targets in zip(SOURCES, drawn, strict=True)
+        for item in count_samples([target for target in targets if target.finished])[:5]
+    ]
+    assert result.stdout.splitlines() == wanted
+    left_out = sum(not target.finished for targets in drawn for target in targets)
+    assert (f"{left_out} samples found no end and are left out" in result.stderr) == (left_out > 0)
+
+
+def test_all_samples_are_counted_and_a_seed_gives_them_again(model: Path) -> None:
+    first = run(model, "--sample", 30, stdin="u\nv\n")
+    times = [int(line.split(" ||| ")[3]) for line in first.stdout.splitlines()]
+    left_out = re.search(r"(\d+) samples found no end", first.stderr)
+    assert sum(times) == 60 - int(left_out[1] if left_out else 0)
+    assert run(model, "--sample", 30, "--seed", 1, stdin="u\nv\n").stdout == first.stdout
+    assert run(model, "--sample", 30, "--seed", 2, stdin="u\nv\n").stdout != first.stdout
+    cold = run(model, "--sample", 30, "--temperature", 0.01, stdin="u\nv\n")
+    assert len(cold.stdout.splitlines()) <= 4
+
+
+# What is refused
+
+
+def test_a_language_model_has_nothing_to_generate_from(tmp_path: Path) -> None:
+    RandomCslm("ab", path=tmp_path / "cslm")
+    result = run(tmp_path / "cslm", stdin="u\n")
+    assert result.exit_code == 1
+    assert "kind cslm reads no source" in result.stderr
+    assert "expected one of the kinds attention, encoder-decoder, grconv, lstm" in result.stderr
+    assert result.stdout == ""
+
+
+def test_an_ensemble_of_two_directions_is_refused(model: Path, tmp_path: Path) -> None:
+    other = RandomModel(tmp_path / "other", "uvw", "abcd", reverse=True).path
+    result = run(model, "--ensemble", other, stdin="u\n")
+    assert result.exit_code == 1
+    assert "an ensemble is of models of one direction" in result.stderr
+
+
+def test_an_ensemble_of_different_shortlists_is_warned_of(model: Path, tmp_path: Path) -> None:
+    other = RandomModel(tmp_path / "other", "uvw", "abc").path
+    result = run(model, "--ensemble", other, stdin="u\n")
+    assert result.exit_code == 0
+    assert "different shortlists (of 6, 5 words)" in result.stderr
+    same = RandomModel(tmp_path / "same", "uvw", "abcd").path
+    assert "shortlists" not in run(model, "--ensemble", same, stdin="u\n").stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "<stdin>: expected a tokenised text, found no word"),
+        ("\n\n", "<stdin>: expected a tokenised text, found no word"),
+    ],
+)
+def test_a_text_without_words_is_refused(model: Path, text: str, problem: str) -> None:
+    result = run(model, stdin=text)
+    assert result.exit_code == 1
+    assert problem in result.stderr
+
+
+def test_a_wrong_byte_is_named_and_nothing_is_written(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(b"u\nv\n\xff\n")
+    out, nbest = tmp_path / "out", tmp_path / "nbest"
+    result = run(model, tmp_path / "text", "-o", out, "--nbest", nbest, 2)
+    assert result.exit_code == 1
+    assert "text:3: expected UTF-8, found byte 0xff" in result.stderr
+    assert not out.exists()
+    assert not nbest.exists()
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_copying_without_attention_is_refused(model: Path) -> None:
+    result = run(model, "--copy-unknown", stdin="u\n")
+    assert result.exit_code == 1
+    assert "needs a model of the kind attention" in result.stderr
+
+
+def test_a_file_is_in_no_other_one_s_way(model: Path, text: Path, tmp_path: Path) -> None:
+    result = run(model, text, "-o", text)
+    assert result.exit_code == 1
+    assert "would overwrite another file" in result.stderr
+    assert text.read_text() == TEXT
+    result = run(model, text, "--nbest", "-", 2)
+    assert result.exit_code == 2
+    result = run(model, text, "-o", tmp_path / "nowhere" / "out")
+    assert result.exit_code == 1
+    assert "there is no folder" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--beam", "0"], "'--beam'"),
+        (["--beam", "3", "--nbest", "n", "4"], "--beam: at least as many as --nbest"),
+        (["--nbest", "n", "0"], "'--nbest'"),
+        (["--name", "X"], "--name is of the feature in --nbest"),
+        (["--nbest", "n", "2", "--name", "X_1"], "--name X_1: expected a letter"),
+        (["--sample", "3", "--beam", "2"], "--beam: is not of --sample"),
+        (["--sample", "3", "--nbest", "n", "2"], "--nbest: is not of --sample"),
+        (["--sample", "3", "--normalize"], "--normalize: is not of --sample"),
+        (["--sample", "3", "--temperature", "0"], "'--temperature'"),
+        (["--temperature", "2"], "--temperature: is of --sample alone"),
+        (["--top", "2"], "--top: is of --sample alone"),
+        (["--seed", "2"], "--seed: is of --sample alone"),
+        (["--copy-unknown", "--no-unknown"], "--copy-unknown has nothing to copy for"),
+        (["--targets", "2"], "--targets: is of --augment TABLE alone"),
+        (["--resume"], "--resume: is of --augment TABLE alone"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    model: Path, text: Path, options: list[str], problem: str
+) -> None:
+    result = run(model, text, *options)
+    assert result.exit_code == 2
+    assert problem in result.stderr

@@ -1,0 +1,304 @@
+"""``phrasescore segment`` as a user runs it: what it writes, and what it refuses."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from phrasescore.cli import main
+from phrasescore.cli.segment import CONFIDENCE_NAMES
+from phrasescore.generation import beam_search, segmentation
+from phrasescore.generation.segmentation import CONFIDENCES
+from phrasescore.models.checkpoint import save_checkpoint
+from tests.compositions import compositions
+from tests.doubles import RandomCslm, RandomModel
+from tests.random_networks import RandomNetwork
+
+SOURCE_WORDS, TARGET_WORDS = ["the", "house", "is", "blue"], ["la", "maison", "est", "bleue"]
+# A word that no model knows, a line without words, spaces that count once, and a no-break space.
+TEXT = [
+    "the house is blue",
+    "",
+    "house",
+    "is  the rare\u00a0word house blue the house",
+    "the house is blue",
+]
+SENTENCES = [tuple(word for word in line.split(" ") if word) for line in TEXT]
+
+
+# These seeds make translations of a word, of none and of an unknown one, all with an end.
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("text").write_bytes("".join(f"{line}\n" for line in TEXT).encode())
+    return tmp_path
+
+
+@pytest.fixture
+def forward(folder: Path) -> RandomModel:
+    return RandomModel(folder / "forward", SOURCE_WORDS, TARGET_WORDS, seed=9)
+
+
+@pytest.fixture
+def reverse(folder: Path) -> RandomModel:
+    return RandomModel(folder / "reverse", SOURCE_WORDS, TARGET_WORDS, seed=59, reverse=True)
+
+
+BOTH = "--model forward --reverse-model reverse --device cpu --threads 1"
+ALONE = "--model forward --confidence forward --device cpu --threads 1"
+
+
+def run(arguments: str) -> Result:
+    return CliRunner().invoke(main, ["segment", "text", *arguments.split()])
+
+
+def lines(path: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(path).read_text("utf-8").split("\n")[:-1]]
+
+
+def sizes(line: dict[str, Any]) -> list[int]:
+    return [segment["end"] - segment["start"] for segment in line["segments"]]
+
+
+# What it writes
+
+
+@pytest.mark.parametrize("name", CONFIDENCE_NAMES)
+def test_segments_and_confidences_are_those_of_the_definition(
+    name: str, forward: RandomModel, reverse: RandomModel
+) -> None:
+    models = ALONE if name == "forward" else f"{BOTH} --confidence {name}"
+    result = run(f"{models} --max-segment 3 --beam 4 --segments out.json -o out")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == ""
+    translations = Path("out").read_bytes().decode().split("\n")
+    assert translations.pop() == ""
+    found: dict[tuple[str, ...], float | None] = {}
+    for number, (words, line) in enumerate(zip(SENTENCES, lines("out.json"), strict=True)):
+        assert (line["sentence"], line["words"]) == (number, len(words))
+        assert sum(sizes(line)) == len(words)
+        joined = " ".join(segment["target"] for segment in line["segments"] if segment["target"])
+        assert translations[number] == joined
+        for segment in line["segments"]:
+            source, target = segment["source"].split(" "), segment["target"].split()
+            assert tuple(source) == words[segment["start"] : segment["end"]]
+            total = forward.log_prob(source, target)
+            if CONFIDENCES[name].both:
+                total += reverse.log_prob(source, target)
+            value = CONFIDENCES[name].value(total, len(source))
+            found[tuple(source)] = segment["confidence"]
+            if segment["finished"] and math.isfinite(value):
+                assert segment["confidence"] == pytest.approx(value, abs=1e-4)
+            else:
+                assert segment["confidence"] is None
+    assert translations[1] == ""
+    assert found[("house",)] is None if name == "penalized" else found[("house",)] is not None
+
+
+@pytest.mark.usefixtures("forward", "reverse")
+def test_no_other_segmentation_is_worth_more() -> None:
+    options = f"{BOTH} --confidence both --beam 4"
+    # The confidence of each span: that of a text of it alone, left whole.
+    spans = sorted({s[i:j] for s in SENTENCES for i in range(len(s)) for j in range(i + 1, i + 4)})
+    spans = sorted({span[:3] for span in spans if span})
+    Path("text").write_text("".join(" ".join(span) + "\n" for span in spans), "utf-8")
+    assert run(f"{options} --segmentation none --segments spans.json -o spans").exit_code == 0
+    worth = {
+        span: -math.inf if (value := line["segments"][0]["confidence"]) is None else value
+        for span, line in zip(spans, lines("spans.json"), strict=True)
+    }
+    Path("text").write_text("".join(f"{line}\n" for line in TEXT), "utf-8")
+    result = run(f"{options} --max-segment 3 --segments out.json -o out")
+    assert result.exit_code == 0, result.output
+    for words, line in zip(SENTENCES, lines("out.json"), strict=True):
+        totals = []
+        for cuts in compositions(len(words), 3):
+            ends = [sum(cuts[: place + 1]) for place in range(len(cuts))]
+            totals.append(sum(worth[words[e - s : e]] for e, s in zip(ends, cuts, strict=True)))
+        total = sum(segment["confidence"] for segment in line["segments"])
+        assert total == pytest.approx(max(totals), abs=1e-9)
+
+
+@pytest.mark.usefixtures("forward", "reverse")
+def test_blocks_threads_and_batches_change_no_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(f"{BOTH} --segments a.json -o a").exit_code == 0
+    monkeypatch.setattr(segmentation, "BLOCK_SPANS", 3)
+    monkeypatch.setattr(segmentation, "KEPT_SPANS", 5)
+    monkeypatch.setitem(beam_search.BATCH_ROWS, "cpu", 20)
+    assert run(f"{BOTH} --threads 2 --segments b.json -o b").exit_code == 0
+    assert Path("a").read_bytes() == Path("b").read_bytes()
+    assert Path("a.json").read_bytes() == Path("b.json").read_bytes()
+
+
+@pytest.mark.usefixtures("forward", "reverse")
+def test_more_candidates_are_worth_more() -> None:
+    for count in (1, 10):
+        options = f"{BOTH} --segmentation none --confidence both --candidates {count}"
+        result = run(f"{options} --segments {count}.json -o {count}")
+        assert result.exit_code == 0, result.output
+    one, ten = (
+        [segment["confidence"] for line in lines(name) for segment in line["segments"]]
+        for name in ("1.json", "10.json")
+    )
+    assert all(few <= many for few, many in zip(one, ten, strict=True))
+    assert one != ten
+
+
+@pytest.mark.usefixtures("forward", "reverse")
+def test_a_swapped_model_is_a_reverse_one(folder: Path) -> None:
+    # The same weights, trained forward from the target to the source.
+    RandomModel(folder / "swapped", TARGET_WORDS, SOURCE_WORDS, seed=59)
+    assert run(f"{BOTH} -o a").exit_code == 0
+    result = run(f"{BOTH.replace('reverse ', 'swapped ')} --swapped -o b")
+    assert result.exit_code == 0, result.output
+    assert Path("a").read_bytes() == Path("b").read_bytes()
+
+
+@pytest.mark.usefixtures("forward")
+def test_short_sentences_stay_whole() -> None:
+    assert run(f"{ALONE} --max-segment 2 --min-length 5 --segments out -o -").exit_code == 0
+    found = [sizes(line) for line in lines("out")]
+    assert found[:3] == [[4], [], [1]]
+    assert len(found[3]) >= 4
+
+
+@pytest.mark.usefixtures("forward", "reverse")
+def test_unknown_words_are_counted_and_can_be_left_out() -> None:
+    result = run(f"{BOTH} -o out")
+    unknown = Path("out").read_text("utf-8").count("<unk>")
+    assert unknown > 0
+    assert f"; {unknown} <unk> predicted" in result.stderr
+    result = run(f"{BOTH} --no-unknown -o out")
+    assert "<unk>" not in Path("out").read_text("utf-8") + result.stderr
+
+
+# The controls
+
+
+@pytest.mark.usefixtures("forward")
+def test_no_segmentation_leaves_every_sentence_whole() -> None:
+    result = run(f"{ALONE} --segmentation none --max-segment 2 --segments out -o -")
+    assert [sizes(line) for line in lines("out")] == [[4], [], [1], [8 - 1], [4]]
+    assert "5 sentences, 5 of them whole" in result.stderr
+
+
+def test_segments_beyond_the_training_are_reported(folder: Path) -> None:
+    network = RandomNetwork("lstm", SOURCE_WORDS, TARGET_WORDS, max_length=4)
+    save_checkpoint(folder / "forward", network.checkpoint)
+    result = run(f"{ALONE} --segmentation none -o out")
+    assert "1 segments are longer than the 4 words that were the most in training" in result.stderr
+    result = run(f"{ALONE} --segmentation random-confidence --max-segment 4 -o out")
+    assert "were the most in training" not in result.stderr
+
+
+@pytest.mark.usefixtures("forward")
+def test_random_segments_are_as_long_as_those_of_another_run() -> None:
+    Path("text").write_text("the house is blue the house is blue the house is\n" * 300)
+    first = f"{ALONE} --segmentation random-confidence --max-segment 4"
+    assert run(f"{first} --segments like -o a").exit_code == 0
+    control = f"{ALONE} --segmentation random --like like --max-segment 4"
+    assert run(f"{control} --segments out -o b").exit_code == 0
+    like, out = ([size for line in lines(name) for size in sizes(line)] for name in ("like", "out"))
+    assert out != like
+    # 300 sentences of about 4 segments: sampling error.
+    assert len(out) == pytest.approx(len(like), rel=0.04)
+    assert sum(n * n for n in out) == pytest.approx(sum(n * n for n in like), rel=0.04)
+    assert run(f"{control} --seed 1 --segments again -o c").exit_code == 0
+    assert Path("again").read_bytes() == Path("out").read_bytes()
+    assert run(f"{control} --seed 2 --segments again -o c").exit_code == 0
+    assert Path("again").read_bytes() != Path("out").read_bytes()
+
+
+# What it refuses
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--model forward", "--confidence penalized needs a --reverse-model"),
+        (f"{BOTH} --confidence forward", "--confidence forward asks no --reverse-model"),
+        (f"{ALONE} --swapped", "--swapped is said of a --reverse-model, and there is none"),
+        (f"{ALONE} --segmentation random", "needs --like"),
+        (f"{ALONE} --like text", "--like is for --segmentation random"),
+        (f"{ALONE} --beam 2 --candidates 3", "--candidates 3 needs a --beam at least as wide"),
+        (f"{ALONE} --max-segment 0", "--max-segment"),
+        (f"{ALONE} --segments - -o -", "two files cannot share stdin or stdout"),
+    ],
+)
+@pytest.mark.usefixtures("forward")
+def test_command_lines_that_make_no_sense_are_refused(arguments: str, message: str) -> None:
+    result = run(arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--model reverse --confidence forward", "--model reverse: expected a model that predicts"),
+        ("--model lm --confidence forward", "found a cslm, which knows one language"),
+        ("--model forward --reverse-model lm", "--reverse-model lm: expected a model that reads"),
+        ("--model forward --reverse-model forward", "expected a model trained with --reverse"),
+        (f"{BOTH} --swapped", "--reverse-model reverse: trained with --reverse, so that it is not"),
+        (
+            "--model forward --reverse-model forward --swapped",
+            "found one that has 6 of the words that --model reads and 2 of those that it writes",
+        ),
+        (f"{ALONE} -o text", "text: would overwrite another file"),
+        (f"{ALONE} -o out --segments ./out", "./out: would overwrite another file"),
+        (f"{ALONE} -o nowhere/out", "nowhere/out: cannot write: there is no folder"),
+    ],
+)
+@pytest.mark.usefixtures("forward", "reverse")
+def test_wrong_models_and_files_are_refused(arguments: str, message: str, folder: Path) -> None:
+    RandomCslm(TARGET_WORDS, path=folder / "lm")
+    result = run(arguments)
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert result.stderr.startswith("Error: ")
+    assert Path("text").read_bytes().decode().split("\n")[:-1] == TEXT
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("the house\n", "like:1: expected a line that --segments wrote, found 'the house'"),
+        ("[]\n", "like:1: expected a line that --segments wrote"),
+        (
+            '{"words": 3, "segments": [{"start": 0, "end": 1}, {"start": 2, "end": 3}]}\n',
+            "like:1: expected segments side by side, found [(0, 1), (2, 3)]",
+        ),
+        (
+            '{"words": 3, "segments": [{"start": 0, "end": 1.5}]}\n',
+            "like:1: expected segments side by side",
+        ),
+        (
+            '{"words": 4, "segments": [{"start": 0, "end": 3}]}\n',
+            "like:1: expected segments of 4 words, got [(0, 3)]",
+        ),
+        (
+            '{"words": 21, "segments": [{"start": 0, "end": 21}]}\n',
+            "like:1: expected segments of at most --max-segment 20 words, found one of 21",
+        ),
+        ('{"words": 0, "segments": []}\n', "like: expected segments of sentences of at least 1"),
+        ("", "like: expected segments of sentences of at least 1 words, found none"),
+    ],
+)
+@pytest.mark.usefixtures("forward")
+def test_files_that_are_no_segments_are_refused(content: str, message: str) -> None:
+    Path("like").write_text(content)
+    result = run(f"{ALONE} --segmentation random --like like")
+    assert result.exit_code == 1
+    assert message in result.stderr
+
+
+@pytest.mark.usefixtures("forward")
+def test_a_bad_byte_is_named_and_nothing_is_written() -> None:
+    Path("text").write_bytes(b"the house\nthe \xff\n")
+    result = run(f"{ALONE} -o out --segments out.json")
+    assert result.exit_code == 1
+    assert "text:2: expected UTF-8, found byte 0xff at byte 5 of the line" in result.stderr
+    assert not list(Path().glob("out*"))

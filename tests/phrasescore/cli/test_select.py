@@ -1,0 +1,198 @@
+"""``phrasescore select``: which lines are kept, that pairs stay together, and what is refused."""
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from phrasescore.cli import main, select
+from tests.phrasescore.language_models.test_selection import unigrams
+
+# "sea" is worth most and "law" least; "dog" is worth the same to both models.
+SOURCE = ["law law", "sea", "dog sea", "dog", "law dog"]
+TARGET = ["loi loi", "mer\u00a0", "chien  mer\r", "chien", "loi chien"]
+
+
+@pytest.fixture
+def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "en").write_bytes("".join(f"{line}\n" for line in SOURCE).encode())
+    (tmp_path / "fr").write_bytes("".join(f"{line}\n" for line in TARGET).encode())
+    unigrams(tmp_path / "in.en", {"sea": -0.5, "dog": -1, "law": -3})
+    unigrams(tmp_path / "all.en", {"sea": -2, "dog": -1, "law": -0.5})
+    unigrams(tmp_path / "in.fr", {"chien": -0.5, "mer": -2, "loi": -2})
+    unigrams(tmp_path / "all.fr", {"chien": -3, "mer": -2, "loi": -2})
+    return tmp_path
+
+
+def run(arguments: str) -> Result:
+    return CliRunner().invoke(main, ["select", *arguments.split()])
+
+
+MODELS = "--in-domain in.en --general all.en"
+BOTH = f"{MODELS} --in-domain-target in.fr --general-target all.fr"
+
+
+@pytest.mark.parametrize(
+    ("limit", "kept"),
+    [
+        ("--lines 1", [1]),
+        ("--lines 2", [1, 2]),
+        ("--share 0.6", [1, 2, 3]),
+        ("--share 0.01", [1]),
+        ("--share 1", [0, 1, 2, 3, 4]),
+        ("--lines 100", [0, 1, 2, 3, 4]),
+        # "dog" has 0, which is not below 0.
+        ("--threshold 0", [1, 2]),
+        ("--threshold 0.001", [1, 2, 3]),
+    ],
+)
+@pytest.mark.usefixtures("texts")
+def test_the_best_lines_are_kept_in_their_order(limit: str, kept: list[int]) -> None:
+    result = run(f"en {MODELS} {limit} --processes 1 -q")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == [SOURCE[place] for place in kept]
+
+
+def test_pairs_stay_together_byte_for_byte(texts: Path) -> None:
+    result = run(f"en fr {MODELS} --lines 2 --processes 1 -o out.gz --target-output out.fr")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "kept 2 of 5 lines" in result.stderr
+    assert gzip.decompress((texts / "out.gz").read_bytes()).decode() == "sea\ndog sea\n"
+    assert (texts / "out.fr").read_bytes() == "mer\u00a0\nchien  mer\r\n".encode()
+
+
+@pytest.mark.usefixtures("texts")
+def test_the_differences_of_both_sides_add_up() -> None:
+    lists = {}
+    for name, models in (
+        ("source", MODELS),
+        ("target", "--in-domain-target in.fr --general-target all.fr"),
+        ("both", BOTH),
+    ):
+        files = f"--scores {name} -o o.en --target-output o.fr"
+        assert run(f"en fr {models} --share 1 --processes 1 {files}").exit_code == 0
+        lists[name] = [float(line) for line in Path(name).read_text().splitlines()]
+    sums = [one + other for one, other in zip(lists["source"], lists["target"], strict=True)]
+    assert lists["both"] == pytest.approx(sums, abs=3e-6)  # 7 digits are written
+    # By hand: "dog" + </s> is equal to both on one side, and (0.5 - 3) / 2 on the other.
+    assert lists["both"][3] == pytest.approx(-2.5 / 2 * 2.302585, rel=1e-6)
+
+
+def test_blocks_and_processes_change_nothing(texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(f"en {BOTH[: len(MODELS)]} --lines 3 --processes 1 --scores one").exit_code == 0
+    monkeypatch.setattr(select, "_LINES", 2)
+    assert run(f"en {MODELS} --lines 3 --processes 2 --scores two").exit_code == 0
+    assert (texts / "one").read_bytes() == (texts / "two").read_bytes()
+
+
+@pytest.mark.usefixtures("texts")
+@pytest.mark.usefixtures("texts")
+def test_one_model_for_both_sides_is_warned_of() -> None:
+    models = f"{MODELS} --in-domain-target in.en --general-target all.fr"
+    result = run(f"en fr {models} --lines 1 --processes 1 --target-output o")
+    assert result.exit_code == 0
+    warning = "--in-domain and --in-domain-target are one file, for two languages"
+    assert result.stderr.count(warning) == 1
+    assert "--general-target are one file" not in result.stderr
+
+
+@pytest.mark.usefixtures("texts")
+def test_lines_drawn_by_lot_need_no_model_and_are_the_same_for_a_seed() -> None:
+    found = [run(f"en --random --lines 3 --seed {seed} -q").stdout for seed in (1, 1, 2, 3)]
+    assert found[0] == found[1]
+    assert len(set(found)) > 1
+    for text in found:
+        lines = text.splitlines()
+        assert len(lines) == 3
+        assert lines == sorted(lines, key=SOURCE.index)
+
+
+def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
+    unigrams(texts / "all.en", {"sea": -2, "law": -0.5})
+    result = run(f"en {MODELS} --lines 1 --processes 1")
+    assert result.exit_code == 0
+    # 3 times "dog" among 8 words and 5 ends.
+    assert "23.1% of the words are known to one of two models only" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (f"en {MODELS}", "expected one of --share, --lines and --threshold"),
+        (f"en {MODELS} --share 0.5 --lines 1", "expected one of --share, --lines and --threshold"),
+        ("en --lines 1", "expected --in-domain and --general, or --random"),
+        ("en --in-domain in.en --lines 1", "--in-domain and --general go together"),
+        (f"en {BOTH} --lines 1", "a model of TARGET, which is not there"),
+        (f"en fr {MODELS} --lines 1", "TARGET and --target-output go together"),
+        (f"en {MODELS} --lines 1 --target-output x", "TARGET and --target-output go together"),
+        (f"en {MODELS} --random --lines 1", "--random takes no models"),
+        ("en --random --threshold 1", "--random takes no models, --scores or --threshold"),
+        ("en --random --lines 1 --scores s", "--random takes no models, --scores or --threshold"),
+        (f"- {MODELS} --lines 1", "a text is read twice and cannot be stdin"),
+        ("pipe --random --lines 1", "a text is read twice and cannot be stdin or another stream"),
+        (f"en {MODELS} --lines 1 --scores -", "two files cannot share stdin or stdout"),
+        ("en --in-domain in.en --general ./in.en --lines 1", "--general are one file"),
+        (f"en en {BOTH} --lines 1 --target-output o", "TEXT and TARGET are one file"),
+    ],
+)
+@pytest.mark.usefixtures("texts")
+def test_a_command_line_that_says_too_little_or_too_much_is_refused(
+    arguments: str, problem: str
+) -> None:
+    os.mkfifo("pipe")
+    result = run(arguments)
+    assert result.exit_code == 2
+    assert problem in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (f"en {MODELS} --threshold -9", "no line has a difference below -9; the lowest is -1.72"),
+        (f"en {MODELS} --lines 1 -o en", "en: would overwrite another file"),
+        (f"en fr {MODELS} --lines 1 -o o --target-output o", "o: would overwrite another file"),
+        (f"en {MODELS} --lines 1 --scores in.en", "in.en: would overwrite another file"),
+        (f"none {MODELS} --lines 1", "none: cannot open"),
+        # Before the texts are scored: the line that is bad is not reached.
+        (f"bad {MODELS} --lines 1 -o no/out", "no/out: cannot write: there is no folder"),
+        (f"bad {MODELS} --lines 1 --scores no/s", "no/s: cannot write: there is no folder"),
+        ("en --in-domain none --general all.en --lines 1", "none: cannot open"),
+        ("en --in-domain fr --general all.en --lines 1", "fr: expected an ARPA file"),
+        (f"empty {MODELS} --lines 1", "empty: expected a tokenised text, found no word"),
+        (f"en short {MODELS} --lines 1 --target-output o", "short:2: expected as many lines as en"),
+        (f"bad {MODELS} --lines 1", "bad:2: "),
+        ("bad --random --lines 1", "bad:2: "),
+    ],
+)
+def test_bad_input_is_named_and_leaves_no_file(texts: Path, arguments: str, problem: str) -> None:
+    (texts / "empty").write_bytes(b"\n\n")
+    (texts / "short").write_bytes(b"one\n")
+    (texts / "bad").write_bytes(b"one\n\xff\n")
+    before = {path: path.read_bytes() for path in texts.iterdir()}
+    if " -o" not in arguments:
+        arguments += " -o out"
+    result = run(f"{arguments} --processes 1" if "random" not in arguments else arguments)
+    assert result.exit_code == 1
+    assert problem in result.stderr.splitlines()[-1]
+    assert {path: path.read_bytes() for path in texts.iterdir()} == before
+
+
+def test_a_text_that_changes_while_it_is_read_is_noticed(
+    texts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = select._drawn
+
+    def growing(total: int, limit: select._Limit, seed: int) -> "select.Flags":
+        with (texts / "en").open("ab") as file:
+            file.write(b"one more\n")
+        return drawn(total, limit, seed)
+
+    monkeypatch.setattr(select, "_drawn", growing)
+    result = run("en --random --lines 1 -o out")
+    assert result.exit_code == 1
+    assert "en: has changed while it was read: 5 lines, then 6" in result.stderr
+    assert not (texts / "out").exists()

@@ -1,0 +1,365 @@
+"""Promises of ``phrasescore train``, as a user meets them."""
+
+import gzip
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from phrasescore.cli import main
+from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.vocabulary import Vocabulary
+
+TINY = [
+    "--set=model.hidden_size=6",
+    "--set=model.embedding_size=4",
+    "--set=model.maxout_size=3",
+    "--set=model.output_rank=4",
+    "--set=training.batch_size=5",
+    "--set=training.validation_updates=10",
+    "--set=training.validation_share=0.2",
+    "--set=training.checkpoint_updates=7",
+    "--threads=1",
+    "--device=cpu",
+]
+
+
+@pytest.fixture(name="table")
+def written_table(tmp_path: Path) -> Path:
+    path = tmp_path / "table"
+    with path.open("w", encoding="utf-8") as file:
+        for i in range(80):
+            source = " ".join(f"s{(i * 7 + j) % 11}" for j in range(1 + i % 3))
+            file.write(f"{source} ||| t{i % 9} é{i} ||| 0.5 0.25 ||| 0-0 ||| 4 2 {1 + i % 2}\n")
+    return path
+
+
+def train(*arguments: object) -> Result:
+    return CliRunner().invoke(
+        main, ["train", "encoder-decoder", *map(str, arguments)], catch_exceptions=False
+    )
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_table_becomes_a_model(table: Path, tmp_path: Path) -> None:
+    result = train(table, "-o", tmp_path / "model", "--updates", "20", *TINY)
+    assert result.exit_code == 0
+    assert result.stdout == ""
+    assert "80 lines, 80 distinct pairs; 16 held out" in result.stderr
+    assert "model: stopped by updates; validation perplexity" in result.stderr
+    assert names(tmp_path) == ["model", "table"]
+    checkpoint = load_checkpoint(tmp_path / "model")
+    assert checkpoint.record.updates == 20
+    assert checkpoint.config.model.hidden_size == 6
+    assert checkpoint.config.training.optimizer == "adam"  # the preset is small
+
+
+def test_a_killed_run_is_resumed_to_the_same_bits(table: Path, tmp_path: Path) -> None:
+    assert train(table, "-o", tmp_path / "whole", "--updates", "40", *TINY).exit_code == 0
+    # The process kills itself by the signal that nothing can catch, in the middle of an update.
+    program = """
+import os, signal, sys
+from phrasescore.cli import main
+from phrasescore.models.encoder_decoder import EncoderDecoder
+forward, calls = EncoderDecoder.forward, []
+def deadly(self, batch):
+    calls.append(1)
+    if len(calls) == 27:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return forward(self, batch)
+EncoderDecoder.forward = deadly
+main()
+"""
+    command = ["train", "encoder-decoder", str(table), "-o", str(tmp_path / "killed")]
+    killed = subprocess.run(
+        [sys.executable, "-c", program, *command, "--updates=40", *TINY],
+        capture_output=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert names(tmp_path) == ["killed.work", "table", "whole"]
+    again = train(table, "-o", tmp_path / "killed", "--updates", "40", *TINY)
+    assert again.exit_code == 1
+    assert "killed.work: an unfinished run; go on with it by --resume" in again.stderr
+    # Its settings are those of the unfinished run where none are named.
+    resumed = train(table, "-o", tmp_path / "killed", "--resume", "--threads=1", "--device=cpu")
+    assert resumed.exit_code == 0, resumed.stderr
+    assert "from update 21" in resumed.stderr
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "killed")]
+    assert weights[0] == weights[1]
+    assert names(tmp_path) == ["killed", "table", "whole"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_keeps_the_state_and_is_the_exit_code(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: int
+) -> None:
+    from phrasescore.models.encoder_decoder import EncoderDecoder
+
+    forward = EncoderDecoder.forward
+
+    def interrupted(self: EncoderDecoder, batch: object) -> object:
+        os.kill(os.getpid(), number)
+        return forward(self, batch)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(EncoderDecoder, "forward", interrupted)
+    result = train(table, "-o", tmp_path / "model", "--updates", "20", *TINY)
+    assert result.exit_code == code
+    assert "stopped after update 1; --resume goes on from there" in result.stderr
+    assert names(tmp_path) == ["model.work", "table"]
+
+
+def test_a_table_on_stdin_is_trained_on(table: Path, tmp_path: Path) -> None:
+    command = ["train", "encoder-decoder", "-", "-o", str(tmp_path / "model"), "--updates=3"]
+    result = CliRunner().invoke(main, [*command, *TINY], input=table.read_bytes())
+    assert result.exit_code == 0, result.stderr
+    assert train(table, "-o", tmp_path / "same", "--updates", "3", *TINY).exit_code == 0
+    records = [load_checkpoint(tmp_path / name).record for name in ("model", "same")]
+    assert records[0].data_fingerprint == records[1].data_fingerprint
+
+
+def test_a_reverse_model_predicts_the_source(table: Path, tmp_path: Path) -> None:
+    train(table, "-o", tmp_path / "model", "--updates", "3", "--reverse", *TINY)
+    checkpoint = load_checkpoint(tmp_path / "model")
+    assert checkpoint.reverse
+    assert "t1" in checkpoint.source_vocabulary
+    assert "s1" in checkpoint.table_source_vocabulary
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_shortlists_are_of_the_named_side_of_the_table(
+    table: Path, tmp_path: Path, reverse: bool
+) -> None:
+    (tmp_path / "corpus.fr").write_text("s1 s1 s2\n")
+    Vocabulary(["é5"]).save(tmp_path / "ready")
+    result = train(
+        table,
+        *("-o", tmp_path / "model", "--updates", "3", *TINY),
+        *("--source-corpus", tmp_path / "corpus.fr", "--target-vocabulary", tmp_path / "ready"),
+        *(["--reverse"] if reverse else []),
+    )
+    assert result.exit_code == 0, result.stderr
+    checkpoint = load_checkpoint(tmp_path / "model")
+    assert checkpoint.table_source_vocabulary == Vocabulary(["s1", "s2"])
+    assert checkpoint.table_target_vocabulary == Vocabulary(["é5"])
+
+
+def test_the_joint_counts_of_the_table_weigh_the_words(tmp_path: Path) -> None:
+    (tmp_path / "table").write_text(
+        "a ||| x ||| 1 ||| ||| 9 9 1\nb ||| x ||| 1 ||| ||| 9 9 5\nc ||| y ||| 1 ||| ||| 9 9 2\n"
+    )
+    # Without a held-out part: 3 pairs are too few.
+    train(tmp_path / "table", "-o", tmp_path / "model", "--updates", "1", *TINY)
+    checkpoint = load_checkpoint(tmp_path / "model")
+    assert checkpoint.source_vocabulary == Vocabulary(["b", "c", "a"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--set=model.hiden_size=3"], 1, "did you mean 'hidden_size'?"),
+        (["--preset=cho2014", "--config=x.toml"], 2, "exclude one another"),
+        (["--config=none.toml"], 1, "none.toml: cannot be read"),
+        (["--source-corpus=a", "--source-vocabulary=b"], 2, "exclude one another"),
+        (["--source-corpus=none.fr"], 1, "none.fr"),
+        (["--minutes=-1"], 1, "--minutes: [training] minutes: must be at least 0.0, got -1.0"),
+        (["-o", "."], 1, ".: expected the name of a folder to make"),
+        (["-o", "-"], 1, "-: expected the name of a folder to make"),
+        (["-o", "m", "-", "--source-corpus=-"], 2, "two files cannot share stdin"),
+        (["--set=model.hidden_size=10000000"], 1, "hidden_size: must be from 1 to 65536"),
+        (["--device=tpu"], 2, "expected auto, cpu, cuda or cuda:N"),
+    ],
+)
+def test_a_mistake_is_said_in_one_line_and_leaves_nothing(
+    table: Path, tmp_path: Path, arguments: list[str], code: int, message: str
+) -> None:
+    result = train(table, "-o", tmp_path / "model", "--updates", "3", *TINY, *arguments)
+    assert result.exit_code == code
+    assert message in result.stderr
+    assert names(tmp_path) == ["table"]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (b"only one field", "expected at least 3 fields"),
+        (b" ||| x ||| 1 1", "expected a source phrase"),
+        (b"a |||  ||| 1 1", "expected a target phrase"),
+        (b"a ||| x ||| 0.5 x", "expected a number"),
+        (b"a ||| x ||| 0.5 nan", "nan"),
+        (b"a ||| x ||| 0.5 -1", "-1"),
+        (b"a ||| x ||| 0.5", "expected 2 scores"),
+        (b"\xff ||| x ||| 1 1", "expected UTF-8"),
+    ],
+)
+def test_a_bad_table_is_said_with_its_line_and_leaves_nothing(
+    table: Path, tmp_path: Path, line: bytes, problem: str
+) -> None:
+    with table.open("ab") as file:
+        file.write(line + b"\n")
+    result = train(table, "-q", "-o", tmp_path / "model", "--updates", "3", *TINY)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"Error: {table}:81: ")
+    assert problem in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert names(tmp_path) == ["table"]
+
+
+@pytest.mark.parametrize("damage", ["truncated", "corrupt", "no gzip", "empty"])
+def test_a_damaged_or_empty_table_leaves_nothing(table: Path, tmp_path: Path, damage: str) -> None:
+    data = gzip.compress(table.read_bytes(), mtime=0)
+    packed = tmp_path / "table.gz"
+    match damage:
+        case "truncated":
+            packed.write_bytes(data[:-20])
+        case "corrupt":
+            packed.write_bytes(data[:-6] + bytes(6))
+        case "no gzip":
+            packed.write_bytes(table.read_bytes())
+        case "empty":
+            packed.write_bytes(gzip.compress(b""))
+    result = train(packed, "-q", "-o", tmp_path / "model", "--updates", "3", *TINY)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"Error: {packed}")
+    assert result.stderr.count("\n") == 1
+    assert names(tmp_path) == ["table", "table.gz"]
+
+
+def test_a_run_that_cannot_begin_leaves_no_folder_above_its_own(
+    table: Path, tmp_path: Path
+) -> None:
+    there = tmp_path / "not" / "there"
+    result = train(tmp_path / "none", "-o", there / "model", "--updates", "3", *TINY)
+    assert result.exit_code == 1
+    assert names(tmp_path) == ["table"]
+    work = ("--work-dir", tmp_path / "work" / "of" / "it")
+    result = train(table, "-o", there / "model", *work, "--updates", "3", *TINY)
+    assert result.exit_code == 0
+    assert names(tmp_path) == ["not", "table"]
+    assert names(there) == ["model"]
+
+
+def test_an_existing_model_is_left_alone(table: Path, tmp_path: Path) -> None:
+    train(table, "-o", tmp_path / "model", "--updates", "3", *TINY)
+    before = (tmp_path / "model" / "training.json").read_bytes()
+    result = train(table, "-o", tmp_path / "model", "--updates", "3", *TINY)
+    assert result.exit_code == 1
+    assert "there is something already" in result.stderr
+    assert (tmp_path / "model" / "training.json").read_bytes() == before
+
+
+def test_resuming_a_run_that_has_ended_gives_one_message(table: Path, tmp_path: Path) -> None:
+    train(table, "-o", tmp_path / "model", "--updates", "3", *TINY)
+    before = (tmp_path / "model" / "training.json").read_bytes()
+    result = train(table, "-o", tmp_path / "model", "--updates", "9", *TINY, "--resume")
+    assert result.exit_code == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"Error: {tmp_path / 'model'}: there is something already, and ")
+    assert f"{tmp_path / 'model.work'} holds no run to go on with" in line
+    assert "--keep-work" in line
+    assert (tmp_path / "model" / "training.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("work", ["model", "model/work", "."])
+def test_a_work_folder_that_would_take_the_model_with_it_is_refused(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = train(table, "-o", "model", "--work-dir", work, "--updates", "3", *TINY)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: {work}: the work folder is removed at the end")
+    assert names(tmp_path) == ["table"]
+
+
+def test_a_run_that_failed_at_once_is_begun_anew_by_the_same_command(
+    table: Path, tmp_path: Path
+) -> None:
+    command = (table, "-o", tmp_path / "model", "--updates", "3", *TINY)
+    result = train(*command, "--set=training.learning_rate=1e30", "--set=training.clip_norm=0")
+    assert result.exit_code == 1
+    assert "No state was saved yet" in result.stderr
+    result = train(*command, "--set=training.learning_rate=1e-3")
+    assert result.exit_code == 0, result.stderr
+    assert names(tmp_path) == ["model", "table"]
+
+
+@pytest.mark.parametrize("option", ["--source-corpus", "--source-vocabulary"])
+def test_a_run_is_not_resumed_with_another_shortlist(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    from phrasescore.models.encoder_decoder import EncoderDecoder
+
+    for name, words in (("mine", ["s1", "s2"]), ("other", ["s2", "s1"])):
+        if option == "--source-vocabulary":
+            Vocabulary(words).save(tmp_path / name)
+        else:
+            (tmp_path / name).write_text(f"{words[0]} {words[0]} {words[1]}\n")
+    forward = EncoderDecoder.forward
+
+    def interrupted(self: EncoderDecoder, batch: object) -> object:
+        os.kill(os.getpid(), signal.SIGINT)
+        return forward(self, batch)  # type: ignore[arg-type]
+
+    command = (table, "-o", tmp_path / "model", "--updates", "3", *TINY)
+    with monkeypatch.context() as patch:
+        patch.setattr(EncoderDecoder, "forward", interrupted)
+        assert train(*command, option, tmp_path / "mine").exit_code == 130
+    result = train(*command, "--resume", option, tmp_path / "other")
+    assert result.exit_code == 1
+    assert "other: gives other words than the shortlist that the run in" in result.stderr
+    assert train(*command, "--resume", option, tmp_path / "mine").exit_code == 0
+
+
+def test_counts_beyond_reason_leave_the_coverage_a_number(tmp_path: Path) -> None:
+    (tmp_path / "table").write_text("a ||| x ||| 1 ||| ||| 9 9 1e308\n" * 3 + "b ||| y ||| 1\n")
+    result = train(tmp_path / "table", "-o", tmp_path / "model", "--updates", "1", *TINY)
+    assert result.exit_code == 0, result.stderr
+    assert load_checkpoint(tmp_path / "model").record.source_coverage == 1.0
+
+
+def test_settings_of_a_file_are_used(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text("[training]\nseed = 7\nupdates = 2\n")
+    train(table, "-o", tmp_path / "model", "--config", tmp_path / "my.toml", *TINY)
+    assert load_checkpoint(tmp_path / "model").record.seed == 7
+    train(table, "-o", tmp_path / "other", "--config", tmp_path / "my.toml", *TINY, "--seed", "8")
+    assert load_checkpoint(tmp_path / "other").record.seed == 8
+
+
+def test_help_imports_neither_torch_nor_numpy() -> None:
+    program = (
+        "import sys\nfrom phrasescore.cli import main\n"
+        "try:\n    main(['train', '--help'])\nexcept SystemExit:\n    pass\n"
+        "sys.exit(bool({'torch', 'numpy'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert result.returncode == 0
+    assert b"--preset" in result.stdout
+
+
+@pytest.mark.slow
+def test_a_small_network_learns_to_copy(tmp_path: Path) -> None:
+    # Every sequence of 1 to 3 of 8 words, to be copied word for word: a guess that knows nothing
+    # has a perplexity of about 9 (8 words and the end).
+    words = [f"w{i}" for i in range(8)]
+    phrases = [" ".join(p) for n in (1, 2, 3) for p in itertools.product(words, repeat=n)]
+    lines = [f"{phrase} ||| {phrase} ||| 1\n" for phrase in phrases]
+    (tmp_path / "table").write_text("".join(lines))
+    result = train(
+        *(tmp_path / "table", "-o", tmp_path / "model", "--epochs", "150", "--threads", "1"),
+        *("--set=model.hidden_size=48", "--set=model.embedding_size=24"),
+        *("--set=model.maxout_size=32", "--set=model.output_rank=24"),
+        *("--set=training.batch_size=32", "--set=training.learning_rate=0.005"),
+        *("--set=training.validation_share=0.1", "--set=training.validation_updates=100"),
+    )
+    assert result.exit_code == 0, result.stderr
+    curve = load_checkpoint(tmp_path / "model").record.curve
+    best = min(point.validation_perplexity or 99.0 for point in curve)
+    assert best < 1.3

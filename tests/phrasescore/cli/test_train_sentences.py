@@ -1,0 +1,321 @@
+"""Promises of ``phrasescore train`` on parallel text, as a user meets them."""
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from phrasescore.cli import main
+from phrasescore.models.batches import PairBatch
+from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.models.lstm import LstmNetwork
+from phrasescore.vocabulary import Vocabulary
+
+RUN = [
+    "--set=training.batch_size=5",
+    "--set=training.validation_updates=10",
+    "--set=training.validation_share=0.2",
+    "--set=training.checkpoint_updates=7",
+    "--threads=1",
+    "--device=cpu",
+]
+TINY = ["--set=model.hidden_size=6", "--set=model.embedding_size=4", *RUN]
+
+
+@pytest.fixture(name="text")
+def written_text(tmp_path: Path) -> tuple[Path, Path]:
+    source, target = tmp_path / "train.en", tmp_path / "train.fr"
+    with source.open("w") as sources, target.open("w") as targets:
+        for i in range(80):
+            sources.write(" ".join(f"s{(i * 7 + j) % 11}" for j in range(1 + i % 7)) + "\n")
+            targets.write(f"t{i % 9} é{i}" + " t" * (i % 4) + "\n")
+    return source, target
+
+
+def train(kind: str, *arguments: object, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(
+        main, ["train", kind, *map(str, arguments)], catch_exceptions=False, input=stdin
+    )
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_parallel_text_becomes_a_model(text: tuple[Path, Path], tmp_path: Path) -> None:
+    result = train("lstm", *text, "-o", tmp_path / "model", "--updates", "20", *TINY)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == ""
+    assert "80 lines, 80 distinct pairs; 16 held out" in result.stderr
+    assert "model: stopped by updates; validation perplexity" in result.stderr
+    assert names(tmp_path) == ["model", "train.en", "train.fr"]
+    checkpoint = load_checkpoint(tmp_path / "model")
+    assert isinstance(checkpoint.model, LstmNetwork)
+    assert checkpoint.record.updates == 20
+    assert checkpoint.config.model.dropout == 0.25  # the preset is lstm-small
+    assert "s1" in checkpoint.source_vocabulary
+    assert "é1" in checkpoint.target_vocabulary
+
+
+def test_an_encoder_decoder_learns_from_parallel_text_too(
+    text: tuple[Path, Path], tmp_path: Path
+) -> None:
+    sizes = ["--set=model.maxout_size=3", "--set=model.output_rank=4"]
+    command = [*text, "-o", tmp_path / "model", "--updates", "3", *TINY, *sizes]
+    assert train("encoder-decoder", *command).exit_code == 0
+    assert load_checkpoint(tmp_path / "model").config.kind == "encoder-decoder"
+
+
+def test_a_killed_run_with_dropout_is_resumed_to_the_same_bits(
+    text: tuple[Path, Path], tmp_path: Path
+) -> None:
+    command = ["--updates", "40", *TINY]
+    assert train("lstm", *text, "-o", tmp_path / "whole", *command).exit_code == 0
+    # The process kills itself by the signal that nothing can catch, in the middle of an update.
+    program = """
+import os, signal, sys
+from phrasescore.cli import main
+from phrasescore.models.lstm import LstmNetwork
+decode, calls = LstmNetwork.decode, []
+def deadly(self, *arguments):
+    calls.append(1)
+    if len(calls) == 27:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return decode(self, *arguments)
+LstmNetwork.decode = deadly
+main()
+"""
+    arguments = ["train", "lstm", *map(str, text), "-o", str(tmp_path / "killed"), *command]
+    killed = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    again = train("lstm", *text, "-o", tmp_path / "killed", *command)
+    assert again.exit_code == 1
+    assert "killed.work: an unfinished run; go on with it by --resume" in again.stderr
+    resumed = train(
+        "lstm", *text, "-o", tmp_path / "killed", "--resume", "--threads=1", "--device=cpu"
+    )
+    assert resumed.exit_code == 0, resumed.stderr
+    assert "from update 21" in resumed.stderr
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "killed")]
+    assert weights[0] == weights[1]
+
+
+def test_a_run_that_was_killed_as_it_read_its_text_is_resumed_with_its_settings(
+    text: tuple[Path, Path], tmp_path: Path
+) -> None:
+    command = ["--updates", "4", *TINY]
+    assert train("lstm", *text, "-o", tmp_path / "whole", *command).exit_code == 0
+    program = """
+import os, signal
+from phrasescore.cli import main
+from phrasescore.training.table_spool import TableSpool
+TableSpool.add = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+main()
+"""
+    arguments = ["train", "lstm", *map(str, text), "-o", str(tmp_path / "killed"), *command]
+    killed = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    resume = ["-o", tmp_path / "killed", "--updates=4", "--resume", "--threads=1", "--device=cpu"]
+    wrong = train("lstm", *text, *resume, "--preset", "lstm-small")
+    assert wrong.exit_code == 1
+    assert "--resume: [model] " in wrong.stderr
+    resumed = train("lstm", *text, *resume)
+    assert resumed.exit_code == 0, resumed.stderr
+    assert "killed.work: the run was stopped before its pairs were stored" in resumed.stderr
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "killed")]
+    assert weights[0] == weights[1]
+
+
+@pytest.fixture(name="stopped")
+def stopped_run(
+    text: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[object]:
+    """Arguments of a run that was stopped by Ctrl-C after its first update."""
+    forward = LstmNetwork.forward
+
+    def interrupted(self: LstmNetwork, batch: PairBatch) -> object:
+        os.kill(os.getpid(), signal.SIGINT)
+        return forward(self, batch)
+
+    command = ["-o", tmp_path / "model", "--updates", "3", *TINY]
+    with monkeypatch.context() as patch:
+        patch.setattr(LstmNetwork, "forward", interrupted)
+        assert train("lstm", *text, *command).exit_code == 130
+    return command
+
+
+def test_resuming_where_no_run_is_says_that_a_new_one_begins(
+    text: tuple[Path, Path], tmp_path: Path
+) -> None:
+    command = [*text, "-o", tmp_path / "model", "--updates", "3", *TINY, "--resume"]
+    result = train("lstm", *command)
+    assert result.exit_code == 0
+    assert f"{tmp_path / 'model.work'}: holds no run to go on with; a new one begins" in (
+        result.stderr
+    )
+
+
+def test_a_run_is_resumed_with_the_same_text_only(
+    text: tuple[Path, Path], tmp_path: Path, stopped: list[object]
+) -> None:
+    other = tmp_path / "other.fr"
+    other.write_bytes(text[1].read_bytes().replace(b"t8", b"t7"))
+    again = tmp_path / "again.en"
+    again.write_bytes(text[0].read_bytes())
+    for wrong in ((text[0], other), text[::-1], (text[0], again)):
+        result = train("lstm", *wrong, *stopped, "--resume")
+        assert result.exit_code == 1
+        assert f"{wrong[0]}, {wrong[1]}: not the text that the run in" in result.stderr
+    packed = tmp_path / "train.fr.gz"
+    packed.write_bytes(gzip.compress(text[1].read_bytes()))
+    assert train("lstm", text[0], packed, *stopped, "--resume").exit_code == 0
+
+
+def test_a_run_is_not_resumed_as_another_kind(
+    text: tuple[Path, Path], stopped: list[object]
+) -> None:
+    result = train("encoder-decoder", *text, *stopped, "--resume")
+    assert result.exit_code == 1
+    assert "--resume: kind: the settings are for 'lstm', not 'encoder-decoder'" in result.stderr
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_one_side_may_come_from_stdin(text: tuple[Path, Path], tmp_path: Path, place: int) -> None:
+    inputs: list[object] = list(text)
+    inputs[place] = "-"
+    command = ["--updates", "3", *TINY]
+    stdin = text[place].read_bytes()
+    result = train("lstm", *inputs, "-o", tmp_path / "model", *command, stdin=stdin)
+    assert result.exit_code == 0, result.stderr
+    assert train("lstm", *text, "-o", tmp_path / "same", *command).exit_code == 0
+    records = [load_checkpoint(tmp_path / name).record for name in ("model", "same")]
+    assert records[0].data_fingerprint == records[1].data_fingerprint
+
+
+def test_a_reverse_model_with_shortlists_of_the_named_sides(
+    text: tuple[Path, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "corpus.en").write_text("s1 s1 s2\n")
+    Vocabulary(["é5"]).save(tmp_path / "ready")
+    result = train(
+        "lstm",
+        *(*text, "-o", tmp_path / "model", "--updates", "3", "--reverse", *TINY),
+        *("--source-corpus", tmp_path / "corpus.en", "--target-vocabulary", tmp_path / "ready"),
+    )
+    assert result.exit_code == 0, result.stderr
+    checkpoint = load_checkpoint(tmp_path / "model")
+    assert checkpoint.reverse
+    assert checkpoint.target_vocabulary == Vocabulary(["s1", "s2"])
+    assert checkpoint.source_vocabulary == Vocabulary(["é5"])
+
+
+def test_sentences_that_are_too_long_are_left_out_and_counted(
+    text: tuple[Path, Path], tmp_path: Path
+) -> None:
+    with text[0].open("a") as sources, text[1].open("a") as targets:
+        sources.write("s " * 61 + "\n")
+        targets.write("t\n")
+    result = train("lstm", *text, "-o", tmp_path / "model", "--updates", "3", *TINY)
+    assert "81 lines, 80 distinct pairs; 1 with more than 60 words left out" in result.stderr
+    assert load_checkpoint(tmp_path / "model").record.too_long == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["lstm", "{en}"], 2, "lstm is trained on parallel text: name two files"),
+        (["attention", "{en}"], 2, "attention is trained on parallel text: name two files"),
+        (["lstm", "{en}", "{fr}", "{fr}"], 2, "expected a phrase table or two files"),
+        (["lstm", "-", "-"], 2, "only one of SOURCE and TARGET can be -"),
+        (["lstm", "{en}", "{en}"], 2, "SOURCE and TARGET are one file"),
+        (["lstm"], 2, "Missing argument"),
+        (["lstn", "{en}", "{fr}"], 2, "is not one of 'attention', 'cslm', 'encoder-decoder'"),
+        (["lstm", "{en}", "none.fr"], 1, "none.fr: cannot open"),
+        (["lstm", "none.en", "{fr}"], 1, "none.en: cannot open"),
+        (
+            ["lstm", "{en}", "{fr}", "--preset=small"],
+            1,
+            "the settings are for 'encoder-decoder', not 'lstm'; presets of lstm: lstm-small, ",
+        ),
+        (
+            ["lstm", "{en}", "{fr}", "--config={en}.toml"],
+            1,
+            ".toml: kind: the settings are for 'encoder-decoder', not 'lstm'",
+        ),
+        (
+            ["lstm", "{en}", "{fr}", "--set=model.maxout_size=3"],
+            1,
+            "unknown key 'maxout_size' in [model]",
+        ),
+        (["lstm", "{en}", "{fr}", "--set=model.layers=0"], 1, "layers: must be from 1 to 64"),
+        (["lstm", "{en}", "{fr}", "--set=model.dropout=1"], 1, "dropout: must be from 0.0 to 0.9"),
+        (
+            ["lstm", "{en}", "{fr}", "--set=model.reverse_source=2"],
+            1,
+            "reverse_source: expected true or false, got '2'",
+        ),
+        (["lstm", "{en}", "{fr}", "--set=training.max_length=0"], 1, "max_length: must be from 1"),
+    ],
+)
+def test_a_mistake_is_said_in_one_line_and_leaves_nothing(
+    text: tuple[Path, Path], tmp_path: Path, arguments: list[str], code: int, message: str
+) -> None:
+    (tmp_path / "train.en.toml").write_text("[training]\nseed = 3\n")
+    before = names(tmp_path)
+    given = [argument.format(en=text[0], fr=text[1]) for argument in arguments]
+    result = train(*given, "-o", tmp_path / "model", "--updates", "3", *RUN)
+    assert result.exit_code == code
+    assert message in " ".join(result.stderr.split())
+    assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("side", "added", "problem"),
+    [
+        (0, b"one more\n", "train.fr:81: expected as many lines as"),
+        (1, b"one more\n", "train.en:81: expected as many lines as"),
+        (0, b"\xe9t\xe9\n", "train.en:81: expected UTF-8, found byte 0xe9"),
+        (1, b"\n", "train.fr:81: expected a sentence, found an empty line"),
+    ],
+)
+def test_bad_text_is_said_with_its_line_and_leaves_nothing(
+    text: tuple[Path, Path], tmp_path: Path, side: int, added: bytes, problem: str
+) -> None:
+    with text[side].open("ab") as file:
+        file.write(added)
+    if b"more" not in added:
+        with text[1 - side].open("ab") as file:
+            file.write(b"one more\n")
+    result = train("lstm", *text, "-o", tmp_path / "model", "--updates", "3", *TINY)
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1].startswith(f"Error: {tmp_path}/{problem}")
+    assert names(tmp_path) == ["train.en", "train.fr"]
+
+
+def test_text_whose_every_sentence_is_too_long_is_refused(
+    text: tuple[Path, Path], tmp_path: Path
+) -> None:
+    command = ["-o", tmp_path / "model", "--updates", "3", *TINY, "--set=training.max_length=1"]
+    result = train("lstm", *text, *command)
+    assert result.exit_code == 1
+    assert "no pair to train on: 80 lines, none with at most 1 words a side" in result.stderr
+    assert names(tmp_path) == ["train.en", "train.fr"]
+
+
+def test_an_existing_model_is_left_alone(text: tuple[Path, Path], tmp_path: Path) -> None:
+    command = [*text, "-o", tmp_path / "model", "--updates", "3", *TINY]
+    train("lstm", *command)
+    before = (tmp_path / "model" / "training.json").read_bytes()
+    result = train("lstm", *command)
+    assert result.exit_code == 1
+    assert "there is something already" in result.stderr
+    assert (tmp_path / "model" / "training.json").read_bytes() == before

@@ -1,0 +1,183 @@
+"""``phrasescore tune --decoder embedded``: the loop with the search in the same process."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from moses_integration.decoder import phrase_filter
+from moses_integration.weights import read_both_weights
+from phrasescore.cli import main
+from phrasescore.cli.experiment_commands import LAUNCHER
+from phrasescore.cli.tune_rounds import Rounds
+from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
+from tests.doubles import RandomCslm, RandomModel
+from tests.loop_folder import rounds
+from tests.phrasescore.cli.test_decode import INI, LM, TABLE
+from tuning.pool import Pool
+
+SOURCE = "la maison\n\nxyz\nmaison bleue\nla bleue maison la maison\n"
+REFERENCE = "the home\n\nxyz\nblue home\nthe blue house the home\n"
+
+
+@pytest.fixture
+def embedded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    texts = {"table": TABLE, "lm.arpa": LM, "moses.ini": INI}
+    for name, text in {**texts, "source": SOURCE, "reference": REFERENCE}.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def tune(*options: str, decoder: str = "embedded", config: bool = True) -> Result:
+    arguments = ["tune", "--decoder", decoder, "--source", "source", "--references", "reference"]
+    arguments += ["--config", "moses.ini"] if config else []
+    arguments += ["--working-dir", "work", "--nbest-size", "5", "--threads", "1"]
+    return CliRunner().invoke(main, [*arguments, "-o", "out", *options])
+
+
+def test_it_finds_what_the_loop_with_the_command_finds(embedded: Path) -> None:
+    result = tune("--translations", "dev.out")
+    assert result.exit_code == 0, result.output
+    assert max(rounds(result)) > rounds(result)[0]
+    places = "--weights {weights} --nbest {nbest} {size} --distinct --processes 1"
+    command = f"{shlex.join(LAUNCHER)} decode - --config moses.ini {places}"
+    other = tune("--working-dir", "other", "-o", "other.out", decoder=command)
+    assert other.exit_code == 0, other.output
+    assert rounds(other) == rounds(result)
+    assert (embedded / "out").read_bytes() == (embedded / "other.out").read_bytes()
+    lists = (embedded / "other" / "run1.nbest").read_bytes()
+    assert lists == (embedded / "work" / "run1.nbest").read_bytes()
+    # The tuned moses.ini decodes to the translations that were measured.
+    again = ["decode", "source", "--config", "work/moses.ini", "--processes", "1", "-o", "again"]
+    assert CliRunner().invoke(main, again).exit_code == 0
+    assert (embedded / "again").read_bytes() == (embedded / "dev.out").read_bytes()
+
+
+def test_tables_and_networks_are_loaded_once(
+    embedded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, loaded = [], []
+    read_pairs = phrase_filter.read_phrase_pairs
+
+    def count(*arguments: object) -> object:
+        read.append(arguments)
+        return read_pairs(*arguments)  # type: ignore[arg-type]
+
+    def load(path: str) -> Checkpoint:
+        loaded.append(path)
+        return load_checkpoint(path)
+
+    monkeypatch.setattr("moses_integration.decoder.options.read_phrase_pairs", count)
+    monkeypatch.setattr("phrasescore.models.checkpoint.load_checkpoint", load)
+    RandomCslm(["the", "house", "home"], order=3, path=embedded / "cslm")
+    model = RandomModel(embedded / "model", ["la", "maison"], ["the", "home"])
+    flags = "--feature cslm --model cslm --processes 1 --stack 30"
+    options = ("--decoder-flags", flags, "--rescore", str(model.path), "--device", "cpu")
+    result = tune(*options)
+    assert result.exit_code == 0, result.output
+    assert len(rounds(result)) > 1
+    assert len(read) == 1
+    assert sorted(loaded) == sorted(["cslm", str(model.path)])
+    both = read_both_weights("out")
+    assert {"CSLM0", "RNN0"} <= both["lists"].keys()
+    assert both["lists"].keys() - both["search"].keys() == {"RNN0"}
+
+
+def test_several_processes_find_the_same(embedded: Path) -> None:
+    RandomCslm(["the", "house", "home"], order=3, path=embedded / "cslm")
+    # So many that steps are tried on some of them.
+    (embedded / "source").write_text(SOURCE * 40)
+    (embedded / "reference").write_text(REFERENCE * 40)
+    for name, processes in (("one", 1), ("two", 2)):
+        flags = f"--feature cslm --model cslm --processes {processes}"
+        result = tune("--decoder-flags", flags, "--working-dir", name, "-o", f"{name}.out")
+        assert result.exit_code == 0, result.output
+        assert "decode: 100 sentences in" in result.stderr
+        assert [path.name for path in (embedded / name).glob("trial*")] == []
+    assert (embedded / "one.out").read_bytes() == (embedded / "two.out").read_bytes()
+    for path in (embedded / "one").glob("run*.nbest"):
+        assert path.read_bytes() == (embedded / "two" / path.name).read_bytes()
+
+
+def test_a_stopped_run_goes_on(embedded: Path) -> None:
+    whole = tune("--working-dir", "whole")
+    expected = (embedded / "out").read_bytes()
+    assert len(rounds(whole)) > 1
+    tune()
+    state = json.loads((embedded / "work" / "tune.json").read_text())
+    state["rounds"], state["next"] = state["rounds"][:1], state["rounds"][1]["weights"]
+    (embedded / "work" / "tune.json").write_text(json.dumps(state))
+    for path in (embedded / "work").glob("run[2-9]*"):
+        path.unlink()
+    resumed = tune("--resume")
+    assert rounds(resumed) == rounds(whole)
+    assert "round 1: taken from work/run1.nbest" in resumed.stderr
+    assert (embedded / "out").read_bytes() == expected
+
+
+def test_a_run_that_is_stopped_in_a_trial_keeps_its_round_and_goes_on(
+    embedded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (embedded / "source").write_text(SOURCE * 40)
+    (embedded / "reference").write_text(REFERENCE * 40)
+    (embedded / "work").mkdir()
+    (embedded / "work" / "trial.txt").write_text("mine")
+    (embedded / "lex").write_text("home maison 0.5\n")
+    options = ("--rescore-lexicon", "lex", "--report", "report", "--format", "json")
+    whole = tune(*options, "--working-dir", "whole")
+    assert whole.exit_code == 0, whole.output
+    assert len(rounds(whole)) > 1
+    expected = [(embedded / name).read_bytes() for name in ("out", "report")]
+
+    def stop(*_trial: object) -> Pool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Rounds, "_try", stop)
+        stopped = tune(*options)
+    assert stopped.exit_code == 130
+    # The weights of the round that is judged, and not nothing.
+    first = read_both_weights("out")
+    assert "Lexicon0" in first["lists"]
+    resumed = tune(*options, "--resume")
+    assert resumed.exit_code == 0, resumed.output
+    assert "round 1: taken from work/run1.nbest" in resumed.stderr
+    assert [(embedded / name).read_bytes() for name in ("out", "report")] == expected
+    assert (embedded / "work" / "trial.txt").read_text() == "mine"
+    assert (embedded / "work" / "tune.json").read_bytes() == (
+        embedded / "whole" / "tune.json"
+    ).read_bytes()
+
+
+def test_a_run_is_not_resumed_with_other_search_weights(embedded: Path) -> None:
+    lists = "LM0= 0.5\nTM0= 1 0\n"
+    (embedded / "start").write_text(f"[search]\n{lists}[lists]\n{lists}Lexicon0= 1\n")
+    (embedded / "lex").write_text("home maison 0.5\n")
+    options = ("--rescore-lexicon", "lex", "--weights", "start", "--iterations", "1")
+    assert tune(*options).exit_code == 0
+    (embedded / "start").write_text(f"[search]\nLM0= 0.25\n[lists]\n{lists}Lexicon0= 1\n")
+    refused = tune(*options, "--resume")
+    assert refused.exit_code == 1
+    assert "this run was begun with another start weights of the search" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "config", "problem"),
+    [
+        ((), False, "--decoder embedded needs --config, the moses.ini"),
+        (("--decoder-flags", "--stak 3"), True, "No such option '--stak'"),
+        (("--decoder-flags", "--nbest x 3"), True, "--decoder-flags: the loop sets --nbest itself"),
+        (("--decoder-flags", "--config x.ini"), True, "expected options of a search, found --con"),
+        (("--decoder-flags", "--feature cslm"), True, "expected a --model for each --feature"),
+    ],
+)
+@pytest.mark.usefixtures("embedded")
+def test_what_does_not_go_together_is_a_wrong_command_line(
+    options: tuple[str, ...], config: bool, problem: str
+) -> None:
+    result = tune(*options, config=config)
+    assert result.exit_code == 2
+    assert problem in result.stderr

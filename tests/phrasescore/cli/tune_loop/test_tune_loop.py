@@ -1,0 +1,193 @@
+"""``phrasescore tune --decoder`` as a user meets it, with a decoder of our own."""
+
+import gzip
+import re
+import shlex
+import subprocess
+
+import pytest
+from click.testing import CliRunner
+
+from moses_integration.weights import read_both_weights, read_weights
+from phrasescore.cli import main
+from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
+from tests.doubles import RandomModel
+from tests.loop_folder import Folder, rounds
+
+
+def test_rounds_raise_bleu_and_the_best_of_them_is_kept(folder: Folder) -> None:
+    result = folder.run()
+    assert result.exit_code == 0, result.output
+    scores = rounds(result)
+    assert len(scores) >= 2
+    assert max(scores) > scores[0] + 10
+    best = max(scores)
+    assert result.stderr.endswith(f"phrasescore: BLEU {best:.2f}\n")
+    state = folder.state()
+    first_best = state["rounds"][scores.index(best)]["weights"]
+    assert {name: list(values) for name, values in read_weights("out").items()} == first_best
+    assert state["reason"]
+    assert state["next"] is None
+
+
+def test_the_best_is_kept_where_the_last_is_worse(folder: Folder) -> None:
+    # A list of one hypothesis holds nothing to choose from: rounds go up and down.
+    result = folder.run("--nbest-size", "2", "--seed", "3", "--patience", "2")
+    scores = rounds(result)
+    assert result.stderr.endswith(f"phrasescore: BLEU {max(scores):.2f}\n")
+    weights = read_weights("out")
+    (folder.path / "w").write_text((folder.path / "out").read_text())
+    command = [*shlex.split(folder.decoder), "--weights-file", "w", "--nbest", "list", "1"]
+    source = (folder.path / "source").read_bytes()
+    subprocess.run(command, input=source, check=True, capture_output=True)
+    lines = (folder.path / "list").read_text().splitlines()
+    (folder.path / "best").write_text(
+        "".join(line.split(" ||| ")[1].strip() + "\n" for line in lines)
+    )
+    measured = CliRunner().invoke(
+        main, ["evaluate", "best", "--references", "reference", "--metric", "multi-bleu"]
+    )
+    assert weights
+    assert measured.stdout.startswith(f"BLEU = {max(scores):.2f}, ")
+
+
+def test_the_working_folder_has_the_best_moses_ini_and_all_lists(folder: Folder) -> None:
+    result = folder.run("--moses-ini-out", "tuned.ini")
+    assert result.exit_code == 0, result.output
+    work = folder.path / "work"
+    weights = read_weights("out")
+    for ini in ("work/moses.ini", "tuned.ini"):
+        found = read_weights(ini)
+        assert "UnknownWordPenalty0= 1\n" in (folder.path / ini).read_text()
+        assert {name: pytest.approx(values) for name, values in weights.items()} == found
+    for number in range(1, len(rounds(result)) + 1):
+        assert (work / f"run{number}.nbest").read_text().count("\n") == 30 * 4
+        assert (work / f"run{number}.log").read_text() == "decoder: reading the model\n"
+    assert not list(work.glob("*.part"))
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_folder_changes_nothing(
+    folder: Folder,
+) -> None:
+    assert folder.run().exit_code == 0
+    first = (folder.path / "out").read_bytes()
+    assert folder.run("--working-dir", "other").exit_code == 0
+    assert (folder.path / "out").read_bytes() == first
+
+
+def test_another_decoder_is_told_by_the_places_in_its_command(folder: Folder) -> None:
+    moses = folder.run()
+    (folder.path / "start").write_text("Good0= 0.1\nBad0= 0.5\nBad0= -0.5\n")
+    command = f"{folder.decoder} --weights-file {{weights}} --nbest {{nbest}} {{size}}"
+    result = folder.run("--weights", "start", "--working-dir", "other", decoder=command)
+    assert result.exit_code == 0, result.output
+    assert rounds(result)[0] == rounds(moses)[0]
+    assert max(rounds(result)) > rounds(result)[0] + 10
+    assert not (folder.path / "other" / "moses.ini").exists()
+    result = folder.run("--working-dir", "third", decoder=command)
+    assert result.exit_code == 2
+    assert "give the weights to start from: --weights FILE, or --config" in result.stderr
+
+
+def test_names_of_mert_moses_options_are_understood(folder: Folder) -> None:
+    arguments = ["tune", "--decoder", folder.decoder, "--config", "moses.ini"]
+    arguments += ["--input", "source", "--refs", "reference", "--working-dir", "work"]
+    arguments += ["--nbest", "4", "--maximum-iterations", "2", "--random-restarts", "3"]
+    arguments += ["--decoder-flags", "--references reference", "--threads", "1"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    assert len(rounds(result)) == 2
+    assert "2 rounds: 2 rounds are done" in result.stderr
+
+
+def test_weights_that_a_file_does_not_name_are_those_of_moses_ini(folder: Folder) -> None:
+    (folder.path / "start").write_text("Good0= 0.25\n")
+    result = folder.run("--weights", "start", "--iterations", "1")
+    assert result.exit_code == 0
+    assert "warning: the weights are still those of the start" in result.stderr
+    assert read_weights("work/run1.weights") == {"Good0": (0.25,), "Bad0": (0.5, -0.5)}
+
+
+def test_a_run_that_is_there_is_neither_lost_nor_mixed_up(folder: Folder) -> None:
+    assert folder.run("--iterations", "1").exit_code == 0
+    again = folder.run()
+    assert again.exit_code == 1
+    assert "work: there is a run here already: --resume goes on with it" in again.stderr
+    other = folder.run("--resume", "--seed", "2")
+    assert other.exit_code == 1
+    assert "work: this run was begun with another seed: 1, not 2" in other.stderr
+
+
+# What goes wrong, and going on
+
+
+def test_scores_of_a_network_join_each_round(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = []
+
+    def load(path: str) -> Checkpoint:
+        loaded.append(path)
+        return load_checkpoint(path)
+
+    monkeypatch.setattr("phrasescore.models.checkpoint.load_checkpoint", load)
+    words = [f"w{number}" for number in range(40)]
+    model = RandomModel(folder.path / "model", ["one", "two"], words)
+    result = folder.run("--rescore", str(model.path), "--iterations", "2", "--device", "cpu")
+    assert result.exit_code == 0, result.output
+    assert len(rounds(result)) == 2
+    assert loaded == [str(model.path)]
+    assert "RNN0" in read_weights("out")
+    assert "RNN0" not in read_weights("out", "search")
+    assert read_weights("out", "search").keys() == folder.state()["rounds"][1]["weights"].keys()
+    assert "RNN0" not in (folder.path / "work" / "moses.ini").read_text()
+    assert "RNN0= " not in (folder.path / "work" / "run2.weights").read_text()
+    assert (folder.path / "work" / "scores.cache").exists()
+
+
+def test_what_is_no_network_joins_each_round_without_one(folder: Folder) -> None:
+    (folder.path / "lex").write_text("w1 one 0.5\n")
+    options = ("--rescore-lexicon", "lex", "--rescore-feature", "target_length")
+    result = folder.run(*options, "--iterations", "2", "--report", "report")
+    assert result.exit_code == 0, result.output
+    report = (folder.path / "report").read_text()
+    (heads,) = re.findall(r"feature .*", report)
+    assert heads.split()[:4] == ["feature", "start", "search", "lists"]
+    (lexicon,) = re.findall(r"Lexicon0_0 .*", report)
+    (good,) = re.findall(r"Good0_0 .*", report)
+    both = read_both_weights("out")
+    assert float(lexicon.split()[2]) == pytest.approx(both["lists"]["Lexicon0"][0], 1e-4)
+    assert float(good.split()[2]) == pytest.approx(both["search"]["Good0"][0], 1e-4)
+    assert {"Lexicon0", "TargetLength0"} <= read_weights("out").keys()
+    assert "SOURCE --lexicon lex --feature target_length -o RESCORED" in result.stderr
+    assert not (folder.path / "work" / "scores.cache").exists()
+    refused = folder.run("--rescore-feature", "unknown_words")
+    assert (refused.exit_code, "at least one --model is needed" in refused.stderr) == (2, True)
+
+
+def test_what_a_network_was_tuned_with_gives_the_bleu_that_was_said(folder: Folder) -> None:
+    words = [f"w{number}" for number in range(40)]
+    models = [RandomModel(folder.path / str(n), ["one", "two"], words, seed=n) for n in (1, 2)]
+    rescore = [word for model in models for word in ("--rescore", str(model.path))]
+    result = folder.run(*rescore, "--device", "cpu", "--translations", "translations")
+    assert result.exit_code == 0, result.output
+    best = rounds(result).index(max(rounds(result))) + 1
+    # The commands are those that are named, with the list of the best round.
+    (line,) = [line for line in result.stderr.splitlines() if "does not know RNN0, RNN1" in line]
+    assert "phrasescore decode --weights out, or Moses with work/moses.ini;" in line
+    commands = line.partition("work/moses.ini; ")[2].split("; ")
+    places = {"NBEST": f"work/run{best}.nbest", "SOURCE": "source"}
+    for command in commands:
+        arguments = [places.get(word, word) for word in shlex.split(command)[1:]]
+        if arguments[0] == "rerank":
+            arguments.append("--ignore-missing")  # of the sparse feature, in this list
+        done = CliRunner().invoke(main, ["-q", *arguments])
+        assert done.exit_code == 0, done.output
+    by_loop = gzip.decompress((folder.path / "work" / f"run{best}.rescored.gz").read_bytes())
+    assert (folder.path / "RESCORED").read_bytes() == by_loop
+    (folder.path / "best").write_text(done.stdout)
+    assert (folder.path / "translations").read_text() == done.stdout
+    options = ["--references", "reference", "--metric", "multi-bleu"]
+    measured = CliRunner().invoke(main, ["evaluate", "best", *options])
+    assert measured.stdout.startswith(f"BLEU = {max(rounds(result)):.2f}, ")
+    assert result.stderr.endswith(f"phrasescore: BLEU {max(rounds(result)):.2f}\n")

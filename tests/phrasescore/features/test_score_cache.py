@@ -1,0 +1,324 @@
+"""The cache of scores: the same bits come out that went in, whatever else happens to the file."""
+
+import math
+import resource
+import sqlite3
+import struct
+import subprocess
+import sys
+from contextlib import closing
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from sqlitedict import SqliteDict
+
+from phrasescore.errors import PhrasescoreError
+from phrasescore.features.score_cache import _ENVIRONMENT, DEFAULT_LIMIT, ScoreCache, score_keys
+from phrasescore.records import HypothesisList
+
+
+def keys(how_many: int, name: str = "model") -> list[bytes]:
+    return score_keys(name, HypothesisList(("a",), [(str(n),) for n in range(how_many)]))
+
+
+# Values
+
+
+def test_values_come_back_to_the_last_bit_also_from_another_instance(tmp_path: Path) -> None:
+    path = str(tmp_path / "cache")
+    # Neighbours in float64, a subnormal, a count, and zeros with both signs.
+    values = [-1.1, math.nextafter(-1.1, 0), -5e-324, 3.0, 0.0, -0.0]
+    with ScoreCache(path) as cache:
+        assert cache.lookup(keys(6)) == [None] * 6
+        cache.store(keys(6), values)
+        first = cache.lookup(keys(6))
+    with ScoreCache(path) as cache:
+        second = cache.lookup(keys(7))
+    assert second[6] is None
+    for found in (first, second[:6]):
+        assert [struct.pack("<d", value) for value in found] == [
+            struct.pack("<d", value) for value in values
+        ]
+
+
+def test_more_keys_than_fit_a_statement_keep_their_order(tmp_path: Path) -> None:
+    with ScoreCache(str(tmp_path / "cache")) as cache:
+        cache.store(keys(1801), [-float(n) for n in range(1801)])
+        wanted = keys(2000)[::-1]
+        found = cache.lookup([*wanted, wanted[-1]])  # one key twice
+        assert found == [None] * 199 + [-float(n) for n in range(1800, -1, -1)] + [0.0]
+        assert cache.lookup([]) == []
+
+
+def test_an_older_value_stays(tmp_path: Path) -> None:
+    with ScoreCache(str(tmp_path / "cache")) as cache:
+        cache.store(keys(2), [-1.0, -2.0])
+        cache.store(keys(3), [-5.0, -6.0, -7.0])
+        assert cache.lookup(keys(3)) == [-1.0, -2.0, -7.0]
+
+
+def test_values_and_keys_have_to_be_as_many(tmp_path: Path) -> None:
+    with ScoreCache(str(tmp_path / "cache")) as cache, pytest.raises(ValueError, match="zip"):
+        cache.store(keys(2), [-1.0])
+
+
+def test_what_is_on_disk_is_no_pickle_and_sqlitedict_reads_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "cache")
+    with ScoreCache(path) as cache:
+        cache.store(keys(1), [-1.5])
+    with SqliteDict(path, tablename="scores", journal_mode="WAL", decode=bytes) as store:
+        assert dict(store.items()) == {keys(1)[0]: struct.pack("<d", -1.5)}
+
+
+def test_an_entry_takes_less_than_80_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "cache"
+    with ScoreCache(str(path)) as cache:
+        cache.store(keys(5000), [-1.5] * 5000)
+    assert path.stat().st_size < 80 * 5000
+    assert [file.name for file in tmp_path.iterdir()] == ["cache"]
+
+
+# Keys
+
+
+def test_a_key_depends_on_name_source_and_hypothesis_and_nothing_beside_them() -> None:
+    pairs = [
+        ("m", ("a",), ("b",)),
+        ("n", ("a",), ("b",)),
+        ("m", ("b",), ("a",)),
+        ("m", ("a", "b"), ()),
+        ("m", (), ("a", "b")),
+        ("m", ("ab",), ()),
+        ("m", (), ("ab",)),
+        ("m", ("a",), ("b", "")),
+        ("m", (), ()),
+        ("m", ("",), ()),
+    ]
+    alone = [score_keys(name, HypothesisList(source, [target])) for name, source, target in pairs]
+    assert len({key for (key,) in alone}) == len(pairs)
+    assert {len(key) for (key,) in alone} == {16}
+    beside = score_keys("m", HypothesisList(("a",), [("x",), ("b",), ("b",)]))
+    assert beside[1] == beside[2] == alone[0][0]
+
+
+def test_a_key_depends_on_the_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = keys(1)
+    monkeypatch.setattr("phrasescore.features.score_cache._ENVIRONMENT", "another torch")
+    assert keys(1) != before
+
+
+@pytest.mark.parametrize("package", ["phrasescore", "torch", "numpy", "numba"])
+def test_the_versions_are_of_all_that_computes(package: str) -> None:
+    assert f"{package} {version(package)}" in _ENVIRONMENT
+
+
+# Size
+
+
+def test_the_oldest_go_when_there_are_too_many(tmp_path: Path) -> None:
+    path = str(tmp_path / "cache")
+    with ScoreCache(path, limit=1000) as cache:
+        cache.store(keys(900), [-1.0] * 900)
+        cache.store(keys(950), [-1.0] * 950)  # 900 of them are there and do not become younger
+        assert len(cache) == 950
+        cache.store(keys(1100), [-1.0] * 1100)
+        assert len(cache) == 1000
+        found = cache.lookup(keys(1100))
+    assert found == [None] * 100 + [-1.0] * 1000
+    with ScoreCache(path, limit=10) as cache:
+        cache.store(keys(1101)[-1:], [-1.0])
+        assert len(cache) == 10
+
+
+def test_the_file_does_not_grow_for_ever(tmp_path: Path) -> None:
+    path = tmp_path / "cache"
+    sizes = []
+    for start in range(6):
+        with ScoreCache(str(path), limit=2000) as cache:
+            cache.store(keys(2000, f"model {start}"), [-1.0] * 2000)
+        sizes.append(path.stat().st_size)
+    assert sizes[5] < 2 * sizes[0]
+    assert sizes[5] <= 1.2 * sizes[3]
+
+
+def test_a_limit_is_at_least_1(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        ScoreCache(str(tmp_path / "cache"), limit=0)
+    assert list(tmp_path.iterdir()) == []
+    assert DEFAULT_LIMIT == 10_000_000
+
+
+# Several processes
+
+_WRITER = """\
+import sys
+from phrasescore.records import HypothesisList
+from phrasescore.features.score_cache import ScoreCache, score_keys
+path, start = sys.argv[1], int(sys.argv[2])
+with ScoreCache(path) as cache:
+    print("open", flush=True)
+    sys.stdin.readline()
+    for n in range(start, start + 100):
+        keys = score_keys("model", HypothesisList((str(n),), [(str(m),) for m in range(10)]))
+        found = cache.lookup(keys)
+        assert found in ([None] * 10, [-float(n)] * 10), found
+        cache.store(keys, [-float(n)] * 10)
+"""
+
+
+def test_several_processes_may_write_at_once(tmp_path: Path) -> None:
+    path = str(tmp_path / "cache")
+    # The two make the file together, and write half of the entries both.
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", _WRITER, path, str(start)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for start in (0, 50)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in processes:
+        assert (process.communicate()[1], process.returncode) == ("", 0)
+    with ScoreCache(path) as cache:
+        assert len(cache) == 1500
+        for n in range(150):
+            wanted = score_keys("model", HypothesisList((str(n),), [(str(m),) for m in range(10)]))
+            assert cache.lookup(wanted) == [-float(n)] * 10
+
+
+def test_what_a_killed_process_stored_is_there(tmp_path: Path) -> None:
+    path = str(tmp_path / "cache")
+    code = (
+        "import os, signal, sys\n"
+        "from phrasescore.features.score_cache import ScoreCache\n"
+        "cache = ScoreCache(sys.argv[1])\n"
+        "cache.store([bytes(16)], [-2.5])\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code, path], check=False).returncode == -9
+    with ScoreCache(path) as cache:
+        assert cache.lookup([bytes(16)]) == [-2.5]
+
+
+# Files that are no cache
+
+
+def _refused(path: Path, message: str, *, timeout: float = 0.1) -> None:
+    before = path.read_bytes()
+    with pytest.raises(PhrasescoreError, match=message) as caught:
+        ScoreCache(str(path), timeout=timeout)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+    assert path.read_bytes() == before
+
+
+def test_a_file_of_another_kind_is_refused_and_stays(tmp_path: Path) -> None:
+    path = tmp_path / "cache"
+    path.write_bytes(b"0 ||| la maison ||| LM0= -2 ||| -3\n" * 100)
+    _refused(path, "a file of another kind; name a new file")
+
+
+def test_another_sqlite_database_is_refused_and_stays(tmp_path: Path) -> None:
+    path = tmp_path / "cache"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE scores (name TEXT)")
+        database.commit()
+    _refused(path, "found another SQLite database; name a new file")
+
+
+def test_a_cache_of_another_format_is_refused_and_stays(tmp_path: Path) -> None:
+    path = tmp_path / "cache"
+    ScoreCache(str(path)).close()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE phrasescore_score_cache SET format = 7")
+        database.commit()
+    _refused(path, "the score cache has format 7; .* uses format 1; name a new file")
+
+
+def test_a_locked_cache_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "cache"
+    ScoreCache(str(path)).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("PRAGMA journal_mode = DELETE")
+        database.execute("BEGIN EXCLUSIVE")
+        _refused(path, "locked by another program; wait for it, or name a new file")
+
+
+def test_a_cache_that_is_locked_for_too_long_while_in_use_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "cache"
+    with ScoreCache(str(path), timeout=0.1) as cache:
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            database.execute("BEGIN IMMEDIATE")
+            assert cache.lookup(keys(1)) == [None]  # reading goes on
+            with pytest.raises(PhrasescoreError, match="locked by another program"):
+                cache.store(keys(1), [-1.0])
+        cache.store(keys(1), [-1.0])
+        assert cache.lookup(keys(1)) == [-1.0]
+
+
+def test_a_corrupt_cache_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "cache"
+    with ScoreCache(str(path)) as cache:
+        cache.store(keys(5000), [-1.0] * 5000)
+    data = bytearray(path.read_bytes())
+    data[4096 * 3 :] = b"Z" * (len(data) - 4096 * 3)
+    path.write_bytes(data)
+    with ScoreCache(str(path)) as cache:
+        with pytest.raises(PhrasescoreError, match=r"cache: the score cache is corrupt; remove it"):
+            cache.lookup(keys(5000))
+        with pytest.raises(PhrasescoreError, match=r"cache: the score cache is corrupt; remove it"):
+            cache.store(keys(1, "new"), [-1.0])
+
+
+@pytest.mark.parametrize("value", [b"short", struct.pack("<d", math.nan)])
+def test_an_entry_that_is_no_score_is_an_error(tmp_path: Path, value: bytes) -> None:
+    path = tmp_path / "cache"
+    ScoreCache(str(path)).close()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("INSERT INTO scores VALUES (?, ?)", (keys(1)[0], value))
+        database.commit()
+    message = "the score cache is corrupt: found"
+    with ScoreCache(str(path)) as cache, pytest.raises(PhrasescoreError, match=message):
+        cache.lookup(keys(1))
+
+
+def test_a_folder_a_missing_folder_and_a_folder_s_file_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path, message in [
+        (tmp_path, "cannot use this score cache: unable to open"),
+        (tmp_path / "none" / "cache", "there is no such folder"),
+        (tmp_path / "file" / "cache", "there is no such folder"),
+    ]:
+        with pytest.raises(PhrasescoreError, match=message):
+            ScoreCache(str(path))
+
+
+def test_an_empty_file_becomes_a_cache(tmp_path: Path) -> None:
+    path = tmp_path / "cache"
+    path.touch()  # as from mktemp
+    with ScoreCache(str(path)) as cache:
+        cache.store(keys(1), [-1.0])
+        assert cache.lookup(keys(1)) == [-1.0]
+
+
+@pytest.mark.parametrize("size", [0, 4096, 12_288, 25_000, 30_000, 32_767])
+def test_a_disk_without_space_is_one_error_and_no_thread_s_own(tmp_path: Path, size: int) -> None:
+    # What SQLite needs besides the file itself has 32 KB. An error in sqlitedict's thread would be
+    # a warning of pytest's, and so a failure.
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        with pytest.raises(PhrasescoreError, match=r"scores: cannot use this score cache: "):
+            ScoreCache(str(tmp_path / "scores"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -1,0 +1,364 @@
+"""Beam search against enumeration of all targets, by hand, and against rescoring."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+from phrasescore.config.config import Config
+from phrasescore.errors import PhrasescoreError
+from phrasescore.features.sentences import SentenceScores
+from phrasescore.generation.beam_search import BATCH_ROWS, BeamSettings, beam_search
+from phrasescore.generation.generator import Generated, Generator
+from phrasescore.generation.streams import best_targets
+from phrasescore.models.attention import AttentionNetwork
+from phrasescore.models.batches import batch_pairs
+from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, load_checkpoint
+from phrasescore.records import HypothesisList
+from phrasescore.scoring import tree_decoder
+from phrasescore.vocabulary import Vocabulary
+from tests.doubles import BigramDecoder, BigramNetwork, RandomModel
+from tests.random_networks import RandomNetwork
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+CPU = torch.device("cpu")
+KINDS = ("attention", "grconv", "lstm")
+SOURCES = [("u", "v"), ("w",), ("v", "v", "w", "u", "u"), ("nowhere", "u"), (), ("w",)]
+EVERYTHING = 2000  # wider than there are targets of up to three words
+
+# Of </s>, <unk>, a, b after each of them, in eighths.
+ONE: list[list[float]] = [[1, 0.5, 4.5, 2], [5, 1, 1, 1], [2, 1, 1, 4], [3, 2, 2, 1]]
+TWO: list[list[float]] = [[2, 1, 2, 3], [4, 2, 1, 1], [1, 5, 1, 1], [2, 2, 3, 1]]
+
+
+def bigram(eighths: Sequence[Sequence[float]], words: str = "ab") -> Checkpoint:
+    """Return a model whose next word depends on the last one alone."""
+    config = Config.from_dict({"kind": "lstm"}, "test")
+    network = BigramNetwork([[math.log(x) for x in row] for row in eighths])
+    return Checkpoint(network, config, Vocabulary(words), Vocabulary(words), TrainingRecord())
+
+
+@pytest.fixture
+def bigrams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the networks of kind lstm be bigrams."""
+    monkeypatch.setitem(tree_decoder.DECODERS, "lstm", "tests.doubles:BigramDecoder")
+
+
+def all_targets(words: str, longest: int) -> list[tuple[str, ...]]:
+    """Return every target of up to ``longest`` words; ``?`` is the unknown word."""
+    names = ["<unk>" if word == "?" else word for word in words]
+    lengths = range(longest + 1)
+    return [target for length in lengths for target in itertools.product(names, repeat=length)]
+
+
+def texts(found: Sequence[Generated]) -> list[str]:
+    return [" ".join(target.words) for target in found]
+
+
+# A beam that is wide enough finds what enumeration finds
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("unknown", [False, True])
+def test_a_wide_beam_finds_the_best_of_all_targets(
+    tmp_path: Path, normalize: bool, unknown: bool
+) -> None:
+    model = RandomModel(tmp_path / "model", "uvw", "abc", seed=2)
+    generator = Generator([load_checkpoint(model.path)], CPU)
+    settings = BeamSettings(EVERYTHING, 30, normalize=normalize, unknown=unknown, max_length=3)
+    candidates = all_targets("abc?" if unknown else "abc", 3)
+    for source, found in zip(SOURCES, beam_search(generator, SOURCES, settings), strict=True):
+        # By the independent implementation, target by target.
+        log_probs = {target: model.log_prob(source, target) for target in candidates}
+        divisor = {target: len(target) + 1 if normalize else 1 for target in candidates}
+        wanted = sorted(candidates, key=lambda words: -log_probs[words] / divisor[words])[:30]
+        assert [target.words for target in found] == wanted
+        scores = [log_probs[target] for target in wanted]
+        assert [target.log_prob for target in found] == pytest.approx(scores, abs=1e-5)
+        assert all(target.finished for target in found)
+        assert [target.unknown_words for target in found] == [
+            words.count("<unk>") for words in wanted
+        ]
+
+
+@pytest.mark.usefixtures("bigrams")
+def test_an_ensemble_averages_the_probability_of_each_word() -> None:
+    found = beam_search(
+        Generator([bigram(ONE), bigram(TWO)], CPU),
+        [("x",)],
+        BeamSettings(EVERYTHING, 100, max_length=3),
+    )[0]
+    names = ["</s>", "<unk>", "a", "b"]
+    assert {target.words for target in found} <= set(all_targets("ab?", 3))
+    assert len(found) == len(all_targets("ab?", 3)) == 40
+    for target in found:
+        path = [0, *map(names.index, target.words), 0]
+        wanted = sum(
+            math.log((ONE[last][word] + TWO[last][word]) / 16)
+            for last, word in itertools.pairwise(path)
+        )
+        assert target.log_prob == pytest.approx(wanted, abs=1e-6)
+    scores = [target.log_prob for target in found]
+    assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.usefixtures("bigrams")
+def test_a_word_that_one_network_does_not_know_is_unknown_to_it() -> None:
+    # The second knows b and c: its numbers are </s>, <unk>, b, c.
+    models = [bigram(ONE), bigram(TWO, "bc")]
+    generator = Generator(models, CPU)
+    assert generator.shortlists_differ
+    assert generator.words == ["</s>", "<unk>", "a", "b", "c"]
+    found = beam_search(generator, [("x",)], BeamSettings(EVERYTHING, 100, max_length=1))[0]
+    by_hand = {
+        (): (1 + 2) / 16,
+        ("<unk>",): (0.5 + 1) / 16 * (5 + 4) / 16,
+        ("a",): (4.5 + 1) / 16 * (2 + 4) / 16,
+        ("b",): (2 + 2) / 16 * (3 + 1) / 16,
+        ("c",): (0.5 + 3) / 16 * (5 + 2) / 16,
+    }
+    assert {target.words: math.exp(target.log_prob) for target in found} == {
+        words: pytest.approx(probability, rel=1e-5) for words, probability in by_hand.items()
+    }
+
+
+# How the beam narrows
+
+
+@pytest.mark.usefixtures("bigrams")
+@pytest.mark.parametrize(
+    ("width", "num_best", "wanted", "rows"),
+    [
+        # The best word each time: a (4.5/8), b (4/8), </s> (3/8).
+        (1, 1, {"a b": 4.5 * 4 * 3}, 3),
+        # a and b stay; of their extensions a b (18/64) and a </s> (9/64): one place is left, and it
+        # goes to a b </s>.
+        (2, 2, {"a": 4.5 * 2 * 8, "a b": 4.5 * 4 * 3}, 4),
+        # Step 1: a, b, <unk> and </s> (1/8), and three places are left. Step 2: a b (18/64), a
+        # </s> (9/64), b </s> (6/64), and one is left for a b </s>: a <unk> and a a (4.5/64 each),
+        # which a beam of four would keep, are not looked at.
+        (4, 4, {"a": 72, "": 64, "a b": 54, "b": 2 * 3 * 8}, 5),
+    ],
+)
+def test_the_beam_narrows_with_each_target_that_ends(
+    width: int, num_best: int, wanted: dict[str, float], rows: int
+) -> None:
+    generator = Generator([bigram(ONE)], CPU)
+    BigramDecoder.rows_made = 0
+    (found,) = beam_search(generator, [("x",)], BeamSettings(width, num_best))
+    assert texts(found) == list(wanted)
+    probabilities = [math.exp(target.log_prob) * 512 for target in found]
+    assert probabilities == pytest.approx(list(wanted.values()), rel=1e-5)
+    assert BigramDecoder.rows_made == rows
+
+
+@pytest.mark.usefixtures("bigrams")
+def test_length_normalisation_changes_the_order_alone() -> None:
+    generator = Generator([bigram(ONE)], CPU)
+    (plain,) = beam_search(generator, [("x",)], BeamSettings(4, 4))
+    (normalized,) = beam_search(generator, [("x",)], BeamSettings(4, 4, normalize=True))
+    assert set(normalized) == set(plain)
+    # By hand, logs of p divided by words + 1: a b -0.75, a -0.98, b -1.18, nothing -2.08.
+    assert texts(normalized) == ["a b", "a", "b", ""]
+
+
+def test_fewer_targets_wanted_are_the_first_of_more(tmp_path: Path) -> None:
+    model = RandomModel(tmp_path / "model", "uvw", "abcdefgh", seed=5)
+    generator = Generator([load_checkpoint(model.path)], CPU)
+    for normalize in (False, True):
+        for width in (1, 3, 8):
+            many = beam_search(generator, SOURCES, BeamSettings(width, width, normalize=normalize))
+            for few in range(1, width):
+                settings = BeamSettings(width, few, normalize=normalize)
+                # A search for few ends earlier: nothing in its beam can become better.
+                assert beam_search(generator, SOURCES, settings) == [
+                    targets[:few] for targets in many
+                ]
+
+
+@pytest.mark.usefixtures("bigrams")
+def test_a_search_for_two_goes_on_while_the_second_can_become_better() -> None:
+    # </s>, <unk>, a, b. Nothing: 16/32; then a: 14/32 * 1/8 and b: 1/32 * 7/8 end, and a b may be
+    # 14/32 * 6/8 * 7/8: worse than the best of all, and better than the second.
+    eighths: list[list[float]] = [
+        [4, 0.25, 3.5, 0.25],
+        [1, 5, 1, 1],
+        [1, 0.5, 0.5, 6],
+        [7, 0.25, 0.5, 0.25],
+    ]
+    (found,) = beam_search(Generator([bigram(eighths)], CPU), [("x",)], BeamSettings(4, 2))
+    assert texts(found) == ["", "a b"]
+
+
+@pytest.mark.usefixtures("bigrams")
+def test_of_equal_extensions_of_a_hypothesis_the_lower_number_stays() -> None:
+    # Step 2: b </s> has 18/64; a </s> and a b have 12/64 both, and there is place for one.
+    eighths: list[list[float]] = [
+        [0.5, 0.5, 4, 3],
+        [2, 2, 2, 2],
+        [3, 0.5, 1.5, 3],
+        [6, 0.5, 0.75, 0.75],
+    ]
+    (found,) = beam_search(Generator([bigram(eighths)], CPU), [("x",)], BeamSettings(2, 2))
+    assert texts(found) == ["b", "a"]
+
+
+# Lengths
+
+
+@pytest.mark.usefixtures("bigrams")
+def test_the_best_of_the_longest_beginnings_is_what_is_cut() -> None:
+    # a a (21/64) and b a (12/64) are in the beam of step 2; b is the better beginning.
+    endless: list[list[float]] = [
+        [0.5, 0.5, 3, 4],
+        [2, 2, 2, 2],
+        [0.25, 0.25, 7, 0.5],
+        [0.5, 0.5, 4, 3],
+    ]
+    generator = Generator([bigram(endless)], CPU)
+    ((found,),) = beam_search(generator, [("x",)], BeamSettings(2, max_length=1))
+    assert (texts([found]), found.finished) == (["b"], False)
+    assert found.log_prob == pytest.approx(math.log(4 / 8), abs=1e-6)
+
+
+@pytest.mark.usefixtures("bigrams")
+def test_what_finds_no_end_is_cut_and_says_so() -> None:
+    # The end is the worst of all words: a beam of one never sees it.
+    endless = [[1, 2, 3, 2], [1, 2, 2, 3], [1, 2, 2, 3], [1, 2, 3, 2]]
+    generator = Generator([bigram(endless)], CPU)
+    ((found,),) = beam_search(generator, [("x",)], BeamSettings(1, max_length=3))
+    assert (found.words, found.finished) == (("a", "b", "a"), False)
+    assert found.log_prob == pytest.approx(3 * math.log(3 / 8), abs=1e-6)
+    sources = [("x",) * length for length in (1, 4)]
+    lengths = [len(best.words) for (best,) in beam_search(generator, sources, BeamSettings(1))]
+    # Twice the source and 10.
+    assert lengths == [12, 18]
+    ((found,),) = beam_search(generator, [("x",)], BeamSettings(1, max_length=0))
+    assert (found.words, found.finished, found.log_prob) == ((), False, 0.0)
+    # A wider one has what ended, and nothing that is cut.
+    ((found,),) = beam_search(generator, [("x",)], BeamSettings(4, max_length=3))
+    assert found.finished
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ((0, 1), "width of at least 1, got 0"),
+        ((3, 4), "as wide as the 4 targets wanted"),
+        ((3, 0), "the 0 targets"),
+        ((3, 1, False, True, -1), "length of at least 0, got -1"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings: tuple, problem: str) -> None:
+    with pytest.raises(PhrasescoreError, match=problem):
+        BeamSettings(*settings)
+
+
+# Every kind, and whatever is searched beside
+
+
+def ensemble(kinds: Sequence[str], tmp_path: Path) -> list[Checkpoint]:
+    """Return random networks of these kinds; their shortlists differ a little."""
+    models = []
+    for seed, kind in enumerate(kinds):
+        words = "abcdefgh"[: 8 - seed]
+        if kind == "encoder-decoder":
+            path = RandomModel(tmp_path / kind, "uvw", words, seed=seed).path
+            models.append(load_checkpoint(path))
+        else:
+            models.append(RandomNetwork(kind, "uvw", words, seed=seed).checkpoint)
+    return models
+
+
+MIXES = [*((kind,) for kind in (*KINDS, "encoder-decoder")), ("attention", "encoder-decoder")]
+
+
+@pytest.mark.parametrize("kinds", MIXES, ids=" ".join)
+def test_a_score_is_to_the_last_bit_what_rescoring_gives(
+    kinds: Sequence[str], tmp_path: Path
+) -> None:
+    models = ensemble(kinds, tmp_path)
+    found = beam_search(Generator(models, CPU), SOURCES, BeamSettings(6, 6, unknown=False))
+    lists = [
+        HypothesisList(source, [target.words for target in targets if target.finished])
+        for source, targets in zip(SOURCES, found, strict=True)
+    ]
+    scorer = SentenceScores(models, CPU, ensemble=len(models) > 1)
+    for targets, scores in zip(found, scorer.values(lists), strict=True):
+        wanted = [target.log_prob for target in targets if target.finished]
+        assert scores.columns[-1].tolist() == wanted
+
+
+@pytest.mark.parametrize("kinds", MIXES, ids=" ".join)
+def test_a_target_does_not_depend_on_what_is_searched_beside_it(
+    kinds: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = Generator(ensemble(kinds, tmp_path), CPU)
+    sources = [*SOURCES * 12, *(("u", "v") * n for n in range(9))]
+    settings = BeamSettings(5, 3)
+    together = beam_search(generator, sources, settings)
+    streamed = [
+        targets
+        for targets, source in zip(
+            best_targets(generator, sources, settings, threads=2), sources, strict=True
+        )
+        if source
+    ]
+    assert streamed == [item for item, source in zip(together, sources, strict=True) if source]
+    monkeypatch.setitem(BATCH_ROWS, "cpu", 1)
+    assert beam_search(generator, sources[-20:], settings) == together[-20:]
+
+
+def test_an_empty_source_is_not_asked_about(tmp_path: Path) -> None:
+    generator = Generator(ensemble(["lstm"], tmp_path), CPU)
+    found = list(best_targets(generator, [(), ("u",), ()], BeamSettings(2)))
+    assert found[0] == found[2] == [Generated((), 0.0)]
+    assert [found[1]] == beam_search(generator, [("u",)], BeamSettings(2))
+    assert list(best_targets(generator, [], BeamSettings(2))) == []
+
+
+# Copying
+
+
+@pytest.mark.parametrize("seeds", [[3], [3, 4]])
+def test_an_unknown_word_is_copied_from_where_the_networks_look(seeds: list[int]) -> None:
+    models = [RandomNetwork("attention", "uvwxyz", "ab", seed=seed).checkpoint for seed in seeds]
+    networks = []
+    for model in models:
+        assert isinstance(model.model, AttentionNetwork)
+        networks.append(model.model)
+        # Energies that differ, or it would look at every word alike.
+        with torch.no_grad():
+            model.model.alignment.energy.mul_(8)
+    generator = Generator(models, CPU)
+    sources = [tuple("uvwxyz"), ("z", "new", "v"), ("y",)]
+    plain = beam_search(generator, sources, BeamSettings(20, 20))
+    copied = beam_search(generator, sources, BeamSettings(20, 20, copy_unknown=True))
+    read = set()
+    for source, before, after in zip(sources, plain, copied, strict=True):
+        for old, new in zip(before, after, strict=True):
+            assert (new.log_prob, new.unknown_words) == (old.log_prob, old.unknown_words)
+            ids = [
+                models[0].source_vocabulary.ids(source),
+                [1 if word == "<unk>" else "ab".index(word) + 2 for word in old.words],
+            ]
+            with torch.no_grad():
+                pairs = batch_pairs([(ids[0], ids[1])])
+                alpha = torch.stack([network.alignments(pairs)[0] for network in networks]).sum(0)
+            places = alpha[: len(old.words), : len(source)].argmax(1).tolist()
+            read |= set(places)
+            assert new.words == tuple(
+                source[place] if word == "<unk>" else word
+                for word, place in zip(old.words, places, strict=True)
+            )
+    assert len(read) > 1
+
+
+def test_copying_needs_a_network_that_aligns() -> None:
+    generator = Generator([RandomNetwork("lstm", "u", "a").checkpoint], CPU)
+    with pytest.raises(PhrasescoreError, match="needs a model of the kind attention"):
+        beam_search(generator, [("u",)], BeamSettings(copy_unknown=True))

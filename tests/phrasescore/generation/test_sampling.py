@@ -1,0 +1,219 @@
+"""Random targets, against exact distributions and against the scores of rescoring."""
+
+import math
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chisquare, kstest
+
+from phrasescore.config.config import Config
+from phrasescore.errors import ModelError, PhrasescoreError
+from phrasescore.generation.generator import Generated, Generator
+from phrasescore.generation.sampling import (
+    BATCH_SAMPLES,
+    SampleSettings,
+    count_samples,
+    random_numbers,
+    sample_targets,
+)
+from phrasescore.generation.streams import samples
+from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, load_checkpoint
+from phrasescore.scoring import tree_decoder
+from phrasescore.vocabulary import Vocabulary
+from tests.doubles import BigramNetwork, RandomCslm, RandomModel
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+CPU = torch.device("cpu")
+# Of </s>, <unk>, a, b after each of them, in eighths.
+EIGHTHS = [[1, 1, 4, 2], [5, 1, 1, 1], [2, 1, 1, 4], [4, 2, 1, 1]]
+
+
+def bigrams(monkeypatch: pytest.MonkeyPatch, words: str = "ab") -> Generator:
+    """Return a generator whose next word depends on the last one alone."""
+    monkeypatch.setitem(tree_decoder.DECODERS, "lstm", "tests.doubles:BigramDecoder")
+    network = BigramNetwork([[math.log(x) for x in row] for row in EIGHTHS])
+    config = Config.from_dict({"kind": "lstm"}, "test")
+    vocabulary = Vocabulary(words)
+    return Generator([Checkpoint(network, config, vocabulary, vocabulary, TrainingRecord())], CPU)
+
+
+def bigram_probabilities(limit: int, power: float = 1.0) -> dict[tuple[str, ...], float]:
+    """Return the probability of every target of at most ``limit`` words, by enumeration.
+
+    A target that is cut counts with its words up to the limit.
+    """
+    weights = np.array(EIGHTHS) ** power
+    shares = weights / weights.sum(axis=1, keepdims=True)
+    names = ["</s>", "<unk>", "a", "b"]
+    found: defaultdict[tuple[str, ...], float] = defaultdict(float)
+
+    def visit(words: tuple[int, ...], probability: float) -> None:
+        last = words[-1] if words else 0
+        if len(words) == limit:
+            found[tuple(names[word] for word in words)] += probability
+            return
+        found[tuple(names[word] for word in words)] += probability * shares[last][0]
+        for word in (1, 2, 3):
+            visit((*words, word), probability * shares[last][word])
+
+    visit((), 1.0)
+    return dict(found)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5, 2.0])
+def test_samples_come_as_often_as_they_are_probable(
+    monkeypatch: pytest.MonkeyPatch, temperature: float
+) -> None:
+    count = 20_000
+    generator = bigrams(monkeypatch)
+    (samples,) = sample_targets(
+        generator, [("x",)], count, temperature=temperature, seed=3, max_length=3
+    )
+    wanted = bigram_probabilities(3, 1 / temperature)
+    found = Counter(sample.words for sample in samples)
+    assert set(found) <= set(wanted)
+    frequencies = [found[words] for words in wanted]
+    expected = [probability * count for probability in wanted.values()]
+    # The seed is fixed: a p below this says that the distribution is another one.
+    assert chisquare(frequencies, expected).pvalue > 0.01
+
+
+def test_a_samples_score_is_the_networks_own_at_any_temperature(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (samples,) = sample_targets(bigrams(monkeypatch), [("x",)], 200, temperature=3, max_length=2)
+    by_hand = {("a",): 4 * 2, ("b",): 2 * 4, ("a", "b"): 4 * 4 * 4, (): 1, ("<unk>",): 1 * 5}
+    seen = set()
+    for sample in samples:
+        if sample.finished and sample.words in by_hand:
+            eighths = len(sample.words) + 1
+            wanted = math.log(by_hand[sample.words] / 8**eighths)
+            assert sample.log_prob == pytest.approx(wanted, abs=1e-6)
+            seen.add(sample.words)
+        if not sample.finished:
+            # Two words, and no end: p(ab...) = 4/8 * 4/8.
+            assert len(sample.words) == 2
+            if sample.words == ("a", "b"):
+                assert sample.log_prob == pytest.approx(math.log(16 / 64), abs=1e-6)
+        assert sample.unknown_words == sample.words.count("<unk>")
+    assert seen == set(by_hand)
+
+
+def test_without_unknown_words_the_rest_keeps_its_proportions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (samples,) = sample_targets(
+        bigrams(monkeypatch), [("x",)], 7000, unknown=False, max_length=0, seed=5
+    )
+    # No word is allowed: what is drawn is the end, 1/7, or is cut.
+    ended = sum(sample.finished for sample in samples)
+    assert ended == pytest.approx(1000, abs=4 * math.sqrt(7000 / 7 * 6 / 7))
+    (samples,) = sample_targets(bigrams(monkeypatch), [("x",)], 300, unknown=False)
+    assert not any("<unk>" in sample.words for sample in samples)
+
+
+SOURCES = [("u", "v"), ("w",), (), ("v", "v", "w", "u"), ("nowhere", "u")]
+
+
+@pytest.fixture
+def random_generator(tmp_path: Path) -> Generator:
+    """Two networks with random weights as an ensemble."""
+    models = [RandomModel(tmp_path / str(seed), "uvw", "abc", seed=seed) for seed in range(2)]
+    return Generator([load_checkpoint(model.path) for model in models], CPU)
+
+
+def test_a_sample_does_not_depend_on_what_is_drawn_beside_it(
+    random_generator: Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = sample_targets(random_generator, SOURCES, 40, seed=7)
+    monkeypatch.setitem(BATCH_SAMPLES, "cpu", 1)
+    for number, source in enumerate(SOURCES):
+        (alone,) = sample_targets(random_generator, [source], 40, seed=7, numbers=[number])
+        assert alone == together[number]
+        (fewer,) = sample_targets(random_generator, [source], 11, seed=7, numbers=[number])
+        assert fewer == together[number][:11]
+    assert sample_targets(random_generator, SOURCES, 40, seed=7) == together
+
+
+def test_other_seeds_and_other_numbers_give_other_samples(random_generator: Generator) -> None:
+    source = SOURCES[3]
+    (first,) = sample_targets(random_generator, [source], 40, seed=7)
+    (other,) = sample_targets(random_generator, [source], 40, seed=8)
+    later, same = sample_targets(random_generator, [source] * 2, 40, seed=7, numbers=[1, 0])
+    assert first != other
+    assert first != later
+    assert first == same
+
+
+def test_a_score_is_that_of_an_independent_implementation(tmp_path: Path) -> None:
+    model = RandomModel(tmp_path / "model", "uvw", "abc", seed=4)
+    generator = Generator([load_checkpoint(model.path)], CPU)
+    for source, found in zip(SOURCES, sample_targets(generator, SOURCES, 20), strict=True):
+        for sample in found:
+            if sample.finished:
+                wanted = model.log_prob(source, sample.words)
+                assert sample.log_prob == pytest.approx(wanted, abs=1e-5)
+
+
+def test_random_numbers_are_uniform_and_of_their_place_alone() -> None:
+    numbers = random_numbers(11, [0, 1, 2**64 - 1], 50, 20)
+    assert kstest(numbers.ravel(), "uniform").pvalue > 0.01
+    assert len(np.unique(numbers)) == numbers.size
+    np.testing.assert_array_equal(random_numbers(11, [1], 3, 5), numbers[1:2, :3, :5])
+
+
+def test_random_numbers_are_those_that_numpy_gives_for_seed_source_and_sample() -> None:
+    # The documentation promises this key and this counter.
+    philox = np.random.Philox(key=[11, 5], counter=[0, 0, 0, 2])
+    wanted = np.random.Generator(philox).random(7)
+    assert random_numbers(11, [5], 3, 7)[0, 2].tolist() == wanted.tolist()
+
+
+def test_counts_are_sorted_by_score_and_ties_by_the_first() -> None:
+    drawn = [("a", -2.0), ("b", -1.0), ("a", -2.0), ("c", -2.0), ("c", -2.0), ("c", -2.0)]
+    counted = count_samples([Generated((word,), log_prob) for word, log_prob in drawn])
+    assert [(item.target.words, item.times) for item in counted] == [
+        (("b",), 1),
+        (("a",), 2),
+        (("c",), 3),
+    ]
+
+
+def test_a_target_without_its_end_is_another_one() -> None:
+    drawn = [Generated(("a",), -1.0), Generated(("a",), -1.5, finished=False)] * 2
+    counted = [(item.target.finished, item.times) for item in count_samples(drawn)]
+    assert counted == [(True, 2), (False, 2)]
+
+
+def test_a_source_has_its_number_in_a_stream(
+    random_generator: Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BATCH_SAMPLES, "cpu", 2)  # windows of 4 sources
+    sources = [("u", "v"), (), *[("w", "u")] * 7]
+    found = list(samples(random_generator, sources, SampleSettings(2, seed=3)))
+    wanted = sample_targets(random_generator, sources, 2, seed=3)
+    assert found == [wanted[0], [], *wanted[2:]]
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, math.inf, math.nan])
+def test_a_temperature_that_is_none_is_refused(
+    random_generator: Generator, temperature: float
+) -> None:
+    with pytest.raises(PhrasescoreError, match="temperature: expected a number above 0"):
+        sample_targets(random_generator, [("u",)], 1, temperature=temperature)
+
+
+def test_models_that_cannot_generate_together_are_refused(tmp_path: Path) -> None:
+    language_model = RandomCslm("ab").checkpoint
+    with pytest.raises(ModelError, match=r"cslm reads no source.* expected one of the kinds att"):
+        Generator([language_model], CPU)
+    models = [
+        load_checkpoint(RandomModel(tmp_path / str(reverse), "uv", "ab", reverse=reverse).path)
+        for reverse in (False, True)
+    ]
+    with pytest.raises(ModelError, match="one direction"):
+        Generator(models, CPU)

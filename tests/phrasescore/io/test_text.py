@@ -1,0 +1,212 @@
+"""Promises of phrasescore.io.text: what is read is what is there, byte for byte."""
+
+import gzip
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.io import text
+from phrasescore.io.output import open_output
+from phrasescore.io.text import decode, open_input, read_blocks, read_lines, shorten, split_block
+from tests.streams import MANY_LINES, Stream
+
+PACKED = gzip.compress(MANY_LINES)
+
+
+def written(path: Path, content: bytes) -> str:
+    path.write_bytes(content)
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["table", "table.gz", "gzip-by-content"])
+def test_plain_and_gzip_files_read_as_the_same_bytes(tmp_path: Path, name: str) -> None:
+    content = MANY_LINES if name == "table" else PACKED
+    path = written(tmp_path / name, content)
+    assert b"".join(read_blocks(path)) == MANY_LINES
+    with open_input(path) as stream:
+        assert stream.read() == MANY_LINES
+
+
+def test_only_newline_ends_a_line_and_none_is_dropped(tmp_path: Path) -> None:
+    content = "a\r\n\n\u0085b\u2028c\x0b\x0c\x1c\u00a0\r\n\nlast".encode()
+    expected = [b"a\r", b"", "\u0085b\u2028c\x0b\x0c\x1c\u00a0\r".encode(), b"", b"last"]
+    assert list(read_lines(written(tmp_path / "lines", content))) == expected
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"a", b"a\n", b"a\nb", b"\n\n", b"a\n\nb\n"])
+def test_blocks_keep_the_last_newline_or_its_absence(tmp_path: Path, content: bytes) -> None:
+    path = written(tmp_path / "lines", content)
+    blocks = list(read_blocks(path))
+    assert b"".join(blocks) == content
+    lines = [line for block in blocks for line in split_block(block)]
+    assert b"\n".join(lines) + (b"\n" if content.endswith(b"\n") else b"") == content
+    assert list(read_lines(path)) == lines
+
+
+def test_a_line_longer_than_a_block_is_one_line(tmp_path: Path) -> None:
+    long = b"x" * (3 * text.BLOCK_SIZE + 17)
+    path = written(tmp_path / "lines", b"first\n" + long + b"\nlast\n")
+    assert list(read_lines(path)) == [b"first", long, b"last"]
+
+
+def test_a_file_without_newlines_does_not_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text, "MAX_LINE", 1000)
+    path = written(tmp_path / "binary", b"ok\n" + bytes(2 * text.BLOCK_SIZE))
+    with pytest.raises(DataError, match=r"binary:2: .*more than 1000 bytes; is this a binary"):
+        list(read_lines(path))
+
+
+def test_all_members_of_a_gzip_file_are_read(tmp_path: Path) -> None:
+    half = MANY_LINES[: len(MANY_LINES) // 2]
+    content = gzip.compress(half) + gzip.compress(b"") + gzip.compress(MANY_LINES[len(half) :])
+    assert b"".join(read_blocks(written(tmp_path / "x.gz", content))) == MANY_LINES
+
+
+@pytest.mark.parametrize("cut", [3, 12, 5_000, -4, -8, -9])
+def test_truncated_gzip_is_a_data_error_naming_the_file(tmp_path: Path, cut: int) -> None:
+    path = written(tmp_path / "cut.gz", PACKED[:cut])
+    with pytest.raises(DataError, match=r"cut\.gz.*end too early") as caught:
+        list(read_lines(path))
+    assert caught.value.path == path
+
+
+def test_damage_late_in_gzip_names_the_last_line_before_it(tmp_path: Path) -> None:
+    path = written(tmp_path / "cut.gz", PACKED[:-9])
+    blocks: list[bytes] = []
+    with pytest.raises(DataError) as caught:
+        blocks.extend(read_blocks(path))
+    seen = b"".join(blocks).count(b"\n")
+    assert caught.value.line == seen > 100_000
+    assert str(caught.value).startswith(f"{path}:{seen}: the gzip data end too early")
+
+
+@pytest.mark.parametrize("members", [1, 3])
+@pytest.mark.parametrize("damage", [b"", b"\xff" * 12])
+def test_damage_in_the_first_block_names_a_line_too(
+    tmp_path: Path, members: int, damage: bytes
+) -> None:
+    member = gzip.compress(b"".join(b"%d\n" % number**5 for number in range(1000)))
+    path = written(tmp_path / "cut.gz", member * members + member[:-12] + damage)
+    with pytest.raises(DataError, match="somewhere after this line") as caught:
+        list(read_lines(path))
+    assert caught.value.line is not None
+    # All but what is in the bytes in which decompressing fails.
+    assert 1000 * (members + 1) - 200 < caught.value.line <= 1000 * (members + 1)
+
+
+def test_a_wrong_checksum_is_a_data_error(tmp_path: Path) -> None:
+    content = bytearray(PACKED)
+    content[-8] ^= 1  # RFC 1952: the last eight bytes are CRC-32 and length
+    with pytest.raises(DataError, match=r"x\.gz.*corrupt gzip"):
+        list(read_lines(written(tmp_path / "x.gz", bytes(content))))
+
+
+def test_damaged_compressed_data_are_a_data_error(tmp_path: Path) -> None:
+    content = bytearray(PACKED)
+    middle = len(content) // 2
+    content[middle : middle + 50] = b"\xff" * 50
+    with pytest.raises(DataError, match=r"x\.gz.*gzip"):
+        list(read_lines(written(tmp_path / "x.gz", bytes(content))))
+
+
+@pytest.mark.parametrize(
+    ("garbage", "problem"),
+    [
+        (b"maison ||| house ||| 0.5", "corrupt gzip"),
+        (b"short", "the gzip data end too early"),  # could be the head of one more member
+    ],
+)
+def test_garbage_after_a_gzip_member_is_a_data_error(
+    tmp_path: Path, garbage: bytes, problem: str
+) -> None:
+    path = written(tmp_path / "x.gz", PACKED + garbage)
+    with pytest.raises(DataError, match=rf"x\.gz:\d+: {problem}"):
+        list(read_lines(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "found"), [(b"maison ||| house", "'maison |'"), (b"", "an empty file")]
+)
+def test_a_gz_name_on_other_data_is_a_data_error(
+    tmp_path: Path, content: bytes, found: str
+) -> None:
+    path = written(tmp_path / "x.gz", content)
+    with pytest.raises(DataError) as caught:
+        open_input(path)
+    assert str(caught.value) == f"{path}: expected gzip data, as the name says, found {found}"
+
+
+def test_a_missing_file_and_a_folder_are_data_errors(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot open: No such file"):
+        open_input(str(tmp_path / "none"))
+    with pytest.raises(DataError, match="cannot open: Is a directory"):
+        open_input(str(tmp_path))
+
+
+@pytest.mark.parametrize("content", [MANY_LINES, PACKED], ids=["plain", "gzip"])
+@pytest.mark.parametrize("buffered", [True, False])
+def test_a_dash_reads_stdin_plain_or_gzip(
+    content: bytes, buffered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = io.BytesIO(content)
+    monkeypatch.setattr(sys, "stdin", Stream(io.BufferedReader(raw) if buffered else raw))
+    assert b"".join(read_blocks("-")) == MANY_LINES
+
+
+def test_an_error_in_stdin_is_called_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", Stream(io.BytesIO(gzip.compress(b"a\n")[:-5])))
+    with pytest.raises(DataError, match=r"^<stdin>: the gzip data end too early"):
+        list(read_lines("-"))
+
+
+def test_a_stdin_or_stdout_that_was_closed_before_the_start_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # What Python makes of "<&-" and ">&-".
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(DataError, match=r"^<stdin>: cannot open: .* without a stdin$"):
+        open_input("-")
+    monkeypatch.setattr(sys, "stdout", None)
+    with (
+        pytest.raises(PhrasescoreError, match=r"^<stdout>: .* without a stdout$"),
+        open_output("-"),
+    ):
+        pass
+
+
+def test_files_are_closed_when_reading_stops_early(tmp_path: Path) -> None:
+    # A file left open is a ResourceWarning, and pytest makes warnings errors.
+    lines = read_lines(written(tmp_path / "x.gz", PACKED))
+    assert next(lines) == b"0 0"
+    assert isinstance(lines, Iterator)
+    del lines
+
+
+@pytest.mark.parametrize(
+    ("raw", "place"),
+    [
+        (b"caf\xe9", "byte 0xe9 at byte 4"),
+        (b"a\xed\xa0\x80", "byte 0xed at byte 2"),  # a surrogate is not UTF-8
+        (b"\xc0\xaf", "byte 0xc0 at byte 1"),  # nor is an overlong slash
+    ],
+)
+def test_bytes_that_are_not_utf8_are_a_data_error(raw: bytes, place: str) -> None:
+    with pytest.raises(DataError) as caught:
+        decode("table", 7, raw)
+    assert str(caught.value) == f"table:7: expected UTF-8, found {place} of the line"
+
+
+def test_utf8_is_decoded_as_it_is() -> None:
+    assert decode("table", 1, "na\u00efve \u2028\u0085".encode()) == "na\u00efve \u2028\u0085"
+
+
+@pytest.mark.parametrize("content", ["x" * 1000, "\x00" * 1000, "\u2028" * 59])
+def test_shown_text_is_at_most_60_characters(content: str) -> None:
+    assert len(shorten(content)) == 60
+    assert shorten(content).endswith("...")

@@ -1,0 +1,78 @@
+"""Choosing training text: differences worked by hand, and which lines they keep."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phrasescore.language_models.selection import CrossEntropyDifference, any_of, best
+
+
+def unigrams(path: Path, words: Mapping[str, float]) -> str:
+    """Write a model of single words, given the base-10 logarithms of their probabilities.
+
+    ``</s>`` has -1, ``<unk>`` -4. KenLM insists on one pair of words, which changes nothing.
+    """
+    lines = ["\\data\\", f"ngram 1={len(words) + 3}", "ngram 2=1", "", "\\1-grams:", "-4\t<unk>"]
+    lines += ["-99\t<s>\t0", "-1\t</s>", *(f"{value}\t{word}\t0" for word, value in words.items())]
+    path.write_text("\n".join([*lines, "", "\\2-grams:", "-1\t<s> </s>", "", "\\end\\", ""]))
+    return str(path)
+
+
+@pytest.fixture
+def difference(tmp_path: Path) -> CrossEntropyDifference:
+    in_domain = unigrams(tmp_path / "in", {"dog": -0.5, "snow": -1})
+    return CrossEntropyDifference(in_domain, unigrams(tmp_path / "all", {"dog": -1.5, "law": -2}))
+
+
+def test_a_difference_is_of_cross_entropies_in_nats_a_token_with_the_end(
+    difference: CrossEntropyDifference,
+) -> None:
+    found = difference.differences([("dog", "dog"), ("dog", "law"), ("snow",), ()])
+    # -log10 p under the wanted model and under the general one, the end included.
+    expected = [
+        ((0.5 + 0.5 + 1) - (1.5 + 1.5 + 1)) / 3,
+        ((0.5 + 4 + 1) - (1.5 + 2 + 1)) / 3,
+        ((1 + 1) - (4 + 1)) / 2,
+        0.0,
+    ]
+    assert found.values == pytest.approx(np.array(expected) * math.log(10), rel=1e-6)
+    assert found.tokens == 3 + 3 + 2 + 1
+
+
+def test_words_that_one_model_alone_knows_are_counted_each_time(
+    difference: CrossEntropyDifference,
+) -> None:
+    found = difference.differences([("dog", "law", "law"), ("snow", "sea")])
+    assert found.known_to_one == 3
+    assert difference.differences([("law",), ("sea",)]).known_to_one == 1
+
+
+def test_symbols_and_white_space_in_a_text_are_unknown_words(
+    difference: CrossEntropyDifference,
+) -> None:
+    texts = [("<s>",), ("dog\tsnow",), ("<unk>",), ("sea",)]
+    values = difference.differences(texts).values
+    assert values.tolist() == [values[3]] * 4
+
+
+@given(st.lists(st.integers(-3, 3)), st.data())
+def test_the_best_are_the_lowest_and_of_equal_ones_the_earlier(
+    numbers: list[int], data: st.DataObject
+) -> None:
+    count = data.draw(st.integers(0, len(numbers)))
+    ranks = sorted(range(len(numbers)), key=lambda place: (numbers[place], place))
+    expected = [place in ranks[:count] for place in range(len(numbers))]
+    assert best(np.array(numbers, dtype=float), count).tolist() == expected
+
+
+def test_lots_are_as_many_as_asked_for_and_depend_on_the_seed() -> None:
+    drawn = [any_of(1000, 300, seed) for seed in (1, 1, 2)]
+    assert [int(chosen.sum()) for chosen in drawn] == [300] * 3
+    assert (drawn[0] == drawn[1]).all()
+    # Two draws of 300 of 1000 share 90 on average, with a standard deviation of 7.
+    assert 55 < int((drawn[0] & drawn[2]).sum()) < 125

@@ -1,0 +1,236 @@
+"""Promises of phrasescore.report.page: one file with everything, and words that stay words."""
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from plotly.offline import get_plotlyjs
+
+from phrasescore.errors import PhrasescoreError
+from phrasescore.report.blocks import Block, Cell, Points, Report, Section, Table
+from phrasescore.report.page import render_page
+from tests.odd_report import ODD, odd_report
+
+
+def report_of(*blocks: Block) -> Report:
+    return Report("Report", (), (Section("part", "Part", "", blocks),))
+
+
+class Elements(HTMLParser):
+    """The elements of a page in their order, with what they hold up to the next tag."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[tuple[str, dict[str, str | None], list[str]]] = []
+        self._is_open = False
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs), []))
+        self._is_open = True
+
+    def handle_endtag(self, tag: str) -> None:  # noqa: ARG002
+        self._is_open = False
+
+    def handle_data(self, data: str) -> None:
+        if self._is_open:
+            self.found[-1][2].append(data)
+
+    def texts(self, tag: str) -> list[str]:
+        return ["".join(text) for name, _, text in self.found if name == tag]
+
+    def attributes(self, name: str) -> list[str | None]:
+        return [attributes[name] for _, attributes, _ in self.found if name in attributes]
+
+
+@pytest.fixture(scope="module")
+def odd_page() -> str:
+    return render_page(odd_report())
+
+
+def shown_cells(*column: Cell) -> list[str]:
+    table = Table("t", "Table", ("a",), tuple((cell,) for cell in column))
+    return Elements(render_page(report_of(table))).texts("td")
+
+
+# Structure
+
+
+def test_each_section_has_a_heading_that_the_contents_lead_to() -> None:
+    sections = tuple(Section(key, f"Title {key}", "", ()) for key in ("a", "b-2"))
+    elements = Elements(render_page(Report("Report", (), sections)))
+    assert elements.texts("h1") == ["Report"]
+    assert elements.texts("h2") == ["Title a", "Title b-2"]
+    assert elements.attributes("href") == ["#a", "#b-2"]
+    ids = elements.attributes("id")
+    assert {"a", "b-2"} <= set(ids)
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_blank_line_in_a_lead_begins_a_paragraph() -> None:
+    page = render_page(Report("", (), (Section("a", "", "One\nline.\n\n\n\nTwo.\n", ()),)))
+    assert Elements(page).texts("p") == ["One\nline.", "Two."]
+
+
+def test_facts_are_names_and_values() -> None:
+    elements = Elements(render_page(Report("", (("model", "m30k"), ("seed", "1")), ())))
+    assert elements.texts("dt") == ["model", "seed"]
+    assert elements.texts("dd") == ["m30k", "1"]
+
+
+def test_a_table_is_one_without_a_script_too() -> None:
+    rows = tuple((f"word {number}", number) for number in range(100))
+    page = render_page(report_of(Table("t", "Words", ("word", "count"), rows, "All of them.")))
+    elements = Elements(page)
+    assert elements.texts("th") == ["word", "count"]
+    assert elements.texts("td") == [str(cell) for row in rows for cell in row]
+    assert "Words" in elements.texts("span")
+    assert [tag for tag, _, _ in elements.found].count("caption") == 1
+
+
+def test_an_empty_report_and_an_empty_table_say_so() -> None:
+    assert "There is nothing in this report." in render_page(Report("Empty", (), ()))
+    assert Elements(render_page(report_of(Table("t", "T", ("a", "b"), ())))).texts("td") == ["none"]
+
+
+def test_a_figure_says_what_it_shows_and_where_its_values_are() -> None:
+    block = Points("scores", "Scores", "table", "network", (1.0,), (2.0,), ("a",))
+    elements = Elements(render_page(report_of(block)))
+    labels = elements.attributes("aria-label")
+    assert "Scatter plot: Scores. 1 point, table against network." in labels
+    assert any("scores.tsv" in text for text in elements.texts("noscript") + elements.texts("p"))
+
+
+# Numbers
+
+
+def test_numbers_of_a_column_have_as_many_decimals_as_its_largest_needs() -> None:
+    assert shown_cells(33.2, -1.23456) == ["33.20", "-1.23"]
+    assert shown_cells(0.5, 0.12345) == ["0.5000", "0.1235"]
+    assert shown_cells(12345.678, 1.0) == ["12,346", "1"]
+    assert shown_cells(0.0, -0.0) == ["0.000", "-0.000"]
+
+
+def test_a_small_number_beside_a_large_one_is_not_shown_as_nought() -> None:
+    assert shown_cells(0.5, 1e-9, 0.0) == ["0.5000", "1.0e-09", "0.0000"]
+
+
+def test_counts_have_commas_and_nothing_is_a_dash() -> None:
+    assert shown_cells(1209173, None, -5) == ["1,209,173", "–", "-5"]
+    assert shown_cells(None, "word") == ["–", "word"]
+
+
+def test_a_column_is_set_to_the_right_where_all_of_it_are_numbers() -> None:
+    columns = ("number", "mixed", "nothing")
+    table = Table("t", "T", columns, ((1.5, 1, None), (None, "a", None)))
+    cells = [found for found in Elements(render_page(report_of(table))).found if found[0] == "td"]
+    is_right = [attributes.get("class") == "number" for _, attributes, _ in cells]
+    assert is_right == [True, False, False] * 2
+
+
+def test_a_row_is_sorted_by_all_digits() -> None:
+    table = Table("t", "T", ("a",), ((1 / 3,), (12345,), (None,)))
+    assert Elements(render_page(report_of(table))).attributes("data-value") == [
+        "0.3333333333333333",
+        "12345",
+    ]
+
+
+# Words from the web
+
+
+def test_no_word_becomes_an_element_or_an_attribute(odd_page: str) -> None:
+    elements = Elements(odd_page)
+    tags = [tag for tag, _, _ in elements.found]
+    # The values of four figures, plotly, and the page's own script.
+    assert tags.count("script") == 6
+    assert not {"b", "i"} & set(tags)
+    assert tags.count("a") == 1
+    assert not elements.attributes("onmouseover")
+
+
+def test_words_are_shown_as_they_are(odd_page: str) -> None:
+    elements = Elements(odd_page)
+    for texts in (elements.texts("dt"), elements.texts("dd"), elements.texts("td")):
+        assert texts == list(ODD)
+    assert elements.texts("th") == list(ODD)
+    text = "".join(ODD)
+    assert elements.texts("title") == [text]
+    assert elements.texts("h1") == elements.texts("h2") == [text]
+    assert elements.texts("h3") == [text] * 4
+    assert elements.texts("span").count(text) == 6  # a title, and five captions
+
+
+def test_the_values_of_a_figure_come_back_from_its_script(odd_page: str) -> None:
+    values = [
+        json.loads("".join(text))
+        for tag, attributes, text in Elements(odd_page).found
+        if tag == "script" and attributes.get("type") == "application/json"
+    ]
+    assert [value["kind"] for value in values] == ["points", "matrix", "lines", "pyramid"]
+    assert values[0]["labels"] == values[0]["groups"] == list(ODD)
+    assert values[1]["row_labels"] == values[1]["column_labels"] == list(ODD)
+    assert values[2]["series"][0]["x"] == values[3]["words"] == list(ODD)
+
+
+def test_nothing_in_a_script_can_end_it_or_is_a_line_end_to_old_browsers(odd_page: str) -> None:
+    for text in re.findall(r"<script[^>]*json[^>]*>(.*?)</script>", odd_page, re.DOTALL):
+        assert not set("<>&\u2028\u2029") & set(text)
+
+
+# A file of its own
+
+
+def test_the_page_refers_to_nothing_outside(odd_page: str) -> None:
+    elements = Elements(odd_page)
+    assert all(str(link).startswith("#") for link in elements.attributes("href"))
+    for name in ("src", "srcset", "action", "data", "poster", "background", "formaction"):
+        assert elements.attributes(name) == []
+    assert not {"link", "base", "iframe", "object", "img"} & {tag for tag, _, _ in elements.found}
+    for style in (*elements.texts("style"), *map(str, elements.attributes("style"))):
+        assert "url(" not in style
+        assert "@import" not in style
+
+
+def test_the_policy_forbids_every_request_and_every_script_but_our_own(odd_page: str) -> None:
+    elements = Elements(odd_page)
+    policy = next(text for text in elements.attributes("content") if "default-src" in str(text))
+    parts = dict(part.strip().split(" ", 1) for part in str(policy).split(";"))
+    assert parts["default-src"] == "'none'"
+    assert parts["img-src"] == "data: blob:"
+    own = elements.texts("script")[-1]
+    hashes = [
+        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        for script in (own, get_plotlyjs())
+    ]
+    sources = [f"'sha256-{digest}'" for digest in hashes]
+    assert parts["script-src"] == " ".join([*sources, "'unsafe-eval'"])
+
+
+def test_plotly_is_in_the_page_as_it_was_delivered(odd_page: str) -> None:
+    packed = next(
+        "".join(text)
+        for _, attributes, text in Elements(odd_page).found
+        if attributes.get("id") == "_plotly"
+    )
+    assert gzip.decompress(base64.b64decode(packed)).decode() == get_plotlyjs()
+
+
+def test_a_page_without_figures_is_small() -> None:
+    page = render_page(report_of(Table("t", "T", ("a",), (("b",),))))
+    assert len(page.encode()) < 60_000
+
+
+def test_the_same_report_gives_the_same_page(odd_page: str) -> None:
+    assert render_page(odd_report()) == odd_page
+
+
+def test_a_report_that_cannot_be_told_apart_is_refused() -> None:
+    block = Table("t", "", ("a",), ())
+    with pytest.raises(PhrasescoreError, match="two blocks are called 't'"):
+        render_page(report_of(block, block))

@@ -1,0 +1,38 @@
+"""Promises of phrasescore.scoring.fixed_products: a row's bits depend on nothing beside it."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from phrasescore.kernels.precision import Precision
+from phrasescore.scoring.fixed_products import FixedProducts
+
+CPU = torch.device("cpu")
+# Float32 numbers of a cache line.
+LINE = 16
+
+
+def placed(values: Tensor, offset: int) -> Tensor:
+    """Return a copy that begins so many numbers after a cache line."""
+    memory = torch.empty(values.numel() + 2 * LINE)
+    start = -memory.data_ptr() // 4 % LINE + offset
+    return memory[start : start + values.numel()].view(values.shape).copy_(values)
+
+
+@pytest.mark.parametrize("columns", [1, 7, 9, 11, 16, 61, 100])
+@pytest.mark.parametrize("size", [5, 9, 61, 100])
+def test_a_row_has_the_same_bits_wherever_it_and_the_matrix_lie(size: int, columns: int) -> None:
+    generator = torch.Generator().manual_seed(size * columns)
+    weight = torch.randn(size, columns, generator=generator)
+    row = torch.randn(size, generator=generator)
+    found = set()
+    for offset in (0, 1, 3, 8, 15):
+        products = FixedProducts(Precision("float32", CPU), CPU)
+        matrix = products.prepare(placed(weight, offset))
+        for place in (0, 1, 2, 5, 62, 63, 64, 70):
+            rows = torch.randn(71, size, generator=generator)
+            rows[place] = row
+            product = products.multiply("test", placed(rows, offset), matrix)
+            found.add(product[place].numpy().tobytes())
+    assert len(found) == 1
+    assert torch.allclose(product[place].double(), row.double() @ weight.double(), atol=1e-4)

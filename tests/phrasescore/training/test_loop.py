@@ -1,0 +1,327 @@
+"""Promises of the training loop: phrasescore.training.loop."""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from phrasescore.errors import ConfigError
+from phrasescore.models.batches import PairBatch
+from phrasescore.models.checkpoint import REVERSE, TrainingRecord, load_checkpoint
+from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.training.loop import TrainingProgress
+from phrasescore.training.optimizers import FusedAdadelta
+from phrasescore.training.pair_store_writer import Shortlist, write_pair_store
+from phrasescore.training.random_order import DrawSettings, PairDraw
+from phrasescore.training.run import train_model
+from phrasescore.vocabulary import Vocabulary
+from tests.tiny_runs import (
+    TINY,
+    KilledError,
+    kill_after,
+    make_run,
+    weights,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+SETTINGS = {
+    "adadelta": [],
+    "adam": ["training.optimizer=adam", "training.learning_rate=0.01"],
+    "linear": ["training.schedule=linear", "training.window_batches=3"],
+    "mean": ["training.loss=mean", "training.clip_norm=0"],
+    "sgd": ["training.optimizer=sgd", "training.schedule=halving", "training.halving_start=1"],
+    "dropout": ["model.dropout=0.3"],
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_killed_run_that_is_resumed_ends_in_the_same_weights(tmp_path: Path, name: str) -> None:
+    config = TINY.override([*SETTINGS[name], "training.checkpoint_updates=4"])
+    whole = make_run(tmp_path, config, "whole")
+    expected = train_model(whole)
+    assert isinstance(expected, TrainingRecord)
+    killed = make_run(tmp_path, config, "killed")
+    for place, update in enumerate((2, 4, 9, 18, 23)):
+        with pytest.raises(KilledError):
+            train_model(killed, resume=place > 0, report=kill_after(update))
+        assert not killed.model.exists()
+    record = train_model(killed, resume=True)
+    assert weights(killed) == weights(whole)
+    assert isinstance(record, TrainingRecord)
+    points = [
+        (point.update, point.training_loss, point.validation_perplexity) for point in record.curve
+    ]
+    assert points == [
+        (point.update, point.training_loss, point.validation_perplexity) for point in expected.curve
+    ]
+    assert record.best_update == expected.best_update
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_does_not(tmp_path: Path) -> None:
+    first = make_run(tmp_path, name="first")
+    again = make_run(tmp_path, name="again")
+    other = make_run(tmp_path, TINY.override(["training.seed=2"]), "other")
+    for run in (first, again, other):
+        train_model(run)
+    assert weights(first) == weights(again)
+    assert weights(first) != weights(other)
+
+
+def test_validation_pairs_are_never_trained_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Every pair has a word of its own, so a batch says which pairs are in it.
+    seen: dict[bool, set[int]] = {True: set(), False: set()}
+    forward = EncoderDecoder.forward
+
+    def spy(self: EncoderDecoder, batch: PairBatch) -> torch.Tensor:
+        last = batch.source_ids.gather(1, batch.source_lengths.unsqueeze(1) - 1)
+        seen[self.training] |= set(last.flatten().tolist())
+        return forward(self, batch)
+
+    monkeypatch.setattr(EncoderDecoder, "forward", spy)
+    record = train_model(make_run(tmp_path, TINY.override(["training.updates=40"])))
+    assert isinstance(record, TrainingRecord)
+    assert (record.training_pairs, record.validation_pairs) == (52, 8)
+    assert (len(seen[True]), len(seen[False])) == (52, 8)
+    assert not seen[True] & seen[False]
+
+
+def test_perplexity_counts_every_target_word_and_the_end(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    record = train_model(run)
+    assert isinstance(record, TrainingRecord)
+    loaded = load_checkpoint(run.model)
+    store = write_pair_store(tmp_path / "p", run.read(), run.config.vocabulary, max_length=100)
+    held_out = PairDraw(store, DrawSettings(1, 5, 1, 8)).held_out()
+    total, words = 0.0, 0
+    for index in held_out.tolist():
+        batch = store.batch(np.array([index]))
+        total -= loaded.model(batch).item()
+        words += int(batch.target_lengths[0]) + 1
+    best = next(point for point in record.curve if point.update == record.best_update)
+    assert best.validation_perplexity == pytest.approx(math.exp(total / words), rel=1e-5)
+
+
+def test_the_training_loss_is_the_mean_over_predicted_words_since_the_last_point(
+    tmp_path: Path,
+) -> None:
+    # With a vanishing learning rate the network stays a uniform guess over 9 words and 2 symbols
+    # (its weights are about 1e-6), so that -log p a word is ln 11.
+    config = TINY.override(
+        ["training.learning_rate=1e-9", "model.init_std=1e-6", "training.updates=12"]
+    )
+    record = train_model(make_run(tmp_path, config))
+    assert isinstance(record, TrainingRecord)
+    losses = [point.training_loss for point in record.curve]
+    assert losses == pytest.approx([math.log(11)] * 2, abs=1e-4)
+    perplexities = [point.validation_perplexity for point in record.curve]
+    assert perplexities == pytest.approx([11.0] * 2, abs=1e-3)
+
+
+def test_the_best_weights_on_validation_are_kept(tmp_path: Path) -> None:
+    # A pair's 60 repetitions are soon learnt by heart, and then the held-out pairs get worse.
+    config = TINY.override(
+        [
+            "training.optimizer=adam",
+            "training.learning_rate=0.05",
+            "training.updates=300",
+            "training.validation_updates=10",
+        ]
+    )
+    record = train_model(make_run(tmp_path, config))
+    assert isinstance(record, TrainingRecord)
+    found = {point.update: point.validation_perplexity for point in record.curve}
+    assert record.best_update == min(found, key=lambda update: found[update] or math.inf)
+    assert record.best_update < 300
+    assert found[record.best_update] != found[300]
+    # The weights really are those: a run that ends there has the same.
+    short = make_run(tmp_path, config.override([f"training.updates={record.best_update}"]), "short")
+    train_model(short)
+    assert weights(short) == weights(make_run(tmp_path))
+
+
+def test_training_stops_when_validation_does_not_improve(tmp_path: Path) -> None:
+    config = TINY.override(
+        [
+            "training.optimizer=adam",
+            "training.learning_rate=0.05",
+            "training.updates=0",
+            "training.validation_updates=10",
+            "training.patience=3",
+        ]
+    )
+    record = train_model(make_run(tmp_path, config))
+    assert isinstance(record, TrainingRecord)
+    assert record.stopped_by == "patience"
+    assert record.updates == record.best_update + 30
+
+
+@pytest.mark.parametrize(
+    ("assignment", "stopped_by", "updates"),
+    [
+        # 52 pairs in batches of 5 are 11 batches an epoch.
+        ("training.epochs=2", "epochs", 22),
+        ("training.epochs=0.5", "epochs", 6),
+        ("training.minutes=1e-9", "minutes", 1),
+        ("training.updates=7", "updates", 7),
+    ],
+)
+def test_a_run_stops_at_the_first_limit(
+    tmp_path: Path, assignment: str, stopped_by: str, updates: int
+) -> None:
+    config = TINY.override(["training.updates=50", assignment])
+    record = train_model(make_run(tmp_path, config))
+    assert isinstance(record, TrainingRecord)
+    assert (record.stopped_by, record.updates) == (stopped_by, updates)
+
+
+def test_minutes_count_over_resumptions(tmp_path: Path) -> None:
+    config = TINY.override(["training.minutes=100", "training.checkpoint_updates=1"])
+    run = make_run(tmp_path, config)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(5))
+    state = next(run.work.glob("state-*")) / "state.json"
+    state.write_text(json.dumps({**json.loads(state.read_text()), "seconds": 6001.0}))
+    record = train_model(run, resume=True)
+    assert isinstance(record, TrainingRecord)
+    assert (record.stopped_by, record.updates) == ("minutes", 4)
+
+
+def test_without_held_out_pairs_the_last_weights_are_kept(tmp_path: Path) -> None:
+    run = make_run(tmp_path, TINY.override(["training.validation_pairs=0"]))
+    record = train_model(run)
+    assert isinstance(record, TrainingRecord)
+    assert (record.validation_pairs, record.best_update) == (0, 23)
+    assert {point.validation_perplexity for point in record.curve} == {None}
+    assert load_checkpoint(run.model).record.training_pairs == 60
+
+
+@pytest.mark.parametrize(
+    ("assignments", "problem"),
+    [
+        (["training.updates=0", "training.schedule=linear"], "linear needs a limit"),
+        (["training.updates=0"], "the run would never end"),
+        (
+            ["training.updates=0", "training.patience=3", "training.validation_pairs=0"],
+            "the run would never end",
+        ),
+    ],
+)
+def test_a_run_without_an_end_is_refused(
+    tmp_path: Path, assignments: list[str], problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        train_model(make_run(tmp_path, TINY.override(assignments)))
+
+
+def test_a_reverse_run_says_so_and_reads_the_target_side(tmp_path: Path) -> None:
+    run = dataclasses.replace(
+        make_run(tmp_path),
+        reverse=True,
+        shortlists=lambda: (Shortlist(), Shortlist("v", vocabulary=Vocabulary(["s1"]))),
+    )
+    train_model(run)
+    checkpoint = load_checkpoint(run.model)
+    assert checkpoint.record.direction == REVERSE
+    assert "t1" in checkpoint.source_vocabulary
+    assert checkpoint.target_vocabulary == Vocabulary(["s1"])
+    assert checkpoint.table_source_vocabulary == Vocabulary(["s1"])
+
+
+def test_the_learning_rate_falls_to_zero_where_it_is_linear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates: list[float] = []
+
+    def note(_self: object, learning_rate: float, _clip_norm: float) -> float:
+        rates.append(learning_rate)
+        return 0.0
+
+    monkeypatch.setattr(FusedAdadelta, "step", note)
+    config = TINY.override(
+        ["training.schedule=linear", "training.updates=4", "training.learning_rate=0.8"]
+    )
+    train_model(make_run(tmp_path, config))
+    assert rates == pytest.approx([0.8, 0.6, 0.4, 0.2])
+
+
+def test_the_learning_rate_is_halved_from_the_first_epoch_on_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates: list[float] = []
+
+    def note(_self: object, learning_rate: float, _clip_norm: float) -> float:
+        rates.append(learning_rate)
+        return 0.0
+
+    monkeypatch.setattr(FusedAdadelta, "step", note)
+    config = TINY.override(
+        [
+            "training.schedule=halving",
+            "training.halving_start=1",
+            "training.halving_epochs=0.5",
+            "training.learning_rate=0.8",
+            "training.batch_size=13",  # 52 pairs: 4 batches an epoch
+            "training.updates=9",
+        ]
+    )
+    train_model(make_run(tmp_path, config))
+    assert rates == [0.8] * 4 + [0.4] * 2 + [0.2] * 2 + [0.1]
+
+
+def test_what_is_dropped_depends_on_the_seed_and_the_update_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[float] = []
+    forward = EncoderDecoder.forward
+
+    def spy(self: EncoderDecoder, batch: PairBatch) -> torch.Tensor:
+        if self.training:
+            drawn.append(torch.rand(()).item())
+        return forward(self, batch)
+
+    monkeypatch.setattr(EncoderDecoder, "forward", spy)
+    config = TINY.override(["model.dropout=0.1", "training.updates=8"])
+    for place, seed in enumerate((1, 1, 2)):
+        torch.manual_seed(place)
+        train_model(make_run(tmp_path, config.override([f"training.seed={seed}"]), f"m{place}"))
+    first, again, other = drawn[:8], drawn[8:16], drawn[16:]
+    assert first == again
+    assert len({*first, *other}) == 16
+
+
+def test_bfloat16_trains_to_about_the_same_and_keeps_float32_weights(tmp_path: Path) -> None:
+    exact = train_model(make_run(tmp_path, name="exact"))
+    run = make_run(tmp_path, TINY.override(["training.precision=bfloat16"]), "rounded")
+    rounded = train_model(run)
+    assert isinstance(exact, TrainingRecord)
+    assert isinstance(rounded, TrainingRecord)
+    losses = [[point.training_loss for point in record.curve] for record in (exact, rounded)]
+    # A number in bfloat16 is good to 2^-9 of its value.
+    assert losses[1] == pytest.approx(losses[0], rel=0.02)
+    model = load_checkpoint(run.model).model
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+
+
+def test_progress_tells_where_the_run_is(tmp_path: Path) -> None:
+    seen: list[TrainingProgress] = []
+    train_model(make_run(tmp_path), report=seen.append)
+    assert [now.update for now in seen] == list(range(1, 24))
+    assert seen[10].epochs == 1.0
+    assert seen[5].latest is None
+    assert seen[6].latest is not None
+    assert seen[6].latest.update == 6
+    assert all(now.loss > 0 and now.words_per_second > 0 for now in seen)
+    assert seen[-1].seconds_left == 0
+
+
+def test_a_precision_that_the_device_lacks_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="tf32 needs a CUDA device"):
+        train_model(make_run(tmp_path, TINY.override(["training.precision=tf32"])))

@@ -1,0 +1,315 @@
+"""Promises of a training run as a whole: phrasescore.training.run and run_state."""
+
+import dataclasses
+import functools
+import itertools
+import json
+import math
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from phrasescore.errors import ConfigError, ModelError, PhrasescoreError
+from phrasescore.io.folders import NEW, OLD
+from phrasescore.models.batches import PairBatch
+from phrasescore.models.checkpoint import TrainingRecord, load_checkpoint
+from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.training.loop import TrainingProgress
+from phrasescore.training.pair_store_writer import Shortlist
+from phrasescore.training.run import train_model
+from phrasescore.training.table_spool import CountedPair
+from phrasescore.vocabulary import Vocabulary
+from tests.tiny_runs import (
+    TINY,
+    KilledError,
+    kill_after,
+    make_run,
+    read_table,
+    weights,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_a_finished_run_leaves_the_model_and_nothing_else(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    train_model(run)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "table"]
+    checkpoint = load_checkpoint(run.model)
+    assert checkpoint.config == TINY
+    assert checkpoint.record.updates == 23
+    assert not checkpoint.reverse
+
+
+def test_a_work_folder_that_is_kept_can_be_trained_on(tmp_path: Path) -> None:
+    run = dataclasses.replace(make_run(tmp_path), keep_work=True)
+    train_model(run)
+    longer = dataclasses.replace(run, config=TINY.override(["training.updates=46"]))
+    record = train_model(longer, resume=True)
+    assert isinstance(record, TrainingRecord)
+    assert record.updates == 46
+    whole = make_run(tmp_path, TINY.override(["training.updates=46"]), "whole")
+    train_model(whole)
+    # The end of the shorter run was validated, too, which may have found better weights.
+    if record.best_update != 23:
+        assert weights(longer) == weights(whole)
+
+
+def test_only_the_newest_state_and_the_best_weights_are_kept(tmp_path: Path) -> None:
+    config = TINY.override(["training.checkpoint_updates=4"])
+    run = make_run(tmp_path, config)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(22))
+    states = [path.name for path in run.work.glob("state-*")]
+    assert states == ["state-000000020"]
+    state = json.loads((run.work / states[0] / "state.json").read_text())
+    best = [path.name for path in run.work.glob("best-*")]
+    assert f"best-{state['best_update']:09d}.safetensors" in best
+
+
+def test_a_kill_while_a_state_is_written_goes_back_to_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = TINY.override(["training.checkpoint_updates=4"])
+    whole = make_run(tmp_path, config, "whole")
+    train_model(whole)
+    run = make_run(tmp_path, config)
+    rename = Path.rename
+
+    def killed(self: Path, target: Path) -> Path:
+        if target.name == "state-000000012":
+            # What a kill leaves: the new folder not renamed, and nothing tidied up.
+            shutil.copytree(self, run.work / "state-000000012.new2")
+            raise KilledError
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", killed)
+    with pytest.raises(KilledError):
+        train_model(run)
+    monkeypatch.undo()
+    (run.work / "state-000000012.new2").rename(run.work / f"state-000000012{NEW}")
+    train_model(run, resume=True)
+    assert weights(run) == weights(whole)
+
+
+def test_a_signal_saves_the_state_and_says_so(tmp_path: Path) -> None:
+    whole = make_run(tmp_path, name="whole")
+    train_model(whole)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        run = make_run(tmp_path, name=f"run{number}")
+
+        def report(now: TrainingProgress, number: int = number) -> None:
+            if now.update == 13:
+                os.kill(os.getpid(), number)
+
+        assert train_model(run, report=report) == number
+        assert [path.name for path in run.work.glob("state-*")] == ["state-000000013"]
+        assert not run.model.exists()
+        train_model(run, resume=True)
+        assert weights(run) == weights(whole)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_training_works_in_a_thread_where_no_signal_can_be_caught(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    thread = threading.Thread(target=train_model, args=(run,))
+    thread.start()
+    thread.join()
+    assert run.model.is_dir()
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: float
+) -> None:
+    calls = itertools.count(1)
+    forward = EncoderDecoder.forward
+
+    def poisoned(self: EncoderDecoder, batch: PairBatch) -> torch.Tensor:
+        values = forward(self, batch)
+        return values * bad if self.training and next(calls) == 11 else values
+
+    run = make_run(tmp_path, TINY.override(["training.checkpoint_updates=4"]))
+    monkeypatch.setattr(EncoderDecoder, "forward", poisoned)
+    with pytest.raises(ModelError, match=r"update 11: the loss is.*after update 8 is kept"):
+        train_model(run)
+    monkeypatch.undo()
+    train_model(run, resume=True)
+    whole = make_run(tmp_path, name="whole")
+    train_model(whole)
+    assert weights(run) == weights(whole)
+
+
+def test_a_gradient_that_is_not_finite_stops_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forward = EncoderDecoder.forward
+
+    def steep(self: EncoderDecoder, batch: PairBatch) -> torch.Tensor:
+        values = forward(self, batch)
+        # sqrt has an infinite slope at 0.
+        return values + torch.sqrt((values - values.detach()).abs())
+
+    monkeypatch.setattr(EncoderDecoder, "forward", steep)
+    with pytest.raises(
+        ModelError, match=r"update 1: the norm .* is nan; .* No state was saved yet"
+    ):
+        train_model(make_run(tmp_path))
+
+
+def test_an_existing_model_or_an_unfinished_run_is_not_overwritten(tmp_path: Path) -> None:
+    run = make_run(tmp_path, TINY.override(["training.checkpoint_updates=2"]))
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(3))
+    with pytest.raises(PhrasescoreError, match="an unfinished run; go on with it by --resume"):
+        train_model(run)
+    train_model(run, resume=True)
+    before = weights(run)
+    for resume in (False, True):
+        with pytest.raises(PhrasescoreError, match="model: there is something already"):
+            train_model(run, resume=resume)
+    assert weights(run) == before
+
+
+def test_resuming_what_has_not_begun_begins(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    train_model(run, resume=True)
+    assert run.model.is_dir()
+
+
+def test_a_run_is_not_resumed_with_other_settings_or_another_table(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(3))
+    other = dataclasses.replace(run, config=TINY.override(["training.batch_size=6"]))
+    with pytest.raises(ConfigError, match=r"--resume: \[training\] batch_size: .* has 5, got 6"):
+        train_model(other, resume=True)
+    with pytest.raises(ConfigError, match="--reverse: the run to resume was started without it"):
+        train_model(dataclasses.replace(run, reverse=True), resume=True)
+    with (tmp_path / "table").open("a") as file:
+        file.write("a ||| b ||| 1\n")
+    with pytest.raises(PhrasescoreError, match="not the table that the run in"):
+        train_model(run, resume=True)
+
+
+@pytest.mark.parametrize("error", [PhrasescoreError("bad line"), KeyboardInterrupt()])
+def test_an_error_in_the_table_leaves_no_folder(tmp_path: Path, error: BaseException) -> None:
+    def broken() -> Iterator[CountedPair]:
+        yield from read_table(tmp_path / "table")
+        raise error
+
+    run = dataclasses.replace(make_run(tmp_path), read=broken)
+    with pytest.raises(type(error)):
+        train_model(run)
+    assert [path.name for path in tmp_path.iterdir()] == ["table"]
+
+
+def poison(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def initialize(_self: EncoderDecoder, _generator: torch.Generator) -> None:
+        raise error
+
+    monkeypatch.setattr(EncoderDecoder, "initialize", initialize)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        # What torch 2.13 makes of torch.empty(10**14) on a CPU.
+        RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate "
+            "memory: you tried to allocate 400000000000000 bytes. Error code 12 (Cannot "
+            "allocate memory)"
+        ),
+        torch.OutOfMemoryError("CUDA out of memory."),
+        MemoryError(),
+    ],
+    ids=["cpu", "cuda", "python"],
+)
+def test_a_network_that_does_not_fit_is_said_and_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    poison(monkeypatch, error)
+    with pytest.raises(PhrasescoreError, match=r"^out of memory on cpu: the network does not fit"):
+        train_model(make_run(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["table"]
+
+
+def test_another_runtime_error_is_not_taken_for_a_lack_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poison(monkeypatch, RuntimeError("shapes cannot be multiplied"))
+    with pytest.raises(RuntimeError, match="multiplied"):
+        train_model(make_run(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["table"]
+
+
+def test_a_batch_that_does_not_fit_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forward(_self: EncoderDecoder, _batch: PairBatch) -> torch.Tensor:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(EncoderDecoder, "forward", forward)
+    with pytest.raises(PhrasescoreError, match=r"a batch does not fit; .*batch_size below 5$"):
+        train_model(make_run(tmp_path))
+
+
+def test_a_state_that_a_kill_left_under_its_other_name_is_found(tmp_path: Path) -> None:
+    config = TINY.override(["training.checkpoint_updates=4"])
+    whole = make_run(tmp_path, config, "whole")
+    train_model(whole)
+    run = make_run(tmp_path, config)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(10))
+    # phrasescore.io.folders, between the two renames of a state that is written again.
+    state = run.work / "state-000000008"
+    shutil.copytree(state, state.with_name(f"{state.name}{NEW}"))
+    state.rename(state.with_name(f"{state.name}{OLD}"))
+    seen: list[int] = []
+    train_model(run, resume=True, report=lambda now: seen.append(now.update))
+    assert seen[0] == 9
+    assert weights(run) == weights(whole)
+
+
+def test_the_first_best_weights_come_with_a_state(tmp_path: Path) -> None:
+    # Without a checkpoint by updates or minutes; the first validation is after update 6.
+    run = make_run(tmp_path)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(10))
+    assert [path.name for path in run.work.glob("state-*")] == ["state-000000006"]
+    assert (run.work / "best-000000006.safetensors").exists()
+
+
+def test_a_run_is_not_resumed_with_another_shortlist(tmp_path: Path) -> None:
+    config = TINY.override(["training.checkpoint_updates=2"])
+    ready = Shortlist("vocabulary v", vocabulary=Vocabulary(["t1", "t2"]))
+    corpus = Shortlist("corpus c", counts={"s1": 5.0, "s2": 3.0})
+    begun = dataclasses.replace(make_run(tmp_path, config), shortlists=lambda: (corpus, ready))
+    with pytest.raises(KilledError):
+        train_model(begun, report=kill_after(3))
+    others = {
+        "corpus d": (Shortlist("corpus d", counts={"s1": 3.0, "s2": 5.0}), ready),
+        "vocabulary w": (corpus, Shortlist("vocabulary w", vocabulary=Vocabulary(["t2", "t1"]))),
+    }
+    for name in others:
+        other = dataclasses.replace(begun, shortlists=functools.partial(others.__getitem__, name))
+        with pytest.raises(PhrasescoreError, match=f"{name}: gives other words than the shortlist"):
+            train_model(other, resume=True)
+    # The same words from elsewhere are the same; what is not named is as it was.
+    moved = dataclasses.replace(corpus, origin="corpus moved")
+    same = dataclasses.replace(begun, shortlists=lambda: (moved, Shortlist()))
+    assert isinstance(train_model(same, resume=True), TrainingRecord)
+    assert load_checkpoint(begun.model).target_vocabulary == Vocabulary(["t1", "t2"])
+
+
+def test_a_damaged_state_is_named(tmp_path: Path) -> None:
+    run = make_run(tmp_path, TINY.override(["training.checkpoint_updates=4"]))
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(6))
+    (run.work / "state-000000004" / "optimizer.safetensors").write_bytes(b"x" * 100)
+    with pytest.raises(ModelError, match="state-000000004"):
+        train_model(run, resume=True)
