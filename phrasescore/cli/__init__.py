@@ -90,7 +90,7 @@ class VerbGroup(click.Group):
                 return super().invoke(ctx)
         except click.BadOptionUsage as error:
             verb = self.get_command(ctx, ctx.invoked_subcommand or "")
-            raise options.with_what_it_takes(error, verb) from error
+            raise options.add_choices_to_error(error, verb) from error
         except ArgumentError as error:
             verb = self.get_command(ctx, ctx.invoked_subcommand or "")
             raise _usage_error(str(error), verb, ctx) from error

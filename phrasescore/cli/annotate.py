@@ -10,8 +10,8 @@ import click
 
 from phrasescore import __version__
 from phrasescore.cli import options
-from phrasescore.cli.columns import check_columns, fingerprint, make_feature
 from phrasescore.errors import ModelError, PhrasescoreError, shown_path
+from phrasescore.features.column_spec import ColumnSpec, check_columns
 
 if TYPE_CHECKING:
     from moses_integration.moses_ini import MosesIni
@@ -174,7 +174,7 @@ def path_for_ini(ini: "MosesIni", table: str, output: str) -> str | None:
 
 
 def _build_columns(
-    order: list[options.WantedColumn],
+    order: list[ColumnSpec],
     models: tuple[str, ...],
     *,
     precision: str,
@@ -187,10 +187,12 @@ def _build_columns(
     networks: list[NeuralScore] = []
     if models:
         checkpoints, networks = _load_networks(models, settings, precision, device, threads)
+    from phrasescore.workflows.columns import fingerprint, make_feature
+
     columns: list[Feature] = []
     remaining = iter(zip(checkpoints, networks, strict=True))
     for position, wanted in enumerate(order, start=1):
-        if wanted.option == "models":
+        if wanted.kind == "model":
             checkpoint, network = next(remaining)
             columns.append(network)
             depends_on = checkpoint.fingerprint

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from phrasescore.cli.experiment_config import Experiment
 from phrasescore.cli.experiment_rows import FILE_FEATURES
-from phrasescore.cli.options import FLAGS
 
 
 class Features:
@@ -42,7 +41,8 @@ class Features:
             if name in self._wanted.models:
                 options += ["--model", str(self.model_folder(name))]
             elif name in FILE_FEATURES:
-                options += [FLAGS[FILE_FEATURES[name]], str(self._wanted.feature_files[name])]
+                flag = f"--{name.replace('_', '-')}"
+                options += [flag, str(self._wanted.feature_files[name])]
             else:
                 options += ["--feature", name]
         return options

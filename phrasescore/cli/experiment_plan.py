@@ -357,7 +357,7 @@ class _Planner:
         extra = extra_names(kinds)
         for name in names:
             if name not in models:
-                extra[name] = f"{column_name(FILE_FEATURES.get(name, 'features'), name)}0"
+                extra[name] = f"{column_name(name if name in FILE_FEATURES else 'feature', name)}0"
         of_lists = frozenset(extra[name] for name in self._in_lists(system))
         return Layout(self._table_feature.name, own, system.columns, extra, of_lists)
 

@@ -16,13 +16,9 @@ CSLM = "cslm"
 # Kinds of networks that score phrase pairs, and what a network's name says of its kind.
 TABLE_KIND = "encoder-decoder"
 KINDS = {"rnn": TABLE_KIND, "reverse": TABLE_KIND, CSLM: CSLM}
-# Features that are no networks: those of a file, which [data] names, by the parameter of their
-# option; and the others, which rescore and annotate know by the same names.
-FILE_FEATURES = {
-    "lm": "language_models",
-    "lexicon": "lexicons",
-    "reverse_lexicon": "reverse_lexicons",
-}
+# Features that are no networks: those of a file, which [data] names;
+# and the others, which rescore and annotate know by the same names.
+FILE_FEATURES = ("lm", "lexicon", "reverse_lexicon")
 OTHER_FEATURES = tuple(sorted(FEATURES.keys() - FROM_FILES))
 _TRAIN_LIMITS = ("minutes", "epochs", "updates", "seed", "threads")
 

@@ -3,11 +3,12 @@
 import logging
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from phrasescore.features import FEATURES, FROM_FILES, OF_SHORTLISTS
+from phrasescore.features.column_spec import ColumnKind, ColumnSpec
 
 LOGGERS = ("phrasescore", "moses_integration", "tuning")
 
@@ -16,25 +17,22 @@ _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 _ORDER = "phrasescore.columns"
 
 
-# The options that make columns, by parameter.
-FLAGS = {
-    "models": "--model",
-    "features": "--feature",
-    "language_models": "--lm",
-    "lexicons": "--lexicon",
-    "reverse_lexicons": "--reverse-lexicon",
+# The options that make columns, by the kind of column.
+COLUMN_FLAGS: dict[ColumnKind, str] = {
+    "model": "--model",
+    "feature": "--feature",
+    "lm": "--lm",
+    "lexicon": "--lexicon",
+    "reverse_lexicon": "--reverse-lexicon",
 }
-
-
-class WantedColumn(NamedTuple):
-    """A column as the command line asks for it."""
-
-    # The parameter: models, features, language_models, lexicons or reverse_lexicons.
-    option: str
-    # A path, or a feature's name.
-    value: str
-    # Of a --feature NAME@N: the number of the one --model whose shortlist counts, from 1.
-    model: int | None = None
+# The kind of column by the parameter of a command.
+_KINDS: dict[str, ColumnKind] = {
+    "models": "model",
+    "features": "feature",
+    "language_models": "lm",
+    "lexicons": "lexicon",
+    "reverse_lexicons": "reverse_lexicon",
+}
 
 
 class OrderedColumns(click.Command):
@@ -43,31 +41,29 @@ class OrderedColumns(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note the order, which the values of several options do not tell."""
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        ctx.meta[_ORDER] = [param.name for param in order if param.name in FLAGS]
+        ctx.meta[_ORDER] = [param.name for param in order if param.name in _KINDS]
         return super().parse_args(ctx, args)
 
 
-def column_order(ctx: click.Context, **values: tuple[str, ...]) -> list[WantedColumn]:
+def column_order(ctx: click.Context, **values: tuple[str, ...]) -> list[ColumnSpec]:
     """Return the columns in the order of the command line.
 
     :param values: by parameter, what the command got.
     """
     remaining = {option: iter(given) for option, given in values.items()}
-    return [wanted_column(option, next(remaining[option])) for option in ctx.meta[_ORDER]]
+    return [column_spec(option, next(remaining[option])) for option in ctx.meta[_ORDER]]
 
 
-def wanted_column(option: str, value: str) -> WantedColumn:
+def column_spec(option: str, value: str) -> ColumnSpec:
     """Return a column as the value of an option asks for it.
 
     :param option: the parameter, such as ``features``.
     """
-    if option != "features":
-        return WantedColumn(option, value)
-    name, _, number = value.partition("@")
-    return WantedColumn(option, name, int(number) if number else None)
+    name, _, number = value.partition("@") if option == "features" else (value, "", "")
+    return ColumnSpec(_KINDS[option], name, int(number) if number else None)
 
 
-def with_what_it_takes(
+def add_choices_to_error(
     error: click.BadOptionUsage, verb: click.Command | None
 ) -> click.BadOptionUsage:
     """Return the error about an option without a value, with the values there are."""

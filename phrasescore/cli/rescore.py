@@ -8,7 +8,6 @@ from itertools import chain
 import click
 
 from phrasescore.cli import options
-from phrasescore.cli.columns import check_columns
 from phrasescore.cli.rescore_columns import check_names, make_columns, with_normalized
 from phrasescore.cli.rescore_networks import (
     check_cslm,
@@ -16,6 +15,7 @@ from phrasescore.cli.rescore_networks import (
     network_scores,
     open_cache,
 )
+from phrasescore.features.column_spec import check_columns
 
 _logger = logging.getLogger(__name__)
 

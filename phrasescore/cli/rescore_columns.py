@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from phrasescore.cli.columns import make_feature
-from phrasescore.cli.options import WantedColumn
+from phrasescore.features.column_spec import ColumnSpec
 from phrasescore.records import PhrasePair
 
 if TYPE_CHECKING:
@@ -25,9 +24,9 @@ NETWORK_NAMES = {
 }
 # Of the columns that have a file. A --feature is named after itself.
 FILE_NAMES = {
-    "language_models": "KenLM",
-    "lexicons": "Lexicon",
-    "reverse_lexicons": "ReverseLexicon",
+    "lm": "KenLM",
+    "lexicon": "Lexicon",
+    "reverse_lexicon": "ReverseLexicon",
 }
 ENSEMBLE_NAME = "Ensemble"
 NORMALIZED = "Norm"
@@ -46,7 +45,7 @@ class Column(NamedTuple):
 
 
 def make_columns(
-    order: Sequence[WantedColumn],
+    order: Sequence[ColumnSpec],
     checkpoints: "Sequence[Checkpoint]",
     names: Sequence[str],
     *,
@@ -70,16 +69,18 @@ def make_columns(
         usual[prefix] += 1
         return next(given, f"{prefix}{usual[prefix] - 1}")
 
+    from phrasescore.workflows.columns import make_feature
+
     columns = []
     networks = 0
     for wanted in order:
-        if wanted.option == "models":
+        if wanted.kind == "model":
             checkpoint = checkpoints[networks]
             prefix = NETWORK_NAMES[checkpoint.config.kind]
             columns.append(Column(name(prefix), networks, reverse=checkpoint.reverse))
             networks += 1
         else:
-            prefix = column_name(wanted.option, wanted.value)
+            prefix = column_name(wanted.kind, wanted.value)
             columns.append(Column(name(prefix), feature=make_feature(wanted, checkpoints)))
     if ensemble:
         columns.append(Column(name(ENSEMBLE_NAME), networks, reverse=checkpoints[0].reverse))
@@ -91,7 +92,7 @@ def column_name(option: str, value: str) -> str:
 
     :param option: the parameter of the command.
 
-    >>> column_name("features", "length_ratio")
+    >>> column_name("feature", "length_ratio")
     'LengthRatio'
     """
     return FILE_NAMES.get(option) or value.title().replace("_", "")

@@ -15,7 +15,7 @@ from moses_integration.ini_paths import files_of
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import Part, Weights, is_sparse, read_both_weights
 from phrasescore.cli.file_names import check_files
-from phrasescore.cli.options import FLAGS
+from phrasescore.cli.options import COLUMN_FLAGS
 from phrasescore.cli.tune_options import TuneOptions
 from phrasescore.cli.tune_outcome import describe, warnings_of, write_translations
 from phrasescore.cli.tune_pool import ListReader, by_label, by_name, read_references, some_names
@@ -255,7 +255,7 @@ class LoopRun:
         options = []
         for column in self._wanted.columns():
             place = "" if column.model is None else f"@{column.model}"
-            options += [FLAGS[column.option], f"{column.value}{place}"]
+            options += [COLUMN_FLAGS[column.kind], f"{column.value}{place}"]
         return options
 
     def _cslm_options(self) -> list[str]:
@@ -294,7 +294,7 @@ class LoopRun:
         read = [
             *(wanted.source, wanted.weights, wanted.backoff_lm),
             *read_references(wanted.references),
-            *(column.value for column in wanted.columns() if column.option != "features"),
+            *(column.value for column in wanted.columns() if column.kind != "feature"),
             *([] if self.ini is None else [self.ini.path, *map(str, files_of(self.ini.path))]),
         ]
         inputs = [name for name in read if name is not None]
@@ -313,7 +313,7 @@ class LoopRun:
 
     def _content_of_models(self) -> list[str]:
         """Return a number for what is in each file or folder that rescoring uses."""
-        columns = [column.value for column in self._wanted.columns() if column.option != "features"]
+        columns = [column.value for column in self._wanted.columns() if column.kind != "feature"]
         if self._wanted.backoff_lm is not None:
             columns.append(self._wanted.backoff_lm)
         contents = FileDigests({}, {})

@@ -5,8 +5,8 @@ from typing import Literal
 
 import click
 
-from phrasescore.cli.columns import check_columns
-from phrasescore.cli.options import WantedColumn, wanted_column
+from phrasescore.cli.options import column_spec
+from phrasescore.features.column_spec import ColumnSpec, check_columns
 
 # Those of tuning.methods, which imports what --help need not wait for.
 METHODS = ("mert", "mira", "pro", "xbleu")
@@ -62,7 +62,7 @@ class TuneOptions:
     device: str
     threads: int | None
 
-    def columns(self) -> list[WantedColumn]:
+    def columns(self) -> list[ColumnSpec]:
         """Return the features that lists get in each round, in their order."""
         given = {
             "models": self.rescore,
@@ -71,9 +71,7 @@ class TuneOptions:
             "reverse_lexicons": self.rescore_reverse_lexicons,
             "features": self.rescore_features,
         }
-        return [
-            wanted_column(option, value) for option, values in given.items() for value in values
-        ]
+        return [column_spec(option, value) for option, values in given.items() for value in values]
 
     @property
     def only_merges(self) -> bool:

@@ -7,10 +7,10 @@ from types import TracebackType
 from typing import Self
 
 from moses_integration.nbest import read_nbest, with_sources
-from phrasescore.cli.options import WantedColumn
 from phrasescore.cli.rescore_columns import make_columns
 from phrasescore.cli.rescore_lists import read_items, write_lists
 from phrasescore.cli.rescore_networks import check_cslm, load_models, network_scores
+from phrasescore.features.column_spec import ColumnSpec
 from phrasescore.features.score_cache import ScoreCache
 from phrasescore.features.sentences import SentenceWork
 
@@ -32,7 +32,7 @@ class Rescorer:
 
     def __init__(
         self,
-        order: Sequence[WantedColumn],
+        order: Sequence[ColumnSpec],
         *,
         cache: str,
         device: str,
@@ -40,7 +40,7 @@ class Rescorer:
         backoff_lm: str | None = None,
         unnormalized: bool = False,
     ) -> None:
-        models = [wanted.value for wanted in order if wanted.option == "models"]
+        models = [wanted.value for wanted in order if wanted.kind == "model"]
         checkpoints = load_models(models, device)
         configs = [checkpoint.config for checkpoint in checkpoints]
         check_cslm(configs, backoff_lm, unnormalized=unnormalized)

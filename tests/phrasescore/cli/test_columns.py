@@ -139,8 +139,8 @@ def test_unknown_words_are_those_of_all_models_or_of_one_and_of_either_side() ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "nothing to add: give a --model"),
-        (["--feature", "unknown_words"], "--feature unknown_words: at least one --model is needed"),
+        ([], "nothing to add: give a model"),
+        (["--feature", "unknown_words"], "feature unknown_words: at least one model is needed"),
         (["--feature", "length"], "expected one of length_ratio, number_mismatch, "),
         (["--feature", "neural"], "expected one of length_ratio"),
         (["--feature", "target_length@1"], "target_length does not depend on a model"),
@@ -241,7 +241,7 @@ def test_a_run_is_gone_on_with_to_the_same_bytes_and_with_the_same_lexicon_only(
         (["--lm", "lm"], "--lm is for rescore alone: Moses scores with a language model as it"),
         (["--feature", "target_length"], "target_length is for rescore alone: Moses has it"),
         (["--feature", "length_ratio"], "length_ratio is for rescore alone: the ratios of its"),
-        (["--feature", "unknown_words"], "at least one --model is needed"),
+        (["--feature", "unknown_words"], "at least one model is needed"),
         ([], "nothing to add"),
     ],
 )

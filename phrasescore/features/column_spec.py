@@ -1,0 +1,52 @@
+"""The columns that a table or an n-best list gets, as a user asks for them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from phrasescore.errors import ArgumentError
+from phrasescore.features import NOT_OF_PHRASES, OF_SHORTLISTS
+
+ColumnKind = Literal["model", "feature", "lm", "lexicon", "reverse_lexicon"]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSpec:
+    """A column that is wanted: of a network, of a feature, or of a file's scores."""
+
+    kind: ColumnKind
+    # A model's folder, a feature's name, or a file.
+    value: str
+    # Of a feature that depends on shortlists: the number of the one model that counts, from 1.
+    model: int | None = None
+
+
+def column_specs(columns: Iterable[ColumnSpec | str]) -> list[ColumnSpec]:
+    """Return columns as specifications; a string is a model's folder."""
+    return [
+        ColumnSpec("model", column) if isinstance(column, str) else column for column in columns
+    ]
+
+
+def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
+    """Check what is asked for, before a file is read.
+
+    :param of_phrases: whether the columns are a phrase table's.
+    :raises ArgumentError: if there is nothing, a model is missing, or a feature says nothing of
+        phrases.
+    """
+    models = sum(column.kind == "model" for column in wanted)
+    if not wanted:
+        raise ArgumentError("nothing to add: give a model, or another column")
+    for column in wanted:
+        if column.kind != "feature":
+            continue
+        if column.value in OF_SHORTLISTS and not models:
+            problem = "at least one model is needed: it brings a shortlist"
+            raise ArgumentError(f"feature {column.value}: {problem}")
+        if column.model is not None and column.model > models:
+            problem = f"there are {models} models" if models > 1 else "there is one model"
+            raise ArgumentError(f"feature {column.value}@{column.model}: {problem}")
+        if of_phrases and column.value in NOT_OF_PHRASES:
+            reason = NOT_OF_PHRASES[column.value]
+            raise ArgumentError(f"feature {column.value} is for rescore alone: {reason}")
