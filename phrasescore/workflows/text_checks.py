@@ -1,0 +1,65 @@
+"""Warnings of texts that do not fit: words that a model does not know, and lengths."""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from phrasescore.errors import shown_path
+from phrasescore.vocabulary import Vocabulary
+
+_logger = logging.getLogger(__name__)
+
+# Words after which a text is judged, so that the warning comes before the long work.
+_ENOUGH_WORDS = 1000
+
+
+class UnknownWords:
+    """Counts the words of a text that models do not know, and warns once where half are unknown.
+
+    :param path: of the text, for the message.
+    :param vocabularies: what each model reads, by the model's name.
+    """
+
+    def __init__(self, path: str, vocabularies: Mapping[str, Vocabulary]) -> None:
+        self._path = path
+        self._vocabularies = vocabularies
+        self._words = 0
+        self._unknown = dict.fromkeys(vocabularies, 0)
+        self._judged = False
+
+    def count(self, words: Sequence[str]) -> None:
+        """Count the words of a sentence; warn as soon as there are enough of them."""
+        if self._judged:
+            return
+        self._words += len(words)
+        for model, vocabulary in self._vocabularies.items():
+            self._unknown[model] += vocabulary.ids(words).count(Vocabulary.UNKNOWN)
+        if self._words >= _ENOUGH_WORDS:
+            self.warn()
+
+    def warn(self) -> None:
+        """Warn, if there is a reason, of what was counted; for the end of a short text."""
+        if self._judged:
+            return
+        self._judged = True
+        for model, unknown in self._unknown.items():
+            if 2 * unknown > self._words:
+                _logger.warning(
+                    "%s: %s of its first %s words are unknown to %s: is it in the model's "
+                    "language, tokenised and cased as in training?",
+                    *(shown_path(self._path), f"{unknown:,}", f"{self._words:,}", model),
+                )
+
+
+def warn_of_lengths(path: str, words: int, reference_words: int) -> None:
+    """Warn of translations that are less than half or more than twice as long as the references.
+
+    :param path: of the translations, for the message.
+    :param words: of all translations.
+    :param reference_words: of all references of one set.
+    """
+    if reference_words > 2 * words or words > 2 * reference_words:
+        _logger.warning(
+            "%s has %s words, the references %s: are they of the same text, in the same language, "
+            "tokenised alike?",
+            *(shown_path(path), f"{words:,}", f"{reference_words:,}"),
+        )
