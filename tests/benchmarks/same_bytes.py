@@ -74,7 +74,8 @@ COMMANDS = {
     "decode": "decode {x}/test.en --config {x}/moses.ini --stack 20 --nbest test.nbest 10 "
     "--alignment -o test.out",
     "decode cslm": "decode {x}/test.en --config {x}/moses.ini --stack 10 --feature cslm "
-    "--model cslm --feature-weight CSLM0=0.1 --unnormalized --nbest cslm.nbest 5 --distinct -o cslm.out",
+    "--model cslm --feature-weight CSLM0=0.1 --unnormalized --nbest cslm.nbest 5 "
+    "--distinct -o cslm.out",
     "generate": "generate att {x}/test.en --beam 4 --ensemble lstm --nbest generated.nbest 4 "
     "-o generated.out",
     "generate sample": "generate ed phrases --sample 20 --top 5 -o samples",
@@ -94,7 +95,8 @@ COMMANDS = {
     "show": "show ed",
     "show table": "show {x}/phrase-table.gz",
     "report": "report {x}/phrase-table.gz dev.rescored.gz --model ed --model att "
-    "--source {x}/dev.en --references {x}/dev.fr --translation mbr=mbr.fr --points 200 --map-points 60 -o report",
+    "--source {x}/dev.en --references {x}/dev.fr --translation mbr=mbr.fr --points 200 "
+    "--map-points 60 -o report",
     "experiment": "experiment experiment.toml -o experiment",
 }
 # What each experiment step leaves that tells times or folders; its results are compared.
