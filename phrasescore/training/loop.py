@@ -164,11 +164,11 @@ class TrainingLoop:
 
     def _read(self, epoch: int, number: int) -> tuple[PairBatch, int, int]:
         batch = self._store.batch(self._draw.batch(epoch, number))
-        target_words = int(batch.target_lengths.sum())
-        words = int(batch.source_lengths.sum()) + target_words
+        target_words = int(batch.target.lengths.sum())
+        words = int(batch.source.lengths.sum()) + target_words
         if self._device.type == "cuda":
             batch = batch.pin_memory()
-        return batch, words, target_words + len(batch.target_lengths)
+        return batch, words, target_words + len(batch.target.lengths)
 
     def _next(self, epoch: int, number: int) -> tuple[int, int]:
         last = number + 1 == self._draw.batches_per_epoch
@@ -185,7 +185,7 @@ class TrainingLoop:
             loss_sum = -self._network(batch).float().sum()
         if self._device.type == "cpu":
             self._check_finite(loss_sum.item(), state.update + 1, "loss")
-        pairs = len(batch.source_lengths)
+        pairs = len(batch.target.lengths)
         (loss_sum / pairs if config.loss == "mean" else loss_sum).backward()
         norm = self._optimizer.step(self._learning_rate(), config.clip_norm)
         state.update += 1
@@ -247,7 +247,7 @@ class TrainingLoop:
                 held_out, range(_VALIDATION_BATCH, len(held_out), _VALIDATION_BATCH)
             ):
                 batch = self._store.batch(indices)
-                words += int(batch.target_lengths.sum()) + len(indices)
+                words += int(batch.target.lengths.sum()) + len(indices)
                 total -= self._network(batch.to(self._device)).double().sum().item()
         self._network.train()
         self._check_finite(total, self.state.update, "validation loss")

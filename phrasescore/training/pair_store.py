@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 
 from phrasescore.errors import ModelError
-from phrasescore.models.batches import PairBatch
+from phrasescore.models.batches import BatchSide, PairBatch
 from phrasescore.vocabulary import Vocabulary
 
 FORMAT = 1
@@ -96,19 +96,16 @@ class PairStore:
         starts = self._starts[indices]
         source_lengths, target_lengths = self.lengths(indices)
         return PairBatch(
-            self._padded(starts, source_lengths),
-            torch.from_numpy(source_lengths),
-            self._padded(starts + source_lengths, target_lengths),
-            torch.from_numpy(target_lengths),
+            self._side(starts, source_lengths), self._side(starts + source_lengths, target_lengths)
         )
 
-    def _padded(self, starts: Indices, lengths: Indices) -> torch.Tensor:
-        """Return the words from ``starts`` on as ``(batch, longest)``, padded with 0."""
-        columns = np.arange(lengths.max(initial=0), dtype=np.int64)
-        real = columns < lengths[:, None]  # (batch, longest)
-        places = np.where(real, starts[:, None] + columns, 0)
-        words = self._words[places].astype(np.int64) if real.any() else np.zeros_like(places)
-        return torch.from_numpy(words * real)
+    def _side(self, starts: Indices, lengths: Indices) -> BatchSide:
+        """Return the words from ``starts`` on, so many of each pair, with ``</s>`` after them."""
+        ends = np.cumsum(lengths)  # (batch,)
+        places = np.repeat(starts - ends + lengths, lengths) + np.arange(lengths.sum())  # (words,)
+        words = self._words[places].astype(np.int64)
+        ids = np.insert(words, ends, Vocabulary.END)  # (words + batch,)
+        return BatchSide(torch.from_numpy(ids), torch.from_numpy(lengths))
 
 
 def word_type(source_size: int, target_size: int) -> type[np.uint16] | type[np.int32]:

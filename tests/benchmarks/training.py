@@ -167,11 +167,7 @@ def _draw(config: Config, store: PairStore) -> PairDraw:
 def _id_pairs(store: PairStore, indices: Indices) -> list[IdPair]:
     batch = store.batch(indices)
     sides = [
-        [ids[:length] for ids, length in zip(rows.tolist(), lengths.tolist(), strict=True)]
-        for rows, lengths in (
-            (batch.source_ids, batch.source_lengths),
-            (batch.target_ids, batch.target_lengths),
-        )
+        [ids[:-1].tolist() for ids in side.ids.split((side.lengths + 1).tolist())] for side in batch
     ]
     return list(zip(*sides, strict=True))
 

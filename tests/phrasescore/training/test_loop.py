@@ -81,8 +81,8 @@ def test_validation_pairs_are_never_trained_on(
     forward = EncoderDecoder.forward
 
     def spy(self: EncoderDecoder, batch: PairBatch) -> torch.Tensor:
-        last = batch.source_ids.gather(1, batch.source_lengths.unsqueeze(1) - 1)
-        seen[self.training] |= set(last.flatten().tolist())
+        source = batch.source
+        seen[self.training] |= set(source.ids[source.starts + source.lengths - 1].tolist())
         return forward(self, batch)
 
     monkeypatch.setattr(EncoderDecoder, "forward", spy)
@@ -104,7 +104,7 @@ def test_perplexity_counts_every_target_word_and_the_end(tmp_path: Path) -> None
     for index in held_out.tolist():
         batch = store.batch(np.array([index]))
         total -= loaded.model(batch).item()
-        words += int(batch.target_lengths[0]) + 1
+        words += int(batch.target.lengths[0]) + 1
     best = next(point for point in record.curve if point.update == record.best_update)
     assert best.validation_perplexity == pytest.approx(math.exp(total / words), rel=1e-5)
 
