@@ -225,7 +225,7 @@ def _read_pairs(inputs: tuple[str, ...]) -> "Iterator[CountedPair]":
     from moses_integration.phrase_table import read_phrase_table
     from moses_integration.table_line import joint_count
     from phrasescore.cli.progress import show_progress
-    from phrasescore.io.parallel_text import read_parallel_text
+    from phrasescore.io.corpora import read_parallel_text
     from phrasescore.progress import Meter
     from phrasescore.training.table_spool import CountedPair
 
@@ -241,7 +241,7 @@ def _read_pairs(inputs: tuple[str, ...]) -> "Iterator[CountedPair]":
 def _read_text(path: str) -> "Iterator[CountedPair]":
     """Yield the sentences of a text as pairs without a source, where each line counts 1."""
     from phrasescore.cli.progress import show_progress
-    from phrasescore.io.monolingual_text import read_monolingual_text
+    from phrasescore.io.corpora import read_monolingual_text
     from phrasescore.progress import Meter
     from phrasescore.records import PhrasePair
     from phrasescore.training.table_spool import CountedPair

@@ -135,7 +135,7 @@ def fingerprint_input(paths: Sequence[str]) -> str:
     if len(paths) == 1:
         return _fingerprint_table(paths[0])
     digest = new_digest()
-    # As phrasescore.io.parallel_text joins the lines of a pair. That a file has more lines than the
+    # As phrasescore.io.corpora joins the lines of a pair. That a file has more lines than the
     # other changes the digest, too.
     for lines in zip_longest(*map(read_lines, paths), fillvalue=b""):
         digest.update(b"%b\n" % b"\n".join(lines))

@@ -158,7 +158,7 @@ def test_what_a_file_leaves_out_keeps_its_default() -> None:
             {"training": {"optimizer": "sgdx"}},
             "f.toml: [training] optimizer: expected one of adadelta, adam, sgd, got 'sgdx'",
         ),
-        ({"model": 3}, "f.toml: model: expected a table [model], got 3"),
+        ({"model": 3}, "f.toml: [model]: expected a table, got 3"),
         (
             {"kind": "encoder"},
             "f.toml: kind: unknown kind of network; did you mean 'encoder-decoder'?",

@@ -14,7 +14,7 @@ import phrasescore.training.pair_store_writer as writer
 from phrasescore.config.config import Config
 from phrasescore.config.settings import VocabularyConfig
 from phrasescore.errors import ModelError, PhrasescoreError
-from phrasescore.io.parallel_text import read_parallel_text
+from phrasescore.io.corpora import read_parallel_text
 from phrasescore.records import PhrasePair
 from phrasescore.training.pair_store import PairStore, word_type
 from phrasescore.training.pair_store_writer import (
