@@ -79,7 +79,7 @@ def check_commands(steps: Iterable[Step]) -> None:
                     limits = {key: given[key] for key in ("updates", "epochs", "minutes", "seed")}
                     layer_settings(
                         *(given["kind"], given["preset"], given["config_file"]),
-                        given["assignments"],
+                        given["settings"],
                         limits,
                     )
         except (click.UsageError, ConfigError) as error:

@@ -17,6 +17,7 @@ Count = Annotated[int, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0.0)]
 Positive = Annotated[float, Meta(gt=0.0)]
 Dropout = Annotated[float, Meta(ge=0.0, le=0.9)]
+OptimizerName = Literal["adadelta", "adam", "sgd"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ class TrainingConfig:
     max_length: Annotated[int, Meta(ge=1, le=65535)] = 100
     # The loss of a batch: -log p summed over its pairs, or that divided by their number.
     loss: Literal["sum", "mean"] = "sum"
-    optimizer: Literal["adadelta", "adam", "sgd"] = "adadelta"
+    optimizer: OptimizerName = "adadelta"
     # Factor of every step; Adadelta's is 1 in the paper that introduced it.
     learning_rate: Positive = 1.0
     # linear: falls to 0 at the nearest of the limits below. halving: constant, and from the epoch

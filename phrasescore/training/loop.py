@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from phrasescore.models.checkpoint import CurvePoint
 from phrasescore.training.optimizers import Optimizer, build_optimizer
 from phrasescore.training.pair_store import PairStore
 from phrasescore.training.random_order import DrawSettings, PairDraw, mix
-from phrasescore.training.run_state import load_state, save_best, save_state
+from phrasescore.training.run_folder import RunFolder
 from phrasescore.training.signals import catching_signals
 
 # Batches that are read ahead.
@@ -75,11 +74,11 @@ class TrainingLoop:
     """Train a network from where its work folder says it is.
 
     :param network: on its device, with its start weights; ``forward`` returns log-probabilities.
-    :param work: the folder of the run's states.
+    :param folder: of the run's states.
     :param dropout: whether the network draws from torch's global generators, which then start each
         update from what the seed and the update's number give.
     :param report: called after each update.
-    :raises ModelError: if the state in ``work`` is not of this network.
+    :raises PhrasescoreError: if the state in ``folder`` is not of this network.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class TrainingLoop:
         network: nn.Module,
         store: PairStore,
         config: TrainingConfig,
-        work: Path,
+        folder: RunFolder,
         *,
         dropout: bool = False,
         report: Callable[[TrainingProgress], None] = lambda _progress: None,
@@ -95,7 +94,7 @@ class TrainingLoop:
         self._network = network
         self._store = store
         self._config = config
-        self._work = work
+        self._folder = folder
         self._dropout = dropout
         self._report = report
         self._device = next(network.parameters()).device
@@ -105,7 +104,7 @@ class TrainingLoop:
         )
         self._draw = PairDraw(store, settings)
         self._optimizer: Optimizer = build_optimizer(network, config)
-        self.state = load_state(work, network, self._optimizer)
+        self.state = folder.load_state(network, self._optimizer)
         self._saved_update = self.state.update
         self._pending: list[_Step] = []
         self._words = 0
@@ -232,7 +231,7 @@ class TrainingLoop:
         if perplexity is None:
             return
         if state.best_perplexity is None or perplexity < state.best_perplexity:
-            save_best(self._work, state.update, self._network)
+            self._folder.save_best(state.update, self._network)
             state.best_update, state.best_perplexity, state.stale = state.update, perplexity, 0
         else:
             state.stale += 1
@@ -293,7 +292,7 @@ class TrainingLoop:
 
     def _save(self) -> None:
         self._look_at_losses()
-        save_state(self._work, self.state, self._network, self._optimizer)
+        self._folder.save_state(self.state, self._network, self._optimizer)
         self._saved_update, self._saved_at = self.state.update, time.monotonic()
 
     def _progress(self) -> TrainingProgress:

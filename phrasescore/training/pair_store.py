@@ -6,27 +6,26 @@ and then of its target, ``starts.bin`` where each pair begins and ``source_lengt
 target does. :mod:`phrasescore.training.pair_store_writer` makes it.
 """
 
-import dataclasses
-import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from phrasescore.errors import ModelError
+from phrasescore.io.state import read_state
 from phrasescore.models.batches import BatchSide, PairBatch
 from phrasescore.vocabulary import Vocabulary
 
-FORMAT = 1
+# The file of a store's record.
+RECORD = "pairs.json"
 Indices = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class PairStoreRecord:
+class PairStoreRecord(msgspec.Struct, frozen=True):
     """What a pair store was made from, and what became of it."""
 
     # Lines of the table; each is one of the three below.
@@ -49,7 +48,6 @@ class PairStoreRecord:
     target_shortlist_from: str
     source_coverage: float
     target_coverage: float
-    format: int = FORMAT
 
 
 class PairStore:
@@ -58,12 +56,15 @@ class PairStore:
     Source is what the network reads and target what it predicts, whichever sides of the table
     they were.
 
-    :raises ModelError: if ``folder`` holds no whole pair store of this format.
+    :raises PhrasescoreError: if ``folder`` holds no whole pair store of this format.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        self.record = _read_record(self.folder)
+        record = read_state(self.folder / RECORD, PairStoreRecord)
+        if record is None:
+            raise ModelError(f"{self.folder / RECORD}: cannot be read: it is missing")
+        self.record = record
         self.source_vocabulary = Vocabulary.load(self.folder / "source.vocab")
         self.target_vocabulary = Vocabulary.load(self.folder / "target.vocab")
         sizes = (len(self.source_vocabulary), len(self.target_vocabulary))
@@ -111,23 +112,3 @@ class PairStore:
 def word_type(source_size: int, target_size: int) -> type[np.uint16] | type[np.int32]:
     """Return the smallest type for ids below both sizes."""
     return np.uint16 if max(source_size, target_size) <= 1 << 16 else np.int32
-
-
-def write_record(folder: Path, record: PairStoreRecord) -> None:
-    """Write what :class:`PairStore` reads as its ``record``."""
-    text = json.dumps(dataclasses.asdict(record), indent=1, allow_nan=False)
-    (folder / "pairs.json").write_text(text + "\n", encoding="utf-8")
-
-
-def _read_record(folder: Path) -> PairStoreRecord:
-    path = folder / "pairs.json"
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        found = values.get("format")
-        if found != FORMAT:
-            raise ModelError(f"{path}: expected format {FORMAT}, got {found!r}")
-        return PairStoreRecord(**values)
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ModelError(f"{path}: expected the record of a pair store: {error}") from error

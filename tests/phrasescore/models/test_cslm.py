@@ -10,11 +10,10 @@ import torch
 from phrasescore.config.config import Config
 from phrasescore.config.settings import CslmConfig
 from phrasescore.models.batches import batch_pairs, batch_sequences
-from phrasescore.models.checkpoint import TrainingRecord
 from phrasescore.models.cslm import CslmNetwork, all_ngrams
 from phrasescore.records import PhrasePair
+from phrasescore.training.pair_store_writer import CountedPair
 from phrasescore.training.run import TrainingRun, train_model
-from phrasescore.training.table_spool import CountedPair
 from tests.reference_cslm import logits, random_parameters, word_log_probs
 
 SIZE = 9
@@ -152,7 +151,6 @@ def test_training_validates_at_each_epoch_and_stops_after_ten_without_a_better_o
         device=torch.device("cpu"),
     )
     record = train_model(run)
-    assert isinstance(record, TrainingRecord)
     # Repeated sentences count as often as they come: 16 to train on, 4 batches an epoch.
     assert (record.training_pairs, record.validation_pairs, record.duplicates) == (16, 4, 0)
     assert record.stopped_by == "patience"

@@ -13,17 +13,17 @@ import pytest
 import phrasescore.training.pair_store_writer as writer
 from phrasescore.config.config import Config
 from phrasescore.config.settings import VocabularyConfig
-from phrasescore.errors import ModelError, PhrasescoreError
+from phrasescore.errors import DataError, ModelError, PhrasescoreError
 from phrasescore.io.corpora import read_parallel_text
 from phrasescore.records import PhrasePair
 from phrasescore.training.pair_store import PairStore, word_type
 from phrasescore.training.pair_store_writer import (
+    CountedPair,
     Shortlist,
     fingerprint_input,
     write_pair_store,
 )
 from phrasescore.training.random_order import DrawSettings, PairDraw, Permutation, padding
-from phrasescore.training.table_spool import CountedPair
 from phrasescore.vocabulary import Vocabulary
 
 SIZES = VocabularyConfig(source_size=100, target_size=100)
@@ -218,7 +218,7 @@ def test_a_store_of_another_format_or_size_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="expected 2 pairs"):
         PairStore(folder)
     (folder / "pairs.json").write_text(json.dumps({**record, "format": 9}))
-    with pytest.raises(ModelError, match="expected format 1, got 9"):
+    with pytest.raises(DataError, match=r"pairs\.json: .*expected format 1, got 9"):
         PairStore(folder)
     (folder / "pairs.json").unlink()
     with pytest.raises(ModelError, match=r"pairs\.json: cannot be read"):
