@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING, Any
 from phrasescore.openmp import choose_waiting
 
 if TYPE_CHECKING:
+    from phrasescore.errors import StoppedError as StoppedError
+    from phrasescore.models.checkpoint import TrainingRecord as TrainingRecord
     from phrasescore.records import PhrasePair as PhrasePair
+    from phrasescore.workflows.train import train as train
 
 __version__ = "0.1.0"
 
 # Where each public name is defined.
 _HOMES = {
     "PhrasePair": "phrasescore.records",
+    "StoppedError": "phrasescore.errors",
+    "TrainingRecord": "phrasescore.models.checkpoint",
+    "train": "phrasescore.workflows.train",
 }
 
 __all__ = sorted(_HOMES)

@@ -34,7 +34,7 @@ from phrasescore.cli import options
 from phrasescore.cli.ending import EndedBySignal, ending_on_signals
 from phrasescore.cli.progress import show_progress
 from phrasescore.devices import is_out_of_memory
-from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.errors import ArgumentError, PhrasescoreError, StoppedError
 
 # What numba says where neither the installation nor the user's cache can be written to.
 _NO_CACHE = "no locator available"
@@ -94,6 +94,9 @@ class VerbGroup(click.Group):
         except ArgumentError as error:
             verb = self.get_command(ctx, ctx.invoked_subcommand or "")
             raise _usage_error(str(error), verb, ctx) from error
+        except StoppedError as error:
+            _say(f"phrasescore: {error}")
+            ctx.exit(128 + error.signal)
         except PhrasescoreError as error:
             raise click.ClickException(_one_line(str(error))) from error
         except KeyboardInterrupt:

@@ -17,9 +17,8 @@ from phrasescore.cli.experiment_rows import (
     read_models,
     read_systems,
 )
-from phrasescore.cli.toml_table import TomlTable, read_table
 from phrasescore.cli.tune_options import METHODS, NOT_RANDOM
-from phrasescore.config.toml_file import unknown
+from phrasescore.config.toml_file import TomlTable, read_table, unknown
 
 DECODERS = ("embedded", "moses")
 PREVIOUS, INI = "previous", "moses.ini"

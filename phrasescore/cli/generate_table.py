@@ -31,8 +31,8 @@ from phrasescore.errors import DataError, ModelError
 from phrasescore.generation.beam_search import BeamSettings
 from phrasescore.generation.generator import Generator, Source
 from phrasescore.generation.streams import best_targets
+from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.digests import digest_text
-from phrasescore.io.monolingual_text import read_monolingual_text
 from phrasescore.io.output import check_output, open_output
 from phrasescore.io.resumable import ResumableOutput, is_resumable, work_files
 from phrasescore.io.text import shorten

@@ -17,7 +17,7 @@ from phrasescore.generation.beam_search import BeamSettings, check_copying
 from phrasescore.generation.generator import Generated, Source
 from phrasescore.generation.sampling import SampleSettings, count_samples
 from phrasescore.generation.streams import best_targets, samples
-from phrasescore.io.monolingual_text import read_monolingual_text
+from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_output, open_output
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.progress import Meter

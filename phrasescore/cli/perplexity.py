@@ -96,7 +96,7 @@ def perplexity(
 
 
 def _read(path: str) -> _Sentences:
-    from phrasescore.io.monolingual_text import read_monolingual_text
+    from phrasescore.io.corpora import read_monolingual_text
 
     return [line.words for line in read_monolingual_text(path)]
 

@@ -257,6 +257,6 @@ def _write(
 
 
 def _sentences(segmenter: "Segmenter", source: str) -> "Iterator[SegmentedSentence]":
-    from phrasescore.io.monolingual_text import read_monolingual_text
+    from phrasescore.io.corpora import read_monolingual_text
 
     return segmenter.segment(line.words for line in read_monolingual_text(source))

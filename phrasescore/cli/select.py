@@ -188,8 +188,7 @@ def _lines(texts: Sequence[str]) -> Iterator[_Line]:
 
     :raises DataError: on reading.
     """
-    from phrasescore.io.monolingual_text import read_monolingual_text
-    from phrasescore.io.parallel_text import read_parallel_text
+    from phrasescore.io.corpora import read_monolingual_text, read_parallel_text
 
     if len(texts) == 1:
         for line in read_monolingual_text(texts[0]):

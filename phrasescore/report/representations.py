@@ -8,7 +8,7 @@ from torch import Tensor
 
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.errors import ModelError
-from phrasescore.models.batches import pad
+from phrasescore.models.batches import batch_sequences
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.models.grconv import GrconvNetwork
@@ -100,12 +100,12 @@ def _encode(checkpoint: Checkpoint, sources: list[list[int]]) -> np.ndarray:
     rows = []
     with torch.inference_mode():
         for start in range(0, len(sources), _BATCH):
-            ids, lengths = pad(sources[start : start + _BATCH])
+            side = batch_sequences(sources[start : start + _BATCH])
             if isinstance(network, LstmNetwork):
-                hidden, _ = network.encode(ids, lengths)
+                hidden, _ = network.encode(side)
                 rows.append(hidden[-1])
             elif isinstance(network, EncoderDecoder | GrconvNetwork):
-                rows.append(network.encode(ids, lengths))
+                rows.append(network.encode(side))
             else:
                 raise ModelError(
                     f"a model of the kind {checkpoint.config.kind} makes no vector of a whole "

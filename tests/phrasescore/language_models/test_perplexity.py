@@ -9,7 +9,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from phrasescore.io.monolingual_text import read_monolingual_text
+from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.perplexity import (
     TextScores,

@@ -1,4 +1,4 @@
-"""Promises of phrasescore.training.work_folder: no run takes another's folder, or loses its own."""
+"""Promises of phrasescore.training.run_folder: no run takes another's folder, or loses its own."""
 
 import dataclasses
 import itertools
@@ -8,13 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
-from phrasescore.errors import ConfigError, ModelError, PhrasescoreError
+from phrasescore.errors import ConfigError, DataError, ModelError, PhrasescoreError
 from phrasescore.io.folders import NEW, OLD, locked
-from phrasescore.training import run as run_module
+from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.training import run_folder
+from phrasescore.training.pair_store_writer import CountedPair
 from phrasescore.training.run import TrainingRun, train_model
-from phrasescore.training.table_spool import CountedPair
-from phrasescore.training.work_folder import remove_work, stored_config
+from phrasescore.training.run_folder import RunFolder
 from tests.tiny_runs import TINY, KilledError, kill_after, make_run, weights
 
 SAVING = TINY.override(["training.checkpoint_updates=4"])
@@ -162,7 +164,7 @@ def test_a_run_that_ended_while_another_waited_for_the_lock_is_not_run_again(
             train_model(run, resume=True)  # by another process, in truth
         return lock(work)
 
-    monkeypatch.setattr(run_module, "locked", slow)
+    monkeypatch.setattr(run_folder, "locked", slow)
     with pytest.raises(PhrasescoreError, match="model: there is something already"):
         train_model(run, resume=True)
 
@@ -216,14 +218,14 @@ def killed_as_it_read(run: TrainingRun) -> None:
 def test_a_run_that_was_killed_as_it_read_its_table_keeps_its_settings(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     killed_as_it_read(run)
-    assert stored_config(run.work) == TINY
+    assert RunFolder(run.work).settings() == TINY
     # Neither another's settings nor an error in the table cost the run its own.
     other = dataclasses.replace(run, config=TINY.override(["training.seed=5"]))
     with pytest.raises(ConfigError, match=r"--resume: \[training\] seed"):
         train_model(other, resume=True)
     with pytest.raises(PhrasescoreError, match="no pair to train on"):
         train_model(dataclasses.replace(run, read=lambda: iter(())), resume=True)
-    assert stored_config(run.work) == TINY
+    assert RunFolder(run.work).settings() == TINY
     train_model(run, resume=True)
     fresh = make_run(tmp_path, name="fresh")
     train_model(fresh)
@@ -255,14 +257,14 @@ def test_a_run_that_is_at_work_is_not_begun_anew(tmp_path: Path) -> None:
         train_model(run, report=kill_after(3))
     with locked(run.work), pytest.raises(PhrasescoreError, match="another run is at work here"):
         train_model(run)
-    assert stored_config(run.work) == TINY
+    assert RunFolder(run.work).settings() == TINY
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "null"])
 def test_settings_that_are_none_are_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "run.json").write_text(text)
-    with pytest.raises(ModelError, match=r"run\.json: expected the settings of a run"):
-        stored_config(tmp_path)
+    with pytest.raises(DataError, match=r"run\.json: expected the state of a run"):
+        RunFolder(tmp_path).settings()
 
 
 def test_a_removed_work_folder_loses_its_settings_first(
@@ -271,5 +273,21 @@ def test_a_removed_work_folder_loses_its_settings_first(
     removed: list[str] = []
     (tmp_path / "run.json").write_text("{}")
     monkeypatch.setattr(shutil, "rmtree", lambda path: removed.extend(os.listdir(path)))
-    remove_work(tmp_path)
+    RunFolder(tmp_path).remove()
     assert removed == []
+
+
+def test_a_run_of_version_0_1_goes_on(repository: Path, tmp_path: Path) -> None:
+    # Stopped after update 10 by version 0.1; its run.json has no format.
+    shutil.copytree(repository / "tests" / "data" / "work-of-0.1", tmp_path / "model.work")
+    run = make_run(tmp_path, SAVING)
+    assert RunFolder(run.work).settings() == SAVING
+    seen: list[int] = []
+    record = train_model(run, resume=True, report=lambda now: seen.append(now.update))
+    assert (seen[0], seen[-1], record.curve[0].update) == (9, 23, 6)
+    whole = make_run(tmp_path, SAVING, "whole")
+    train_model(whole)
+    # On the processor that wrote the folder the weights have the same bits.
+    found, expected = (load_checkpoint(each.model).model.state_dict() for each in (run, whole))
+    for name, weight in expected.items():
+        torch.testing.assert_close(found[name], weight, rtol=1e-4, atol=1e-6, msg=name)
