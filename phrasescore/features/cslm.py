@@ -72,7 +72,7 @@ class CslmScores:
         tree, _ = texts.plan(reverse=False)
         ids = np.array(self._checkpoint.target_vocabulary.ids(texts.words), dtype=np.int64)
         log_probs = score_tree(self._scorer, tree, texts.words)
-        return ModelScores(log_probs, tree, 0, count_unknown(ids, tree))
+        return ModelScores(log_probs, tree, 0, count_unknown(tree.renumber(ids)))
 
 
 class SearchCslm:

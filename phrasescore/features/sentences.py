@@ -24,7 +24,7 @@ from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList
 from phrasescore.scoring.hypothesis_texts import HypothesisTexts
 from phrasescore.scoring.prefix_tree import PrefixTree
-from phrasescore.scoring.sentence_scorer import TreeLogProbs, average_models
+from phrasescore.scoring.tree_scorer import TreeLogProbs, average_models
 
 # Different hypotheses that are scored together: enough of them to fill the products of most levels,
 # and few enough for every thread to have some where there are only some lists.
