@@ -125,6 +125,13 @@ def test_every_link_leads_somewhere(path: Path) -> None:
     assert lost == []
 
 
+@pytest.mark.parametrize("path", TEXTS, ids=_name)
+def test_every_file_of_the_project_that_a_text_names_is_there(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    named = re.findall(r"\b(?:phrasescore|tests|examples)/[\w./-]*\w", text)
+    assert [name for name in named if not (REPOSITORY / name).exists()] == []
+
+
 def _without_code(path: Path) -> str:
     return re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.M)
 
