@@ -10,7 +10,7 @@ import click
 
 from phrasescore import __version__
 from phrasescore.cli import options
-from phrasescore.errors import ModelError, PhrasescoreError, shown_path
+from phrasescore.errors import ModelError, shown_path
 from phrasescore.features.column_spec import ColumnSpec, check_columns
 
 if TYPE_CHECKING:
@@ -121,29 +121,14 @@ def annotate(
 
 def _check_files(read: list[str], output: str, moses_ini_out: str | None, resume: bool) -> None:
     """Check that no file is in another's way, before anything is written."""
-    from phrasescore.cli.file_names import check_models_stay, check_named
+    from phrasescore.io.file_names import check_files
     from phrasescore.io.resumable import is_resumable, work_files
-    from phrasescore.io.text import same_file
 
-    check_named([output, *([] if moses_ini_out is None else [moses_ini_out])])
-    if read.count("-") > 1 or (output, moses_ini_out) == ("-", "-"):
-        raise click.UsageError("two files cannot share stdin or stdout")
     resumable = is_resumable(output)
     if resume and not resumable:
         raise click.UsageError("--resume needs --output FILE: a stream cannot be resumed")
-    written = [output, *(work_files(output) if resumable else ())]
-    for out in [*written, moses_ini_out]:
-        for name in read:
-            if out is not None and same_file(name, out):
-                raise PhrasescoreError(f"{out}: would overwrite its own input; name another file")
-    check_models_stay([output, moses_ini_out or "-"])
-    if moses_ini_out is None or moses_ini_out == "-":
-        return
-    if any(same_file(moses_ini_out, out) for out in written):
-        raise PhrasescoreError(f"{moses_ini_out}: named for moses.ini and needed for the table")
-    folder = os.path.dirname(os.path.realpath(moses_ini_out))
-    if os.path.isdir(moses_ini_out) or not os.access(folder, os.W_OK):
-        raise PhrasescoreError(f"{moses_ini_out}: cannot write a file of this name")
+    work = work_files(output) if resumable else ()
+    check_files(read, [output, *work, moses_ini_out])
 
 
 def path_for_ini(ini: "MosesIni", table: str, output: str) -> str | None:

@@ -22,7 +22,6 @@ from moses_integration.moses_ini import MosesIni
 from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
 from phrasescore import __version__
 from phrasescore.cli.annotate import path_for_ini
-from phrasescore.cli.file_names import check_files
 from phrasescore.cli.generate_networks import load_generator
 from phrasescore.cli.generate_scores import ForwardPairs, PairScores, plan_columns
 from phrasescore.cli.progress import show_progress
@@ -32,6 +31,7 @@ from phrasescore.generation.beam_search import BeamSettings
 from phrasescore.generation.generator import Generator, Source
 from phrasescore.generation.streams import best_targets
 from phrasescore.io.digests import digest_text
+from phrasescore.io.file_names import check_files
 from phrasescore.io.monolingual_text import read_monolingual_text
 from phrasescore.io.output import check_output, open_output
 from phrasescore.io.resumable import ResumableOutput, is_resumable, work_files

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from moses_integration.nbest import format_value
 from moses_integration.nbest_lines import format_hypothesis
-from phrasescore.cli.file_names import check_files
 from phrasescore.cli.generate_networks import Tally, load_generator
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.rescore_columns import ENSEMBLE_NAME, NETWORK_NAMES, NORMALIZED, check_names
@@ -17,6 +16,7 @@ from phrasescore.generation.beam_search import BeamSettings, check_copying
 from phrasescore.generation.generator import Generated, Source
 from phrasescore.generation.sampling import SampleSettings, count_samples
 from phrasescore.generation.streams import best_targets, samples
+from phrasescore.io.file_names import check_files
 from phrasescore.io.monolingual_text import read_monolingual_text
 from phrasescore.io.output import check_output, open_output
 from phrasescore.models.checkpoint import Checkpoint

@@ -121,8 +121,8 @@ def segment(
     a sentence is translated, the segmentation with the highest sum of confidences is taken, and the
     translations of its segments are joined (Pouget-Abadie et al., 2014). An empty line stays one.
     """
-    from phrasescore.cli.file_names import check_files
     from phrasescore.generation.beam_search import BeamSettings
+    from phrasescore.io.file_names import check_files
     from phrasescore.io.output import check_output
 
     _check_usage(confidence, reverse_model, swapped, segmentation, like, beam, candidates)
