@@ -1,4 +1,4 @@
-"""Checks of the names of files, before any of them is written."""
+"""Names of files, as workflows get them, and checks of them before any file is written."""
 
 import os
 from collections.abc import Sequence
@@ -32,3 +32,8 @@ def check_files(read: Sequence[str | None], written: Sequence[str | None]) -> No
         if base in _FILES_OF_A_MODEL and os.path.isfile(os.path.join(folder, _WEIGHTS)):
             raise PhrasescoreError(f"{name}: would overwrite a part of a model; name another file")
         check_output(name)
+
+
+def optional_path(path: str | os.PathLike[str] | None) -> str | None:
+    """Return the path of a file that need not be given, as a string."""
+    return None if path is None else os.fspath(path)

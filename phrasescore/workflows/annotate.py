@@ -13,7 +13,7 @@ from phrasescore import __version__
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.errors import ArgumentError, ModelError, shown_path
 from phrasescore.features.column_spec import ColumnSpec, check_columns, column_specs
-from phrasescore.io.file_names import check_files
+from phrasescore.io.file_names import check_files, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback
@@ -81,6 +81,9 @@ def annotate(
     wanted = column_specs(columns)
     with collecting_warnings() as warnings:
         check_columns(wanted, of_phrases=True)
+        if any(column.kind == "lm" for column in wanted):
+            problem = "Moses scores with it as it searches, when moses.ini has a line 'KENLM ...'"
+            raise ArgumentError(f"a language model is for rescore alone: {problem}")
         check_resume(output, resume)
         check_moses_ini(ini_path, new_ini_path)
         inputs = [column.value for column in wanted if column.kind not in ("model", "feature")]
@@ -101,11 +104,6 @@ def annotate(
                 ini.write(new_ini_path)
     about = tuple(feature.summary() for feature in features)
     return AnnotateSummary(meter.done, about, tuple(warnings))
-
-
-def optional_path(path: str | os.PathLike[str] | None) -> str | None:
-    """Return a path that need not be given as a string."""
-    return None if path is None else os.fspath(path)
 
 
 def check_moses_ini(moses_ini: str | None, moses_ini_out: str | None) -> None:
