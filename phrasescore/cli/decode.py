@@ -115,8 +115,8 @@ def decode(
     from moses_integration.decoder.source import read_source
     from moses_integration.ini_paths import files_of
     from moses_integration.weights import read_weights
-    from phrasescore.cli.file_names import check_files
     from phrasescore.devices import usable_threads
+    from phrasescore.io.file_names import check_files
 
     lists = None if nbest is None else Lists(*nbest, distinct, alignment)
     if lists is None and (distinct or alignment):

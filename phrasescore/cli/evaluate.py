@@ -116,9 +116,9 @@ def evaluate(
     """
     from phrasescore.cli import evaluate_figures as figures
     from phrasescore.cli.evaluate_report import Report, SystemReport
-    from phrasescore.cli.file_names import check_files
     from phrasescore.cli.reference_check import warn_of_texts
     from phrasescore.evaluation.sentences import check_aligned, read_sentences
+    from phrasescore.io.file_names import check_files
     from phrasescore.io.output import open_output
     from tuning.bleu import Bleu
 

@@ -84,8 +84,8 @@ def rerank(
     from moses_integration.nbest import read_nbest
     from moses_integration.reranking import EvenAverage, WeightedSum
     from moses_integration.weights import read_weights
-    from phrasescore.cli.file_names import check_files
     from phrasescore.cli.progress import show_progress
+    from phrasescore.io.file_names import check_files
     from phrasescore.io.output import open_output
     from phrasescore.progress import Meter
 

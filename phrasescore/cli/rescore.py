@@ -168,7 +168,7 @@ def _check_files(
     read: Sequence[str], cache_file: str | None, output: str, word_scores: str | None
 ) -> None:
     """Check that no file is in another's way, before anything is written."""
-    from phrasescore.cli.file_names import check_files
+    from phrasescore.io.file_names import check_files
 
     check_files(read, (output, word_scores))
     if cache_file == "-":

@@ -96,8 +96,8 @@ def select(
     With TARGET, the other side of parallel text, pairs stay together, and the models of both sides
     add up where they are given (Axelrod et al., 2011). Lines stay as they are, in their order.
     """
-    from phrasescore.cli.file_names import check_files
     from phrasescore.devices import usable_threads
+    from phrasescore.io.file_names import check_files
     from phrasescore.io.output import check_output
     from phrasescore.io.text import is_stream, same_file
 

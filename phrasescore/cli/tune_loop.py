@@ -14,7 +14,6 @@ from moses_integration.decoder.moses import Decoder
 from moses_integration.ini_paths import files_of
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import Part, Weights, is_sparse, read_both_weights
-from phrasescore.cli.file_names import check_files
 from phrasescore.cli.options import COLUMN_FLAGS
 from phrasescore.cli.tune_options import TuneOptions
 from phrasescore.cli.tune_outcome import describe, warnings_of, write_translations
@@ -31,6 +30,7 @@ from phrasescore.cli.tune_state import (
 )
 from phrasescore.errors import DataError
 from phrasescore.io.digests import FileDigests, digest_content
+from phrasescore.io.file_names import check_files
 from phrasescore.io.folders import locked
 from phrasescore.io.text import read_lines
 from tuning.loop import (

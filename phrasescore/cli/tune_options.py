@@ -164,7 +164,7 @@ class TuneOptions:
             raise click.UsageError("--working-dir: expected the name of a folder, found ''")
 
     def _check_files(self) -> None:
-        from phrasescore.cli.file_names import check_files
+        from phrasescore.io.file_names import check_files
         from phrasescore.io.output import check_output
 
         inputs = [*self.nbest, *self.references, *self.features, *self.scores]

@@ -1,12 +1,15 @@
 """The features behind the columns that a user asks for."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from moses_integration.lexicon import read_lexicon
 from phrasescore.features import OF_SHORTLISTS, Feature, load_feature
 from phrasescore.features.column_spec import ColumnSpec
 from phrasescore.features.lexicon import LexicalScore, Lexicon
-from phrasescore.models.checkpoint import Checkpoint
+
+if TYPE_CHECKING:  # torch comes with it, and a feature needs none
+    from phrasescore.models.checkpoint import Checkpoint
 
 # In what an unfinished run of version 0.1 says of its columns.
 _NAMES_OF_0_1 = {
@@ -16,7 +19,7 @@ _NAMES_OF_0_1 = {
 }
 
 
-def make_feature(wanted: ColumnSpec, checkpoints: Sequence[Checkpoint]) -> Feature:
+def make_feature(wanted: ColumnSpec, checkpoints: "Sequence[Checkpoint]") -> Feature:
     """Return the feature of a column that is not a network's.
 
     :raises DataError: if its file is not what it should be.
@@ -34,7 +37,7 @@ def make_feature(wanted: ColumnSpec, checkpoints: Sequence[Checkpoint]) -> Featu
     return feature
 
 
-def fingerprint(wanted: ColumnSpec, feature: Feature, checkpoints: Sequence[Checkpoint]) -> str:
+def fingerprint(wanted: ColumnSpec, feature: Feature, checkpoints: "Sequence[Checkpoint]") -> str:
     """Return what a feature's values depend on: equal texts, equal values."""
     name = wanted.value if wanted.kind == "feature" else _NAMES_OF_0_1[wanted.kind]
     parts = [checkpoint.fingerprint for checkpoint in _shortlists(wanted, checkpoints)]
@@ -42,7 +45,7 @@ def fingerprint(wanted: ColumnSpec, feature: Feature, checkpoints: Sequence[Chec
     return " ".join([name, *parts, *([of_file] if of_file else [])])
 
 
-def _shortlists(wanted: ColumnSpec, checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
+def _shortlists(wanted: ColumnSpec, checkpoints: "Sequence[Checkpoint]") -> "list[Checkpoint]":
     """Return the models whose shortlists a feature depends on."""
     if wanted.value not in OF_SHORTLISTS:
         return []

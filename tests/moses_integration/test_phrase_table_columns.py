@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from moses_integration.annotate import BlockColumn, annotate
-from moses_integration.table_blocks import TableBlock, read_table_blocks
+from moses_integration.phrase_table import BlockColumn, TableBlock, add_columns, read_table_blocks
 from phrasescore.errors import ModelError
 from phrasescore.records import PhraseBlock, PhrasePair
 
@@ -65,7 +64,7 @@ def blocks_of(folder: Path, size: int) -> Iterator[TableBlock]:
 def test_each_line_gets_its_own_values(tmp_path: Path, size: int, values_at_once: int) -> None:
     columns = [Numbers(), NumbersOfBlocks(values_at_once)]
     assert [isinstance(column, BlockColumn) for column in columns] == [False, True]
-    found = list(annotate(blocks_of(tmp_path, size), columns))
+    found = list(add_columns(blocks_of(tmp_path, size), columns))
     assert b"".join(block.raw for block, _ in found) == (tmp_path / "table").read_bytes()
     expected = [
         b"a%d ||| b ||| 0.5 %.7g %.7g ||| 0-0\n" % (number, *[math.exp(-0.5 * number)] * 2)
@@ -80,24 +79,24 @@ def test_each_line_gets_its_own_values(tmp_path: Path, size: int, values_at_once
 @pytest.mark.parametrize("column", [Numbers(-1), NumbersOfBlocks(3, -1), NumbersOfBlocks(9, -9)])
 def test_too_few_values_are_an_error(tmp_path: Path, column: Numbers) -> None:
     with pytest.raises(ValueError, match="values too few"):
-        list(annotate(blocks_of(tmp_path, 3), [column]))
+        list(add_columns(blocks_of(tmp_path, 3), [column]))
 
 
 @pytest.mark.parametrize("column", [Numbers(1), NumbersOfBlocks(3, 1), NumbersOfBlocks(7, 1)])
 def test_too_many_values_are_an_error(tmp_path: Path, column: Numbers) -> None:
     with pytest.raises(ValueError, match="more values than there are lines"):
-        list(annotate(blocks_of(tmp_path, 3), [column]))
+        list(add_columns(blocks_of(tmp_path, 3), [column]))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_is_an_error(tmp_path: Path, value: float) -> None:
     with pytest.raises(ModelError, match="expected a finite logarithm"):
-        list(annotate(blocks_of(tmp_path, 3), [Numbers(), Constant(value)]))
+        list(add_columns(blocks_of(tmp_path, 3), [Numbers(), Constant(value)]))
 
 
 @pytest.mark.parametrize(("value", "written"), [(1e3, b"1.651636e+38"), (-1e3, b"3.720076e-44")])
 def test_values_end_where_moses_can_read_them(tmp_path: Path, value: float, written: bytes) -> None:
-    ((_, data),) = annotate(blocks_of(tmp_path, LINES), [Constant(value)])
+    ((_, data),) = add_columns(blocks_of(tmp_path, LINES), [Constant(value)])
     assert data.split(b" ")[5] == written
 
 
@@ -110,5 +109,5 @@ def test_blocks_are_read_as_they_are_asked_for(tmp_path: Path) -> None:
             read.append(number)  # type: ignore[attr-defined]
             yield block
 
-    assert len(list(islice(annotate(endless(), [Constant(0), Constant(1)]), 3))) == 3
+    assert len(list(islice(add_columns(endless(), [Constant(0), Constant(1)]), 3))) == 3
     assert len(read) <= 4

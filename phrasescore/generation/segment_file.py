@@ -1,4 +1,4 @@
-"""The file of ``phrasescore segment --segments``: JSON, a line a sentence.
+"""The file of ``phrasescore segment --segments``: JSON, one line per sentence.
 
 A word may be anything but a space, so that no separator is safe between segments; JSON needs none.
 """
@@ -6,16 +6,25 @@ A word may be anything but a space, so that no separator is safe between segment
 import json
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from phrasescore.errors import DataError
+from phrasescore.generation.segmentation import SegmentedSentence
 from phrasescore.io.text import decode, read_lines, shorten
 
-if TYPE_CHECKING:
-    from phrasescore.generation.segmentation import SegmentedSentence
+
+class _Bounds(msgspec.Struct):
+    start: int
+    end: int
 
 
-def format_segments(number: int, sentence: "SegmentedSentence") -> bytes:
+class _Line(msgspec.Struct):
+    words: int
+    segments: list[_Bounds]
+
+
+def format_segments(number: int, sentence: SegmentedSentence) -> bytes:
     """Return the line of a sentence, with its newline.
 
     :param number: of the sentence, from 0.
@@ -37,7 +46,7 @@ def format_segments(number: int, sentence: "SegmentedSentence") -> bytes:
 
 
 def read_sizes(path: str, *, min_length: int, max_segment: int) -> Iterator[list[int]]:
-    """Yield the sizes of the segments of each sentence, but for those too short to be cut.
+    """Yield the sizes of the segments of each sentence that could be cut.
 
     :param min_length: sentences with fewer words were not to be cut.
     :param max_segment: words of a segment at most.
@@ -61,18 +70,17 @@ def read_sizes(path: str, *, min_length: int, max_segment: int) -> Iterator[list
 
 def _sizes(path: str, number: int, text: str) -> list[int]:
     """Return the sizes of the segments in a line."""
-    problem = f"expected a line that --segments wrote, found {shorten(text)}"
     try:
-        line: Any = json.loads(text)
-        bounds = [(segment["start"], segment["end"]) for segment in line["segments"]]
-        words = line["words"]
-    except (ValueError, RecursionError, TypeError, KeyError) as error:
+        line = msgspec.json.decode(text, type=_Line)
+    except (msgspec.DecodeError, RecursionError) as error:
+        problem = f"expected a line that --segments wrote, found {shorten(text)}"
         raise DataError(path, number, problem) from error
+    bounds = [(segment.start, segment.end) for segment in line.segments]
     place = 0
     for start, end in bounds:
-        if type(start) is not int or type(end) is not int or start != place or end <= start:
+        if start != place or end <= start:
             raise DataError(path, number, f"expected segments side by side, found {bounds}")
         place = end
-    if words != place:
-        raise DataError(path, number, f"expected segments of {words} words, got {bounds}")
+    if line.words != place:
+        raise DataError(path, number, f"expected segments of {line.words} words, got {bounds}")
     return [end - start for start, end in bounds]

@@ -1,12 +1,12 @@
-"""Promises of phrasescore.cli.file_names."""
+"""Promises of phrasescore.io.file_names."""
 
 from pathlib import Path
 
 import pytest
 
-from phrasescore.cli import file_names
-from phrasescore.cli.file_names import check_files
 from phrasescore.errors import PhrasescoreError
+from phrasescore.io import file_names
+from phrasescore.io.file_names import check_files
 from phrasescore.models import checkpoint
 
 
@@ -15,10 +15,10 @@ def test_the_names_are_those_of_a_model() -> None:
         *(checkpoint._WEIGHTS, checkpoint._CONFIG, checkpoint._RECORD),
         *(checkpoint._SOURCE, checkpoint._TARGET),
     )
-    assert set(written) == file_names._OF_A_MODEL
+    assert set(written) == file_names._FILES_OF_A_MODEL
 
 
-@pytest.mark.parametrize("name", sorted(file_names._OF_A_MODEL))
+@pytest.mark.parametrize("name", sorted(file_names._FILES_OF_A_MODEL))
 def test_a_part_of_a_model_is_not_written_over(tmp_path: Path, name: str) -> None:
     path = str(tmp_path / "model" / ".." / "model" / name)
     (tmp_path / "model").mkdir()
