@@ -11,12 +11,16 @@ from phrasescore.openmp import choose_waiting
 
 if TYPE_CHECKING:
     from phrasescore.records import PhrasePair as PhrasePair
+    from phrasescore.workflows.report import ReportSummary as ReportSummary
+    from phrasescore.workflows.report import make_report as make_report
 
 __version__ = "0.1.0"
 
 # Where each public name is defined.
 _HOMES = {
     "PhrasePair": "phrasescore.records",
+    "ReportSummary": "phrasescore.workflows.report",
+    "make_report": "phrasescore.workflows.report",
 }
 
 __all__ = sorted(_HOMES)
