@@ -13,18 +13,17 @@ if TYPE_CHECKING:
     from phrasescore.errors import StoppedError as StoppedError
     from phrasescore.models.checkpoint import TrainingRecord as TrainingRecord
     from phrasescore.records import PhrasePair as PhrasePair
-<<<<<<< HEAD
-    from phrasescore.workflows.train import train as train
-=======
     from phrasescore.workflows.annotate import AnnotateSummary as AnnotateSummary
     from phrasescore.workflows.annotate import annotate as annotate
     from phrasescore.workflows.augment import AugmentSummary as AugmentSummary
     from phrasescore.workflows.augment import augment as augment
     from phrasescore.workflows.generate import GenerateSummary as GenerateSummary
     from phrasescore.workflows.generate import generate as generate
+    from phrasescore.workflows.report import ReportSummary as ReportSummary
+    from phrasescore.workflows.report import make_report as make_report
     from phrasescore.workflows.segment import SegmentSummary as SegmentSummary
     from phrasescore.workflows.segment import segment as segment
->>>>>>> w-annotate
+    from phrasescore.workflows.train import train as train
 
 __version__ = "0.1.0"
 
@@ -34,17 +33,16 @@ _HOMES = {
     "AugmentSummary": "phrasescore.workflows.augment",
     "GenerateSummary": "phrasescore.workflows.generate",
     "PhrasePair": "phrasescore.records",
-<<<<<<< HEAD
+    "ReportSummary": "phrasescore.workflows.report",
+    "SegmentSummary": "phrasescore.workflows.segment",
     "StoppedError": "phrasescore.errors",
     "TrainingRecord": "phrasescore.models.checkpoint",
-    "train": "phrasescore.workflows.train",
-=======
-    "SegmentSummary": "phrasescore.workflows.segment",
     "annotate": "phrasescore.workflows.annotate",
     "augment": "phrasescore.workflows.augment",
     "generate": "phrasescore.workflows.generate",
+    "make_report": "phrasescore.workflows.report",
     "segment": "phrasescore.workflows.segment",
->>>>>>> w-annotate
+    "train": "phrasescore.workflows.train",
 }
 
 __all__ = sorted(_HOMES)

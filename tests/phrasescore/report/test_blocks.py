@@ -1,4 +1,4 @@
-"""Promises of phrasescore.report.check: what cannot be drawn is refused, by its name."""
+"""Promises of phrasescore.report.blocks: what cannot be drawn is refused, by its name."""
 
 import math
 
@@ -15,8 +15,8 @@ from phrasescore.report.blocks import (
     Section,
     Series,
     Table,
+    check_report,
 )
-from phrasescore.report.check import check_report
 
 
 def report_of(*blocks: Block, key: str = "part") -> Report:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from phrasescore.cli.report_systems import System, bootstrap_spread, measure
 from phrasescore.evaluation.sentences import Sentences
+from phrasescore.workflows.report.systems import SystemText, bootstrap_spread, measure
 from tuning.bleu import Bleu, BleuScore
 
 TEXTS = ["a b c d e", "a b c d f g", "b c d e", "h i j k l m", "a b"]
@@ -31,7 +31,7 @@ def test_a_spread_is_that_of_bleu_over_samples_drawn_one_by_one() -> None:
 
 
 def test_a_system_that_says_what_the_first_one_says_does_not_differ() -> None:
-    systems = [System(name, sentences(OTHERS)) for name in ("one", "two")]
+    systems = [SystemText(name, sentences(OTHERS)) for name in ("one", "two")]
     _, _, scores = measure(systems, [sentences(TEXTS)], seed=1)
     assert scores[0].bleu == scores[1].bleu
     assert (scores[0].randomization, scores[0].bootstrap) == (None, None)
@@ -39,6 +39,6 @@ def test_a_system_that_says_what_the_first_one_says_does_not_differ() -> None:
 
 
 def test_a_lone_system_is_not_compared() -> None:
-    _, statistics, (score,) = measure([System("one", sentences(TEXTS))], [sentences(TEXTS)], 1)
+    _, statistics, (score,) = measure([SystemText("one", sentences(TEXTS))], [sentences(TEXTS)], 1)
     assert (score.bleu, score.length_ratio, score.confidence) == (100.0, 1.0, None)
     assert statistics.shape == (1, 5, 9)

@@ -1,4 +1,4 @@
-"""Planes against other ways to compute them, and maps that keep together what belongs together."""
+"""Planes against other ways to compute them, maps of clusters, and what a map says of itself."""
 
 from typing import Any
 
@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 import sklearn.manifold
 
-from phrasescore.report.projections import neighbour_map, perplexity_of, principal_components
+from phrasescore.report.blocks import Points
+from phrasescore.report.maps import (
+    Vectors,
+    choose_perplexity,
+    map_section,
+    neighbour_map,
+    principal_components,
+)
 
 
 def clusters(points: int, seed: int = 0) -> np.ndarray:
@@ -73,7 +80,7 @@ def test_the_same_vectors_give_the_same_map() -> None:
     ("points", "expected"), [(4, 1.0), (10, 3.0), (91, 30.0), (92, 30.0), (5000, 30.0)]
 )
 def test_perplexity_is_at_most_a_third_of_the_other_points(points: int, expected: float) -> None:
-    assert perplexity_of(points) == expected
+    assert choose_perplexity(points) == expected
 
 
 @pytest.mark.parametrize(("points", "expected"), [(7, 2.0), (200, 30.0)])
@@ -105,3 +112,39 @@ def test_vectors_of_one_dimension_make_a_map() -> None:
 def test_too_few_points_and_equal_ones_are_refused(vectors: np.ndarray) -> None:
     with pytest.raises(ValueError, match="expected"):
         neighbour_map(vectors, seed=1)
+
+
+# Sections
+
+
+def vectors(points: int, *, same: bool = False) -> Vectors:
+    numbers = np.random.default_rng(0)
+    made = np.ones((points, 5)) if same else numbers.normal(size=(points, 5))
+    names = tuple(f"w{number}" for number in range(points))
+    return Vectors("m: words", "words-1", made, names, names, "Words.")
+
+
+def test_a_map_is_drawn_both_ways_with_all_labels() -> None:
+    section, reasons = map_section("words", [vectors(10)], seed=1)
+    assert section is not None
+    tsne, pca = section.blocks
+    assert isinstance(tsne, Points)
+    assert isinstance(pca, Points)
+    assert (tsne.name, pca.name, reasons) == ("words-1-tsne", "words-1-pca", [])
+    assert "perplexity 3 (and not 30: there are only 10 points)" in tsne.caption
+    assert all(len(part) == 10 for part in (tsne.x, tsne.y, tsne.labels, pca.x, pca.groups))
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (vectors(3), "m: words: a map needs 4 points, found 3"),
+        (vectors(6, same=True), "m: words: all 6 vectors are the same"),
+    ],
+)
+def test_a_map_that_cannot_be_is_left_out_with_the_reason(given: Vectors, reason: str) -> None:
+    section, reasons = map_section("words", [given, vectors(8)], seed=1)
+    assert reasons == [reason]
+    assert section is not None
+    assert len(section.blocks) == 2
+    assert map_section("words", [given], seed=1) == (None, [reason])
