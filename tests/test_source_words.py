@@ -13,7 +13,7 @@ from phrasescore.vocabulary import Vocabulary
 def warnings(caplog: pytest.LogCaptureFixture, *sources: str) -> list[str]:
     """Return what is warned of where one network knows a, b and c, and another all letters."""
     vocabularies = {"abc": Vocabulary("abc"), "all": Vocabulary("abcdefghijklmnopqrstuvwxyz")}
-    nbest = NbestList("nbest", 0, 1, [], [], [], b"\n")
+    nbest = NbestList("nbest", 0, 1, [], [], [], b"\n", [], {})
     items = [Item(nbest, tuple(source), {}) for source in sources]
     caplog.clear()
     with caplog.at_level(logging.WARNING):

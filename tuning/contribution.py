@@ -6,7 +6,8 @@ import numpy as np
 
 from tuning.methods import Optimise
 from tuning.metric import Metric
-from tuning.pool import FeatureLabel, Pool, Vector
+from phrasescore.records import FeatureLabel
+from tuning.pool import Pool, Vector
 from tuning.settings import TuneSettings
 
 

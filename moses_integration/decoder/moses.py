@@ -23,8 +23,9 @@ from itertools import pairwise
 from typing import BinaryIO
 
 from moses_integration.moses_ini import MosesIni, format_weight
-from moses_integration.weights import Weights, write_weights
+from moses_integration.weights import write_weights
 from phrasescore.errors import PhrasescoreError
+from phrasescore.records import Weights
 
 NBEST, WEIGHTS, SIZE = "{nbest}", "{weights}", "{size}"
 

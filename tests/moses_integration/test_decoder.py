@@ -7,8 +7,8 @@ import pytest
 
 from moses_integration.decoder.moses import Decoder
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import Weights
 from phrasescore.errors import PhrasescoreError
+from phrasescore.records import Weights
 
 WEIGHTS: Weights = {"LM0": (0.5,), "TM0": (0.25, -1e-7)}
 DATA = Path(__file__).parents[1] / "data"
