@@ -136,8 +136,8 @@ def check_models(
     :raises PhrasescoreError: if one is not, or is no model.
     :raises click.UsageError: if the options do not go together.
     """
-    from phrasescore.cli.rescore_networks import check_cslm
     from phrasescore.config.config import Config
+    from phrasescore.features.cslm import check_cslm
 
     configs = []
     for name, model in zip(given, models, strict=True):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import Part, Weights, read_weights
-from phrasescore.cli.rescore_columns import NETWORK_NAMES
+from phrasescore.features.column_spec import NETWORK_NAMES
 
 
 class Layout(NamedTuple):
