@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING, Any
 from phrasescore.openmp import choose_waiting
 
 if TYPE_CHECKING:
+    from phrasescore.features.column_spec import ColumnSpec as ColumnSpec
     from phrasescore.records import PhrasePair as PhrasePair
+    from phrasescore.workflows.rescore import RescoreSummary as RescoreSummary
+    from phrasescore.workflows.rescore import rescore as rescore
 
 __version__ = "0.1.0"
 
 # Where each public name is defined.
 _HOMES = {
+    "ColumnSpec": "phrasescore.features.column_spec",
     "PhrasePair": "phrasescore.records",
+    "RescoreSummary": "phrasescore.workflows.rescore",
+    "rescore": "phrasescore.workflows.rescore",
 }
 
 __all__ = sorted(_HOMES)

@@ -19,8 +19,8 @@ from phrasescore.cli.experiment_report import read_report
 from phrasescore.cli.experiment_rows import CSLM, FILE_FEATURES, TABLE_KIND, ModelPlan, System
 from phrasescore.cli.experiment_start import Given, Layout, Tuned, extra_names, start_weights
 from phrasescore.cli.experiment_steps import Step
-from phrasescore.cli.rescore_columns import column_name
 from phrasescore.errors import ConfigError
+from phrasescore.features.column_spec import column_name
 from phrasescore.io.resumable import work_files
 
 MOSES_INI = "moses.ini"

@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import Part, read_weights
-from phrasescore.cli.rescore_columns import NETWORK_NAMES
+from phrasescore.features.column_spec import NETWORK_NAMES
 from phrasescore.records import WeightPair, Weights
-
 
 _PARTS: tuple[Part, ...] = ("search", "lists")
 

@@ -5,14 +5,14 @@ from contextlib import ExitStack
 from itertools import chain, tee
 from typing import TYPE_CHECKING
 
-from moses_integration.nbest import format_value
+from moses_integration.nbest import check_feature_names, format_value
 from moses_integration.nbest_lines import format_hypothesis
 from phrasescore.cli.file_names import check_files
 from phrasescore.cli.generate_networks import Tally, load_generator
 from phrasescore.cli.progress import show_progress
-from phrasescore.cli.rescore_columns import ENSEMBLE_NAME, NETWORK_NAMES, NORMALIZED, check_names
 from phrasescore.devices import usable_threads
 from phrasescore.errors import DataError
+from phrasescore.features.column_spec import ENSEMBLE_NAME, NETWORK_NAMES, NORMALIZED
 from phrasescore.generation.beam_search import BeamSettings, check_copying
 from phrasescore.generation.generator import Generated, Source
 from phrasescore.generation.sampling import SampleSettings, count_samples
@@ -86,7 +86,9 @@ def _feature_names(wanted: "GenerateOptions", checkpoints: Sequence[Checkpoint])
     """Return the names of the features in an n-best list: log p, and what it is sorted by."""
     prefix = NETWORK_NAMES[checkpoints[0].config.kind]
     name = wanted.name or f"{ENSEMBLE_NAME if len(checkpoints) > 1 else prefix}0"
-    return check_names([name, *([name + NORMALIZED] if wanted.normalize else [])])
+    names = [name, *([name + NORMALIZED] if wanted.normalize else [])]
+    check_feature_names(names)
+    return names
 
 
 def _nbest_line(number: int, target: Generated, names: Sequence[str]) -> bytes:

@@ -44,7 +44,7 @@ from tuning.loop import (
 from tuning.metric import ReferenceMetric
 
 if TYPE_CHECKING:
-    from phrasescore.cli.tune_rescore import Rescorer
+    from phrasescore.workflows.rescore import ListRescorer
 
 _logger = logging.getLogger(__name__)
 
@@ -175,14 +175,14 @@ class LoopRun:
         stack.enter_context(search).start(weights, read_source(wanted.source))
         return EmbeddedDecoder(search), own
 
-    def _open_rescorer(self, stack: ExitStack) -> "Rescorer | None":
+    def _open_rescorer(self, stack: ExitStack) -> "ListRescorer | None":
         """Return what adds features to the lists, if any are wanted; the stack closes it."""
         if not self._wanted.columns():
             return None
         # Imports torch.
-        from phrasescore.cli.tune_rescore import Rescorer
+        from phrasescore.workflows.rescore import ListRescorer
 
-        rescorer = Rescorer(
+        rescorer = ListRescorer(
             self._wanted.columns(),
             cache=str(self._work / CACHE),
             device=self._wanted.device,
@@ -190,7 +190,7 @@ class LoopRun:
             backoff_lm=self._wanted.backoff_lm,
             unnormalized=self._wanted.unnormalized,
         )
-        self._added = rescorer.names
+        self._added = list(rescorer.names)
         return stack.enter_context(rescorer)
 
     def finish(self, report: TuneReport, *, details: bool) -> dict[Part, Weights]:

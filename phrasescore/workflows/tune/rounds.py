@@ -18,7 +18,7 @@ from tuning.pool import Pool
 
 if TYPE_CHECKING:
     from phrasescore.cli.decode_embedded import EmbeddedSearch
-    from phrasescore.cli.tune_rescore import Rescorer
+    from phrasescore.workflows.rescore import ListRescorer
 
 _logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Rounds:
         decoder: LoopDecoder,
         reader: ListReader,
         own: Collection[str] | None,
-        rescorer: "Rescorer | None",
+        rescorer: "ListRescorer | None",
     ) -> None:
         assert wanted.source is not None
         self._wanted = wanted
@@ -131,7 +131,9 @@ class Rounds:
             path = nbest
             if self._rescorer is not None:
                 path = str(self._work / f"{name}.rescored.gz")
-                self._rescorer.rescore(nbest, source or self._source, path)
+                done = self._rescorer.rescore(nbest, source or self._source, path)
+                if done.networks is not None:
+                    _logger.info("%s", done.networks.summary())
             return self._reader.read(path, check=is_first, segments=segments)
         except DataError as error:
             log = str(self._work / f"{name}.log")

@@ -162,7 +162,7 @@ def test_what_is_no_network_joins_each_round_without_one(folder: Folder) -> None
     assert "SOURCE --lexicon lex --feature target_length -o RESCORED" in result.stderr
     assert not (folder.path / "work" / "scores.cache").exists()
     refused = folder.run("--rescore-feature", "unknown_words")
-    assert (refused.exit_code, "at least one --model is needed" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "at least one model is needed" in refused.stderr) == (2, True)
 
 
 def test_what_a_network_was_tuned_with_gives_the_bleu_that_was_said(folder: Folder) -> None:

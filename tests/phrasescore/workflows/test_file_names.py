@@ -1,13 +1,13 @@
-"""Promises of phrasescore.cli.file_names."""
+"""Promises of phrasescore.workflows.file_names."""
 
 from pathlib import Path
 
 import pytest
 
-from phrasescore.cli import file_names
-from phrasescore.cli.file_names import check_files
 from phrasescore.errors import PhrasescoreError
 from phrasescore.models import checkpoint
+from phrasescore.workflows import file_names
+from phrasescore.workflows.file_names import check_files
 
 
 def test_the_names_are_those_of_a_model() -> None:
