@@ -34,7 +34,9 @@ class FeatureColumns:
     @property
     def labels(self) -> tuple[FeatureLabel, ...]:
         """The columns met so far."""
-        return tuple(FeatureLabel(name, at) for name, size in self.sizes.items() for at in range(size))
+        return tuple(
+            FeatureLabel(name, at) for name, size in self.sizes.items() for at in range(size)
+        )
 
     def arrange(self, nbest: NbestList, matrix: FeatureMatrix) -> Values:
         """Return the values of a list in the order of the columns: (hypotheses, columns).

@@ -12,17 +12,33 @@ from phrasescore.openmp import choose_waiting
 if TYPE_CHECKING:
     from phrasescore.features.column_spec import ColumnSpec as ColumnSpec
     from phrasescore.records import PhrasePair as PhrasePair
+    from phrasescore.records import WeightPair as WeightPair
+    from phrasescore.workflows.decode import DecodeSummary as DecodeSummary
+    from phrasescore.workflows.decode import decode as decode
     from phrasescore.workflows.rescore import RescoreSummary as RescoreSummary
     from phrasescore.workflows.rescore import rescore as rescore
+    from phrasescore.workflows.search_settings import SearchSettings as SearchSettings
+    from phrasescore.workflows.tune.lists import TuneOutcome as TuneOutcome
+    from phrasescore.workflows.tune.lists import tune as tune
+    from phrasescore.workflows.tune.loop import LoopOutcome as LoopOutcome
+    from phrasescore.workflows.tune.loop import tune_with_decoder as tune_with_decoder
 
 __version__ = "0.1.0"
 
 # Where each public name is defined.
 _HOMES = {
     "ColumnSpec": "phrasescore.features.column_spec",
+    "DecodeSummary": "phrasescore.workflows.decode",
+    "LoopOutcome": "phrasescore.workflows.tune.loop",
     "PhrasePair": "phrasescore.records",
     "RescoreSummary": "phrasescore.workflows.rescore",
+    "SearchSettings": "phrasescore.workflows.search_settings",
+    "TuneOutcome": "phrasescore.workflows.tune.lists",
+    "WeightPair": "phrasescore.records",
+    "decode": "phrasescore.workflows.decode",
     "rescore": "phrasescore.workflows.rescore",
+    "tune": "phrasescore.workflows.tune.lists",
+    "tune_with_decoder": "phrasescore.workflows.tune.loop",
 }
 
 __all__ = sorted(_HOMES)

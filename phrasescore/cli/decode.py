@@ -50,9 +50,9 @@ LIMITS: dict[str, tuple[str, "click.ParamType[Any]", str]] = {
 def _limits(command: _Decorated) -> _Decorated:
     for name, (field, kind, text) in reversed(LIMITS.items()):
         flags = ["--stack", "--stack-size"] if name == "stack" else [f"--{name}"]
-        command = click.option(
-            *flags, field, type=kind, show_default="as in moses.ini", help=text
-        )(command)
+        command = click.option(*flags, field, type=kind, show_default="as in moses.ini", help=text)(
+            command
+        )
     return command
 
 

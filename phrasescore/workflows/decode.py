@@ -17,13 +17,10 @@ from phrasescore.progress import ProgressCallback
 from phrasescore.records import Weights
 from phrasescore.workflows.embedded_search import EmbeddedSearch
 from phrasescore.workflows.file_names import check_files
-from phrasescore.workflows.search_settings import SearchSettings
+from phrasescore.workflows.search_settings import SearchSettings, moses_limits
 from phrasescore.workflows.warnings import collecting_warnings
 
 _logger = logging.getLogger(__name__)
-
-# The values of [search-algorithm] in a moses.ini, in their order.
-ALGORITHMS = ("normal", "cube")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +118,6 @@ def decode(
             counts["distinct"],
             tuple(warnings),
         )
-
-
-def moses_limits(settings: SearchSettings) -> dict[str, str]:
-    """Return the limits of a search as Moses' command line has them, by option without ``-``."""
-    return {
-        name: str(ALGORITHMS.index(value) if name == "search-algorithm" else value)
-        for name, value in settings.limits().items()
-    }
 
 
 def _known(weights: Weights, names: Collection[str], path: str) -> Weights:

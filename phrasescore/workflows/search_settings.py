@@ -22,6 +22,9 @@ LIMITS = {
     "stack-diversity": "stack_diversity",
 }
 
+# The values of [search-algorithm] in a moses.ini, in their order.
+ALGORITHMS = ("normal", "cube")
+
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
@@ -95,3 +98,11 @@ class SearchSettings:
             check_cslm(configs, self.backoff_lm, unnormalized=self.unnormalized)
         if self.backoff_lm is not None and not os.path.exists(self.backoff_lm):
             raise DataError(self.backoff_lm, None, "cannot open: No such file or directory")
+
+
+def moses_limits(settings: SearchSettings) -> dict[str, str]:
+    """Return the limits of a search as Moses' command line has them, by option without ``-``."""
+    return {
+        name: str(ALGORITHMS.index(value) if name == "search-algorithm" else value)
+        for name, value in settings.limits().items()
+    }

@@ -55,9 +55,7 @@ class Script:
         self.starts: list[list[float]] = []
         self.seeds: list[int] = []
 
-    def decode(
-        self, number: int, weights: Weights, segments: Sequence[int] | None = None
-    ) -> Pool:
+    def decode(self, number: int, weights: Weights, segments: Sequence[int] | None = None) -> Pool:
         assert segments is None  # two segments are too few for a trial
         self.decoded.append((number, weights))
         return make_pool(self.rounds[number - 1])
@@ -353,7 +351,9 @@ def test_it_ends_where_every_step_loses_much() -> None:
         ) -> Pool:
             lists = super().__call__(number, weights, segments)
             return (
-                lists if weights["B"][0] == 0 else super().__call__(number, {**weights, "B": (1,)}, segments)
+                lists
+                if weights["B"][0] == 0
+                else super().__call__(number, {**weights, "B": (1,)}, segments)
             )
 
     result, lines = run_cliff(Trap(), 5)

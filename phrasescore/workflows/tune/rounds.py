@@ -1,4 +1,4 @@
-"""The rounds of ``phrasescore tune --decoder``: decoding and rescoring in a working folder."""
+"""The rounds of tuning with a decoder: decoding and rescoring in a working folder."""
 
 import logging
 import os
@@ -7,70 +7,60 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from moses_integration.decoder.moses import log_tail
-from moses_integration.weights import Weights, is_sparse
-from phrasescore.cli.tune_options import TuneOptions
-from phrasescore.cli.tune_pool import ListReader, by_name, some_names
-from phrasescore.cli.tune_state import remove_rounds
+from moses_integration.weights import is_sparse
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.text import read_lines
-from tuning.loop import NamedWeights
+from phrasescore.progress import ProgressCallback
+from phrasescore.records import Weights
+from phrasescore.workflows.tune.pooling import ListReader, some_names
+from phrasescore.workflows.tune.state import remove_rounds
 from tuning.pool import Pool
 
 if TYPE_CHECKING:
-    from phrasescore.cli.decode_embedded import EmbeddedSearch
     from phrasescore.workflows.rescore import ListRescorer
 
 _logger = logging.getLogger(__name__)
 
 
-class LoopDecoder(Protocol):
-    """What makes n-best lists: somebody's command, or the embedded search."""
+class Decoder(Protocol):
+    """A decoder for the tuning loop: any callable that translates a file into n-best lists."""
 
-    def run(self, source: str, weights: Weights, nbest: str, size: int, *, work: str) -> None:
-        """Decode a file and write n-best lists, see `moses_integration.decoder.moses.Decoder`."""
+    def __call__(self, source: str, weights: Weights, size: int, nbest: str, /) -> None:
+        """Translate each line of a file, and write its n-best list, in the order of the lines.
 
-
-class EmbeddedDecoder:
-    """The search of this package in this process: tables and networks are loaded once."""
-
-    def __init__(self, search: "EmbeddedSearch") -> None:
-        self._search = search
-
-    def run(self, source: str, weights: Weights, nbest: str, size: int, *, work: str) -> None:
-        """Decode a file and write n-best lists."""
-        from moses_integration.decoder.moses_engine import Lists
-        from moses_integration.decoder.source import read_source
-
-        own = {name: weights[name] for name in weights if name in self._search.feature_names}
-        lists = Lists(nbest, size, distinct=True)
-        self._search.translate(read_source(source), own, f"{work}.out", lists)
+        :param source: the path of the text, a sentence per line.
+        :param weights: of the decoder's features; a feature that is not named has weight 0.
+        :param size: hypotheses per list, at most; a translation should come only once.
+        :param nbest: the path where the lists go, in Moses' format with the names of features:
+            ``id ||| words ||| Name= value ... ||| total``. The first hypothesis of a list is the
+            decoder's own translation.
+        """
 
 
 class Rounds:
-    """Decodes in a working folder; a round whose list is there is not decoded again.
+    """Decodes in a working folder; a round whose lists are there is not decoded again.
 
+    :param size: hypotheses per list.
     :param own: the features that the decoder has; None where that is not known.
     """
 
     def __init__(
         self,
-        wanted: TuneOptions,
-        decoder: LoopDecoder,
+        decoder: Decoder,
+        source: str,
+        work: Path,
+        size: int,
         reader: ListReader,
         own: Collection[str] | None,
         rescorer: "ListRescorer | None",
+        progress: ProgressCallback | None,
     ) -> None:
-        assert wanted.source is not None
-        self._wanted = wanted
-        self._source = wanted.source
-        self._decoder = decoder
-        self._work = Path(wanted.working_dir)
-        self._reader = reader
-        self._own = own
-        self._rescorer = rescorer
+        self._decoder, self._source, self._work, self._size = decoder, source, work, size
+        self._reader, self._own, self._rescorer = reader, own, rescorer
+        self._progress = progress
 
     def __call__(
-        self, number: int, weights: NamedWeights, segments: Sequence[int] | None = None
+        self, number: int, weights: Weights, segments: Sequence[int] | None = None
     ) -> Pool:
         """Return the lists of a round: a `tuning.loop.Decode`."""
         if segments is not None:
@@ -82,41 +72,39 @@ class Rounds:
         _logger.info("round %d: decoding", number)
         # It gets its name when it is known to be complete.
         part = f"{nbest}.part"
-        self._run(self._source, f"run{number}", weights, part)
+        self._decode(self._source, weights, part)
         pool = self._read(f"run{number}", part, is_first=number == 1)
         if number == 1:
-            labels = dict.fromkeys(label.name for label in pool.labels if label not in weights)
-            if names := [name for name in labels if name not in self._added]:
-                _logger.info("without a weight, and so from 0: %s", some_names(names))
+            names = dict.fromkeys(label.name for label in pool.labels)
+            unnamed = [name for name in names if name not in weights and name not in self._added]
+            if unnamed:
+                _logger.info("without a weight, and so from 0: %s", some_names(unnamed))
         os.replace(part, nbest)
         return pool
 
-    def _try(self, weights: NamedWeights, segments: Sequence[int]) -> Pool:
-        """Return the lists of some of the sentences; nothing of them is kept."""
+    def _try(self, weights: Weights, segments: Sequence[int]) -> Pool:
+        """Return the lists of some of the sentences; their files are removed."""
         lines = list(read_lines(self._source))
         source = self._work / "trial.source"
         source.write_bytes(b"".join(lines[segment] + b"\n" for segment in segments))
         nbest = str(self._work / "trial.nbest")
-        self._run(str(source), "trial", weights, nbest)
+        self._decode(str(source), weights, nbest)
         pool = self._read("trial", nbest, source=str(source), segments=segments)
         remove_rounds(self._work, "trial.")
         return pool
-
-    def _run(self, source: str, name: str, weights: NamedWeights, nbest: str) -> None:
-        size, work = self._wanted.nbest_size, str(self._work / name)
-        self._decoder.run(source, self._for_decoder(weights), nbest, size, work=work)
 
     @property
     def _added(self) -> Collection[str]:
         return () if self._rescorer is None else self._rescorer.names
 
-    def _for_decoder(self, weights: NamedWeights) -> Weights:
-        """Return the weights that the decoder knows features for."""
-        return {
+    def _decode(self, source: str, weights: Weights, nbest: str) -> None:
+        """Decode with the weights that the decoder knows features for."""
+        own = {
             name: values
-            for name, values in by_name(weights).items()
+            for name, values in weights.items()
             if self._own is None or name in self._own or is_sparse(name)
         }
+        self._decoder(source, own, self._size, nbest)
 
     def _read(
         self,
@@ -131,7 +119,8 @@ class Rounds:
             path = nbest
             if self._rescorer is not None:
                 path = str(self._work / f"{name}.rescored.gz")
-                done = self._rescorer.rescore(nbest, source or self._source, path)
+                source = source or self._source
+                done = self._rescorer.rescore(nbest, source, path, progress=self._progress)
                 if done.networks is not None:
                     _logger.info("%s", done.networks.summary())
             return self._reader.read(path, check=is_first, segments=segments)

@@ -1,35 +1,56 @@
-"""The state of the tuning loop in its working folder, so that a stopped run goes on.
+"""The working folder of the tuning loop, and the state in it that lets a stopped run go on.
 
-``tune.json`` has what the run is about and each round with its weights; it is written before the
-first round, and replaced as a whole after each. The lists are beside it, ``run1.nbest`` and so on:
-a list has its name only when it is complete. At the end the best weights are in ``moses.ini``.
+``tune.json`` has all that the run depends on, and each round with its weights; it is written before
+the first round, and replaced as a whole after each. The lists are beside it, ``run1.nbest`` and so
+on: a list has its name only when it is complete. At the end the best weights are in ``moses.ini``.
 """
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from phrasescore.cli.tune_pool import by_label, by_name
-from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.io.output import open_output
-from phrasescore.io.text import open_input
-from tuning.loop import Decided, LoopResult, NamedWeights
+import msgspec
+
+from phrasescore.errors import PhrasescoreError
+from phrasescore.io.state import check_same_run, read_state, write_state
+from phrasescore.records import Weights
+from tuning.loop import Decided, LoopResult
 
 STATE, INI, CACHE = "tune.json", "moses.ini", "scores.cache"
 _ROUND = re.compile(
     r"(run[1-9][0-9]*|trial)\.(nbest|nbest\.part|rescored\.gz|weights|out|log|source)"
 )
-_FORMAT = 1
+
+
+class _RoundState(msgspec.Struct):
+    """A round that is done; scores are from 0 to 1."""
+
+    score: float
+    hypotheses: int
+    new: int
+    pool_score: float
+    found_score: float | None
+    # Those it was decoded with, and those that its lists are reranked with; version 0.1 had one set
+    # of weights.
+    weights: Weights
+    lists: Weights | None = None
+
+
+class _LoopState(msgspec.Struct):
+    about: dict[str, Any]
+    rounds: list[_RoundState]
+    # The weights to decode with next; None where the loop has ended.
+    next: Weights | None
+    reason: str = ""
 
 
 def check_folder(work: Path, named: Iterable[str]) -> None:
-    """Check that in a folder a run writes and removes nothing but what an earlier one has left.
+    """Check that in a folder a run writes and removes nothing but an earlier run's files.
 
     :param named: the files that it reads, and those that it writes elsewhere.
-    :raises PhrasescoreError: if one of them, or something else, has a name that the run needs.
+    :raises PhrasescoreError: if one of them, or another file, has a name that the run needs.
     """
     folder = os.path.realpath(work)
     for name in named:
@@ -37,7 +58,7 @@ def check_folder(work: Path, named: Iterable[str]) -> None:
         if above == folder and _is_of_a_run(base):
             raise PhrasescoreError(
                 f"{name}: this name in {work} is needed for the run itself; name another file, or "
-                "another --working-dir"
+                "another working folder"
             )
     if (work / STATE).exists() or not work.is_dir():
         return
@@ -45,89 +66,52 @@ def check_folder(work: Path, named: Iterable[str]) -> None:
     if theirs:
         raise PhrasescoreError(
             f"{work / theirs[0]}: this name is needed for the run, and is not of an earlier one "
-            f"(there is no {STATE}); name another --working-dir"
+            f"(there is no {STATE}); name another working folder"
         )
 
 
 def _is_of_a_run(name: str) -> bool:
-    return name in (STATE, INI) or name.startswith(CACHE) or _ROUND.fullmatch(name) is not None
+    return name.startswith((STATE, CACHE)) or name == INI or _ROUND.fullmatch(name) is not None
 
 
-def read_state(work: Path, about: Mapping[str, Any], *, resume: bool) -> list[Decided] | None:
-    """Return what a run has decided after each of its rounds but the last; None without a state.
+def read_decisions(work: Path, about: Mapping[str, Any], *, resume: bool) -> list[Decided] | None:
+    """Return the decisions of a run after each of its rounds but the last; None without a state.
 
     A run that has decoded nothing is begun anew.
 
-    :param about: what a run must have in common with the one that is resumed.
+    :param about: all that a run must have in common with the one that is resumed.
     :raises PhrasescoreError: if there is a run and it is not to be resumed, or it is another one.
     """
-    path = work / STATE
-    if not path.exists():
+    state = read_state(work / STATE, _LoopState)
+    if state is None:
         return None
-    found, num_rounds, decided = _parse_state(path)
-    if not num_rounds and not (work / "run1.nbest").exists():
+    if not state.rounds and not (work / "run1.nbest").exists():
         remove_rounds(work)
         return None
     if not resume:
         problem = "there is a run here already: --resume goes on with it"
-        raise PhrasescoreError(f"{work}: {problem}, or name another --working-dir")
-    for key, value in about.items():
-        if found.get(key) != value:
-            problem = f"this run was begun with another {key}: {found.get(key)!r}, not {value!r}"
-            raise PhrasescoreError(f"{work}: {problem}; use the same, or another --working-dir")
-    return decided
+        raise PhrasescoreError(f"{work}: {problem}, or name another working folder")
+    # As they come out of a file: lists for tuples.
+    now = msgspec.json.decode(msgspec.json.encode(about))
+    check_same_run(state.about, now, str(work), "name another working folder")
+    following = [*(each.weights for each in state.rounds[1:]), state.next]
+    return [
+        Decided(done.weights if done.lists is None else done.lists, after, done.found_score)
+        for done, after in zip(state.rounds, following, strict=True)
+        if after is not None
+    ]
 
 
-def _parse_state(path: Path) -> tuple[dict[str, Any], int, list[Decided]]:
-    """Return what a run is about, how many rounds it has, and what it has decided after them."""
-    with open_input(str(path)) as stream:
-        content = stream.read()
-    try:
-        state = json.loads(content)
-        found = dict(state["about"])
-        rounds = state["rounds"]
-        following = [*rounds[1:], *([] if state["next"] is None else [{"weights": state["next"]}])]
-        decided = [
-            # Version 0.1 had one set of weights.
-            Decided(
-                _from_json(done.get("lists", done["weights"])),
-                _from_json(after["weights"]),
-                None if done["found_score"] is None else float(done["found_score"]),
-            )
-            for done, after in zip(rounds, following, strict=False)
-        ]
-        if state["format"] != _FORMAT:
-            raise ValueError(f"format {state['format']}")
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        problem = f"expected the state of a run of this version, found another thing: {error!r}"
-        raise DataError(str(path), None, problem) from error
-    return found, len(rounds), decided
-
-
-def write_state(work: Path, about: Mapping[str, Any], result: LoopResult) -> None:
+def write_rounds(work: Path, about: Mapping[str, Any], result: LoopResult) -> None:
     """Write the state after a round, whole or not at all."""
     rounds = [
-        {
-            "score": done.score,
-            "hypotheses": done.hypotheses,
-            "new": done.new,
-            "pool_score": done.pool_score,
-            "found_score": done.found_score,
-            "weights": _to_json(done.weights.search),
-            "lists": _to_json(done.weights.lists),
-        }
+        _RoundState(
+            *(done.score, done.hypotheses, done.new, done.pool_score, done.found_score),
+            *done.weights,
+        )
         for done in result.rounds
     ]
-    following = None if result.next_weights is None else _to_json(result.next_weights)
-    state = {
-        "format": _FORMAT,
-        "about": dict(about),
-        "rounds": rounds,
-        "next": following,
-        "reason": result.reason,
-    }
-    with open_output(str(work / STATE)) as stream:
-        stream.write((json.dumps(state, indent=1, ensure_ascii=False) + "\n").encode())
+    write_state(work / STATE, _LoopState(dict(about), rounds, result.next_weights, result.reason))
 
 
 def remove_rounds(work: Path, beginning: str = "") -> None:
@@ -135,11 +119,3 @@ def remove_rounds(work: Path, beginning: str = "") -> None:
     for name in os.listdir(work):
         if _ROUND.fullmatch(name) and name.startswith(beginning):
             os.unlink(work / name)
-
-
-def _to_json(weights: NamedWeights) -> dict[str, list[float]]:
-    return {name: list(values) for name, values in by_name(weights).items()}
-
-
-def _from_json(weights: dict[str, list[float]]) -> NamedWeights:
-    return by_label({name: tuple(map(float, values)) for name, values in weights.items()})
