@@ -11,19 +11,30 @@ from phrasescore.openmp import choose_waiting
 
 if TYPE_CHECKING:
     from phrasescore.errors import StoppedError as StoppedError
+    from phrasescore.features.column_spec import ColumnSpec as ColumnSpec
     from phrasescore.models.checkpoint import TrainingRecord as TrainingRecord
     from phrasescore.records import PhrasePair as PhrasePair
+    from phrasescore.records import WeightPair as WeightPair
     from phrasescore.workflows.annotate import AnnotateSummary as AnnotateSummary
     from phrasescore.workflows.annotate import annotate as annotate
     from phrasescore.workflows.augment import AugmentSummary as AugmentSummary
     from phrasescore.workflows.augment import augment as augment
+    from phrasescore.workflows.decode import DecodeSummary as DecodeSummary
+    from phrasescore.workflows.decode import decode as decode
     from phrasescore.workflows.generate import GenerateSummary as GenerateSummary
     from phrasescore.workflows.generate import generate as generate
     from phrasescore.workflows.report import ReportSummary as ReportSummary
     from phrasescore.workflows.report import make_report as make_report
+    from phrasescore.workflows.rescore import RescoreSummary as RescoreSummary
+    from phrasescore.workflows.rescore import rescore as rescore
+    from phrasescore.workflows.search_settings import SearchSettings as SearchSettings
     from phrasescore.workflows.segment import SegmentSummary as SegmentSummary
     from phrasescore.workflows.segment import segment as segment
     from phrasescore.workflows.train import train as train
+    from phrasescore.workflows.tune.lists import TuneOutcome as TuneOutcome
+    from phrasescore.workflows.tune.lists import tune as tune
+    from phrasescore.workflows.tune.loop import LoopOutcome as LoopOutcome
+    from phrasescore.workflows.tune.loop import tune_with_decoder as tune_with_decoder
 
 __version__ = "0.1.0"
 
@@ -31,18 +42,29 @@ __version__ = "0.1.0"
 _HOMES = {
     "AnnotateSummary": "phrasescore.workflows.annotate",
     "AugmentSummary": "phrasescore.workflows.augment",
+    "ColumnSpec": "phrasescore.features.column_spec",
+    "DecodeSummary": "phrasescore.workflows.decode",
     "GenerateSummary": "phrasescore.workflows.generate",
+    "LoopOutcome": "phrasescore.workflows.tune.loop",
     "PhrasePair": "phrasescore.records",
     "ReportSummary": "phrasescore.workflows.report",
+    "RescoreSummary": "phrasescore.workflows.rescore",
+    "SearchSettings": "phrasescore.workflows.search_settings",
     "SegmentSummary": "phrasescore.workflows.segment",
     "StoppedError": "phrasescore.errors",
     "TrainingRecord": "phrasescore.models.checkpoint",
+    "TuneOutcome": "phrasescore.workflows.tune.lists",
+    "WeightPair": "phrasescore.records",
     "annotate": "phrasescore.workflows.annotate",
     "augment": "phrasescore.workflows.augment",
+    "decode": "phrasescore.workflows.decode",
     "generate": "phrasescore.workflows.generate",
     "make_report": "phrasescore.workflows.report",
+    "rescore": "phrasescore.workflows.rescore",
     "segment": "phrasescore.workflows.segment",
     "train": "phrasescore.workflows.train",
+    "tune": "phrasescore.workflows.tune.lists",
+    "tune_with_decoder": "phrasescore.workflows.tune.loop",
 }
 
 __all__ = sorted(_HOMES)

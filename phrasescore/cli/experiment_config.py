@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from phrasescore.cli.decode_options import LIMITS
+from phrasescore.cli.decode import LIMITS
 from phrasescore.cli.experiment_rows import (
     FILE_FEATURES,
     ModelPlan,
@@ -145,7 +145,7 @@ def _engine(table: TomlTable) -> Engine:
             raise limits.error(key, f"expected a number or a string, got {value!r}")
         if name in LIMITS:
             try:
-                LIMITS[name].kind.convert(str(value), None, None)
+                LIMITS[name][1].convert(str(value), None, None)
             except click.BadParameter as error:
                 raise limits.error(key, error.message) from error
         options += [f"--{name}", str(value)]

@@ -1,20 +1,20 @@
-"""The report of ``phrasescore tune``, as text and as JSON."""
+"""The figures of tuning, as text and as JSON."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from phrasescore.cli.evaluate_report import table
+from tabulate import tabulate
 
-if TYPE_CHECKING:
-    from tuning.loop import LoopResult
-    from tuning.metric import Metric
-    from tuning.pool import Pool, Vector
+from tuning.contribution import measure_contributions
+from tuning.loop import LoopResult
+from tuning.metric import Metric
+from tuning.pool import Pool, Vector
 
 
 class FeatureRow(NamedTuple):
-    """What a feature value has to say."""
+    """A feature value with its weight."""
 
     # As in Moses' files: LM0_0.
     name: str
@@ -47,47 +47,25 @@ class ReplicaRow(NamedTuple):
     score: float
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class TuneReport:
-    """What was done, and what came of it; scores are from 0 to 100."""
+    """The figures of tuning; scores are from 0 to 100."""
 
     method: str
     metric: str
     seed: int
-    sentences: int = 0
-    hypotheses: int = 0
-    start: float = 0.0
-    reached: float = 0.0
-    notes: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    features: list[FeatureRow] = field(default_factory=list)
-    replicas: list[ReplicaRow] = field(default_factory=list)
-    methods: list[MethodRow] = field(default_factory=list)
-    loop: "LoopResult | None" = None
-
-    def measure(
-        self, pool: "Pool", metric: "Metric", start: "Vector", found: "Vector", *, details: bool
-    ) -> None:
-        """Measure weights on a pool.
-
-        :param details: whether each feature is looked at, which takes time.
-        """
-        self.sentences, self.hypotheses = pool.num_segments, len(pool.stats)
-        self.start = 100 * pool.score(metric, start)
-        self.reached = 100 * pool.score(metric, found)
-        names = [str(label) for label in pool.labels]
-        rows = zip(names, start.tolist(), found.tolist(), strict=True)
-        self.features = [FeatureRow(*row) for row in rows]
-        if details:
-            from tuning.contribution import measure_contributions
-
-            measured = measure_contributions(pool, metric, found)
-            self.features = [
-                row._replace(
-                    contribution=of.contribution, share=of.share, left_out=100 * of.score_without
-                )
-                for row, of in zip(self.features, measured, strict=True)
-            ]
+    sentences: int
+    hypotheses: int
+    # The score of the start weights, and of the weights found.
+    start: float
+    reached: float
+    features: tuple[FeatureRow, ...]
+    notes: tuple[str, ...] = ()
+    replicas: tuple[ReplicaRow, ...] = ()
+    methods: tuple[MethodRow, ...] = ()
+    # Of tuning with a decoder: its rounds, and why they ended; problems of the rounds.
+    loop: LoopResult | None = None
+    problems: tuple[str, ...] = ()
 
     def last_line(self) -> str:
         """Return the score reached, as ``BLEU 57.09``."""
@@ -103,7 +81,7 @@ class TuneReport:
             "hypotheses": self.hypotheses,
             "start": self.start,
             "reached": self.reached,
-            "notes": self.notes,
+            "notes": list(self.notes),
             "features": [row._asdict() for row in self.features],
         }
         if self.replicas:
@@ -116,7 +94,7 @@ class TuneReport:
                  "decoded": 100 * done.decoded_score, "new": done.new} for done in self.loop.rounds
             ]  # fmt: skip
             report["ended"] = self.loop.reason
-            report["warnings"] = self.warnings
+            report["warnings"] = list(self.problems)
             report["ended_by_itself"] = not self.loop.is_cut
         return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
 
@@ -127,7 +105,7 @@ class TuneReport:
     def _parts(self) -> Iterator[list[str]]:
         lists = f"{self.sentences:,} sentences, {self.hypotheses:,} hypotheses"
         run = f"{self.method}, seed {self.seed}: {self.metric} {self.start:.2f} -> "
-        yield [f"{run}{self.reached:.2f}", lists, *self.notes, *self.warnings]
+        yield [f"{run}{self.reached:.2f}", lists, *self.notes, *self.problems]
         if self.loop is not None:
             rows = [["round", self.metric, "decoded", "hypotheses", "new"]]
             rows += [
@@ -140,18 +118,18 @@ class TuneReport:
                 ]
                 for done in self.loop.rounds
             ]
-            yield [*table(rows), f"  ended: {self.loop.reason or 'stopped'}"]
+            yield [*_table(rows), f"  ended: {self.loop.reason or 'stopped'}"]
         yield self._feature_table()
         if self.replicas:
             rows = [["seed", self.metric]]
             rows += [[str(row.seed), f"{row.score:.2f}"] for row in self.replicas]
-            yield list(table(rows))
+            yield _table(rows)
         if self.methods:
             rows = [["method", f"{self.metric} tuned on", "held out"]]
             rows += [
                 [row.method, f"{row.tuned_on:.2f}", f"{row.held_out:.2f}"] for row in self.methods
             ]
-            yield list(table(rows))
+            yield _table(rows)
 
     def _feature_table(self) -> list[str]:
         heads = ["feature", "start", "weight", "contribution", "share", f"{self.metric} without"]
@@ -169,4 +147,33 @@ class TuneReport:
             else:
                 cells += ["", ""]
             rows.append([*cells, "" if row.left_out is None else f"{row.left_out:.2f}"])
-        return list(table(rows))
+        return _table(rows)
+
+
+def feature_rows(
+    pool: Pool, start: Vector, found: Vector, search: Sequence[float | None] | None = None
+) -> tuple[FeatureRow, ...]:
+    """Return the row of each feature value of a pool.
+
+    :param search: the weight of each that decodes, where there are two sets of weights.
+    """
+    names = [str(label) for label in pool.labels]
+    rows = zip(names, start.tolist(), found.tolist(), search or [None] * len(names), strict=True)
+    return tuple(FeatureRow(*row) for row in rows)
+
+
+def with_contributions(
+    rows: Sequence[FeatureRow], pool: Pool, metric: Metric, found: Vector
+) -> tuple[FeatureRow, ...]:
+    """Return the rows with the contribution of each feature value, which takes time."""
+    return tuple(
+        row._replace(contribution=of.contribution, share=of.share, left_out=100 * of.score_without)
+        for row, of in zip(rows, measure_contributions(pool, metric, found), strict=True)
+    )
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows as lines: the first column to the left, the others to the right."""
+    sides = ("left", *["right"] * (len(rows[0]) - 1))
+    text = tabulate(rows, tablefmt="plain", disable_numparse=True, colalign=sides)
+    return [f"  {line}".rstrip() for line in text.split("\n")]

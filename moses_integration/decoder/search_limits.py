@@ -39,7 +39,7 @@ _READ = (
 
 
 @dataclass(frozen=True)
-class SearchSettings:
+class SearchLimits:
     """How far the search goes; the defaults are those of moses/TypeDef.h and moses/parameters."""
 
     # [stack]: hypotheses a stack; 0 for no limit.
@@ -84,7 +84,7 @@ class SearchSettings:
             raise ConfigError(shown_path(path), "[stack-diversity]", problem)
 
     @classmethod
-    def from_ini(cls, ini: IniText, table_limit: int) -> "SearchSettings":
+    def from_ini(cls, ini: IniText, table_limit: int) -> "SearchLimits":
         """Read the sections of a moses.ini.
 
         :raises ConfigError: with file and line, for a value that Moses would not read, or a
