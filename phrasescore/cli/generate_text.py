@@ -5,8 +5,8 @@ from contextlib import ExitStack
 from itertools import chain, tee
 from typing import TYPE_CHECKING
 
-from moses_integration.nbest import check_feature_names, format_value
-from moses_integration.nbest_lines import format_hypothesis
+from moses_integration.nbest import format_value
+from moses_integration.nbest_lines import check_feature_names, format_hypothesis
 from phrasescore.cli.file_names import check_files
 from phrasescore.cli.generate_networks import Tally, load_generator
 from phrasescore.cli.progress import show_progress

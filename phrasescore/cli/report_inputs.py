@@ -12,7 +12,6 @@ import click
 
 from moses_integration.nbest import read_nbest, split_words
 from phrasescore.cli.progress import show_progress
-from phrasescore.cli.reference_check import warn_of_texts
 from phrasescore.cli.report_options import Settings
 from phrasescore.cli.report_systems import Measured, System, measure
 from phrasescore.cli.report_table import TableData, read_table
@@ -23,6 +22,7 @@ from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sent
 from phrasescore.io.text import decode, is_stream, read_lines
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter
+from phrasescore.workflows.text_checks import warn_of_texts
 
 
 class Model(NamedTuple):

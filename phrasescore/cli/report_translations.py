@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 
-from phrasescore.cli.evaluate_figures import of_breakdowns
 from phrasescore.cli.report_inputs import Inputs
 from phrasescore.cli.report_systems import SAMPLES, TRIALS, bootstrap_spread
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.evaluation.breakdowns import (
     Breakdown,
-    by_length,
-    by_unknown_words,
     count_unknown,
+    group_by_length,
+    group_by_unknown_words,
 )
 from phrasescore.report.blocks import Section
 from phrasescore.report.shown_text import shown
@@ -20,6 +19,7 @@ from phrasescore.report.translation_scores import (
     difference_section,
     translation_section,
 )
+from phrasescore.workflows.evaluate import score_breakdowns
 from tuning.bleu import sentence_bleu
 
 # Lengths that share a group.
@@ -31,13 +31,13 @@ def translations(inputs: Inputs) -> Section:
     systems = [system.sentences for system in inputs.systems]
     metric, statistics, scores = inputs.measured
     breakdowns = _groups(inputs)
-    found = of_breakdowns(metric, systems, breakdowns)
+    found = score_breakdowns(metric, systems, breakdowns)
     groups = [
         GroupScores(
             breakdown.title,
-            [row.label for row in breakdown.rows],
-            [row.sentences for row in breakdown.rows],
-            _by_system([row.bleu for row in breakdown.rows]),
+            [row.label for row in breakdown.groups],
+            [row.sentences for row in breakdown.groups],
+            _by_system([row.bleu for row in breakdown.groups]),
             _by_system(
                 [
                     bootstrap_spread(metric, statistics[:, group.members], inputs.settings.seed)
@@ -81,7 +81,9 @@ def _groups(inputs: Inputs) -> list[Breakdown]:
     if inputs.source is not None:
         sides.append(("source", inputs.source.words))
     sides.append(("reference", inputs.references[0].words))
-    found = [by_length(side, [len(words) for words in lines], _WIDTH) for side, lines in sides]
+    found = [
+        group_by_length(side, [len(words) for words in lines], _WIDTH) for side, lines in sides
+    ]
     for side, lines in sides:
         for model in inputs.models[:1]:
             if side == "source" and model.kind in LANGUAGE_MODELS:
@@ -90,7 +92,7 @@ def _groups(inputs: Inputs) -> list[Breakdown]:
                 "source": model.checkpoint.table_source_vocabulary,
                 "reference": model.checkpoint.table_target_vocabulary,
             }
-            found += by_unknown_words(
+            found += group_by_unknown_words(
                 f"{side}, to {model.name}", count_unknown(of_side[side], lines)
             )
     return found

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from phrasescore.cli.evaluate_report import table
+from phrasescore.workflows.evaluation import table
 
 if TYPE_CHECKING:
     from tuning.loop import LoopResult

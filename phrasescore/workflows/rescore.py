@@ -14,12 +14,12 @@ import torch
 
 from moses_integration.nbest import (
     NbestList,
-    check_feature_names,
     format_features,
     format_value,
     read_nbest,
     with_sources,
 )
+from moses_integration.nbest_lines import check_feature_names
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.errors import ArgumentError
