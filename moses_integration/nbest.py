@@ -20,32 +20,14 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from phrasescore.errors import ArgumentError, DataError, ModelError
+from phrasescore.errors import DataError, ModelError
 from phrasescore.io.text import decode, read_blocks, read_lines, shorten, split_block
-
-# A name that Moses takes for a dense feature: mert and kbmira file one with "_" under sparse ones.
-FEATURE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 _VALUE = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 # The largest float32.
 LARGEST_VALUE = 3.4028234663852886e38
 # Numbers as nearly all are written; each of them is a _VALUE, and not too large.
 _PLAIN_VALUE = rb"-?+[0-9]{1,38}+(?:\.[0-9]*+)?+(?:e-[0-9]++)?+"
-
-
-def check_feature_names(names: Sequence[str]) -> None:
-    """Check the names of new features.
-
-    :raises ArgumentError: if Moses would not take one for a dense feature, or one comes twice.
-    """
-    for name in names:
-        if FEATURE_NAME.fullmatch(name) is None:
-            raise ArgumentError(
-                f"feature name {name}: expected a letter, then letters and digits (Moses takes a "
-                "name with '_' for a sparse feature)"
-            )
-        if names.count(name) > 1:
-            raise ArgumentError(f"feature name {name}: two new features have this name")
 
 
 class NbestList(NamedTuple):
@@ -372,20 +354,8 @@ def format_features(features: Iterable[tuple[str, float]]) -> bytes:
     return b"".join(b" %s= %s" % (name.encode(), format_value(value)) for name, value in features)
 
 
-def add_features(raw: bytes, features: Sequence[tuple[str, float]]) -> bytes:
-    """Return a line with more features at the end of field 3, every other byte as it was.
-
-    :raises ModelError: if a value is not finite.
-
-    >>> add_features(b"0 ||| la  ||| LM0= -2 ||| -3.5 ||| 0-0", [("LSTM0", -1.25)])
-    b'0 ||| la  ||| LM0= -2 LSTM0= -1.25 ||| -3.5 ||| 0-0'
-    """
-    _, end = _feature_span(raw)
-    return raw[:end] + format_features(features) + raw[end:]
-
-
 def remove_features(raw: bytes, names: Collection[str]) -> bytes:
-    """Return a line without some features: what it was before `add_features`, byte for byte.
+    """Return a line without some features, every other byte as it was.
 
     >>> remove_features(b"0 ||| la  ||| LM0= -2 LSTM0= -1.25 ||| -3.5", ["LSTM0"])
     b'0 ||| la  ||| LM0= -2 ||| -3.5'

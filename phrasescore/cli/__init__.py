@@ -125,7 +125,9 @@ def _usage_error(problem: str, verb: click.Command | None, ctx: click.Context) -
     if verb is None:
         return click.UsageError(problem, ctx)
     shown = {
-        param.name: max(param.opts, key=len) if isinstance(param, click.Option) else param.metavar
+        param.name: max(param.opts, key=len)
+        if isinstance(param, click.Option)
+        else (param.metavar or "").strip("[].")
         for param in verb.params
     }
     problem = re.sub("`([a-z_]+)`", lambda found: shown.get(found[1]) or found[1], problem)

@@ -245,7 +245,9 @@ def join_cells(
         parts = (products, bias, logits, gate_bias, old, left, right, out)
         _join_cells(*arrays(*parts))
         return out
-    omega = logits[:, :_JOIN_GATES].index_select(0, left) + logits[:, _JOIN_GATES:].index_select(0, right)
+    omega = logits[:, :_JOIN_GATES].index_select(0, left) + logits[:, _JOIN_GATES:].index_select(
+        0, right
+    )
     omega = torch.softmax(omega.add_(gate_bias), dim=1)
     new = products[:, :size].index_select(0, left)
     new.add_(products[:, size:].index_select(0, right)).add_(bias).relu_().mul_(omega[:, :1])

@@ -31,7 +31,7 @@ _NAMES_OF_0_1 = {
 }
 
 
-def make_feature(wanted: ColumnSpec, checkpoints: "Sequence[Checkpoint]") -> Feature:
+def make_feature(wanted: ColumnSpec, checkpoints: Sequence[Checkpoint]) -> Feature:
     """Return the feature of a column that is not a network's.
 
     :raises DataError: if its file is not what it should be.
@@ -49,7 +49,7 @@ def make_feature(wanted: ColumnSpec, checkpoints: "Sequence[Checkpoint]") -> Fea
     return feature
 
 
-def fingerprint(wanted: ColumnSpec, feature: Feature, checkpoints: "Sequence[Checkpoint]") -> str:
+def fingerprint(wanted: ColumnSpec, feature: Feature, checkpoints: Sequence[Checkpoint]) -> str:
     """Return what a feature's values depend on: equal texts, equal values."""
     name = wanted.value if wanted.kind == "feature" else _NAMES_OF_0_1[wanted.kind]
     parts = [checkpoint.fingerprint for checkpoint in _shortlists(wanted, checkpoints)]
@@ -57,7 +57,7 @@ def fingerprint(wanted: ColumnSpec, feature: Feature, checkpoints: "Sequence[Che
     return " ".join([name, *parts, *([of_file] if of_file else [])])
 
 
-def _shortlists(wanted: ColumnSpec, checkpoints: "Sequence[Checkpoint]") -> "list[Checkpoint]":
+def _shortlists(wanted: ColumnSpec, checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
     """Return the models whose shortlists a feature depends on."""
     if wanted.value not in OF_SHORTLISTS:
         return []

@@ -13,10 +13,10 @@ from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import read_weights
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.io.file_names import check_files
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import Weights
 from phrasescore.workflows.embedded_search import EmbeddedSearch
-from phrasescore.io.file_names import check_files
 from phrasescore.workflows.search_settings import SearchSettings, moses_limits
 from phrasescore.workflows.warnings import collecting_warnings
 

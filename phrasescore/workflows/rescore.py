@@ -14,12 +14,12 @@ import torch
 
 from moses_integration.nbest import (
     NbestList,
-    check_feature_names,
     format_features,
     format_value,
     read_nbest,
     with_sources,
 )
+from moses_integration.nbest_lines import check_feature_names
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.errors import ArgumentError
@@ -27,13 +27,13 @@ from phrasescore.features.column_spec import ColumnSpec, check_columns, column_s
 from phrasescore.features.cslm import CslmOptions, check_cslm
 from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
 from phrasescore.features.sentences import ListScores, SentenceScores, SentenceWork
+from phrasescore.io.file_names import check_files
 from phrasescore.io.output import open_output
 from phrasescore.kernels.precision import PrecisionName
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList
 from phrasescore.workflows.columns import added_features
-from phrasescore.io.file_names import check_files
 from phrasescore.workflows.text_checks import UnknownWords
 from phrasescore.workflows.warnings import collecting_warnings
 

@@ -11,10 +11,10 @@ from moses_integration.start_points import read_start_point, write_start_point
 from moses_integration.tuning_file_writer import write_features, write_scores
 from moses_integration.weights import is_sparse, read_weights, write_both_weights
 from phrasescore.errors import ArgumentError
+from phrasescore.io.file_names import check_files
 from phrasescore.io.output import check_output, open_output
 from phrasescore.records import WeightPair, Weights
 from phrasescore.training.signals import EndedBySignal
-from phrasescore.io.file_names import check_files
 from phrasescore.workflows.tune.optimiser import Optimiser, read_metric
 from phrasescore.workflows.tune.pooling import (
     ListReader,

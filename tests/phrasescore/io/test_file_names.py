@@ -1,8 +1,4 @@
-<<<<<<<< HEAD:tests/phrasescore/io/test_file_names.py
 """Promises of phrasescore.io.file_names."""
-========
-"""Promises of phrasescore.io.file_names."""
->>>>>>>> w-tune:tests/phrasescore/workflows/test_file_names.py
 
 from pathlib import Path
 
@@ -12,8 +8,6 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.io import file_names
 from phrasescore.io.file_names import check_files
 from phrasescore.models import checkpoint
-from phrasescore.workflows import file_names
-from phrasescore.io.file_names import check_files
 
 
 def test_the_names_are_those_of_a_model() -> None:

@@ -1,11 +1,13 @@
 """A text of which models know few words is warned of, and any other is not."""
 
 import logging
+from pathlib import Path
 
 import pytest
 
+from phrasescore.evaluation.sentences import Sentences, read_sentences
 from phrasescore.vocabulary import Vocabulary
-from phrasescore.workflows.text_checks import UnknownWords, warn_of_lengths
+from phrasescore.workflows.text_checks import UnknownWords, warn_of_lengths, warn_of_texts
 
 
 def warnings(caplog: pytest.LogCaptureFixture, *sentences: str) -> list[str]:
@@ -49,3 +51,26 @@ def test_lengths_are_warned_of_beyond_a_factor_of_two(
     assert [record.getMessage()[:27] for record in caplog.records] == (
         [f"out has {words} words, the refere"[:27]] if is_warned else []
     )
+
+
+def test_translations_of_another_length_and_missing_references_are_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def text(name: str, *lines: str) -> Sentences:
+        path = tmp_path / name
+        path.write_text("".join(f"{line}\n" for line in lines))
+        return read_sentences(str(path))
+
+    right, short, holes = text("r", "a b", "c d e"), text("s", "a b", ""), text("h", "", "c d e")
+    for references, expected in (
+        ((right,), ["s has 1 empty lines", "s has 2 words, the references 5: are"]),
+        # A sentence needs one reference; lengths are compared with the first set.
+        ((holes, right), ["s has 1 empty lines"]),
+        ((holes,), ["s has 1 empty lines", "h: 1 lines are empty: no reference is there"]),
+    ):
+        caplog.clear()
+        warn_of_texts([right, short], references)
+        found = [record.getMessage() for record in caplog.records]
+        assert len(found) == len(expected)
+        for line, start in zip(found, expected, strict=True):
+            assert line.startswith(f"{tmp_path}/{start}")

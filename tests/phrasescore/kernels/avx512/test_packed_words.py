@@ -5,13 +5,13 @@ import re
 import numpy as np
 import pytest
 import torch
+from phrasescore.scoring.normalizer import Normalizer
 from torch import Tensor
 
 from phrasescore.kernels.avx512 import packed_words, word_tiles
 from phrasescore.kernels.avx512.packed_words import ROWS, PackedBytes, PackedNumbers, PackedWords
 from phrasescore.kernels.avx512.word_tiles import GROUP, TILE_ROWS, TILE_WORDS
 from phrasescore.kernels.precision import Precision, PrecisionName
-from phrasescore.scoring.normalizer import Normalizer
 from tests.phrasescore.kernels.test_kernels import instructions
 
 CPU = torch.device("cpu")

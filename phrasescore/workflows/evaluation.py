@@ -1,42 +1,53 @@
-"""The report of ``phrasescore evaluate``, as text and as JSON."""
+"""The figures of an evaluation as values, and laid out as text and as JSON."""
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
+from tabulate import tabulate
+
+from phrasescore.evaluation.metrics import PairedComparison, Score
 from tuning.bleu import BleuScore
 
-if TYPE_CHECKING:
-    from phrasescore.cli.evaluate_figures import Test
-    from phrasescore.evaluation.metrics import PairedComparison, Score
-
-# What a paired test is called in full.
+# The full names of the paired tests.
 _TESTS = {"bootstrap": "paired bootstrap", "approximate": "paired approximate randomization"}
 
 
-class SystemReport(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PairedTest:
+    """How each system is tested against the first."""
+
+    kind: Literal["bootstrap", "approximate"]
+    trials: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class SystemFigures:
     """The figures of one system."""
 
     path: str
     empty_lines: int
     # None where it was not asked for.
     multi_bleu: BleuScore | None
-    scores: "list[Score]"
+    scores: list[Score]
 
 
-class ListReport(NamedTuple):
-    """BLEU that n-best lists hold."""
+@dataclass(frozen=True, slots=True)
+class NbestFigures:
+    """BLEU of choices from n-best lists."""
 
     path: str
-    # Distinct ones.
+    # Distinct hypotheses.
     hypotheses: int
     # Of the first hypothesis of each list, and of the best choice that was found.
     first: BleuScore
     oracle: BleuScore
 
 
-class Row(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class GroupFigures:
     """BLEU of a group of sentences."""
 
     label: str
@@ -45,27 +56,29 @@ class Row(NamedTuple):
     bleu: list[float]
 
 
-class BreakdownReport(NamedTuple):
-    """BLEU by groups."""
+@dataclass(frozen=True, slots=True)
+class BreakdownFigures:
+    """BLEU by groups of sentences."""
 
     title: str
-    rows: list[Row]
+    groups: list[GroupFigures]
 
 
-@dataclass(frozen=True)
-class Report:
-    """Everything that was measured."""
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Everything that was measured; figures are from 0 to 100."""
 
     references: list[str]
     sentences: int
-    systems: list[SystemReport]
-    test: "Test | None"
-    comparisons: "list[PairedComparison]"
-    nbest: ListReport | None
-    breakdowns: list[BreakdownReport]
+    systems: list[SystemFigures]
+    test: PairedTest | None
+    comparisons: list[PairedComparison]
+    nbest: NbestFigures | None
+    breakdowns: list[BreakdownFigures]
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """Return the report as a JSON object; all figures are from 0 to 100 but p-values."""
+        """Return the figures as a JSON object; all are from 0 to 100 but p-values."""
         report: dict[str, Any] = {
             "references": self.references,
             "sentences": self.sentences,
@@ -73,21 +86,9 @@ class Report:
         }
         if self.test is not None:
             report["paired"] = {
-                **self.test._asdict(),
+                **asdict(self.test),
                 "baseline": self.systems[0].path,
-                "metrics": [
-                    {
-                        "metric": comparison.metric,
-                        "signature": comparison.signature,
-                        "systems": [
-                            {"path": system.path, **compared._asdict()}
-                            for system, compared in zip(
-                                self.systems, comparison.systems, strict=True
-                            )
-                        ],
-                    }
-                    for comparison in self.comparisons
-                ],
+                "metrics": [self._comparison_json(each) for each in self.comparisons],
             }
         if self.nbest is not None:
             report["nbest"] = {
@@ -97,14 +98,21 @@ class Report:
                 "oracle": _bleu_json(self.nbest.oracle),
             }
         if self.breakdowns:
-            report["breakdowns"] = [
-                {"title": found.title, "groups": [row._asdict() for row in found.rows]}
-                for found in self.breakdowns
-            ]
+            report["breakdowns"] = [asdict(breakdown) for breakdown in self.breakdowns]
         return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
 
+    def _comparison_json(self, comparison: PairedComparison) -> dict[str, Any]:
+        return {
+            "metric": comparison.metric,
+            "signature": comparison.signature,
+            "systems": [
+                {"path": system.path, **compared._asdict()}
+                for system, compared in zip(self.systems, comparison.systems, strict=True)
+            ],
+        }
+
     def to_text(self) -> str:
-        """Return the report as text: for one system the lines of multi-bleu.perl and sacrebleu."""
+        """Return the figures as text: of one system the lines of multi-bleu.perl and sacrebleu."""
         parts = ["\n".join(lines) for lines in self._parts()]
         return "\n\n".join(parts) + "\n"
 
@@ -124,7 +132,7 @@ class Report:
         for breakdown in self.breakdowns:
             yield self._breakdown(breakdown)
 
-    def _comparison(self, comparison: "PairedComparison") -> list[str]:
+    def _comparison(self, comparison: PairedComparison) -> list[str]:
         assert self.test is not None
         rows = [["system", comparison.metric]]
         if self.test.kind == "bootstrap":
@@ -138,15 +146,15 @@ class Report:
         head = f"{_TESTS[self.test.kind]} against {self.systems[0].path}"
         return [head, f"{comparison.metric}|{comparison.signature}", *table(rows)]
 
-    def _breakdown(self, breakdown: BreakdownReport) -> list[str]:
+    def _breakdown(self, breakdown: BreakdownFigures) -> list[str]:
         rows = [["", "sentences", *(system.path for system in self.systems)]]
-        for row in breakdown.rows:
-            cells = (f"{score:.2f}" for score in row.bleu)
-            rows.append([row.label, f"{row.sentences:,}", *cells])
+        for group in breakdown.groups:
+            cells = (f"{score:.2f}" for score in group.bleu)
+            rows.append([group.label, f"{group.sentences:,}", *cells])
         return [f"BLEU by {breakdown.title}", *table(rows)]
 
 
-def _system_json(system: SystemReport) -> dict[str, Any]:
+def _system_json(system: SystemFigures) -> dict[str, Any]:
     report: dict[str, Any] = {"path": system.path, "empty_lines": system.empty_lines}
     if system.multi_bleu is not None:
         report["multi-bleu"] = _bleu_json(system.multi_bleu)
@@ -171,8 +179,12 @@ def _bleu_json(score: BleuScore) -> dict[str, Any]:
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows as text: the first column to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
-        yield "  " + "  ".join([row[0].ljust(widths[0]), *cells[1:]]).rstrip()
+    """Yield rows as text: the first column to the left, the others to the right.
+
+    >>> list(table([["", "BLEU"], ["first", "9.5"]]))
+    ['         BLEU', '  first   9.5']
+    """
+    align = ("left", *("right" for _ in rows[0][1:]))
+    text = tabulate(rows, tablefmt="plain", disable_numparse=True, colalign=align)
+    for line in text.split("\n"):
+        yield f"  {line}".rstrip()
