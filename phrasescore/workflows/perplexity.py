@@ -9,7 +9,7 @@ import torch
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.errors import ArgumentError, ModelError, shown_path
-from phrasescore.io.monolingual_text import read_monolingual_text
+from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.kernels.precision import Precision, PrecisionName
 from phrasescore.language_models.perplexity import (
     Perplexity,

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from phrasescore.devices import usable_threads
 from phrasescore.engines.ordered_work import in_order
 from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.io.corpora import read_monolingual_text, read_parallel_text
 from phrasescore.io.file_names import check_files
-from phrasescore.io.monolingual_text import read_monolingual_text
 from phrasescore.io.output import check_output, open_output
-from phrasescore.io.parallel_text import read_parallel_text
 from phrasescore.io.text import is_stream, same_file
 from phrasescore.language_models.selection import (
     CrossEntropyDifference,

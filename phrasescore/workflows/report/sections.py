@@ -11,9 +11,9 @@ from phrasescore.devices import usable_threads
 from phrasescore.errors import ConfigError, DataError
 from phrasescore.evaluation.breakdowns import (
     Breakdown,
-    by_length,
-    by_unknown_words,
     count_unknown,
+    group_by_length,
+    group_by_unknown_words,
 )
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.features.neural import NeuralScore
@@ -128,7 +128,7 @@ def _group_sentences(inputs: ReportInputs) -> list[Breakdown]:
     sides: list[tuple[str, Sequence[Words]]] = [("reference", inputs.references[0].words)]
     if inputs.source is not None:
         sides.insert(0, ("source", inputs.source.words))
-    groups = [by_length(side, list(map(len, words)), _GROUP_WIDTH) for side, words in sides]
+    groups = [group_by_length(side, list(map(len, words)), _GROUP_WIDTH) for side, words in sides]
     for model in inputs.models[:1]:
         known = {
             "source": model.checkpoint.table_source_vocabulary,
@@ -137,7 +137,7 @@ def _group_sentences(inputs: ReportInputs) -> list[Breakdown]:
         for side, words in sides:
             if side == "reference" or model.kind not in LANGUAGE_MODELS:
                 counts = count_unknown(known[side], words)
-                groups += by_unknown_words(f"{side}, to {model.name}", counts)
+                groups += group_by_unknown_words(f"{side}, to {model.name}", counts)
     return groups
 
 
