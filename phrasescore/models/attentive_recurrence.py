@@ -108,7 +108,7 @@ class AttentiveRecurrence(Function):
 
     C h_j and C_o h_j are made once for each position of a source (*values*), and weighed in place
     of the annotations: C c_i = sum over j of alpha_ij C h_j. That is the same function, and turns a
-    product a target word into one a source word.
+    product per target word into one per source word.
     """
 
     @staticmethod

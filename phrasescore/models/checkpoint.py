@@ -63,7 +63,7 @@ class CurvePoint:
     update: int
     # Of training, without reading the table.
     minutes: float
-    # -log p a predicted word with ``</s>``, over the updates since the last point.
+    # -log p per predicted word, ``</s>`` included, over the updates since the last point.
     training_loss: float
     # exp of the same on the held-out pairs; None where there are none.
     validation_perplexity: float | None
@@ -71,7 +71,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRecord:
-    """What a model was trained on, and how that went. A new field has a default."""
+    """On which data a model was trained, and how training went. A new field has a default."""
 
     # FORWARD or REVERSE: which side of the table is predicted.
     direction: str = FORWARD

@@ -1,6 +1,6 @@
 """Steps from gradients to weights: Adadelta in one pass over memory, and torch's optimizers.
 
-Adadelta (Zeiler, 2012) keeps two running averages a weight. Torch's computes a step as about ten
+Adadelta (Zeiler, 2012) keeps two running averages per weight. Torch's computes a step as about ten
 operations on whole tensors, each of which reads and writes memory; for a network whose gradients
 are cheap, that costs as much as the gradients. Here a step reads weight, gradient and averages once
 and writes weight and averages once, with the clipping of the gradient done on the way.
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from phrasescore.config.settings import TrainingConfig
 from phrasescore.errors import ModelError
 
-# Weights that are worked on in one go: the norm is summed up by such pieces, whatever the threads.
+# Weights that are changed in one go: the norm is summed up by such pieces, whatever the threads.
 _PIECE = 1 << 17
 
 _Floats = npt.NDArray[np.float32]

@@ -126,7 +126,7 @@ def train(
 
 
 class _SideOptions:
-    """Where the user wants a side's shortlist to come from: a corpus, a vocabulary, or neither."""
+    """From where a side's shortlist comes: a corpus, a vocabulary, or (neither) the input."""
 
     def __init__(self, side: str, corpus: str | None, vocabulary: str | None) -> None:
         self.side, self.corpus, self.vocabulary = side, corpus, vocabulary
