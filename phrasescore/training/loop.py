@@ -76,7 +76,7 @@ class TrainingLoop:
     :param network: on its device, with its start weights; ``forward`` returns log-probabilities.
     :param folder: of the run's states.
     :param dropout: whether the network draws from torch's global generators, which then start each
-        update from what the seed and the update's number give.
+        update from a state that the seed and the update's number give.
     :param report: called after each update.
     :raises PhrasescoreError: if the state in ``folder`` is not of this network.
     """
@@ -205,12 +205,12 @@ class TrainingLoop:
             self.state.loss_words += step.words
         self._pending.clear()
 
-    def _check_finite(self, value: float, update: int, what: str) -> None:
+    def _check_finite(self, value: float, update: int, quantity: str) -> None:
         if not math.isfinite(value):
             saved = self._saved_update
             kept = f"The state after update {saved} is kept" if saved else "No state was saved yet"
             raise ModelError(
-                f"update {update}: the {what} is {value}; try a smaller learning rate or "
+                f"update {update}: the {quantity} is {value}; try a smaller learning rate or "
                 f"clip_norm. {kept}"
             )
 
@@ -327,7 +327,7 @@ def _halved(config: TrainingConfig, epochs: float) -> float:
 def _precision(
     config: TrainingConfig, device: torch.device
 ) -> Iterator[contextlib.AbstractContextManager[None]]:
-    """Set how products of float32 are computed, and give what a forward pass runs in."""
+    """Set how products of float32 are computed, and yield the context of a forward pass."""
     backends: Any = torch.backends  # torch's types lack mkldnn.matmul
     backend = backends.cuda.matmul if device.type == "cuda" else backends.mkldnn.matmul
     reduced = "tf32" if device.type == "cuda" else "bf16"

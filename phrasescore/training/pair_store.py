@@ -52,7 +52,7 @@ class PairStoreRecord(msgspec.Struct, frozen=True):
     fingerprint: str
     # Whether the table's target side is read and its source side predicted.
     reverse: bool
-    # What the shortlists were made from, and the share of its running words inside them.
+    # The origin of each shortlist, and the share of the origin's running words inside it.
     source_shortlist_from: str
     target_shortlist_from: str
     source_coverage: float
@@ -62,8 +62,7 @@ class PairStoreRecord(msgspec.Struct, frozen=True):
 class PairStore:
     """Pairs by their index, from 0 to ``len(self) - 1`` in the order of the table.
 
-    Source is what the network reads and target what it predicts, whichever sides of the table
-    they were.
+    The network reads the source and predicts the target, whichever sides of the table they were.
 
     :raises PhrasescoreError: if ``folder`` holds no whole pair store of this format.
     """
@@ -156,7 +155,7 @@ class Permutation:
         self._keys = mix(key + rounds)
 
     def __call__(self, places: Indices) -> Indices:
-        """Return what stands at these places, each from 0 to ``size - 1``."""
+        """Return the numbers at these places, each from 0 to ``size - 1``."""
         values = self._network(places.astype(np.uint64))
         outside = values >= self.size
         while outside.any():
@@ -185,8 +184,8 @@ class PairDraw:
     """Which pairs are held out, and which make up each batch of each epoch.
 
     Every epoch takes each pair that is not held out once, uniformly. With ``window_batches`` above
-    1, so many batches are drawn together, sorted by length, cut, and taken in random order: what
-    the released code of Cho et al. and Bahdanau et al. does, too. Pairs are sorted by the longer of
+    1, so many batches are drawn together, sorted by length, cut, and taken in random order, as
+    in the released code of Cho et al. and Bahdanau et al. Pairs are sorted by the longer of
     their sides and then by how much longer it is, there and back: so that neighbours are alike on
     both sides, and batches of 64 from a window of 64 batches of sentences hold 5 % padding, where
     the order by target and then by source leaves 8 %.

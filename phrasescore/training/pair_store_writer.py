@@ -49,7 +49,7 @@ class CountedPair(NamedTuple):
 class Shortlist:
     """Where a side's vocabulary comes from: it is ready, or a corpus's, or (neither) the table's.
 
-    :param origin: what the record calls it.
+    :param origin: its name in the record.
     """
 
     origin: str = "table"
@@ -62,7 +62,7 @@ class Shortlist:
         return self.vocabulary is None and self.counts is None
 
     def build(self, table: Mapping[str, float], size: int) -> tuple[Vocabulary, float]:
-        """Return the vocabulary, and its coverage of what it was made from.
+        """Return the vocabulary, and its coverage of the text that it was made from.
 
         A ready vocabulary is measured on the table.
         """
@@ -94,7 +94,7 @@ def write_pair_store(
     :param max_length: pairs with more words on either side are counted and not stored.
     :param reverse: read the table's target side and predict its source side.
     :param shortlists: of the side that the network reads and of the one that it predicts.
-    :param distinct: leave out what was there before; a language model learns how often it comes.
+    :param distinct: leave out repeated pairs; a language model learns how often a sentence comes.
     :raises PhrasescoreError: if no pair is left, or the folder cannot be written.
     """
     with writing_folder(folder) as new:

@@ -209,7 +209,7 @@ def _report(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) -> Non
     )
     point = now.latest
     if point is not None and curve[-1:] != [point]:
-        # What a resumed run has behind it is not news.
+        # Points from before a run was resumed are not news.
         is_news = bool(curve) or point.update >= now.update - 1
         curve.append(point)
         if is_news and point.validation_perplexity is not None:
