@@ -1,9 +1,9 @@
 """Settings of a training run: TOML <-> frozen dataclasses, checked on the way in.
 
 A file has a table for each dataclass (``[model]``, ``[vocabulary]``, ``[training]``) and the key
-``kind`` above them; what it leaves out keeps its default. Nothing else is read: no environment,
-no file of the user's home. Settings are layered in one place only, by the command line: a preset
-or a file, and then ``--set table.key=value``.
+``kind`` above them; a setting that it leaves out keeps its default. Nothing else is read: no
+environment, no file of the user's home. Settings are layered in one place only, `layer_settings`: a
+preset or a file, then ``table.key=value``, then limits.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from phrasescore.config.settings import (
 from phrasescore.config.toml_file import TomlTable, read_toml, unknown
 from phrasescore.errors import ArgumentError, ConfigError
 
-# What the settings of a kind start from where nothing is named.
+# The presets from which the settings of each kind start where the user names none.
 DEFAULT_PRESETS = {
     "attention": "attention-small",
     "cslm": "cslm-small",
@@ -33,8 +33,8 @@ DEFAULT_PRESETS = {
     "grconv": "grconv-small",
     "lstm": "lstm-small",
 }
-# What may differ when a run is resumed: how long it goes on and how often it saves. (With
-# schedule = "linear" the limits set the learning rate, and so the weights, all the same.)
+# The settings that may differ when a run is resumed: how long it goes on and how often it saves.
+# (With schedule = "linear" the limits set the learning rate, and so the weights, all the same.)
 RESUMABLE = frozenset(
     {"updates", "epochs", "minutes", "patience", "checkpoint_minutes", "checkpoint_updates"}
 )
@@ -57,14 +57,14 @@ class Config:
     def from_toml(cls, path: str | os.PathLike[str]) -> "Config":
         """Read a TOML file.
 
-        :raises ConfigError: if it cannot be read, or holds what :meth:`from_dict` refuses.
+        :raises ConfigError: if it cannot be read, or holds settings that :meth:`from_dict` refuses.
         """
         path = os.fspath(path)
         return cls.from_dict(read_toml(path), path)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], path: str) -> "Config":
-        """Check tables of settings, as TOML gives them; what is left out keeps its default.
+        """Check tables of settings, as TOML gives them; a missing one keeps its default.
 
         :param path: where they come from, for messages.
         :raises ConfigError: on the first key that is unknown, of a wrong type or out of range.
@@ -146,7 +146,7 @@ def layer_settings(
     :param config_file: path of a TOML file, instead of a preset.
     :param assignments: ``table.key=value``, as `Config.override` takes them.
     :param limits: settings of training by name; those that are None stay as they are.
-    :param stored: of a run to resume: what the settings start from where nothing is named.
+    :param stored: of a run to resume: the start where neither a preset nor a file is named.
     :raises ArgumentError: if a preset and a file are named.
     :raises ConfigError: if a setting is wrong, or if they are for another kind of network.
     """
@@ -216,7 +216,7 @@ def _with_table(name: str, values: Mapping[str, Any]) -> str:
 
 
 def _read_value(current: Any, text: str) -> Any:
-    """Return what ``text`` says, for a setting that is now ``current``, unchecked."""
+    """Return the value that ``text`` stands for, of the type of ``current`` if it can be."""
     if current is None or isinstance(current, str):
         return text.strip("\"'")
     if isinstance(current, bool):

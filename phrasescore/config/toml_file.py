@@ -199,7 +199,7 @@ def _base(kind: Any) -> Any:
 
 
 def _expected(kind: Any) -> str:
-    """Return what a type is called in a message."""
+    """Return the name of a type in a message."""
     if get_origin(kind) is Literal:
         return f"one of {', '.join(get_args(kind))}"
     if get_origin(kind) is tuple:
@@ -208,7 +208,7 @@ def _expected(kind: Any) -> str:
 
 
 def _wanted(kind: Any, value: Any) -> str:
-    """Return what is wrong with a value: another type is expected, or a number in a range."""
+    """Return which type is expected, or in which range a number must be."""
     if type(value) is not _base(kind) or get_origin(kind) is not Annotated:
         return f"expected {_expected(kind)}"
     limits = get_args(kind)[1]

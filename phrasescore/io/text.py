@@ -32,7 +32,7 @@ _SHOWN = 60  # characters of the offending text in a message
 
 
 def _decompression_errors() -> tuple[type[Exception], ...]:
-    """Return what the gzip implementations behind xopen raise on damaged data."""
+    """Return the errors that the gzip implementations behind xopen raise on damaged data."""
     errors: list[type[Exception]] = [zlib.error, EOFError]
     for name in ("isal.isal_zlib", "zlib_ng.zlib_ng"):  # which are there depends on the machine
         with contextlib.suppress(ImportError):
@@ -62,7 +62,7 @@ class _CheckedReader(io.RawIOBase):
 
     def __init__(self, path: str, source: BinaryIO, opened: BinaryIO | None) -> None:
         """
-        :param source: what is read; for gzip, the decompressor.
+        :param source: the stream to read; for gzip, the decompressor.
         :param opened: the file underneath, which is closed at the end; None for stdin.
         """
         self._path = path
@@ -115,7 +115,7 @@ def open_input(path: str) -> io.BufferedReader:
         stream = opened if opened is not None else _stdin()
         start = _peek(path, stream)
         if start[:2] == _GZIP_MAGIC:
-            # threads=0 reads in this process: igzip takes 0.14 microseconds a line, and a thread
+            # threads=0 reads in this process: igzip takes 0.14 microseconds per line, and a thread
             # would only blur the place of an error.
             source: BinaryIO = xopen(stream, "rb", format="gz", threads=0)
         elif path.endswith(".gz"):
@@ -165,7 +165,7 @@ def read_blocks(path: str) -> Iterator[bytes]:
     with open_input(path) as stream:
         while True:
             try:
-                # read1, not read: what came before a damaged place is handed over first.
+                # read1, not read: the bytes before a damaged place are handed over first.
                 chunk = stream.read1(BLOCK_SIZE)
             except DataError as error:
                 if lines == 0:
@@ -229,7 +229,7 @@ def decode(path: str, line_number: int, raw: bytes) -> str:
 
 
 def is_stream(path: str) -> bool:
-    """Return whether what a path leads to can be read once only: stdin, or a shell's ``<(...)``."""
+    """Return whether a path leads to a stream, read once only: stdin, or a shell's ``<(...)``."""
     return path == "-" or (
         os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
     )

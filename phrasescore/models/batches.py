@@ -13,8 +13,8 @@ from phrasescore.vocabulary import Vocabulary
 class BatchSide(NamedTuple):
     """The word ids of one side: sequence after sequence, each with ``</s>`` at its end.
 
-    Lengths stay on the CPU, as torch's own packed sequences want them: what is made of them there
-    waits for no device.
+    Lengths stay on the CPU, as torch's own packed sequences want them: arithmetic on
+    them waits for no device.
     """
 
     ids: Tensor  # (words + batch,) int64

@@ -47,7 +47,7 @@ REVERSE = "source-given-target"
 
 _WEIGHTS, _CONFIG, _RECORD = "model.safetensors", "config.toml", "training.json"
 _SOURCE, _TARGET = "source.vocab", "target.vocab"
-# The files with a fingerprint in the record, and what an error says has changed.
+# The files with a fingerprint in the record, and the names of their contents in an error.
 _FINGERPRINTED = {
     _WEIGHTS: "weights",
     _CONFIG: "settings",
@@ -63,7 +63,7 @@ class CurvePoint:
     update: int
     # Of training, without reading the table.
     minutes: float
-    # -log p a predicted word with ``</s>``, over the updates since the last point.
+    # -log p per predicted word, ``</s>`` included, over the updates since the last point.
     training_loss: float
     # exp of the same on the held-out pairs; None where there are none.
     validation_perplexity: float | None
@@ -71,7 +71,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRecord:
-    """What a model was trained on, and how that went. A new field has a default."""
+    """On which data a model was trained, and how training went. A new field has a default."""
 
     # FORWARD or REVERSE: which side of the table is predicted.
     direction: str = FORWARD
@@ -83,7 +83,7 @@ class TrainingRecord:
     validation_pairs: int = 0
     duplicates: int = 0
     too_long: int = 0
-    # Share of running words inside the shortlists, and what those were made from.
+    # Share of running words inside the shortlists, and the origin of those.
     source_coverage: float = 0.0
     target_coverage: float = 0.0
     source_shortlist_from: str = ""
@@ -111,7 +111,7 @@ class TrainingRecord:
 class Checkpoint:
     """A trained model: the network and all that belongs to it.
 
-    Source is what the network reads, target what it predicts. In a reverse model the first is the
+    The network reads the source and predicts the target. In a reverse model the first is the
     target side of the phrase table; ``table_*`` are named after the table's sides.
     """
 
@@ -120,8 +120,8 @@ class Checkpoint:
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
     record: TrainingRecord
-    # blake2b of what scores depend on, which are the weights, the vocabularies and the direction:
-    # the same values, the same fingerprint.
+    # blake2b of all that scores depend on, which are weights, vocabularies and direction: the same
+    # values, the same fingerprint.
     fingerprint: str = ""
     # The release that wrote the folder.
     library_version: str = phrasescore.__version__
@@ -203,7 +203,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 def load_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> Checkpoint:
     """Read a model folder; the network comes in evaluation mode.
 
-    :raises ModelError: if a file is missing, of a newer format, or not what was written.
+    :raises ModelError: if a file is missing, of a newer format, or changed.
     :raises PhrasescoreError: if ``config.toml`` or a vocabulary is not one.
     """
     folder = Path(path)
@@ -270,11 +270,12 @@ def _check_fingerprints(folder: Path, record: TrainingRecord, values: Mapping[st
     for name in _FINGERPRINTED:
         if not (folder / name).is_file():
             raise ModelError(f"{folder}: not a whole model: {name} is missing")
-    for name, what in _FINGERPRINTED.items():
+    for name, content in _FINGERPRINTED.items():
         wanted, found = values["fingerprints"].get(name), digest_file(folder / name)
         if wanted != found:
             raise ModelError(
-                f"{folder / name}: the {what} changed: expected fingerprint {wanted}, got {found}"
+                f"{folder / name}: the {content} changed: expected fingerprint {wanted}, "
+                f"got {found}"
             )
     wanted = values.get("fingerprint")
     combined = _combined(values["fingerprints"], record.direction)

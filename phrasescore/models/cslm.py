@@ -16,8 +16,8 @@ from phrasescore.models.batches import BatchSide, PairBatch, move
 from phrasescore.models.layers import WordLogProb
 from phrasescore.vocabulary import Vocabulary
 
-# What a context holds before the first word of a sentence, as often as it has places there: the
-# id of </s>, which no context holds otherwise.
+# Stands in a context at each place before the first word of a sentence: the id of </s>, which no
+# context holds otherwise.
 BOUNDARY = Vocabulary.END
 
 
@@ -87,7 +87,7 @@ class CslmNetwork(nn.Module):
         return values.new_zeros(len(batch.target.lengths)).index_add(0, found.sentences, values)
 
     def hidden(self, contexts: Tensor) -> Tensor:
-        """Return what the softmax reads after contexts, ``(rows, upper_size)``.
+        """Return the rows that the softmax reads after contexts, ``(rows, upper_size)``.
 
         :param contexts: ``(rows, order - 1)`` ids, the oldest first.
         """

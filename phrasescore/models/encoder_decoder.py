@@ -1,7 +1,7 @@
 """The RNN Encoder-Decoder of Cho et al. (2014), to the letter of the paper's appendix A.
 
 For phrase pairs in that paper; for sentences in Cho et al. (2014b) and Bahdanau et al. (2014), as
-RNNenc. The decoder, and what is said of biases, is :mod:`phrasescore.models.gated_decoder`.
+RNNenc. The decoder, and a word on biases, is in :mod:`phrasescore.models.gated_decoder`.
 """
 
 import torch

@@ -1,6 +1,6 @@
 """The deep LSTM of Sutskever et al. (2014): one LSTM reads the source, another predicts the target.
 
-What one layer is the paper takes from Graves (2013); here it is without his peepholes, as in
+The paper takes its layers from Graves (2013); here they are without his peepholes, as in
 Zaremba et al. (2014), whose dropout is here, too.
 """
 
@@ -50,7 +50,7 @@ class LstmStack(nn.Module):
 
         :param rows: embeddings of the words, packed, ``(rows, embedding)``.
         :param hidden: h of each layer before the first step, ``(layers, batch, hidden)``, in the
-            order of ``steps``; so is what is returned.
+            order of ``steps``; so are the returned states.
         :param cell: c likewise.
         """
         last_hidden, last_cell = [], []

@@ -1,10 +1,11 @@
 """The training loop: from pairs on disk to weights, with validation, limits and checkpoints.
 
 A run is deterministic: the order of the pairs comes from the seed and the number of the epoch, and
-what an update drops (dropout) from the seed and the number of the update. On a CPU, a run that was
-killed and resumed ends in the same bits as one that was not, if the number of threads is the same.
-(On a GPU, torch adds some gradients up in an order that changes.) Only where the learning rate
-falls with the clock (``schedule = "linear"`` under a limit in minutes) no two runs are the same.
+which units an update drops (dropout) from the seed and the number of the update. On a CPU, a run
+that was killed and resumed ends in the same bits as a run that was not, if the number of threads is
+the same. (On a GPU, torch adds some gradients up in an order that changes.) Only where the learning
+rate falls with the clock (``schedule = "linear"`` under a limit in minutes) no two runs are the
+same.
 """
 
 import contextlib
@@ -27,8 +28,7 @@ from phrasescore.errors import ModelError
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import CurvePoint
 from phrasescore.training.optimizers import Optimizer, build_optimizer
-from phrasescore.training.pair_store import PairStore
-from phrasescore.training.random_order import DrawSettings, PairDraw, mix
+from phrasescore.training.pair_store import DrawSettings, PairDraw, PairStore, mix
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.training.signals import catching_signals
 
@@ -44,14 +44,14 @@ INTERRUPTED = "interrupted"
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
-    """What is said after each update."""
+    """How far training is after an update."""
 
     update: int
     # Epochs done, with their fraction.
     epochs: float
-    # -log p a predicted word with </s>, since the last validation.
+    # -log p per predicted word, </s> included, since the last validation.
     loss: float
-    # Source and target words a second, without </s>, since this process began to train.
+    # Source and target words per second, without </s>, since this process began to train.
     words_per_second: float
     seconds: float
     # None where no limit tells.
@@ -61,8 +61,8 @@ class TrainingProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
-    """An update whose loss is not looked at yet."""
+class _PendingUpdate:
+    """An update whose loss is not checked yet."""
 
     update: int
     loss_sum: Tensor
@@ -76,7 +76,7 @@ class TrainingLoop:
     :param network: on its device, with its start weights; ``forward`` returns log-probabilities.
     :param folder: of the run's states.
     :param dropout: whether the network draws from torch's global generators, which then start each
-        update from what the seed and the update's number give.
+        update from a state that the seed and the update's number give.
     :param report: called after each update.
     :raises PhrasescoreError: if the state in ``folder`` is not of this network.
     """
@@ -106,7 +106,7 @@ class TrainingLoop:
         self._optimizer: Optimizer = build_optimizer(network, config)
         self.state = folder.load_state(network, self._optimizer)
         self._saved_update = self.state.update
-        self._pending: list[_Step] = []
+        self._pending: list[_PendingUpdate] = []
         self._words = 0
         self._start = self._saved_at = time.monotonic()
         self._seconds_before = self.state.seconds
@@ -190,7 +190,7 @@ class TrainingLoop:
         state.update += 1
         state.epoch, state.batch = self._next(state.epoch, state.batch)
         self._words += words
-        self._pending.append(_Step(state.update, loss_sum.detach(), norm, predicted))
+        self._pending.append(_PendingUpdate(state.update, loss_sum.detach(), norm, predicted))
         if self._device.type == "cpu" or len(self._pending) >= _GPU_UPDATES:
             self._look_at_losses()
         state.seconds = self._seconds_before + time.monotonic() - self._start
@@ -205,12 +205,12 @@ class TrainingLoop:
             self.state.loss_words += step.words
         self._pending.clear()
 
-    def _check_finite(self, value: float, update: int, what: str) -> None:
+    def _check_finite(self, value: float, update: int, quantity: str) -> None:
         if not math.isfinite(value):
             saved = self._saved_update
             kept = f"The state after update {saved} is kept" if saved else "No state was saved yet"
             raise ModelError(
-                f"update {update}: the {what} is {value}; try a smaller learning rate or "
+                f"update {update}: the {quantity} is {value}; try a smaller learning rate or "
                 f"clip_norm. {kept}"
             )
 
@@ -237,7 +237,7 @@ class TrainingLoop:
             state.stale += 1
 
     def _perplexity(self, autocast: contextlib.AbstractContextManager[None]) -> float:
-        """Return exp(-log p a predicted word, ``</s>`` counted) of the held-out pairs."""
+        """Return exp(-log p per predicted word, ``</s>`` included) of the held-out pairs."""
         held_out = self._draw.held_out()
         total, words = 0.0, 0
         self._network.eval()
@@ -327,7 +327,7 @@ def _halved(config: TrainingConfig, epochs: float) -> float:
 def _precision(
     config: TrainingConfig, device: torch.device
 ) -> Iterator[contextlib.AbstractContextManager[None]]:
-    """Set how products of float32 are computed, and give what a forward pass runs in."""
+    """Set how products of float32 are computed, and yield the context of a forward pass."""
     backends: Any = torch.backends  # torch's types lack mkldnn.matmul
     backend = backends.cuda.matmul if device.type == "cuda" else backends.mkldnn.matmul
     reduced = "tf32" if device.type == "cuda" else "bf16"

@@ -24,8 +24,7 @@ from phrasescore.io.folders import writing_folder
 from phrasescore.io.state import write_state
 from phrasescore.io.text import read_blocks, read_lines
 from phrasescore.records import PhrasePair
-from phrasescore.training.pair_store import RECORD, PairStore, PairStoreRecord, word_type
-from phrasescore.training.random_order import mix
+from phrasescore.training.pair_store import RECORD, PairStore, PairStoreRecord, mix, word_type
 from phrasescore.vocabulary import Vocabulary
 
 # Lines that become arrays together: more of them fall out of the cache.
@@ -50,7 +49,7 @@ class CountedPair(NamedTuple):
 class Shortlist:
     """Where a side's vocabulary comes from: it is ready, or a corpus's, or (neither) the table's.
 
-    :param origin: what the record calls it.
+    :param origin: its name in the record.
     """
 
     origin: str = "table"
@@ -63,7 +62,7 @@ class Shortlist:
         return self.vocabulary is None and self.counts is None
 
     def build(self, table: Mapping[str, float], size: int) -> tuple[Vocabulary, float]:
-        """Return the vocabulary, and its coverage of what it was made from.
+        """Return the vocabulary, and its coverage of the text that it was made from.
 
         A ready vocabulary is measured on the table.
         """
@@ -92,10 +91,10 @@ def write_pair_store(
 
     :param lines: read once; whatever reading them raises is passed on.
     :param sizes: of the shortlists; no matter where a vocabulary is ready.
-    :param max_length: pairs with more words on a side are counted and not stored.
+    :param max_length: pairs with more words on either side are counted and not stored.
     :param reverse: read the table's target side and predict its source side.
     :param shortlists: of the side that the network reads and of the one that it predicts.
-    :param distinct: leave out what was there before; a language model learns how often it comes.
+    :param distinct: leave out repeated pairs; a language model learns how often a sentence comes.
     :raises PhrasescoreError: if no pair is left, or the folder cannot be written.
     """
     with writing_folder(folder) as new:
@@ -110,7 +109,7 @@ def write_pair_store(
         if pairs == 0:
             raise PhrasescoreError(
                 f"no pair to train on: {table.lines} lines, none with at most {max_length} words "
-                "a side (training.max_length)"
+                "per side (training.max_length)"
             )
         built = [
             shortlist.build(side.counts(), size)

@@ -41,7 +41,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """What to train, and where.
+    """A run: its inputs, its settings and its folders.
 
     :param inputs: the path of a phrase table or of a language model's text, or the two of a
         parallel text; ``-`` for stdin.
@@ -163,7 +163,7 @@ def _prepare(
 
 @contextlib.contextmanager
 def _enough_memory(device: torch.device, problem: str) -> Iterator[None]:
-    """Turn what torch and numpy raise where memory is short into an error for the user."""
+    """Turn the errors of torch and numpy where memory is short into one for the user."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -211,7 +211,8 @@ def _open_pairs(run: TrainingRun, folder: RunFolder) -> PairStore:
 
 
 def _check_shortlists(run: TrainingRun, store: PairStore) -> None:
-    """Refuse shortlists other than those of the run to resume; what is not named is not looked at.
+    """Refuse shortlists other than those of the run to resume; a side without
+    a corpus or vocabulary keeps its own.
 
     The words are compared, not the names of files, which may have changed or been moved.
     """
@@ -244,20 +245,20 @@ def _start_network(config: Config, store: PairStore) -> nn.Module:
 def _describe(run: TrainingRun, store: PairStore, loop: TrainingLoop, network: nn.Module) -> str:
     record, training = store.record, run.config.training
     left_out = [
-        f"{number:,} {what}"
-        for number, what in (
+        f"{number:,} {name}"
+        for number, name in (
             (record.duplicates, "duplicates left out"),
             (record.too_long, f"with more than {record.max_length} words left out"),
         )
         if number
     ]
     parameters = sum(parameter.numel() for parameter in network.parameters())
-    what, reads = "distinct pairs", f"reads {record.source_coverage:.2%}, "
+    unit, reads = "distinct pairs", f"reads {record.source_coverage:.2%}, "
     if run.is_language_model:
-        what, reads = "sentences", ""
+        unit, reads = "sentences", ""
     return "; ".join(
         [
-            f"{record.lines:,} lines, {record.pairs:,} {what}",
+            f"{record.lines:,} lines, {record.pairs:,} {unit}",
             *left_out,
             f"{loop.held_out:,} held out",
             f"coverage: {reads}predicts {record.target_coverage:.2%}",

@@ -4,7 +4,7 @@
 run.json                     the settings: they make it the folder of an unfinished run, are
                              written before the pairs are read, and go first when the run is over
 pairs/                       :mod:`phrasescore.training.pair_store`
-state-UPDATE/                weights, what the optimizer remembers, and a `RunState`: from these
+state-UPDATE/                weights, the optimizer's averages, and a `RunState`: from these
                              the run goes on to the same weights after a kill
 best-UPDATE.safetensors      the best weights so far
 lock                         held as long as a process is at work
@@ -43,7 +43,7 @@ from phrasescore.training.pair_store import PairStore
 
 _SETTINGS, _PAIRS = "run.json", "pairs"
 _WEIGHTS, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
-# What a run that was killed as it began, or as it was begun anew, leaves without settings.
+# Files of a run that was killed as it began, or as it was begun anew, without its settings.
 _BEGINNINGS = {LOCK, _PAIRS, f"{_PAIRS}{NEW}", f"{_SETTINGS}.new", f"{_SETTINGS}.part"}
 
 
@@ -98,7 +98,7 @@ class RunFolder:
     def settings(self) -> Config | None:
         """Return the settings of the unfinished run; None where there is no run.
 
-        :raises PhrasescoreError: if they are not what was written.
+        :raises PhrasescoreError: if the file is damaged, or a setting is wrong.
         """
         path = self.path / _SETTINGS
         stored = read_state(path, _Settings, unversioned=True)
@@ -117,7 +117,7 @@ class RunFolder:
         anew.
 
         :param model: the folder that the run will write.
-        :param inputs: paths of what is read, which may not be in the folder.
+        :param inputs: paths of the input files, which may not be in the folder.
         :param resume: whether to go on with an unfinished run where there is one.
         :raises PhrasescoreError: naming the folder or file that is in the way.
         """
@@ -134,7 +134,7 @@ class RunFolder:
             yield
 
     def begin(self, config: Config) -> None:
-        """Remove what a run without a state has left, and write the settings of a new run."""
+        """Remove the files of a run without a state, and write the settings of a new run."""
         (self.path / _SETTINGS).unlink(missing_ok=True)
         for path in self.path.iterdir():
             if path.is_dir():
@@ -160,7 +160,7 @@ class RunFolder:
         remove_folder(self.path)
 
     def save_state(self, state: RunState, network: nn.Module, optimizer: Optimizer) -> None:
-        """Write a state, and remove what it makes superfluous.
+        """Write a state, and remove the files that it makes superfluous.
 
         :raises PhrasescoreError: if it cannot be written; the state before it is kept.
         """
@@ -179,7 +179,7 @@ class RunFolder:
     def load_state(self, network: nn.Module, optimizer: Optimizer) -> RunState:
         """Set network and optimizer to the newest state, and return it; a new run has none.
 
-        :raises PhrasescoreError: if the state is not of this network, or not what was written.
+        :raises PhrasescoreError: if the state is not of this network, or damaged.
         """
         states = self._states()
         if not states:

@@ -126,7 +126,7 @@ def train(
 
 
 class _SideOptions:
-    """Where the user wants a side's shortlist to come from: a corpus, a vocabulary, or neither."""
+    """From where a side's shortlist comes: a corpus, a vocabulary, or (neither) the input."""
 
     def __init__(self, side: str, corpus: str | None, vocabulary: str | None) -> None:
         self.side, self.corpus, self.vocabulary = side, corpus, vocabulary
@@ -209,7 +209,7 @@ def _report(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) -> Non
     )
     point = now.latest
     if point is not None and curve[-1:] != [point]:
-        # What a resumed run has behind it is not news.
+        # Points from before a run was resumed are not news.
         is_news = bool(curve) or point.update >= now.update - 1
         curve.append(point)
         if is_news and point.validation_perplexity is not None:

@@ -20,9 +20,8 @@ from phrasescore.models.batches import PairBatch
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
 from phrasescore.training.optimizers import build_optimizer
-from phrasescore.training.pair_store import Indices, PairStore
+from phrasescore.training.pair_store import DrawSettings, Indices, PairDraw, PairStore
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist, write_pair_store
-from phrasescore.training.random_order import DrawSettings, PairDraw
 from phrasescore.training.run_folder import RunFolder
 from tests.benchmarks import plain_torch
 from tests.benchmarks.machine import torch_threads

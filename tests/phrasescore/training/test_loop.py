@@ -15,8 +15,8 @@ from phrasescore.models.checkpoint import REVERSE, load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.optimizers import FusedAdadelta
+from phrasescore.training.pair_store import DrawSettings, PairDraw
 from phrasescore.training.pair_store_writer import Shortlist, write_pair_store
-from phrasescore.training.random_order import DrawSettings, PairDraw
 from phrasescore.training.run import train_model
 from phrasescore.vocabulary import Vocabulary
 from tests.tiny_runs import (
