@@ -306,7 +306,7 @@ def test_a_file_is_in_no_other_one_s_way(model: Path, text: Path, tmp_path: Path
         (["--beam", "3", "--nbest", "n", "4"], "--beam: at least as many as --nbest"),
         (["--nbest", "n", "0"], "'--nbest'"),
         (["--name", "X"], "--name is of the feature in --nbest"),
-        (["--nbest", "n", "2", "--name", "X_1"], "--name X_1: expected a letter"),
+        (["--nbest", "n", "2", "--name", "X_1"], "feature name X_1: expected a letter"),
         (["--sample", "3", "--beam", "2"], "--beam: is not of --sample"),
         (["--sample", "3", "--nbest", "n", "2"], "--nbest: is not of --sample"),
         (["--sample", "3", "--normalize"], "--normalize: is not of --sample"),
