@@ -9,8 +9,8 @@ reads (mert/Data.cpp, loadNBest and AddFeatures), minus what it reads and then s
 * A token of field 3 that ends in ``=`` names a feature, and the numbers after it are its values. A
   name with an underscore is a sparse feature to Moses, and has one value.
 * What follows the total (phrase segmentation, word alignment) is never looked at.
-* Moses reads ``nan``, ``inf`` and ``0,5`` with atof, without a word. They are refused here, and so
-  are numbers that are infinite to Moses, whose values are float32.
+* Moses reads ``nan``, ``inf`` and ``0,5`` with atof, without an error. They are refused here, and
+  so are numbers beyond float32, which are infinite to Moses.
 
 Values are natural logarithms as they are: nothing is exp'd, as it is in a phrase table.
 """
@@ -97,7 +97,7 @@ class NbestList(NamedTuple):
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """Return the words of a sentence: what U+0020 separates, and nothing else does.
+    """Return the words of a sentence, split at U+0020 only.
 
     >>> split_words(" la  maison ")
     ('la', 'maison')
@@ -235,7 +235,7 @@ def with_sources(
 ) -> Iterator[tuple[NbestList, tuple[str, ...]]]:
     """Yield each list with the words of its source sentence.
 
-    :param path: the source, one tokenised sentence a line; id 0 is the first line.
+    :param path: the source, one tokenised sentence per line; id 0 is the first line.
     :param allow_missing: whether a sentence may have no list. Moses writes an empty hypothesis for
         an empty line; it writes nothing only where it found no translation at all.
     :raises DataError: if an id is beyond the source, a sentence lacks its list, or a sentence is

@@ -1,4 +1,4 @@
-"""Scores that put the hypotheses of an n-best list in a new order, computed a list at a time."""
+"""Scores that put the hypotheses of an n-best list in a new order, one list at a time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -80,9 +80,9 @@ class ModelScore(Protocol):
 class WeightedSum:
     """The log-linear model: the sum of weight times value over all features.
 
-    Of what n-best lists do not show, such as Moses' UnknownWordPenalty, nothing is in it: it may
-    differ from the decoder's total, by the same amount for the hypotheses of a list where all
-    leave the same words untranslated.
+    Features that n-best lists do not show, such as Moses' UnknownWordPenalty, are not in it. So it
+    may differ from the decoder's total, by the same amount for all hypotheses of a list that leave
+    the same words untranslated.
     """
 
     weights: Weights
@@ -90,7 +90,7 @@ class WeightedSum:
     ignore_missing: bool = False
     # Whether a feature may lack its weight, which is then 0.
     ignore_unweighted: bool = False
-    # What was met so far: weights with a feature, and features without a weight.
+    # Met so far: names of weights that have a feature, and of features that have no weight.
     used: set[str] = field(default_factory=set)
     unweighted: set[str] = field(default_factory=set)
 

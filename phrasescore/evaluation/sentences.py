@@ -29,7 +29,7 @@ class Sentences(NamedTuple):
 
 
 def read_sentences(path: str) -> Sentences:
-    """Return a file as sentences, one a line, empty ones included; ``-`` is stdin.
+    """Return a file as sentences, one per line, empty ones included; ``-`` is stdin.
 
     :raises DataError: if the file cannot be read, has no line, or a line is not UTF-8.
     """
@@ -39,7 +39,7 @@ def read_sentences(path: str) -> Sentences:
         # Of bytes, split() takes the blanks of ASCII alone; of text, U+00A0 and others, too.
         sentences.words.append(tuple(word.decode() for word in raw.split()))
     if not sentences.texts:
-        raise DataError(path, None, "expected sentences, one a line, found an empty file")
+        raise DataError(path, None, "expected sentences, one per line, found an empty file")
     return sentences
 
 

@@ -25,7 +25,7 @@ _KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 
 class CslmOptions(NamedTuple):
-    """How a language model's scores are made; see :class:`WordScorer`."""
+    """Options of a feed-forward language model's scores; see :class:`WordScorer`."""
 
     # Whether log Z is computed.
     normalized: bool = True
@@ -77,7 +77,7 @@ class CslmScores:
         self._options = options
 
     def fingerprint(self) -> str:
-        """Return what values depend on, but for precision and device."""
+        """Return a fingerprint of everything that scores depend on but precision and device."""
         parts = [self._checkpoint.fingerprint]
         if not self._options.normalized:
             parts.append("without log Z")
@@ -107,7 +107,7 @@ class SearchCslm:
     :ivar context: words before a phrase that its score depends on.
     """
 
-    # The number of <s> in the word list. What a history holds before it is BOUNDARY.
+    # The number of <s> in the word list. A history has BOUNDARY in the places before <s>.
     START = 1
 
     def __init__(
@@ -138,7 +138,7 @@ class SearchCslm:
         return self._scorer.contexts_scored
 
     def begin(self, words: Sequence[str]) -> None:
-        """Take the search's list of words, whose beginning is the one that was given before.
+        """Take the search's list of words, which begins with the list of the call before.
 
         :param words: ``<unk>``, ``<s>``, ``</s>`` first.
         """
@@ -155,11 +155,11 @@ class SearchCslm:
     ) -> NDArray[np.float64]:
         """Return log p of each phrase after its history, ``(n,)``, a natural logarithm.
 
-        A value depends on its row alone, to the last bit; what is known of a context from an
-        earlier call is not computed again.
+        A value depends on its row alone, to the last bit. Contexts of earlier calls are not
+        computed again.
 
         :param histories: ``(n, context)`` numbers of the last words, the oldest first; 1 is ``<s>``
-            and -1 what is before it.
+            and -1 stands in the places before it.
         :param phrases: numbers of the phrases' words, one phrase after another.
         :param offsets: ``(n + 1,)``: where each phrase begins, and the end of the last.
         :param ends: ``(n,)``: whether the phrase ends the sentence; ``</s>`` is then scored, too.

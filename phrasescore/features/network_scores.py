@@ -1,4 +1,4 @@
-"""What one network says of lists of hypotheses; :mod:`.sentences` has several."""
+"""Scores of lists of hypotheses under one network; :mod:`.sentences` combines several."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,12 +16,13 @@ from phrasescore.vocabulary import Vocabulary
 
 
 class ModelScores(NamedTuple):
-    """What one network says of some lists."""
+    """The scores of some lists under one network."""
 
     log_probs: TreeLogProbs
-    # Of what is predicted.
+    # Of the predicted sides.
     tree: PrefixTree
-    # Words outside the shortlists: of the sentences that are read, of distinct prefixes.
+    # Words outside the shortlists: in sentences that are read, and in distinct prefixes of
+    # predicted ones.
     unknown_read: int
     unknown_words: int
 
@@ -32,9 +33,9 @@ def count_unknown(tree: PrefixTree) -> int:
 
 
 class NetworkScores:
-    """A network that reads a sentence and predicts its translation, and how words become its ids.
+    """A network that reads a sentence and predicts its translation, with its vocabularies.
 
-    Its values depend on nothing but the weights, the words, the precision and the kind of device.
+    Its scores depend on nothing but the weights, the words, the precision and the kind of device.
     """
 
     def __init__(self, checkpoint: Checkpoint, device: torch.device, precision: Precision) -> None:
@@ -51,7 +52,7 @@ class NetworkScores:
         )
 
     def fingerprint(self) -> str:
-        """Return what values depend on, but for precision and device."""
+        """Return a fingerprint of everything that scores depend on but precision and device."""
         return self._checkpoint.fingerprint
 
     def score(self, texts: HypothesisTexts) -> ModelScores:

@@ -289,7 +289,7 @@ def test_a_byte_that_is_not_utf_8_is_refused_with_its_line(folder: Folder) -> No
 def test_an_empty_file_and_a_missing_one_are_refused(folder: Folder) -> None:
     folder.write("base", "")
     result = folder.run("base", "--references", "ref")
-    expected = "Error: base: expected sentences, one a line, found an empty file\n"
+    expected = "Error: base: expected sentences, one per line, found an empty file\n"
     assert (result.exit_code, result.stderr) == (1, expected)
     result = folder.run("gone", "--references", "ref")
     assert (result.exit_code, result.stderr) == (
