@@ -65,7 +65,7 @@ def check_commands(steps: Iterable[Step]) -> None:
     :raises PhrasescoreError: with the name of the step.
     """
     from phrasescore.cli import main
-    from phrasescore.cli.train import read_settings
+    from phrasescore.config.config import layer_settings
 
     for step in steps:
         program, name, *arguments = step.command
@@ -77,9 +77,9 @@ def check_commands(steps: Iterable[Step]) -> None:
                 if name == "train":
                     given = context.params
                     limits = {key: given[key] for key in ("updates", "epochs", "minutes", "seed")}
-                    read_settings(
+                    layer_settings(
                         *(given["kind"], given["preset"], given["config_file"]),
-                        given["assignments"],
+                        given["settings"],
                         limits,
                     )
         except (click.UsageError, ConfigError) as error:

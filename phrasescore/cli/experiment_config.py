@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from phrasescore.cli.decode_options import LIMITS
+from phrasescore.cli.decode import LIMITS
 from phrasescore.cli.experiment_rows import (
     FILE_FEATURES,
     ModelPlan,
@@ -17,9 +17,8 @@ from phrasescore.cli.experiment_rows import (
     read_models,
     read_systems,
 )
-from phrasescore.cli.toml_table import TomlTable, read_table
 from phrasescore.cli.tune_options import METHODS, NOT_RANDOM
-from phrasescore.config.toml_file import unknown
+from phrasescore.config.toml_file import TomlTable, read_table, unknown
 
 DECODERS = ("embedded", "moses")
 PREVIOUS, INI = "previous", "moses.ini"
@@ -146,7 +145,7 @@ def _engine(table: TomlTable) -> Engine:
             raise limits.error(key, f"expected a number or a string, got {value!r}")
         if name in LIMITS:
             try:
-                LIMITS[name].kind.convert(str(value), None, None)
+                LIMITS[name][1].convert(str(value), None, None)
             except click.BadParameter as error:
                 raise limits.error(key, error.message) from error
         options += [f"--{name}", str(value)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from moses_integration.ini_paths import named_files, with_paths_from
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import write_both_weights
-from phrasescore.cli.decode_options import LIMITS, moses_limits
+from phrasescore.cli.decode import LIMITS
 from phrasescore.cli.experiment_check import check_inputs
 from phrasescore.cli.experiment_commands import PHRASESCORE
 from phrasescore.cli.experiment_config import PREVIOUS, Experiment, TextSet
@@ -19,9 +19,10 @@ from phrasescore.cli.experiment_report import read_report
 from phrasescore.cli.experiment_rows import CSLM, FILE_FEATURES, TABLE_KIND, ModelPlan, System
 from phrasescore.cli.experiment_start import Given, Layout, Tuned, extra_names, start_weights
 from phrasescore.cli.experiment_steps import Step
-from phrasescore.cli.rescore_columns import column_name
 from phrasescore.errors import ConfigError
+from phrasescore.features.column_spec import column_name
 from phrasescore.io.resumable import work_files
+from phrasescore.workflows.search_settings import SearchSettings, moses_limits
 
 MOSES_INI = "moses.ini"
 
@@ -243,13 +244,13 @@ class _Planner:
         limits = dict(zip(engine.search[::2], engine.search[1::2], strict=True))
         limits["--stack"] = limits.pop("--stack-size", limits.get("--stack", ""))
         given = {
-            LIMITS[name].field: LIMITS[name].kind.convert(value, None, None)
+            LIMITS[name][0]: LIMITS[name][1].convert(value, None, None)
             for option, value in limits.items()
             if (name := option[2:]) in LIMITS and value
         }
         command = [str(engine.moses_bin / "moses") if engine.moses_bin else "moses"]
         command += ["-threads", str(engine.processes or "all")]
-        for name, value in moses_limits(given).items():
+        for name, value in moses_limits(SearchSettings(**given)).items():
             command += [f"-{name}", value]
         return ["--decoder", shlex.join(command)]
 

@@ -1,4 +1,4 @@
-"""Hypotheses, references and sources that belong together line by line."""
+"""Hypotheses, references and sources, aligned line by line."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,8 +14,13 @@ class Sentences(NamedTuple):
     path: str
     # Without blanks at the end of a line, as sacrebleu reads them; a line may be empty.
     texts: list[str]
-    # The words of each line: what the blanks of ASCII separate, as multi-bleu.perl splits.
+    # The words of each line, split at the blanks of ASCII, as multi-bleu.perl does.
     words: list[tuple[str, ...]]
+
+    @property
+    def num_words(self) -> int:
+        """How many words all lines have."""
+        return sum(map(len, self.words))
 
     @property
     def num_empty(self) -> int:

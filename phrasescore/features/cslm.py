@@ -1,5 +1,6 @@
 """A feed-forward language model as a feature: of whole translations, and inside a search."""
 
+import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,6 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from phrasescore.config.config import Config
+from phrasescore.errors import ArgumentError
 from phrasescore.features.network_scores import ModelScores, count_unknown
 from phrasescore.io.digests import digest_content
 from phrasescore.kernels.precision import Precision
@@ -15,6 +18,8 @@ from phrasescore.language_models.ngram_tree import score_tree
 from phrasescore.language_models.word_scorer import BOUNDARY, Numbering, WordScorer
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.scoring.hypothesis_texts import HypothesisTexts
+
+_logger = logging.getLogger(__name__)
 
 _KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
 
@@ -30,6 +35,26 @@ class CslmOptions(NamedTuple):
 
 # Scores that are probabilities, with <unk>.
 USUAL = CslmOptions()
+
+
+def check_cslm(configs: Sequence[Config], backoff_lm: str | None, *, unnormalized: bool) -> None:
+    """Check the arguments for models of the kind cslm, before the models are loaded.
+
+    :param configs: of all models, whatever their kind.
+    :raises ArgumentError: if there is no cslm, or the two arguments exclude one another.
+    """
+    if backoff_lm is not None and unnormalized:
+        raise ArgumentError("`backoff_lm` divides probabilities: not with `unnormalized`")
+    models = [config for config in configs if config.kind == "cslm"]
+    for name, is_given in (("backoff_lm", backoff_lm is not None), ("unnormalized", unnormalized)):
+        if is_given and not models:
+            raise ArgumentError(f"`{name}` is for a model of the kind cslm, and there is none")
+    for config in models if unnormalized else ():
+        if not config.model.self_normalization:  # type: ignore[union-attr]
+            _logger.warning(
+                "unnormalized scores: a cslm was trained without self_normalization: its scores "
+                "without log Z mean little"
+            )
 
 
 class CslmScores:
@@ -72,7 +97,7 @@ class CslmScores:
         tree, _ = texts.plan(reverse=False)
         ids = np.array(self._checkpoint.target_vocabulary.ids(texts.words), dtype=np.int64)
         log_probs = score_tree(self._scorer, tree, texts.words)
-        return ModelScores(log_probs, tree, 0, count_unknown(ids, tree))
+        return ModelScores(log_probs, tree, 0, count_unknown(tree.renumber(ids)))
 
 
 class SearchCslm:

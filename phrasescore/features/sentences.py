@@ -24,7 +24,7 @@ from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList
 from phrasescore.scoring.hypothesis_texts import HypothesisTexts
 from phrasescore.scoring.prefix_tree import PrefixTree
-from phrasescore.scoring.sentence_scorer import TreeLogProbs, average_models
+from phrasescore.scoring.tree_scorer import TreeLogProbs, average_models
 
 # Different hypotheses that are scored together: enough of them to fill the products of most levels,
 # and few enough for every thread to have some where there are only some lists.
@@ -46,18 +46,32 @@ class ListScores(NamedTuple):
 
 @dataclass
 class SentenceWork:
-    """What was done so far."""
+    """How much was computed."""
 
     lists: int = 0
+    # Of each list the distinct ones.
     hypotheses: int = 0
-    # Hypotheses that were scored, identical ones once, and those found in the cache.
+    # Hypotheses that were scored, identical ones once.
     scored: int = 0
-    cached: int = 0
+    # Hypotheses found in the cache; None without a cache.
+    cached: int | None = None
     # Distinct prefixes: decoder steps of one network.
     steps: int = 0
-    # Outside the shortlists, over all models: of sentences that were read, of distinct prefixes.
+    # Words outside the shortlists, over all models: in sentences that were read, and in distinct
+    # prefixes of predicted ones.
     unknown_read: int = 0
     unknown_words: int = 0
+
+    def summary(self) -> str:
+        """Return the figures as one line."""
+        parts = [
+            f"{self.hypotheses:,} different hypotheses in {self.lists:,} lists",
+            f"{self.scored:,} scored in {self.steps:,} decoder steps",
+            f"unknown words: {self.unknown_read:,} read, {self.unknown_words:,} predicted",
+        ]
+        if self.cached is not None:
+            parts.append(f"{self.cached:,} found in the cache")
+        return "; ".join(parts)
 
 
 class SentenceScores:
@@ -117,9 +131,13 @@ class SentenceScores:
         if ensemble:
             # The mean is summed in the order of the models.
             self._names.append(" + ".join(self._names))
-        self.work = SentenceWork()
+        self.start_counting()
         if cache is None:
             self._get_ready()
+
+    def start_counting(self) -> None:
+        """Begin a new count of the work, ``self.work``."""
+        self.work = SentenceWork(cached=None if self._cache is None else 0)
 
     def values(self, lists: Iterable[HypothesisList]) -> Iterator[ListScores]:
         """Yield the scores of each list, in order; some lists are read ahead.
@@ -211,7 +229,7 @@ class SentenceScores:
             if self._cache is None:
                 results.append(found or ListScores([np.zeros(0) for _ in self._names], None))
                 continue
-            self.work.cached += len(item.hypotheses) - len(missing)
+            self.work.cached = (self.work.cached or 0) + len(item.hypotheses) - len(missing)
             columns = [
                 np.array([np.nan if value is None else value for value in column], np.float64)
                 for column in pending.known[place]
@@ -249,18 +267,6 @@ class SentenceScores:
             of_words = None if words is None else [column[part] for column in words]
             scores.append(ListScores([column[part] for column in columns], of_words))
         return scores, work
-
-    def summary(self) -> str:
-        """Return how much was computed, and how many words the networks did not know."""
-        work = self.work
-        parts = [
-            f"{work.hypotheses:,} different hypotheses in {work.lists:,} lists",
-            f"{work.scored:,} scored in {work.steps:,} decoder steps",
-            f"unknown words: {work.unknown_read:,} read, {work.unknown_words:,} predicted",
-        ]
-        if self._cache is not None:
-            parts.append(f"{work.cached:,} found in the cache")
-        return "; ".join(parts)
 
 
 @dataclass

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 BLOCK_SIZE = 1 << 18  # bytes; larger blocks fall out of the cache and are slower to parse
 MAX_LINE = 1 << 26  # bytes; a longer line means that the file is not text
 
+# A number as Moses' files have it: no "inf", no "nan", no spaces or underscores.
+NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+
 _GZIP_MAGIC = b"\x1f\x8b"
 _SHOWN = 60  # characters of the offending text in a message
 
@@ -100,7 +103,7 @@ def open_input(path: str) -> io.BufferedReader:
         ``.gz`` has to be gzip. Members of a gzip file are read one after the other, as one text.
     :raises DataError: at the call, when the file cannot be opened or is called ``.gz`` and is not;
         on reading, when the gzip data are truncated, corrupt, or followed by something else.
-        The error has no line; `read_blocks` and `read_lines` add it.
+        The error has no line; `read_blocks` and `read_lines` add the last one that they have read.
     """
     opened: io.BufferedReader | None = None
     if path != "-":
@@ -153,8 +156,8 @@ def read_blocks(path: str) -> Iterator[bytes]:
     the last newline or its absence.
 
     :raises DataError: at the first ``next`` if the file cannot be opened, later if its gzip data
-        are damaged (with the number of the last line before the damage) or a line is longer
-        than 64 MiB, which text never is.
+        are damaged (with the number of the last line that was read before, if there is one) or a
+        line is longer than 64 MiB, which text never is.
     """
     lines = 0
     pending: list[bytes] = []
@@ -165,7 +168,6 @@ def read_blocks(path: str) -> Iterator[bytes]:
                 # read1, not read: what came before a damaged place is handed over first.
                 chunk = stream.read1(BLOCK_SIZE)
             except DataError as error:
-                lines = lines or _lines_before_damage(path)
                 if lines == 0:
                     raise
                 problem = f"{error.problem}, somewhere after this line"
@@ -187,24 +189,6 @@ def read_blocks(path: str) -> Iterator[bytes]:
             yield block
         if pending_size:
             yield b"".join(pending)
-
-
-def _lines_before_damage(path: str) -> int:
-    """Return how many lines of damaged gzip data can be read, 0 if that cannot be said.
-
-    The fast decompressors keep to themselves what they had of a block when they fail.
-    """
-    lines = 0
-    if os.path.isfile(path):
-        with contextlib.suppress(OSError, zlib.error), open(path, "rb") as file:
-            member = zlib.decompressobj(wbits=31)
-            while data := file.read(512):
-                while data:
-                    lines += member.decompress(data).count(b"\n")
-                    data = member.unused_data
-                    if member.eof:
-                        member = zlib.decompressobj(wbits=31)
-    return lines
 
 
 def read_lines(path: str) -> Iterator[bytes]:

@@ -12,13 +12,13 @@ training.json         format and library version, fingerprints, direction, and h
 import errno
 import importlib
 import json
-import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any
 
+import msgspec
 import safetensors
 import safetensors.torch
 import torch
@@ -29,7 +29,6 @@ from phrasescore.config.config import Config
 from phrasescore.errors import ModelError
 from phrasescore.io.digests import digest_file, digest_text
 from phrasescore.io.folders import writing_folder
-from phrasescore.io.text import shorten
 from phrasescore.vocabulary import Vocabulary
 
 FORMAT = 1
@@ -98,8 +97,14 @@ class TrainingRecord:
     device: str = ""
     curve: tuple[CurvePoint, ...] = ()
 
-
-_Record = TypeVar("_Record", CurvePoint, TrainingRecord)
+    def summary(self) -> str:
+        """Return why training ended, and how good the weights that were kept are."""
+        best = [
+            f"validation perplexity {point.validation_perplexity:.3f} after update {point.update:,}"
+            for point in self.curve
+            if point.update == self.best_update and point.validation_perplexity is not None
+        ]
+        return "; ".join([f"stopped by {self.stopped_by}", *best])
 
 
 @dataclass(frozen=True)
@@ -233,10 +238,10 @@ def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
         raise ModelError(f"{folder}: {problem}: it has none of a model's files")
     path = folder / _RECORD
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = msgspec.json.decode(path.read_bytes())
     except FileNotFoundError as error:
         raise ModelError(f"{folder}: not a whole model: {_RECORD} is missing") from error
-    except (ValueError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ModelError(f"{path}: expected JSON: {error}") from error
     if not isinstance(values, dict) or not isinstance(values.get("fingerprints"), dict):
         raise ModelError(f"{path}: expected the record of a model, got something else")
@@ -247,34 +252,14 @@ def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
             f"reads format {FORMAT}"
         )
     try:
-        curve = tuple(_typed(CurvePoint, point) for point in values.get("curve", ()))
-        record = _typed(TrainingRecord, {**values, "curve": curve})
-    except (TypeError, OverflowError) as error:
+        record = msgspec.convert(values, TrainingRecord)
+    except msgspec.ValidationError as error:
         raise ModelError(f"{path}: expected the record of a model: {error}") from error
     if record.direction not in (FORWARD, REVERSE):
         raise ModelError(
             f"{path}: direction: expected {FORWARD} or {REVERSE}, got {record.direction!r}"
         )
     return record, values
-
-
-def _typed(made: type[_Record], values: Any) -> _Record:
-    """Return a dataclass of what JSON holds; a key that it does not know is ignored.
-
-    :raises TypeError: if a value is not of the type of its field, or a number not finite.
-    :raises OverflowError: if a number is far too large.
-    """
-    if not isinstance(values, dict):
-        raise TypeError(f"expected an object, got {shorten(str(values))}")
-    known = [field for field in fields(made) if field.name in values]
-    for field in known:
-        value, kind = values[field.name], field.type
-        kinds = (tuple,) if get_origin(kind) is tuple else get_args(kind) or (kind,)
-        if type(value) not in kinds and not (float in kinds and type(value) is int):
-            raise TypeError(f"{field.name}: {shorten(str(value))} is of a wrong type")
-        if isinstance(value, int | float) and not math.isfinite(value):
-            raise TypeError(f"{field.name}: {value} is not finite")
-    return made(**{field.name: values[field.name] for field in known})
 
 
 def _check_fingerprints(folder: Path, record: TrainingRecord, values: Mapping[str, Any]) -> str:

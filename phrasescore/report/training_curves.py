@@ -1,4 +1,4 @@
-"""How the training of models went, from what their folders record."""
+"""Learning curves of models, and a table of their sizes, from the training records."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.report.blocks import Cell, Lines, Section, Series, Table
 
-# Perplexities above this are those of a run that diverged, or has hardly begun: they would leave
+# Higher perplexities belong to a run that diverged or has hardly begun; to show them would leave
 # no room for the others.
 _HIGHEST = 1_000_000
 
@@ -18,7 +18,7 @@ Models of different data or shortlists cannot be compared by it."""
 
 
 def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section | None:
-    """Return the models' curves and a table of what they are, or None where there is no model."""
+    """Return the models' learning curves and a table of the models, None without a model."""
     if not models:
         return None
     blocks: list[Lines | Table] = [
@@ -48,7 +48,7 @@ def _held_out(models: Sequence[tuple[str, Checkpoint]]) -> tuple[Series, ...]:
 
 
 def _seen(models: Sequence[tuple[str, Checkpoint]]) -> tuple[Series, ...]:
-    # A loss of a diverged run may be beyond what exp can hold.
+    # exp of a diverged run's loss may overflow.
     return _series(
         (name, [(one.update, math.exp(min(one.training_loss, 700.0))) for one in record.curve])
         for name, record in ((name, checkpoint.record) for name, checkpoint in models)
@@ -56,7 +56,7 @@ def _seen(models: Sequence[tuple[str, Checkpoint]]) -> tuple[Series, ...]:
 
 
 def _series(curves: Iterable[tuple[str, list[tuple[int, float | None]]]]) -> tuple[Series, ...]:
-    """Return a line a model that has points which can be drawn."""
+    """Return one line per model that has points to draw."""
     found = []
     for name, points in curves:
         drawn = [(float(x), y) for x, y in points if y is not None and y <= _HIGHEST]

@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from phrasescore.models.checkpoint import CurvePoint
 from phrasescore.training.optimizers import Optimizer, build_optimizer
 from phrasescore.training.pair_store import PairStore
 from phrasescore.training.random_order import DrawSettings, PairDraw, mix
-from phrasescore.training.run_state import load_state, save_best, save_state
+from phrasescore.training.run_folder import RunFolder
 from phrasescore.training.signals import catching_signals
 
 # Batches that are read ahead.
@@ -75,11 +74,11 @@ class TrainingLoop:
     """Train a network from where its work folder says it is.
 
     :param network: on its device, with its start weights; ``forward`` returns log-probabilities.
-    :param work: the folder of the run's states.
+    :param folder: of the run's states.
     :param dropout: whether the network draws from torch's global generators, which then start each
         update from what the seed and the update's number give.
     :param report: called after each update.
-    :raises ModelError: if the state in ``work`` is not of this network.
+    :raises PhrasescoreError: if the state in ``folder`` is not of this network.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class TrainingLoop:
         network: nn.Module,
         store: PairStore,
         config: TrainingConfig,
-        work: Path,
+        folder: RunFolder,
         *,
         dropout: bool = False,
         report: Callable[[TrainingProgress], None] = lambda _progress: None,
@@ -95,7 +94,7 @@ class TrainingLoop:
         self._network = network
         self._store = store
         self._config = config
-        self._work = work
+        self._folder = folder
         self._dropout = dropout
         self._report = report
         self._device = next(network.parameters()).device
@@ -105,7 +104,7 @@ class TrainingLoop:
         )
         self._draw = PairDraw(store, settings)
         self._optimizer: Optimizer = build_optimizer(network, config)
-        self.state = load_state(work, network, self._optimizer)
+        self.state = folder.load_state(network, self._optimizer)
         self._saved_update = self.state.update
         self._pending: list[_Step] = []
         self._words = 0
@@ -164,11 +163,11 @@ class TrainingLoop:
 
     def _read(self, epoch: int, number: int) -> tuple[PairBatch, int, int]:
         batch = self._store.batch(self._draw.batch(epoch, number))
-        target_words = int(batch.target_lengths.sum())
-        words = int(batch.source_lengths.sum()) + target_words
+        target_words = int(batch.target.lengths.sum())
+        words = int(batch.source.lengths.sum()) + target_words
         if self._device.type == "cuda":
             batch = batch.pin_memory()
-        return batch, words, target_words + len(batch.target_lengths)
+        return batch, words, target_words + len(batch.target.lengths)
 
     def _next(self, epoch: int, number: int) -> tuple[int, int]:
         last = number + 1 == self._draw.batches_per_epoch
@@ -185,7 +184,7 @@ class TrainingLoop:
             loss_sum = -self._network(batch).float().sum()
         if self._device.type == "cpu":
             self._check_finite(loss_sum.item(), state.update + 1, "loss")
-        pairs = len(batch.source_lengths)
+        pairs = len(batch.target.lengths)
         (loss_sum / pairs if config.loss == "mean" else loss_sum).backward()
         norm = self._optimizer.step(self._learning_rate(), config.clip_norm)
         state.update += 1
@@ -232,7 +231,7 @@ class TrainingLoop:
         if perplexity is None:
             return
         if state.best_perplexity is None or perplexity < state.best_perplexity:
-            save_best(self._work, state.update, self._network)
+            self._folder.save_best(state.update, self._network)
             state.best_update, state.best_perplexity, state.stale = state.update, perplexity, 0
         else:
             state.stale += 1
@@ -247,7 +246,7 @@ class TrainingLoop:
                 held_out, range(_VALIDATION_BATCH, len(held_out), _VALIDATION_BATCH)
             ):
                 batch = self._store.batch(indices)
-                words += int(batch.target_lengths.sum()) + len(indices)
+                words += int(batch.target.lengths.sum()) + len(indices)
                 total -= self._network(batch.to(self._device)).double().sum().item()
         self._network.train()
         self._check_finite(total, self.state.update, "validation loss")
@@ -293,7 +292,7 @@ class TrainingLoop:
 
     def _save(self) -> None:
         self._look_at_losses()
-        save_state(self._work, self.state, self._network, self._optimizer)
+        self._folder.save_state(self.state, self._network, self._optimizer)
         self._saved_update, self._saved_at = self.state.update, time.monotonic()
 
     def _progress(self) -> TrainingProgress:

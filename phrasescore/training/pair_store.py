@@ -6,27 +6,26 @@ and then of its target, ``starts.bin`` where each pair begins and ``source_lengt
 target does. :mod:`phrasescore.training.pair_store_writer` makes it.
 """
 
-import dataclasses
-import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from phrasescore.errors import ModelError
-from phrasescore.models.batches import PairBatch
+from phrasescore.io.state import read_state
+from phrasescore.models.batches import BatchSide, PairBatch
 from phrasescore.vocabulary import Vocabulary
 
-FORMAT = 1
+# The file of a store's record.
+RECORD = "pairs.json"
 Indices = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class PairStoreRecord:
+class PairStoreRecord(msgspec.Struct, frozen=True):
     """What a pair store was made from, and what became of it."""
 
     # Lines of the table; each is one of the three below.
@@ -49,7 +48,6 @@ class PairStoreRecord:
     target_shortlist_from: str
     source_coverage: float
     target_coverage: float
-    format: int = FORMAT
 
 
 class PairStore:
@@ -58,12 +56,15 @@ class PairStore:
     Source is what the network reads and target what it predicts, whichever sides of the table
     they were.
 
-    :raises ModelError: if ``folder`` holds no whole pair store of this format.
+    :raises PhrasescoreError: if ``folder`` holds no whole pair store of this format.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        self.record = _read_record(self.folder)
+        record = read_state(self.folder / RECORD, PairStoreRecord)
+        if record is None:
+            raise ModelError(f"{self.folder / RECORD}: cannot be read: it is missing")
+        self.record = record
         self.source_vocabulary = Vocabulary.load(self.folder / "source.vocab")
         self.target_vocabulary = Vocabulary.load(self.folder / "target.vocab")
         sizes = (len(self.source_vocabulary), len(self.target_vocabulary))
@@ -96,41 +97,18 @@ class PairStore:
         starts = self._starts[indices]
         source_lengths, target_lengths = self.lengths(indices)
         return PairBatch(
-            self._padded(starts, source_lengths),
-            torch.from_numpy(source_lengths),
-            self._padded(starts + source_lengths, target_lengths),
-            torch.from_numpy(target_lengths),
+            self._side(starts, source_lengths), self._side(starts + source_lengths, target_lengths)
         )
 
-    def _padded(self, starts: Indices, lengths: Indices) -> torch.Tensor:
-        """Return the words from ``starts`` on as ``(batch, longest)``, padded with 0."""
-        columns = np.arange(lengths.max(initial=0), dtype=np.int64)
-        real = columns < lengths[:, None]  # (batch, longest)
-        places = np.where(real, starts[:, None] + columns, 0)
-        words = self._words[places].astype(np.int64) if real.any() else np.zeros_like(places)
-        return torch.from_numpy(words * real)
+    def _side(self, starts: Indices, lengths: Indices) -> BatchSide:
+        """Return the words from ``starts`` on, so many of each pair, with ``</s>`` after them."""
+        ends = np.cumsum(lengths)  # (batch,)
+        places = np.repeat(starts - ends + lengths, lengths) + np.arange(lengths.sum())  # (words,)
+        words = self._words[places].astype(np.int64)
+        ids = np.insert(words, ends, Vocabulary.END)  # (words + batch,)
+        return BatchSide(torch.from_numpy(ids), torch.from_numpy(lengths))
 
 
 def word_type(source_size: int, target_size: int) -> type[np.uint16] | type[np.int32]:
     """Return the smallest type for ids below both sizes."""
     return np.uint16 if max(source_size, target_size) <= 1 << 16 else np.int32
-
-
-def write_record(folder: Path, record: PairStoreRecord) -> None:
-    """Write what :class:`PairStore` reads as its ``record``."""
-    text = json.dumps(dataclasses.asdict(record), indent=1, allow_nan=False)
-    (folder / "pairs.json").write_text(text + "\n", encoding="utf-8")
-
-
-def _read_record(folder: Path) -> PairStoreRecord:
-    path = folder / "pairs.json"
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        found = values.get("format")
-        if found != FORMAT:
-            raise ModelError(f"{path}: expected format {FORMAT}, got {found!r}")
-        return PairStoreRecord(**values)
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ModelError(f"{path}: expected the record of a pair store: {error}") from error

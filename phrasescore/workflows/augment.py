@@ -25,9 +25,9 @@ from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.generation.beam_search import BeamSettings
 from phrasescore.generation.generator import Generator, Source
 from phrasescore.generation.streams import best_targets
+from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.digests import digest_text
 from phrasescore.io.file_names import check_files, optional_path
-from phrasescore.io.monolingual_text import read_monolingual_text
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import shorten
 from phrasescore.kernels.precision import PrecisionName

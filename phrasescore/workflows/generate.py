@@ -18,8 +18,8 @@ from phrasescore.generation.beam_search import BeamSettings, check_copying
 from phrasescore.generation.generator import Generated, Generator, Source, check_kinds
 from phrasescore.generation.sampling import SampleSettings, count_samples
 from phrasescore.generation.streams import best_targets, samples
+from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.file_names import check_files
-from phrasescore.io.monolingual_text import read_monolingual_text
 from phrasescore.io.output import open_output
 from phrasescore.kernels.precision import PrecisionName
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint

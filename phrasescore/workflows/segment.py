@@ -26,8 +26,8 @@ from phrasescore.generation.segmentation import (
     cut_nothing,
 )
 from phrasescore.generation.streams import best_targets
+from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.file_names import check_files, optional_path
-from phrasescore.io.monolingual_text import read_monolingual_text
 from phrasescore.io.output import open_output
 from phrasescore.kernels.precision import PrecisionName
 from phrasescore.models.checkpoint import REVERSE, Checkpoint, load_checkpoint

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from phrasescore.scoring.scorer import Work
 
 from moses_integration.phrase_table import add_columns, read_table_blocks
 from phrasescore.config.config import Config
@@ -26,7 +27,6 @@ from phrasescore.kernels.precision import PrecisionName, lacks_units
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock, PhrasePair
-from phrasescore.scoring.scorer import Work
 from tests.benchmarks import plain_torch
 from tests.benchmarks.arithmetic import plain_operations, plan_operations, unshared_work
 from tests.benchmarks.machine import measure_peak, torch_threads

@@ -115,7 +115,7 @@ def test_a_run_that_was_killed_as_it_read_its_text_is_resumed_with_its_settings(
     program = """
 import os, signal
 from phrasescore.cli import main
-from phrasescore.training.table_spool import TableSpool
+from phrasescore.training.pair_store_writer import TableSpool
 TableSpool.add = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 main()
 """

@@ -156,13 +156,13 @@ def test_what_is_no_network_joins_each_round_without_one(folder: Folder) -> None
     (lexicon,) = re.findall(r"Lexicon0_0 .*", report)
     (good,) = re.findall(r"Good0_0 .*", report)
     both = read_both_weights("out")
-    assert float(lexicon.split()[2]) == pytest.approx(both["lists"]["Lexicon0"][0], 1e-4)
-    assert float(good.split()[2]) == pytest.approx(both["search"]["Good0"][0], 1e-4)
+    assert float(lexicon.split()[2]) == pytest.approx(both.lists["Lexicon0"][0], 1e-4)
+    assert float(good.split()[2]) == pytest.approx(both.search["Good0"][0], 1e-4)
     assert {"Lexicon0", "TargetLength0"} <= read_weights("out").keys()
     assert "SOURCE --lexicon lex --feature target_length -o RESCORED" in result.stderr
     assert not (folder.path / "work" / "scores.cache").exists()
     refused = folder.run("--rescore-feature", "unknown_words")
-    assert (refused.exit_code, "at least one --model is needed" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "at least one model is needed" in refused.stderr) == (2, True)
 
 
 def test_what_a_network_was_tuned_with_gives_the_bleu_that_was_said(folder: Folder) -> None:
