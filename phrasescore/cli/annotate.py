@@ -27,6 +27,7 @@ _logger = logging.getLogger(__name__)
 @click.pass_context
 def annotate(
     ctx: click.Context,
+    /,
     table: str,
     models: tuple[str, ...],
     features: tuple[str, ...],

@@ -18,7 +18,7 @@ from moses_integration.augment import (
     with_missing,
     write_block,
 )
-from moses_integration.phrase_table import read_table_blocks
+from moses_integration.phrase_table import TableBlock, read_table_blocks
 from phrasescore import __version__
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, DataError, ModelError
@@ -191,7 +191,7 @@ def augment(
         with open_resumable(output, settings, resume=resume) as target:
             blocks = target.remaining(chain([first], blocks), table)
             after = None
-            if target.last_skipped is not None:
+            if isinstance(target.last_skipped, TableBlock):
                 *_, (after, _) = target.last_skipped.pairs()
             following = next(blocks, None)
             # With no line left, the last group has the sources behind the table, too.

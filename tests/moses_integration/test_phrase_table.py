@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from moses_integration import phrase_table
+from moses_integration import phrase_table, table_line
 from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
 from moses_integration.table_line import add_scores, joint_count, parse_line, remove_scores
 from phrasescore.errors import DataError
@@ -94,7 +94,7 @@ def test_plain_lines_and_others_are_read_alike(
 ) -> None:
     path = table(tmp_path, ODD.read_bytes())
     quick = list(read_phrase_table(path))
-    scan = phrase_table.scan_lines
+    scan = table_line.scan_lines
     odd = []
 
     def find_nothing(text: Any, num_scores: int, begins: Any, ends: Any, phrases: Any) -> None:
