@@ -5,8 +5,7 @@ from phrasescore.report.blocks import Lines, Points, Section, Table
 from phrasescore.report.table_choice import TablePair
 
 
-def blocks_of(section: Section | None) -> dict[str, Table | Points | Lines]:
-    assert section is not None
+def blocks_of(section: Section) -> dict[str, Table | Points | Lines]:
     found = {}
     for block in section.blocks:
         assert isinstance(block, Table | Points | Lines)
@@ -14,7 +13,7 @@ def blocks_of(section: Section | None) -> dict[str, Table | Points | Lines]:
     return found
 
 
-def table_of(section: Section | None, name: str) -> Table:
+def table_of(section: Section, name: str) -> Table:
     found = blocks_of(section)[name]
     assert isinstance(found, Table)
     return found

@@ -54,12 +54,11 @@ class Vectors(NamedTuple):
     caption: str
 
 
-def map_section(key: str, sets: Sequence[Vectors], seed: int) -> tuple[Section | None, list[str]]:
+def map_section(key: str, sets: Sequence[Vectors], seed: int) -> tuple[Section, list[str]]:
     """Return a section with two maps per set, and a reason for each set that is left out.
 
     :param key: words, phrases or sentences.
     :param seed: start of the random choices of t-SNE.
-    :return: None in place of the section where every set is left out.
     """
     blocks: list[Points] = []
     reasons: list[str] = []
@@ -69,8 +68,6 @@ def map_section(key: str, sets: Sequence[Vectors], seed: int) -> tuple[Section |
             blocks += _draw(vectors, seed)
         else:
             reasons.append(f"{vectors.title}: {problem}")
-    if not blocks:
-        return None, reasons
     lead = f"{_LEADS[key]}\n\n{_COMPONENTS}"
     return Section(key, f"Maps of {key}", lead, tuple(blocks)), reasons
 

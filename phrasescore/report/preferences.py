@@ -55,8 +55,8 @@ class ModelSamples(NamedTuple):
 
 def preference_section(
     choice: TableChoice, models: Sequence[Preference], column: int, long: int
-) -> Section | None:
-    """Return the two tables of the paper, None where there is no source phrase to show.
+) -> Section:
+    """Return the two tables of the paper, each if there are source phrases for it.
 
     :param models: with scores of all targets of the frequent and rare source phrases.
     :param column: index of the table's p(target | source), from 0.
@@ -83,13 +83,11 @@ def preference_section(
         blocks.append(
             Table(f"preferences-{name}", title, tuple(columns), tuple(rows), captions[name])
         )
-    if not blocks:
-        return None
     return Section("preferences", "What the table and the network prefer", _LEAD, tuple(blocks))
 
 
-def sample_section(choice: TableChoice, models: Sequence[ModelSamples]) -> Section | None:
-    """Return tables of samples for frequent and for rare source phrases, None without phrases."""
+def sample_section(choice: TableChoice, models: Sequence[ModelSamples]) -> Section:
+    """Return tables of samples for frequent and for rare source phrases."""
     drawn = [iter(model.drawn) for model in models]
     columns = ("source phrase", *(f"{model.name} draws" for model in models))
     blocks = []
@@ -102,8 +100,6 @@ def sample_section(choice: TableChoice, models: Sequence[ModelSamples]) -> Secti
             rows.append((shown(source.source), *cells))
         title = f"Samples for long, {name} source phrases"
         blocks.append(Table(f"samples-{name}", title, columns, tuple(rows)))
-    if not blocks:
-        return None
     return Section("samples", "What the network draws", _SAMPLES_LEAD, tuple(blocks))
 
 

@@ -66,48 +66,29 @@ def _weights(
     return Table("tuning-weights", "Weights", columns, tuple(rows), caption)
 
 
-def _ablations(
-    features: Sequence[Mapping[str, Any]], metric: str, reached: float
-) -> list[Table | Lines]:
+def _ablations(features: Sequence[Mapping[str, Any]], metric: str, reached: float) -> list[Lines]:
+    """Return bars of each feature's share, and of the score without it where it was measured."""
     names = tuple(str(row["name"]) for row in features)
-    found: list[Table | Lines] = [
-        Lines(
-            name="tuning-shares",
-            title="What each feature moves",
-            x_label="feature",
-            y_label="share (%)",
-            series=(Series("share", names, tuple(100 * float(row["share"]) for row in features)),),
-            bars=True,
-        )
-    ]
-    losses = tuple(
-        None if row.get("left_out") is None else float(row["left_out"]) - reached
-        for row in features
-    )
-    if any(loss is not None for loss in losses):
-        found.append(
-            Lines(
-                name="tuning-ablations",
-                title=f"{metric} without each feature",
-                x_label="feature",
-                y_label=f"difference of {metric}",
-                series=(Series("without it", names, losses),),
-                bars=True,
-            )
-        )
-    return found
+    shares = Series("share", names, tuple(100 * float(row["share"]) for row in features))
+    title = "What each feature moves"
+    bars = [Lines("tuning-shares", title, "feature", "share (%)", (shares,), bars=True)]
+    scores = [row.get("left_out") for row in features]
+    if any(score is not None for score in scores):
+        losses = tuple(None if score is None else float(score) - reached for score in scores)
+        series = (Series("without it", names, losses),)
+        title, y_label = f"{metric} without each feature", f"difference of {metric}"
+        bars.append(Lines("tuning-ablations", title, "feature", y_label, series, bars=True))
+    return bars
 
 
 def _rounds(report: Mapping[str, Any], metric: str) -> list[Table | Lines]:
     """Return the scores of rounds, seeds and methods, where the report has them."""
     found: list[Table | Lines] = []
-    if report.get("rounds"):
-        rounds = report["rounds"]
-        numbers = tuple(float(row["round"]) for row in rounds)
-        series = Series(metric, numbers, tuple(float(row["score"]) for row in rounds))
-        found.append(
-            Lines("tuning-rounds", "Rounds of decoding and tuning", "round", metric, (series,))
-        )
+    if rounds := report.get("rounds"):
+        numbers, scores = (tuple(float(row[key]) for row in rounds) for key in ("round", "score"))
+        series = (Series(metric, numbers, scores),)
+        title = "Rounds of decoding and tuning"
+        found.append(Lines("tuning-rounds", title, "round", metric, series))
     for key, name, title, columns in (
         ("replicas", "tuning-seeds", "Seeds", {"seed": "seed", "score": metric}),
         (
@@ -135,10 +116,7 @@ def experiment_section(table: Mapping[str, Any]) -> Section:
     texts = list(
         dict.fromkeys(key for row in rows for key, value in row.items() if isinstance(value, dict))
     )
-    columns = ["system"]
-    for text in texts:
-        columns += [f"{text}{ending}" for ending in _FIGURES.values()]
-    columns.append("rounds")
+    figures = [f"{text}{ending}" for text in texts for ending in _FIGURES.values()]
     cells = tuple(
         (
             name,
@@ -148,9 +126,8 @@ def experiment_section(table: Mapping[str, Any]) -> Section:
         for name, row in zip(names, rows, strict=True)
     )
     notes = " ".join(str(note) for note in table.get("notes", ()))
-    blocks: list[Table | Lines] = [
-        Table("experiment-table", "BLEU", tuple(columns), cells),
-    ]
+    columns = ("system", *figures, "rounds")
+    blocks: list[Table | Lines] = [Table("experiment-table", "BLEU", columns, cells)]
     if texts:
         series = tuple(_series(text, names, rows) for text in texts)
         bars = Lines("experiment-bars", "BLEU", "system", "BLEU", series, bars=True)

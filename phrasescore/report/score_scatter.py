@@ -29,16 +29,13 @@ def score_section(
     pairs: Sequence[TablePair],
     models: Sequence[tuple[str, Sequence[float], int]],
     num_pairs: int,
-) -> Section | None:
+) -> Section:
     """Return a plot per model, and tables of the pairs with the largest differences.
 
     :param models: per model its name, its log-probabilities of the pairs (natural logarithms), and
         the index of the table's score of the same probability, from 0.
     :param num_pairs: number of pairs of the whole table.
-    :return: None where there is no pair.
     """
-    if not pairs:
-        return None
     labels = tuple(f"{shown(pair.source)} → {shown(pair.target)}" for pair, _, _ in pairs)
     groups = tuple(_group(pair.times) for pair in pairs)
     blocks: list[Points | Table] = []

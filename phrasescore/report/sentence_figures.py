@@ -34,8 +34,8 @@ network."""
 
 def alignment_section(
     models: Sequence[tuple[str, Checkpoint]], sentences: Sequence[SentencePair], given: str
-) -> Section | None:
-    """Return one attention matrix per sentence and model, None where there is no sentence.
+) -> Section:
+    """Return one attention matrix per sentence and model.
 
     :param models: names and networks of the kind attention.
     :param given: describes the translations, as "the references".
@@ -59,8 +59,6 @@ def alignment_section(
                     caption=_unknown_words(checkpoint, read, predicted),
                 )
             )
-    if not blocks:
-        return None
     lead = f"{_ATTENTION_LEAD}\n\nHere the translations are {given}."
     return Section("alignments", "Attention", lead, tuple(blocks))
 
@@ -85,8 +83,8 @@ def attention_weights(
 
 def soft_parse_section(
     models: Sequence[tuple[str, Checkpoint]], sentences: Sequence[SentencePair]
-) -> Section | None:
-    """Return one soft parse per sentence and model, None where there is no sentence.
+) -> Section:
+    """Return one soft parse per sentence and model.
 
     :param models: names and networks of the kind grconv.
     :raises ModelError: if a network is of another kind.
@@ -104,7 +102,7 @@ def soft_parse_section(
                     caption=_unknown_words(checkpoint, read),
                 )
             )
-    return Section("parses", "Soft parses", _PARSE_LEAD, tuple(blocks)) if blocks else None
+    return Section("parses", "Soft parses", _PARSE_LEAD, tuple(blocks))
 
 
 def soft_parse(

@@ -17,42 +17,30 @@ the one that counts; where it rises while the other falls, the network learns it
 Models of different data or shortlists cannot be compared by it."""
 
 
-def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section | None:
-    """Return the models' learning curves and a table of the models, None without a model."""
-    if not models:
-        return None
-    blocks: list[Lines | Table] = [
-        Lines(
-            name=f"training-{name}",
-            title=title,
-            x_label="updates",
-            y_label="perplexity",
-            series=series,
-            log_y=True,
-            caption=f"Points above {_HIGHEST:,} are left out.",
+def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
+    """Return the models' learning curves and a table of the models."""
+    held_out = _series(
+        (name, [(one.update, one.validation_perplexity) for one in model.record.curve])
+        for name, model in models
+    )
+    # exp of a diverged run's loss may overflow.
+    seen = _series(
+        (
+            name,
+            [(one.update, math.exp(min(one.training_loss, 700.0))) for one in model.record.curve],
         )
+        for name, model in models
+    )
+    caption = f"Points above {_HIGHEST:,} are left out."
+    blocks = [
+        Lines(name, title, "updates", "perplexity", series, log_y=True, caption=caption)
         for name, title, series in (
-            ("held-out", "On held-out data", _held_out(models)),
-            ("seen", "On the data of the updates", _seen(models)),
+            ("training-held-out", "On held-out data", held_out),
+            ("training-seen", "On the data of the updates", seen),
         )
         if series
     ]
     return Section("training", "Training", _LEAD, (*blocks, _table(models)))
-
-
-def _held_out(models: Sequence[tuple[str, Checkpoint]]) -> tuple[Series, ...]:
-    return _series(
-        (name, [(one.update, one.validation_perplexity) for one in checkpoint.record.curve])
-        for name, checkpoint in models
-    )
-
-
-def _seen(models: Sequence[tuple[str, Checkpoint]]) -> tuple[Series, ...]:
-    # exp of a diverged run's loss may overflow.
-    return _series(
-        (name, [(one.update, math.exp(min(one.training_loss, 700.0))) for one in record.curve])
-        for name, record in ((name, checkpoint.record) for name, checkpoint in models)
-    )
 
 
 def _series(curves: Iterable[tuple[str, list[tuple[int, float | None]]]]) -> tuple[Series, ...]:

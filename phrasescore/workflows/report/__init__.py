@@ -17,7 +17,6 @@ from phrasescore.report.data import DATA, ENCODE_ERRORS, write_data
 from phrasescore.report.page import render_page
 from phrasescore.workflows.report.inputs import (
     PHRASE_KINDS,
-    InputPaths,
     NamedModel,
     ReportInputs,
     ReportSettings,
@@ -126,31 +125,29 @@ def make_report(
     for key in only:
         if key not in SECTIONS:
             raise ArgumentError(f"`only`: expected one of {', '.join(SECTIONS)}, got {key!r}")
-    paths = InputPaths(
-        tables_or_lists=[os.fspath(path) for path in inputs],
+    settings = ReportSettings(
+        inputs=[os.fspath(path) for path in inputs],
         models=[os.fspath(path) for path in models],
         source=None if source is None else os.fspath(source),
         references=[os.fspath(path) for path in references],
         translations=[(name, os.fspath(path)) for name, path in translations],
         tuning_report=None if tuning_report is None else os.fspath(tuning_report),
         experiment=None if experiment is None else os.fspath(experiment),
+        only=only,
+        sentences=sentences,
+        lines=None if lines is None else list(dict.fromkeys(lines)),
+        points=points,
+        map_points=map_points,
+        long=long,
+        table_score=table_score,
+        seed=seed,
+        device=choose_device(device),
+        threads=threads,
+        progress=progress,
     )
+    _check_folder(os.fspath(folder), settings.paths())
     with collecting_warnings() as warnings:
-        _check_folder(os.fspath(folder), paths.all())
-        settings = ReportSettings(
-            only=only,
-            sentences=sentences,
-            lines=None if lines is None else list(dict.fromkeys(lines)),
-            points=points,
-            map_points=map_points,
-            long=long,
-            table_score=table_score,
-            seed=seed,
-            device=choose_device(device),
-            threads=threads,
-            progress=progress,
-        )
-        report, left_out = _make_sections(read_inputs(paths, settings))
+        report, left_out = _make_sections(read_inputs(settings))
         size = _write(report, folder)
     return ReportSummary(
         str(Path(folder) / PAGE),
@@ -182,7 +179,7 @@ def _make_sections(inputs: ReportInputs) -> tuple[Report, list[tuple[str, str]]]
         else:
             _logger.info("report: %s", key)
             section, reasons, notes = SECTION_PLANS[key].make(inputs)
-            if section is not None:
+            if section is not None and section.blocks:
                 sections.append(section)
             for problem in (*reasons, *notes):
                 _logger.warning("%s: %s", key, problem)

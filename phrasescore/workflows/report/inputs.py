@@ -57,32 +57,17 @@ class ResultFile(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InputPaths:
-    """The paths of all inputs, as the user gave them; see `make_report`."""
+class ReportSettings:
+    """The paths and sizes of a report, and the machine for it; see `make_report`."""
 
-    tables_or_lists: Sequence[str]
+    # Phrase tables and n-best lists.
+    inputs: Sequence[str]
     models: Sequence[str]
     source: str | None
     references: Sequence[str]
     translations: Sequence[tuple[str, str]]
     tuning_report: str | None
     experiment: str | None
-
-    def texts(self) -> list[str]:
-        """Return the paths that have to be files of lines."""
-        paths = [*self.tables_or_lists, *self.references, *(path for _, path in self.translations)]
-        return paths if self.source is None else [self.source, *paths]
-
-    def all(self) -> list[str]:
-        """Return every path."""
-        others = [path for path in (self.tuning_report, self.experiment) if path is not None]
-        return [*self.texts(), *self.models, *others]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportSettings:
-    """The sizes, the random choices and the machine of a report; see `make_report`."""
-
     only: Sequence[str]
     sentences: int | None
     lines: Sequence[int] | None
@@ -94,6 +79,16 @@ class ReportSettings:
     device: torch.device
     threads: int | None
     progress: ProgressCallback | None
+
+    def texts(self) -> list[str]:
+        """Return the paths of all files of lines."""
+        source = [] if self.source is None else [self.source]
+        return [*self.inputs, *source, *self.references, *(path for _, path in self.translations)]
+
+    def paths(self) -> list[str]:
+        """Return the paths of all inputs."""
+        others = [path for path in (self.tuning_report, self.experiment) if path is not None]
+        return [*self.texts(), *self.models, *others]
 
 
 @dataclass(frozen=True)
@@ -143,28 +138,31 @@ class ReportInputs:
         return measure(self.systems, self.references, self.settings.seed)
 
 
-def read_inputs(paths: InputPaths, settings: ReportSettings) -> ReportInputs:
+def read_inputs(settings: ReportSettings) -> ReportInputs:
     """Read all inputs but the table, and check that they go together.
 
     :raises ArgumentError: if there are two tables, or two systems of one name.
     :raises PhrasescoreError: if a file is not of the kind, or not of the length, expected.
     """
-    for path in paths.texts():
+    for path in settings.texts():
         if is_stream(path):
             raise ArgumentError(f"a report is made from files: {path!r} is not one")
-    lists = [path for path in paths.tables_or_lists if _is_nbest(path)]
-    tables = [path for path in paths.tables_or_lists if path not in lists]
+    lists = [path for path in settings.inputs if _is_nbest(path)]
+    tables = [path for path in settings.inputs if path not in lists]
     if len(tables) > 1:
         raise ArgumentError(f"expected one phrase table, got {' and '.join(tables)}")
-    names = [*map(os.path.basename, lists), *(name for name, _ in paths.translations)]
+    names = [*map(os.path.basename, lists), *(name for name, _ in settings.translations)]
     if len(set(names)) < len(names):
         raise ArgumentError(f"two systems have one name: {', '.join(names)}")
-    tuning = None if paths.tuning_report is None else _read_tuning_report(paths.tuning_report)
-    experiment = None if paths.experiment is None else _read_experiment(paths.experiment)
-    models = _load_models(paths.models)
-    references = [read_sentences(path) for path in paths.references]
-    source = None if paths.source is None else read_sentences(paths.source)
-    systems = [read_sentences(path) for _, path in paths.translations]
+    tuning, experiment = settings.tuning_report, settings.experiment
+    results = (
+        None if tuning is None else _read_tuning_report(tuning),
+        None if experiment is None else _read_experiment(experiment),
+    )
+    models = _load_models(settings.models)
+    references = [read_sentences(path) for path in settings.references]
+    source = None if settings.source is None else read_sentences(settings.source)
+    systems = [read_sentences(path) for _, path in settings.translations]
     systems = [*(_read_first_best(path, settings.progress) for path in lists), *systems]
     texts = [*references, *systems, *([] if source is None else [source])]
     if texts:
@@ -178,8 +176,7 @@ def read_inputs(paths: InputPaths, settings: ReportSettings) -> ReportInputs:
         source,
         references,
         models,
-        tuning,
-        experiment,
+        *results,
         settings,
     )
 

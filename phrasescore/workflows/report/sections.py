@@ -1,14 +1,14 @@
 """The sections of a report: the inputs that each one needs, and how it is made of them."""
 
 import random
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import usable_threads
-from phrasescore.errors import ConfigError, DataError
+from phrasescore.errors import DataError
 from phrasescore.evaluation.breakdowns import (
     Breakdown,
     count_unknown,
@@ -50,7 +50,12 @@ from phrasescore.report.translation_scores import (
     difference_section,
     translation_section,
 )
-from phrasescore.workflows.report.inputs import PHRASE_KINDS, NamedModel, ReportInputs
+from phrasescore.workflows.report.inputs import (
+    PHRASE_KINDS,
+    NamedModel,
+    ReportInputs,
+    ResultFile,
+)
 from phrasescore.workflows.report.systems import SAMPLES as BOOTSTRAP_SAMPLES
 from phrasescore.workflows.report.systems import TRIALS, measure_groups
 from tuning.bleu import sentence_bleu
@@ -157,24 +162,18 @@ def _make_differences(inputs: ReportInputs) -> MadeSection:
 # Results of other commands
 
 
-def _make_tuning(inputs: ReportInputs) -> MadeSection:
-    assert inputs.tuning is not None
-    path, values = inputs.tuning
-    try:
-        return MadeSection(tuning_section(values))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        problem = f"expected what tune --report wrote with --format json: {error!r}"
-        raise DataError(path, None, problem) from error
+def _show_results(
+    make: Callable[[Mapping[str, Any]], Section], result: ResultFile | None, expected: str
+) -> MadeSection:
+    """Return the section of a file that another command wrote.
 
-
-def _make_experiment(inputs: ReportInputs) -> MadeSection:
-    assert inputs.experiment is not None
-    path, values = inputs.experiment
+    :param expected: describes the content, for the error of another one.
+    """
+    assert result is not None
     try:
-        return MadeSection(experiment_section(values))
+        return MadeSection(make(result.values))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        problem = f"expected the table of an experiment: {error!r}"
-        raise ConfigError(path, None, problem) from error
+        raise DataError(result.path, None, f"expected {expected}: {error!r}") from error
 
 
 # Phrases of the table
@@ -354,8 +353,18 @@ def _notes(models: Sequence[NamedModel], pairs: Sequence[SentencePair]) -> list[
 SECTION_PLANS = {
     "translations": SectionPlan(_make_translations, (_SYSTEM, "--references")),
     "differences": SectionPlan(_make_differences, (_TWO_SYSTEMS, "--references")),
-    "experiment": SectionPlan(_make_experiment, ("--experiment",)),
-    "tuning": SectionPlan(_make_tuning, ("--tuning-report",)),
+    "experiment": SectionPlan(
+        lambda inputs: _show_results(
+            experiment_section, inputs.experiment, "the table of an experiment"
+        ),
+        ("--experiment",),
+    ),
+    "tuning": SectionPlan(
+        lambda inputs: _show_results(
+            tuning_section, inputs.tuning, "what tune --report wrote with --format json"
+        ),
+        ("--tuning-report",),
+    ),
     "preferences": SectionPlan(_make_preferences, ("TABLE",), PHRASE_KINDS),
     "samples": SectionPlan(_make_samples, ("TABLE",), PHRASE_KINDS),
     "scores": SectionPlan(_make_scores, ("TABLE",), PHRASE_KINDS),

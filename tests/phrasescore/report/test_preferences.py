@@ -41,7 +41,7 @@ def test_preferences_are_the_three_best_of_the_table_and_of_the_network() -> Non
     by_table, by_network = "c (0.400)\na (0.300)\nd (0.200)", "b (0.500)\na (0.250)\nd (0.125)"
     assert found.rows == (("la maison est bleue", 10, 5, by_table, by_network),)
     assert set(blocks_of(section)) == {"preferences-frequent"}
-    assert preference_section(chosen([], []), [], column=0, long=4) is None
+    assert preference_section(chosen([], []), [], column=0, long=4).blocks == ()
 
 
 def test_several_networks_have_columns_of_their_own() -> None:
@@ -79,4 +79,4 @@ def test_samples_of_rare_phrases_come_after_those_of_frequent_ones() -> None:
     found = table_of(sample_section(chosen([PHRASE], [other]), models), "samples-rare")
     assert found.columns == ("source phrase", "m draws", "n draws")
     assert found.rows == (("x", "q (× 2, -2.00, new)", "q (× 2, -2.00, new)"),)
-    assert sample_section(chosen([], []), []) is None
+    assert sample_section(chosen([], []), []).blocks == ()

@@ -31,7 +31,6 @@ def test_attention_is_that_of_the_slow_network_word_by_word() -> None:
 def test_a_matrix_has_the_words_of_both_sides_and_says_which_are_unknown() -> None:
     network = RandomNetwork("attention", SOURCE_WORDS, TARGET_WORDS)
     section = alignment_section([("att", network.checkpoint)], [PAIR], "the references")
-    assert section is not None
     (matrix,) = section.blocks
     assert isinstance(matrix, Matrix)
     assert matrix.column_labels == ("la", "grande", "maison", "</s>")
@@ -45,7 +44,6 @@ def test_a_matrix_has_the_words_of_both_sides_and_says_which_are_unknown() -> No
 def test_a_reverse_model_reads_the_target() -> None:
     network = RandomNetwork("attention", TARGET_WORDS, SOURCE_WORDS, reverse=True)
     section = alignment_section([("att", network.checkpoint)], [PAIR], "given")
-    assert section is not None
     (matrix,) = section.blocks
     assert isinstance(matrix, Matrix)
     assert matrix.row_labels == ("la", "grande", "maison", "</s>")
@@ -66,7 +64,6 @@ def test_soft_parses_are_those_of_the_slow_network() -> None:
 def test_a_sentence_of_one_word_has_a_parse_without_levels() -> None:
     network = RandomNetwork("grconv", SOURCE_WORDS, TARGET_WORDS)
     section = soft_parse_section([("g", network.checkpoint)], [SentencePair(1, ("la",), ())])
-    assert section is not None
     (pyramid,) = section.blocks
     assert isinstance(pyramid, Pyramid)
     assert (pyramid.words, pyramid.levels) == (("la",), ())
