@@ -142,8 +142,10 @@ def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList
                     _check_order(path, number, identity, first_lines)
                     first_lines[identity] = number
                     matches: list[re.Match[bytes] | None] = []
-                    lists = raws, hypotheses, ends = [], [], []
-                    found = NbestList(path, identity, number, *lists, b"\n", matches, check.sizes)
+                    found = NbestList(
+                        path, identity, number, [], [], [], b"\n", matches, check.sizes
+                    )
+                    raws, hypotheses, ends = found.raws, found.hypotheses, found.ends
             start = len(key) + len(hypothesis) + 6
             match = check.match(raw, start)
             matches.append(check.line(number, raw, start) if match is None else match)

@@ -79,8 +79,14 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
         from phrasescore.workflows.tune.lists import tune as tune_lists
 
         of_lists = {name: given[name] for name in _OF_LISTS if name != "nbest"}
-        files = (given["nbest"], given["references"], given["weights"], given["output"])
-        tune_lists(*files, **common, **of_lists)
+        tune_lists(
+            given["nbest"],
+            given["references"],
+            given["weights"],
+            given["output"],
+            **common,
+            **of_lists,
+        )
         return
     from phrasescore.workflows.tune.loop import tune_with_decoder
 

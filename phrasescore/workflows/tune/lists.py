@@ -111,8 +111,7 @@ def tune(
     :raises KeyboardInterrupt: after Ctrl-C.
     """
     metrics = dict(metrics) if metrics else {"bleu": 1.0}
-    from_file = not isinstance(start, Mapping)
-    start_path = os.fspath(start) if from_file and start is not None else None
+    given = start if isinstance(start, dict) or start is None else os.fspath(start)
     if bool(lists) == bool(features or scores):
         raise ArgumentError("give one of n-best lists and `features` with `scores`")
     if len(features) != len(scores):
@@ -132,7 +131,8 @@ def tune(
         raise ArgumentError("`features_out` and `scores_out` come in pairs")
     if features_out is not None and set(metrics) != {"bleu"}:
         raise ArgumentError("`features_out` goes with n-best lists and the metric bleu")
-    read = _paths(*lists, *references, *features, *scores, start_path, ifile, moses_ini)
+    read = _paths(*lists, *references, *features, *scores, ifile, moses_ini)
+    read += [given] if isinstance(given, str) else []
     written = (output, moses_ini_out, report, features_out, scores_out, ifile_out)
     check_written(read, _paths(*written))
     with collecting_warnings() as warnings:
@@ -148,7 +148,7 @@ def tune(
         if ifile is not None:
             first = read_start_point(os.fspath(ifile), pool.num_features).weights
         else:
-            first = _start_vector(start if not from_file else start_path, ini, pool)
+            first = _start_vector(given, ini, pool)
         optimiser = Optimiser(method, starts, plateau_smoothing, fixed, threads)
         size = f"{pool.num_segments:,} sentences, {len(pool.stats):,} hypotheses"
         _logger.info("%s, %d weights", size, pool.num_features)
@@ -173,7 +173,10 @@ def tune(
         made = TuneReport(
             *(method, metric.name, seed, pool.num_segments, len(pool.stats)),
             *(100 * pool.score(metric, first), 100 * pool.score(metric, found)),
-            *(features_found, notes, rows, methods),
+            features=features_found,
+            notes=notes,
+            replicas=rows,
+            methods=methods,
         )
         write_outcome(
             WeightPair(weights, weights), made, output, ini, moses_ini_out, report, report_format

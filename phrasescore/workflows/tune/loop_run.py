@@ -79,7 +79,7 @@ class LoopRun:
     ini: MosesIni | None = None
     # Features that rescoring adds.
     _added: Sequence[str] = ()
-    _command: DecoderCommand | None = None
+    _opened: Decoder | EmbeddedSearch = field(init=False)
     _metric: ReferenceMetric = field(init=False)
     _words: list[list[tuple[str, ...]]] = field(init=False)
     _start: WeightPair = field(init=False)
@@ -91,8 +91,12 @@ class LoopRun:
             path = path or (plain.ini_path() if plain.is_moses else None)
         self.ini = None if path is None else MosesIni.read(path)
         if isinstance(self.decoder, str):
-            self._command = DecoderCommand(self.decoder, self.flags, self.ini)
-        if isinstance(self.decoder, SearchSettings) and self.ini is None:
+            self._opened = DecoderCommand(self.decoder, self.flags, self.ini)
+        elif not isinstance(self.decoder, SearchSettings):
+            self._opened = self.decoder
+        elif self.ini is not None:
+            self._opened = EmbeddedSearch(self.ini.path, self.decoder)
+        else:
             raise ArgumentError("`decoder` embedded needs `moses_ini`, the moses.ini")
         if self.ini is None and self.start is None:
             raise ArgumentError(
@@ -129,13 +133,13 @@ class LoopRun:
 
     def _check_source(self) -> None:
         """Check that the source has a line for each reference: decoding takes long."""
-        if self._command is not None:
+        if isinstance(self._opened, DecoderCommand):
             with open(self.source, "rb") as stream:
                 if stream.read(len(_GZIP)) == _GZIP:
                     problem = "the decoder is given this file as it is: unpack it"
                     raise DataError(self.source, None, problem)
                 # Moses does not translate a last line without a newline.
-                if self._command.is_moses and stream.seek(0, os.SEEK_END):
+                if self._opened.is_moses and stream.seek(0, os.SEEK_END):
                     stream.seek(-1, os.SEEK_END)
                     if stream.read() != b"\n":
                         problem = "expected a newline after the last line: Moses leaves it out"
@@ -209,11 +213,11 @@ class LoopRun:
 
     def _open_decoder(self, stack: ExitStack, lock: int) -> tuple[Decoder, Collection[str] | None]:
         """Return the decoder, and the features that it has, as far as that is known."""
-        if not isinstance(self.decoder, SearchSettings):
-            own = None if self.ini is None else set(self.ini.tuneable_weights())
-            return self._command or self.decoder, own  # type: ignore[return-value]
-        assert self.ini is not None
-        search = EmbeddedSearch(self.ini.path, self.decoder)
+        own: Collection[str] | None = None
+        if not isinstance(self._opened, EmbeddedSearch):
+            own = None if self.ini is None else self.ini.tuneable_weights().keys()
+            return self._opened, own
+        search = self._opened
         own = search.feature_names
         weights = {name: values for name, values in self._start.search.items() if name in own}
         # Its processes do not keep the lock, which after kill -9 must be free at once.
@@ -279,7 +283,8 @@ class LoopRun:
         report = TuneReport(
             *(self.optimiser.method, self._metric.name, self.seed),
             *(pool.num_segments, len(pool.stats)),
-            *(100 * self.result.rounds[0].decoded_score, 100 * best.score, rows),
+            *(100 * self.result.rounds[0].decoded_score, 100 * best.score),
+            features=rows,
             loop=self.result,
             problems=tuple(problems),
         )

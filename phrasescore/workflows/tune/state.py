@@ -97,7 +97,7 @@ def read_decisions(work: Path, about: Mapping[str, Any], *, resume: bool) -> lis
     following = [*(each.weights for each in state.rounds[1:]), state.next]
     return [
         Decided(done.weights if done.lists is None else done.lists, after, done.found_score)
-        for done, after in zip(state.rounds, following, strict=True)
+        for done, after in zip(state.rounds, following, strict=False)
         if after is not None
     ]
 

@@ -217,14 +217,17 @@ def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
         (["--features", "features", "--scores", "scores"], "the weights that the lists were mad"),
         (
             ["--features", "features", "--scores", "scores", "--references", "reference"],
-            "--references goes with NBEST",
+            "--references goes with n-best lists",
         ),
         (
             ["--features", "features", "--scores", "scores", "--metric", "chrf"],
-            "--metric and --reference-length go with NBEST",
+            "--metric and --reference-length go with n-best lists",
         ),
         (["nbest", "--references", "reference", "--ifile", "init.opt"], "--ifile goes with --feat"),
-        (["nbest", "--references", "reference", "--weights", "weights", "--resume"], "--source,"),
+        (
+            ["nbest", "--references", "reference", "--weights", "weights", "--resume"],
+            "--resume: with --decoder",
+        ),
         (
             ["nbest", "--references", "reference", "--weights", "weights", "--iterations", "25"],
             "--iterations: with --decoder",

@@ -86,7 +86,7 @@ def test_another_decoder_is_told_by_the_places_in_its_command(folder: Folder) ->
     assert not (folder.path / "other" / "moses.ini").exists()
     result = folder.run("--working-dir", "third", decoder=command)
     assert result.exit_code == 2
-    assert "give the weights to start from: --weights FILE, or --config" in result.stderr
+    assert "give the weights to start from: --weights FILE, or --moses-ini" in result.stderr
 
 
 def test_names_of_mert_moses_options_are_understood(folder: Folder) -> None:
@@ -115,7 +115,7 @@ def test_a_run_that_is_there_is_neither_lost_nor_mixed_up(folder: Folder) -> Non
     assert "work: there is a run here already: --resume goes on with it" in again.stderr
     other = folder.run("--resume", "--seed", "2")
     assert other.exit_code == 1
-    assert "work: this run was begun with another seed: 1, not 2" in other.stderr
+    assert "work was begun with another seed (1, now 2): resume it as it was begun" in other.stderr
 
 
 # What goes wrong, and going on

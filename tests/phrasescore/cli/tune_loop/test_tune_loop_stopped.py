@@ -78,7 +78,7 @@ def test_a_full_disk_leaves_the_state_of_the_round_before_and_the_loop_goes_on_l
         failed = folder.run()
     assert failed.exit_code == 1
     (line,) = [line for line in failed.stderr.splitlines() if not line.startswith("phrasescore: ")]
-    assert line.startswith("Error: work/tune.json: cannot write: No space left on device; free")
+    assert line.startswith("Error: work/tune.json: cannot write: No space left on device")
     assert [path.name for path in folder.path.glob("out*")] == []
     assert [path.name for path in (folder.path / "work").glob("*.part")] == []
     assert [state.read_bytes()] == before
@@ -282,7 +282,7 @@ def test_a_run_with_another_moses_ini_is_not_gone_on_with(folder: Folder) -> Non
     (folder.path / "moses.ini").write_text(INI + "[distortion-limit]\n2\n")
     result = folder.run("--resume")
     assert result.exit_code == 1
-    assert "work: this run was begun with another moses.ini: " in result.stderr
+    assert "work was begun with another moses.ini (" in result.stderr
 
 
 def test_a_run_with_other_content_of_a_model_is_not_gone_on_with(folder: Folder) -> None:
@@ -294,7 +294,7 @@ def test_a_run_with_other_content_of_a_model_is_not_gone_on_with(folder: Folder)
     lexicon.write_text("one w1 0.25\ntwo w2 0.5\n")
     result = folder.run(*options, "--resume")
     assert result.exit_code == 1
-    assert "work: this run was begun with another content of the models: " in result.stderr
+    assert "work was begun with another content of the models (" in result.stderr
 
 
 def test_a_last_line_that_moses_would_leave_out_is_said_before_decoding(folder: Folder) -> None:
