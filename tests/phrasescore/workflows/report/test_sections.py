@@ -55,17 +55,6 @@ def test_a_table_and_its_model_make_the_papers_tables_and_figures(folder: Folder
     assert [row[1] for row in rare["rows"]] == [3] * 6
 
 
-def test_translations_of_another_length_are_warned_of(folder: Folder) -> None:
-    lines = [f"the house {number} is blue" for number in range(12)]
-    for name, order in (("src", lines), ("ref", lines), ("base", [f"{line} {line} {line}" for line in lines])):
-        folder.write(name, "".join(f"{line.replace(' ', f' {line[10:12]}')}\n" for line in order))
-    options = ["--source", "src", "--references", "ref", "--only", "translations"]
-    for name, is_wrong in (("base", True), ("ref", False)):
-        result = folder.run("--translation", f"x={name}", *options)
-        assert result.exit_code == 0, result.output
-        assert (f"warning: {name} has " in result.stderr) is is_wrong
-
-
 def test_network_scores_are_those_of_the_slow_network_and_table_scores_the_third(
     folder: Folder,
 ) -> None:
