@@ -66,7 +66,7 @@ class NbestList(NamedTuple):
     newline: bytes
     # The feature values of each line and then its total, as the groups of a match; None for a line
     # whose features are not those of the file's first line, in their order.
-    matches: Sequence[re.Match[bytes] | None]
+    matches: list[re.Match[bytes] | None]
     # How many values each feature of the file's first line has.
     sizes: Mapping[str, int]
 
@@ -128,7 +128,7 @@ def split_words(text: str) -> tuple[str, ...]:
 
 
 def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList]:
-    """Yield the lists of a file in their order, lazily: one list is held at a time.
+    """Yield the lists of a file in their order, lazily: one list is in memory at a time.
 
     Each line's number of fields, its id, the names of its features and all its numbers are
     checked. Lines may have other features than those before them; such lines are read slower.
@@ -159,11 +159,9 @@ def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList
                         yield found
                     _check_order(path, number, identity, first_lines)
                     first_lines[identity] = number
-                    matches: list[re.Match[bytes] | None] = []
-                    found = NbestList(
-                        path, identity, number, [], [], [], b"\n", matches, check.sizes
-                    )
+                    found = NbestList(path, identity, number, [], [], [], b"\n", [], check.sizes)
                     raws, hypotheses, ends = found.raws, found.hypotheses, found.ends
+                    matches = found.matches
             start = len(key) + len(hypothesis) + 6
             match = check.match(raw, start)
             matches.append(check.line(number, raw, start) if match is None else match)
@@ -255,7 +253,7 @@ def with_sources(
 ) -> Iterator[tuple[NbestList, tuple[str, ...]]]:
     """Yield each list with the words of its source sentence.
 
-    :param path: the source, one tokenised sentence a line; id 0 is the first line.
+    :param path: the source, one tokenised sentence per line; id 0 is the first line.
     :param allow_missing: whether a sentence may have no list. Moses writes an empty hypothesis for
         an empty line; it writes nothing only where it found no translation at all.
     :raises DataError: if an id is beyond the source, a sentence lacks its list, or a sentence is
@@ -374,20 +372,8 @@ def format_features(features: Iterable[tuple[str, float]]) -> bytes:
     return b"".join(b" %s= %s" % (name.encode(), format_value(value)) for name, value in features)
 
 
-def add_features(raw: bytes, features: Sequence[tuple[str, float]]) -> bytes:
-    """Return a line with more features at the end of field 3, every other byte as it was.
-
-    :raises ModelError: if a value is not finite.
-
-    >>> add_features(b"0 ||| la  ||| LM0= -2 ||| -3.5 ||| 0-0", [("LSTM0", -1.25)])
-    b'0 ||| la  ||| LM0= -2 LSTM0= -1.25 ||| -3.5 ||| 0-0'
-    """
-    _, end = _feature_span(raw)
-    return raw[:end] + format_features(features) + raw[end:]
-
-
 def remove_features(raw: bytes, names: Collection[str]) -> bytes:
-    """Return a line without some features: what it was before `add_features`, byte for byte.
+    """Return a line without some features: what it was before they were added, byte for byte.
 
     >>> remove_features(b"0 ||| la  ||| LM0= -2 LSTM0= -1.25 ||| -3.5", ["LSTM0"])
     b'0 ||| la  ||| LM0= -2 ||| -3.5'
