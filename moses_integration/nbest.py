@@ -9,8 +9,8 @@ reads (mert/Data.cpp, loadNBest and AddFeatures), minus what it reads and then s
 * A token of field 3 that ends in ``=`` names a feature, and the numbers after it are its values. A
   name with an underscore is a sparse feature to Moses, and has one value.
 * What follows the total (phrase segmentation, word alignment) is never looked at.
-* Moses reads ``nan``, ``inf`` and ``0,5`` with atof, without an error. They are refused here, and
-  so are numbers beyond float32, which are infinite to Moses.
+* Moses reads ``nan``, ``inf`` and ``0,5`` with atof, without a word. They are refused here, and so
+  are numbers that are infinite to Moses, whose values are float32.
 
 Values are natural logarithms as they are: nothing is exp'd, as it is in a phrase table.
 """
@@ -20,14 +20,32 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from phrasescore.errors import DataError, ModelError
+from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.io.text import decode, read_blocks, read_lines, shorten, split_block
+
+# A name that Moses takes for a dense feature: mert and kbmira file one with "_" under sparse ones.
+FEATURE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 _VALUE = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 # The largest float32.
 LARGEST_VALUE = 3.4028234663852886e38
 # Numbers as nearly all are written; each of them is a _VALUE, and not too large.
 _PLAIN_VALUE = rb"-?+[0-9]{1,38}+(?:\.[0-9]*+)?+(?:e-[0-9]++)?+"
+
+
+def check_feature_names(names: Sequence[str]) -> None:
+    """Check the names of new features.
+
+    :raises ArgumentError: if Moses would not take one for a dense feature, or one comes twice.
+    """
+    for name in names:
+        if FEATURE_NAME.fullmatch(name) is None:
+            raise ArgumentError(
+                f"feature name {name}: expected a letter, then letters and digits (Moses takes a "
+                "name with '_' for a sparse feature)"
+            )
+        if names.count(name) > 1:
+            raise ArgumentError(f"feature name {name}: two new features have this name")
 
 
 class NbestList(NamedTuple):
@@ -48,7 +66,7 @@ class NbestList(NamedTuple):
     newline: bytes
     # The feature values of each line and then its total, as the groups of a match; None for a line
     # whose features are not those of the file's first line, in their order.
-    matches: Sequence[re.Match[bytes] | None]
+    matches: list[re.Match[bytes] | None]
     # How many values each feature of the file's first line has.
     sizes: Mapping[str, int]
 
@@ -97,7 +115,7 @@ class NbestList(NamedTuple):
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """Return the words of a sentence, split at U+0020 only.
+    """Return the words of a sentence: what U+0020 separates, and nothing else does.
 
     >>> split_words(" la  maison ")
     ('la', 'maison')
@@ -110,7 +128,7 @@ def split_words(text: str) -> tuple[str, ...]:
 
 
 def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList]:
-    """Yield the lists of a file in their order, lazily: one list is held at a time.
+    """Yield the lists of a file in their order, lazily: one list is in memory at a time.
 
     Each line's number of fields, its id, the names of its features and all its numbers are
     checked. Lines may have other features than those before them; such lines are read slower.
@@ -141,11 +159,9 @@ def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList
                         yield found
                     _check_order(path, number, identity, first_lines)
                     first_lines[identity] = number
-                    matches: list[re.Match[bytes] | None] = []
-                    found = NbestList(
-                        path, identity, number, [], [], [], b"\n", matches, check.sizes
-                    )
+                    found = NbestList(path, identity, number, [], [], [], b"\n", [], check.sizes)
                     raws, hypotheses, ends = found.raws, found.hypotheses, found.ends
+                    matches = found.matches
             start = len(key) + len(hypothesis) + 6
             match = check.match(raw, start)
             matches.append(check.line(number, raw, start) if match is None else match)
@@ -357,7 +373,7 @@ def format_features(features: Iterable[tuple[str, float]]) -> bytes:
 
 
 def remove_features(raw: bytes, names: Collection[str]) -> bytes:
-    """Return a line without some features, every other byte as it was.
+    """Return a line without some features: what it was before they were added, byte for byte.
 
     >>> remove_features(b"0 ||| la  ||| LM0= -2 LSTM0= -1.25 ||| -3.5", ["LSTM0"])
     b'0 ||| la  ||| LM0= -2 ||| -3.5'

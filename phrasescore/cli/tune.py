@@ -1,6 +1,7 @@
 """``phrasescore tune``: find the weights that make the best translations of the n-best lists."""
 
 import shlex
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,44 +13,26 @@ from phrasescore.cli.progress import show_progress
 if TYPE_CHECKING:
     from phrasescore.workflows.search_settings import SearchSettings
 
-# The search of this package, as --decoder names it.
-EMBEDDED = "embedded"
 # Parameters for n-best lists alone, for rounds with a decoder alone, and for both.
 _OF_LISTS = (
-    *("nbest", "features", "scores", "ifile", "features_out", "scores_out", "ifile_out"),
+    *("lists", "features", "scores", "ifile", "features_out", "scores_out", "ifile_out"),
     *("replicas", "cross_validate"),
 )
-_COLUMNS = {
-    "rescore": "models",
-    "rescore_lms": "language_models",
-    "rescore_lexicons": "lexicons",
-    "rescore_reverse_lexicons": "reverse_lexicons",
-    "rescore_features": "features",
-}
 _OF_LOOP = (
-    *("decoder_flags", "source", "working_dir", "iterations", "nbest_size", "patience"),
-    *("translations", *_COLUMNS, "backoff_lm", "unnormalized", "resume", "device"),
+    *("source", "folder", "decoder_flags", "iterations", "nbest_size", "patience"),
+    *("translations", "backoff_lm", "unnormalized", "resume"),
 )
+_COLUMNS = ("models", "language_models", "lexicons", "reverse_lexicons", "features")
 _OF_BOTH = (
-    *("method", "metrics", "reference_length", "starts", "plateau_smoothing", "fixed"),
-    *("moses_ini", "moses_ini_out", "report", "report_format", "seed", "threads"),
-)
-_MERGED = ("weights", "moses_ini", "moses_ini_out")
-# Parameters of decode that the loop sets itself.
-_SET_BY_LOOP = (
-    *("weights", "nbest", "distinct", "alignment", "decoder", "moses_bin"),
-    *("feature_weights", "output"),
+    *("references", "start", "output", "method", "metrics", "reference_length", "starts"),
+    *("plateau_smoothing", "fixed", "moses_ini", "moses_ini_out", "report", "report_format"),
+    *("seed", "threads"),
 )
 
 
 @click.command()
-@click.argument("nbest", metavar="[NBEST]...", nargs=-1)
+@click.argument("lists", metavar="[NBEST]...", nargs=-1)
 @tune_options.all_options
-@click.option(
-    "--report",
-    metavar="FILE",
-    help="Write each feature's weight, its contribution, and the metric without it.",
-)
 @options.cslm
 @options.output
 @options.report_format
@@ -68,48 +51,29 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
     Without lists, --weights FILE --moses-ini INI --moses-ini-out FILE puts the weights into the
     moses.ini, and tunes nothing.
     """
+    decoder = given["decoder"]
     if _only_merges(ctx):
         from phrasescore.workflows.tune.lists import merge_weights
 
-        merge_weights(*(given[name] for name in _MERGED))
-        return
-    _check_kind(ctx)
-    common = {name: given[name] for name in _OF_BOTH}
-    if given["decoder"] is None:
+        merge_weights(given["start"], given["moses_ini"], given["moses_ini_out"])
+    elif decoder is None:
         from phrasescore.workflows.tune.lists import tune as tune_lists
 
-        of_lists = {name: given[name] for name in _OF_LISTS if name != "nbest"}
-        tune_lists(
-            given["nbest"],
-            given["references"],
-            given["weights"],
-            given["output"],
-            **common,
-            **of_lists,
-        )
-        return
-    from phrasescore.workflows.tune.loop import tune_with_decoder
+        tune_lists(**{name: given[name] for name in (*_OF_LISTS, *_OF_BOTH)})
+    else:
+        from phrasescore.workflows.tune.loop import tune_with_decoder
 
-    taken = ("source", "working_dir", "device", *_COLUMNS)
-    of_loop = {name: given[name] for name in _OF_LOOP if name not in taken}
-    decoder = given["decoder"]
-    tune_with_decoder(
-        _search_settings(given["decoder_flags"]) if decoder == EMBEDDED else decoder,
-        given["source"],
-        given["references"],
-        given["weights"],
-        given["working_dir"],
-        output=given["output"],
-        columns=[
-            options.column_spec(option, value)
-            for name, option in _COLUMNS.items()
-            for value in given[name]
-        ],
-        device=given["device"],
-        progress=show_progress,
-        **common,
-        **of_loop,
-    )
+        tune_with_decoder(
+            _search_settings(given["decoder_flags"]) if decoder == "embedded" else decoder,
+            columns=[
+                options.column_spec(name, value)
+                for name in _COLUMNS
+                for value in given[f"rescore_{name}"]
+            ],
+            device=given["device"],
+            progress=show_progress,
+            **{name: given[name] for name in (*_OF_LOOP, *_OF_BOTH)},
+        )
 
 
 def _given(ctx: click.Context) -> dict[str, str]:
@@ -124,12 +88,17 @@ def _given(ctx: click.Context) -> dict[str, str]:
 
 
 def _only_merges(ctx: click.Context) -> bool:
-    """Return whether the weights of a file are put into a moses.ini, and nothing is tuned."""
+    """Return whether the weights of a file are put into a moses.ini, and nothing is tuned.
+
+    :raises click.UsageError: if the parameters are neither for this nor for one kind of tuning.
+    """
     given = _given(ctx)
-    inputs = {"nbest", "features", "scores", "references", "decoder"}
-    if not set(_MERGED) <= given.keys() or inputs & given.keys():
+    merged = {"start", "moses_ini", "moses_ini_out"}
+    inputs = {"lists", "features", "scores", "references", "decoder"}
+    if not merged <= given.keys() or inputs & given.keys():
+        _check_kind(given)
         return False
-    if given.keys() - {*_MERGED, "seed", "device", "threads"}:
+    if given.keys() - {*merged, "seed", "device", "threads"}:
         raise click.UsageError(
             "give one of NBEST, --features with --scores, and --decoder; without them, "
             "--weights, --moses-ini and --moses-ini-out alone put weights into a moses.ini"
@@ -137,14 +106,13 @@ def _only_merges(ctx: click.Context) -> bool:
     return True
 
 
-def _check_kind(ctx: click.Context) -> None:
+def _check_kind(given: Mapping[str, str]) -> None:
     """Check that there is one kind of input, and that all options are for it.
 
     :raises click.UsageError: if not.
     """
-    given = _given(ctx)
     extracted = "features" in given or "scores" in given
-    if ("nbest" in given) + extracted + ("decoder" in given) != 1:
+    if ("lists" in given) + extracted + ("decoder" in given) != 1:
         raise click.UsageError("give one of NBEST, --features with --scores, and --decoder")
     if "decoder" in given:
         if wrong := [flag for name, flag in given.items() if name in _OF_LISTS]:
@@ -153,7 +121,9 @@ def _check_kind(ctx: click.Context) -> None:
             raise click.UsageError("--decoder needs --source, the text to translate")
         if "references" not in given:
             raise click.UsageError("--references is needed")
-    elif wrong := [flag for name, flag in given.items() if name in _OF_LOOP and name != "device"]:
+    elif wrong := [
+        flag for name, flag in given.items() if name in _OF_LOOP or name.startswith("rescore_")
+    ]:
         raise click.UsageError(f"{', '.join(wrong)}: with --decoder")
 
 
@@ -172,8 +142,11 @@ def _search_settings(flags: str) -> "SearchSettings":
         if flag.partition("=")[0] in ("--config", "-f", "--help", "-h"):
             raise click.UsageError(f"--decoder-flags: expected options of a search, found {flag}")
     with decode.make_context("--decoder-flags", [*words, "--config", "-", "--", "-"]) as context:
+        settings = search_settings(context.params)
         for param in decode.params:
-            is_given = context.get_parameter_source(param.name or "") != ParameterSource.DEFAULT
-            if is_given and param.name in _SET_BY_LOOP:
+            name = param.name or ""
+            is_set = name in context.params.keys() - {"source", "config"}
+            is_given = context.get_parameter_source(name) != ParameterSource.DEFAULT
+            if is_set and is_given and not hasattr(settings, name):
                 raise click.UsageError(f"--decoder-flags: the loop sets {param.opts[0]} itself")
-        return search_settings(context.params)
+        return settings

@@ -122,9 +122,9 @@ def tune(
         raise ArgumentError("`references` is needed")
     if start is None and ifile is None and moses_ini is None:
         problem = "give the weights that the lists were made with, to start from"
-        raise ArgumentError(f"{problem}: `weights`, or `moses_ini`")
+        raise ArgumentError(f"{problem}: `start`, or `moses_ini`")
     if ifile is not None and (start is not None or not features):
-        raise ArgumentError("`ifile` goes with `features`, in place of `weights`")
+        raise ArgumentError("`ifile` goes with `features`, in place of `start`")
     if moses_ini_out is not None and moses_ini is None:
         raise ArgumentError("`moses_ini_out` needs the `moses_ini` to change")
     if (features_out is None) != (scores_out is None):

@@ -109,7 +109,7 @@ def tune_with_decoder(
     if (backoff_lm is not None or unnormalized) and not models:
         raise ArgumentError("`backoff_lm` and `unnormalized` go with models that rescore lists")
     if not os.fspath(folder):
-        raise ArgumentError("`working_dir`: expected the name of a folder, found ''")
+        raise ArgumentError("`folder`: expected the name of a folder, found ''")
     outputs = [
         os.fspath(name)
         for name in (output, moses_ini_out, report, translations)

@@ -100,7 +100,7 @@ class LoopRun:
             raise ArgumentError("`decoder` embedded needs `moses_ini`, the moses.ini")
         if self.ini is None and self.start is None:
             raise ArgumentError(
-                "give the weights to start from: `weights` FILE, or `moses_ini` moses.ini, whose "
+                "give the weights to start from: `start` FILE, or `moses_ini` moses.ini, whose "
                 "weights they are then (or -f moses.ini in the decoder's command)"
             )
         self._metric, self._words = read_metric(

@@ -1,0 +1,54 @@
+"""Promises of workflows.tune.lists, called as a function."""
+
+from pathlib import Path
+
+import pytest
+
+import phrasescore
+from moses_integration.weights import read_weights
+from phrasescore.errors import ArgumentError
+from tests.tune_folder import TuneFolder
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TuneFolder:
+    monkeypatch.chdir(tmp_path)
+    return TuneFolder(tmp_path)
+
+
+@pytest.mark.usefixtures("folder")
+def test_weights_come_back_as_values_and_are_those_of_the_file() -> None:
+    start = {"LM0": (1.0,), "TM0": (0.5, 0.5), "Gone0": (1.0,)}
+    found = phrasescore.tune(["nbest"], ["reference"], start, "out", threads=1)
+    assert found.weights == read_weights("out")
+    assert found.weights["TM0"] == (0.5, 0.5)
+    assert found.report.start == pytest.approx(66.874, abs=1e-3)
+    assert found.report.reached == pytest.approx(100)
+    assert found.warnings == ("no list has these features of the start weights: Gone0",)
+
+
+def test_nothing_is_written_where_no_file_is_named(folder: TuneFolder) -> None:
+    before = sorted(folder.path.iterdir())
+    phrasescore.tune(["nbest"], ["reference"], "weights", method="pro", threads=1)
+    assert sorted(folder.path.iterdir()) == before
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_list_much_longer_than_the_references_is_warned_of() -> None:
+    Path("reference").write_text("a\nf\nk\n")
+    found = phrasescore.tune(["nbest"], ["reference"], "weights", threads=1)
+    assert found.warnings[0].startswith("nbest has 15 words, the references 3: are they of")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"method": "simplex"}, "`method`: expected one of mert, pro, mira, xbleu"),
+        ({"metrics": {"ter": 1.0}}, "`metrics`: expected bleu or chrf"),
+        ({"moses_ini_out": "ini"}, "`moses_ini_out` needs the `moses_ini` to change"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_wrong_arguments_are_refused(arguments: dict, problem: str) -> None:
+    with pytest.raises(ArgumentError, match=problem):
+        phrasescore.tune(["nbest"], ["reference"], "weights", **arguments)

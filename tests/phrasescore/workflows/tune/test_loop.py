@@ -1,0 +1,108 @@
+"""Promises of workflows.tune.loop, called as a function: its decoder may be any callable."""
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import phrasescore
+from moses_integration.weights import read_both_weights, write_weights
+from phrasescore.errors import PhrasescoreError
+from phrasescore.records import Weights
+from tests.loop_folder import DECODER, Folder
+
+START: Weights = {"Good0": (0.1,), "Bad0": (0.5, -0.5)}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    monkeypatch.chdir(tmp_path)
+    return Folder(tmp_path)
+
+
+class CountingDecoder:
+    """A decoder in this process that counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, source: str, weights: Weights, size: int, nbest: str) -> None:
+        self.calls += 1
+        write_weights("given", weights)
+        command = [sys.executable, str(DECODER), "--references", "reference"]
+        command += ["--weights-file", "given", "--nbest", nbest, str(size)]
+        subprocess.run(command, input=Path(source).read_bytes(), check=True, capture_output=True)
+
+
+def tune(decoder: object, folder: str, **more: object) -> phrasescore.LoopOutcome:
+    arguments = ("source", ["reference"], START, folder)
+    return phrasescore.tune_with_decoder(decoder, *arguments, nbest_size=4, threads=1, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_callable_finds_the_weights_that_the_same_decoder_as_a_command_finds() -> None:
+    decoder = CountingDecoder()
+    called = tune(decoder, "called", output="out")
+    command = shlex.join([sys.executable, str(DECODER), "--references", "reference"])
+    command += " --weights-file {weights} --nbest {nbest} {size}"
+    commanded = tune(command, "commanded")
+    assert called.weights == commanded.weights == read_both_weights("out")
+    assert called.report.loop is not None
+    assert decoder.calls == len(called.report.loop.rounds) > 1
+    assert called.report.reached > called.report.start + 10
+    lists = [Path(name, "run1.nbest").read_bytes() for name in ("called", "commanded")]
+    assert lists[0] == lists[1]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_callable_is_resumed_and_known_by_its_name() -> None:
+    decoder = CountingDecoder()
+    whole = tune(decoder, "work")
+    calls = decoder.calls
+    assert tune(decoder, "work", resume=True).weights == whole.weights
+    assert decoder.calls == calls
+    with pytest.raises(PhrasescoreError, match="begun with another decoder"):
+        tune(lambda *_: None, "work", resume=True)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_state_of_version_0_1_is_resumed() -> None:
+    decoder = CountingDecoder()
+    whole = tune(decoder, "work", iterations=2)
+    path = Path("work/tune.json")
+    state = json.loads(path.read_text())
+    for done in state["rounds"]:  # one set of weights per round
+        del done["lists"]
+    for key in ("search", "plateau smoothing", "start weights of the search"):
+        assert key in state["about"]
+        if not state["about"][key] and key != "plateau smoothing":
+            del state["about"][key]
+    path.write_text(json.dumps(state, indent=1))
+    calls = decoder.calls
+    assert tune(decoder, "work", iterations=2, resume=True).weights == whole.weights
+    assert decoder.calls == calls
+
+
+@pytest.mark.usefixtures("folder")
+def test_other_settings_of_the_search_are_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    from phrasescore.workflows.tune.loop_run import LoopRun
+
+    seen = []
+
+    class StoppedError(Exception):
+        pass
+
+    def stop(self: LoopRun, *_: object) -> None:
+        seen.append(self._about()["search"])
+        raise StoppedError
+
+    monkeypatch.setattr(LoopRun, "_open_decoder", stop)
+    monkeypatch.setattr("phrasescore.workflows.tune.loop_run.EmbeddedSearch", lambda *_: object())
+    for settings in (phrasescore.SearchSettings(), phrasescore.SearchSettings(stack_size=9)):
+        with pytest.raises(StoppedError):
+            tune(settings, "work", moses_ini="moses.ini")
+    assert seen[0] is None
+    assert seen[1]["stack_size"] == 9
