@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 SOURCES := $(wildcard phrasescore moses_integration tuning tests examples)
 
-.PHONY: help demo test test-slow check format bench clean
+.PHONY: help demo test test-slow check format docs bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make test-slow   run the slow tests, too"
 	@echo "make check       ruff, mypy, import-linter"
 	@echo "make format      lay out the code"
+	@echo "make docs        make the site of the documentation, site/index.html"
 	@echo "make bench       measure speed and memory"
 	@echo "make clean       remove .venv and everything else that git ignores"
 
@@ -37,11 +38,16 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix-only $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
+docs: $(INSTALLED)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@$(BIN)/python -m mkdocs build --strict --quiet
+	@echo "site/index.html"
+
 bench: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/run.py
 
 clean:
-	rm -rf $(VENV) build *.egg-info demo-output .*_cache .hypothesis
+	rm -rf $(VENV) build site *.egg-info demo-output .*_cache .hypothesis
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): setup.cfg pyproject.toml constraints.txt

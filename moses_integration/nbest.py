@@ -9,22 +9,19 @@ reads (mert/Data.cpp, loadNBest and AddFeatures), minus what it reads and then s
 * A token of field 3 that ends in ``=`` names a feature, and the numbers after it are its values. A
   name with an underscore is a sparse feature to Moses, and has one value.
 * What follows the total (phrase segmentation, word alignment) is never looked at.
-* Moses reads ``nan``, ``inf`` and ``0,5`` with atof, without a word. They are refused here, and so
-  are numbers that are infinite to Moses, whose values are float32.
+* Moses reads ``nan``, ``inf`` and ``0,5`` with atof, without an error. They are refused here, and
+  so are numbers beyond float32, which are infinite to Moses.
 
 Values are natural logarithms as they are: nothing is exp'd, as it is in a phrase table.
 """
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from phrasescore.errors import DataError, ModelError
 from phrasescore.io.text import decode, read_blocks, read_lines, shorten, split_block
-
-# A name that Moses takes for a dense feature: mert and kbmira file one with "_" under sparse ones.
-FEATURE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 _VALUE = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 # The largest float32.
@@ -49,6 +46,11 @@ class NbestList(NamedTuple):
     ends: list[int]
     # b"\n" after the last line, or b"" where the file ends without one.
     newline: bytes
+    # The feature values of each line and then its total, as the groups of a match; None for a line
+    # whose features are not those of the file's first line, in their order.
+    matches: Sequence[re.Match[bytes] | None]
+    # How many values each feature of the file's first line has.
+    sizes: Mapping[str, int]
 
     def distinct(self) -> dict[bytes, tuple[str, ...]]:
         """Return the words of each distinct hypothesis, by its field, in order of appearance.
@@ -90,11 +92,12 @@ class NbestList(NamedTuple):
     def without_features(self, names: Collection[str]) -> "NbestList":
         """Return the list with some features removed from every line."""
         raws = [remove_features(raw, names) for raw in self.raws]
-        return self._replace(raws=raws, ends=[_feature_span(raw)[1] for raw in raws])
+        ends = [_feature_span(raw)[1] for raw in raws]
+        return self._replace(raws=raws, ends=ends, matches=[None] * len(raws))
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """Return the words of a sentence: what U+0020 separates, and nothing else does.
+    """Return the words of a sentence, split at U+0020 only.
 
     >>> split_words(" la  maison ")
     ('la', 'maison')
@@ -138,11 +141,14 @@ def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList
                         yield found
                     _check_order(path, number, identity, first_lines)
                     first_lines[identity] = number
-                    found = NbestList(path, identity, number, [], [], [], b"\n")
+                    matches: list[re.Match[bytes] | None] = []
+                    found = NbestList(
+                        path, identity, number, [], [], [], b"\n", matches, check.sizes
+                    )
                     raws, hypotheses, ends = found.raws, found.hypotheses, found.ends
             start = len(key) + len(hypothesis) + 6
-            if check.is_known(raw, start) is None:
-                check.line(number, raw)
+            match = check.match(raw, start)
+            matches.append(check.line(number, raw, start) if match is None else match)
             raws.append(raw)
             hypotheses.append(hypothesis)
             ends.append(start + len(features.rstrip(b" ")))
@@ -162,12 +168,16 @@ class _FieldCheck:
         self._path = path
         self._new_names = set(new_names)
         self._is_first = True
-        # Matches a line from its field 3 on, if that and the total need no closer look.
-        self.is_known = re.compile(rb"(?!)").match
+        # How many values each feature of the first line has.
+        self.sizes: dict[str, int] = {}
+        # Matches a line from its field 3 on, if its features and their order are those of the
+        # first line and its numbers are plain; the groups are the values and the total.
+        self.match = re.compile(rb"(?!)").match
 
-    def line(self, number: int, raw: bytes) -> None:
-        """Check the features and the total of a line.
+    def line(self, number: int, raw: bytes, start: int) -> re.Match[bytes] | None:
+        """Check the features and the total of a line that is not known yet; return its match.
 
+        :param start: of field 3.
         :raises DataError: saying what is wrong with it.
         """
         found = parse_features(raw, self._path, number)
@@ -179,18 +189,22 @@ class _FieldCheck:
                     "it anew with --replace"
                 )
                 raise DataError(self._path, number, problem)
-        if self._is_first:
-            self._is_first = False
-            self.is_known = _line_pattern(found).match
+        if not self._is_first:
+            return None
+        self._is_first = False
+        self.sizes |= {name: len(values) for name, values in found.items()}
+        self.match = _line_pattern(self.sizes).match
+        return self.match(raw, start)
 
 
-def _line_pattern(features: dict[str, tuple[float, ...]]) -> re.Pattern[bytes]:
-    """Return what matches fields 3 and 4 if they are good and have the same features."""
+def _line_pattern(sizes: Mapping[str, int]) -> re.Pattern[bytes]:
+    """Return a pattern of fields 3 and 4 with these features, whose groups are the numbers."""
+    value = rb"(%b)" % _PLAIN_VALUE
     tokens = []
-    for name, values in features.items():
-        tokens += [re.escape(name.encode() + b"="), *[_PLAIN_VALUE] * len(values)]
-    field, total = rb" ++".join(tokens), _PLAIN_VALUE
-    return re.compile(rb" *+%b *+\|\|\| *+%b[ \r]*+(?:\|\|\||\Z)" % (field, total))
+    for name, size in sizes.items():
+        tokens += [re.escape(name.encode() + b"="), *[value] * size]
+    field = rb" ++".join(tokens)
+    return re.compile(rb" *+%b *+\|\|\| *+%b[ \r]*+(?:\|\|\||\Z)" % (field, value))
 
 
 def _too_few_fields(path: str, number: int, raw: bytes) -> DataError:
@@ -223,7 +237,7 @@ def with_sources(
 ) -> Iterator[tuple[NbestList, tuple[str, ...]]]:
     """Yield each list with the words of its source sentence.
 
-    :param path: the source, one tokenised sentence a line; id 0 is the first line.
+    :param path: the source, one tokenised sentence per line; id 0 is the first line.
     :param allow_missing: whether a sentence may have no list. Moses writes an empty hypothesis for
         an empty line; it writes nothing only where it found no translation at all.
     :raises DataError: if an id is beyond the source, a sentence lacks its list, or a sentence is
@@ -342,20 +356,8 @@ def format_features(features: Iterable[tuple[str, float]]) -> bytes:
     return b"".join(b" %s= %s" % (name.encode(), format_value(value)) for name, value in features)
 
 
-def add_features(raw: bytes, features: Sequence[tuple[str, float]]) -> bytes:
-    """Return a line with more features at the end of field 3, every other byte as it was.
-
-    :raises ModelError: if a value is not finite.
-
-    >>> add_features(b"0 ||| la  ||| LM0= -2 ||| -3.5 ||| 0-0", [("LSTM0", -1.25)])
-    b'0 ||| la  ||| LM0= -2 LSTM0= -1.25 ||| -3.5 ||| 0-0'
-    """
-    _, end = _feature_span(raw)
-    return raw[:end] + format_features(features) + raw[end:]
-
-
 def remove_features(raw: bytes, names: Collection[str]) -> bytes:
-    """Return a line without some features: what it was before `add_features`, byte for byte.
+    """Return a line without some features, every other byte as it was.
 
     >>> remove_features(b"0 ||| la  ||| LM0= -2 LSTM0= -1.25 ||| -3.5", ["LSTM0"])
     b'0 ||| la  ||| LM0= -2 ||| -3.5'

@@ -1,8 +1,28 @@
 """Write n-best lists, as Moses writes them and `moses_integration.nbest` reads them."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from moses_integration.nbest import format_value
+from phrasescore.errors import ArgumentError
+
+# A name that Moses takes for a dense feature: mert and kbmira file one with "_" under sparse ones.
+FEATURE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
+
+
+def check_feature_names(names: Sequence[str]) -> None:
+    """Check the names of new features.
+
+    :raises ArgumentError: if Moses would not take one for a dense feature, or one comes twice.
+    """
+    for name in names:
+        if FEATURE_NAME.fullmatch(name) is None:
+            raise ArgumentError(
+                f"feature name {name}: expected a letter, then letters and digits (Moses takes a "
+                "name with '_' for a sparse feature)"
+            )
+        if names.count(name) > 1:
+            raise ArgumentError(f"feature name {name}: two new features have this name")
 
 
 def format_hypothesis(

@@ -1,10 +1,26 @@
-"""Read Moses' text phrase tables, line by line."""
+"""Read Moses' text phrase tables, in blocks of lines or line by line, and add columns to them.
 
-from collections.abc import Iterator
-from typing import NamedTuple
+:mod:`moses_integration.table_line` says what a line is.
+"""
 
-from moses_integration.table_blocks import read_table_blocks
-from phrasescore.records import PhrasePair
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice, tee
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moses_integration.table_line import (
+    HIGHEST_LOG,
+    format_scores,
+    insert_scores,
+    parse_line,
+    scan_lines,
+    score_span,
+)
+from phrasescore.errors import DataError
+from phrasescore.io.text import read_blocks
+from phrasescore.records import PhraseBlock, PhrasePair
 
 _NEWLINE = 10
 
@@ -24,29 +40,226 @@ class PhraseTableLine(NamedTuple):
     end: bytes
 
 
-def read_phrase_table(path: str) -> Iterator[PhraseTableLine]:
-    """Yield the lines of a phrase table in their order, checked, lazily.
+class TableBlock(NamedTuple):
+    """Lines of a phrase table that have passed every check, and where their parts are."""
 
-    Joining ``line.raw + line.end`` gives the file back byte for byte. Nothing is skipped: a line
-    that is not a phrase pair is an error. Sorted and unsorted tables are alike to it.
+    # How many lines of the file come before.
+    before: int
+    # How many scores field 3 has; the same in every line of a table.
+    num_scores: int
+    # UTF-8: the lines among others of the file, and behind those the phrases of odd lines, with
+    # single spaces.
+    data: bytes
+    # (lines + 1,): where each line begins, and where the last one ends, with its newline if any.
+    begins: NDArray[np.int64]
+    # (lines,): where the last score of each ends.
+    score_ends: NDArray[np.int64]
+    # (lines, 4): where the source begins and ends, and where the target. Neither is empty.
+    phrases: NDArray[np.int64]
 
-    :param path: text or gzip; ``-`` is stdin.
-    :raises DataError: at the first ``next`` if the file cannot be opened or has no lines; later, on
-        reaching the line, for too few fields, an empty source or target, a score that is not
-        a number Moses can use, another number of scores than the first line has, bytes that are not
-        UTF-8, or damaged gzip data.
-    """
-    new = tuple.__new__  # what a NamedTuple does in its own __new__, twice as fast
-    for block in read_table_blocks(path):
-        data, num_scores = block.data, block.num_scores
-        stops = (block.begins[1:] - 1).tolist()
+    @property
+    def num_lines(self) -> int:
+        """Return how many lines there are."""
+        return len(self.score_ends)
+
+    @property
+    def raw(self) -> bytes:
+        """Return the bytes of the lines."""
+        return self.data[self.begins[0] : self.begins[-1]]
+
+    def lines(self, first: int, after: int) -> "TableBlock":
+        """Return the lines from number ``first`` to before ``after``, counted from 0."""
+        return self._replace(
+            before=self.before + first,
+            begins=self.begins[first : after + 1],
+            score_ends=self.score_ends[first:after],
+            phrases=self.phrases[first:after],
+        )
+
+    def phrase_block(self) -> PhraseBlock:
+        """Return the phrase pairs as places in the bytes."""
+        return PhraseBlock(self.data, self.phrases)
+
+    def pairs(self) -> Iterator[PhrasePair]:
+        """Yield the phrase pairs."""
+        return self.phrase_block().pairs()
+
+    def with_scores(self, columns: Sequence[NDArray[np.float64]]) -> bytes:
+        """Return the lines with more scores after the last one, every other byte as it was.
+
+        :param columns: natural logarithms, one array per column, one value per line.
+        :raises ModelError: if a value cannot be written.
+        """
+        added = np.frombuffer(format_scores(columns), np.uint8)
+        text = np.frombuffer(self.data, np.uint8)
+        return insert_scores(text, self.begins, self.score_ends, added).tobytes()  # type: ignore[no-any-return]
+
+    def table_lines(self) -> Iterator[PhraseTableLine]:
+        """Yield the lines one by one."""
+        new = tuple.__new__  # what a NamedTuple does in its own __new__, twice as fast
+        data, num_scores = self.data, self.num_scores
+        stops = (self.begins[1:] - 1).tolist()
         ends = [b"\n"] * len(stops)
         if data[stops[-1]] != _NEWLINE:
             stops[-1] += 1
             ends[-1] = b""
-        number = block.before
+        number = self.before
         for begin, stop, end, pair in zip(
-            block.begins[:-1].tolist(), stops, ends, block.pairs(), strict=True
+            self.begins[:-1].tolist(), stops, ends, self.pairs(), strict=True
         ):
             number += 1
             yield new(PhraseTableLine, (number, data[begin:stop], pair, num_scores, end))
+
+
+def read_table_blocks(path: str) -> Iterator[TableBlock]:
+    """Yield the lines of a phrase table in their order, checked, lazily, some thousands at once.
+
+    The raw bytes of the blocks, joined, are the file. Nothing is skipped: a line that is not
+    a phrase pair is an error. Sorted and unsorted tables are read alike.
+
+    :param path: text or gzip; ``-`` is stdin.
+    :raises DataError: at the first ``next`` if the file cannot be opened or has no lines; later,
+        when all lines before the wrong one have been yielded, for too few fields, an empty source
+        or target, a score that is not a number Moses can use, another number of scores than the
+        first line has, bytes that are not UTF-8, or damaged gzip data.
+    """
+    before = num_scores = 0
+    for data in read_blocks(path):
+        if before == 0:
+            num_scores = parse_line(path, 1, data.partition(b"\n")[0], None)[1]
+        block, problem = _check(path, before, num_scores, data)
+        if block.num_lines:
+            yield block
+        if problem is not None:
+            raise problem
+        before += block.num_lines
+    if before == 0:
+        raise DataError(path, None, "expected a phrase table, found no lines")
+
+
+def read_phrase_table(path: str) -> Iterator[PhraseTableLine]:
+    """Yield the lines of a phrase table in their order, checked, lazily.
+
+    Joining ``line.raw + line.end`` gives the file back byte for byte.
+
+    :param path: text or gzip; ``-`` is stdin.
+    :raises DataError: as `read_table_blocks`, on reaching the line.
+    """
+    return chain.from_iterable(block.table_lines() for block in read_table_blocks(path))
+
+
+def _check(
+    path: str, before: int, num_scores: int, data: bytes
+) -> tuple[TableBlock, DataError | None]:
+    """Return the lines of the data up to the first wrong one, and the error of that line."""
+    num_lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    begins = np.empty(num_lines + 1, np.int64)
+    score_ends = np.empty(num_lines, np.int64)
+    phrases = np.empty((num_lines, 4), np.int64)
+    text = np.frombuffer(data, np.uint8)
+    scan_lines(text, num_scores, begins, score_ends, phrases)
+    # Where bytes are not UTF-8 every line is parsed, to find the first wrong one.
+    odd = np.flatnonzero(score_ends < 0) if _is_utf8(data) else np.arange(num_lines)
+    parts, size = [data], len(data)
+    block = TableBlock(before, num_scores, data, begins, score_ends, phrases)
+    problem = None
+    for line in odd.tolist():
+        raw = data[begins[line] : begins[line + 1]].removesuffix(b"\n")
+        try:
+            pair, _ = parse_line(path, before + line + 1, raw, num_scores)
+        except DataError as error:
+            block, problem = block.lines(0, line), error
+            break
+        score_ends[line] = begins[line] + score_span(raw)[1]
+        for side, words in enumerate(pair):
+            parts.append(" ".join(words).encode())
+            phrases[line, 2 * side : 2 * side + 2] = size, size + len(parts[-1])
+            size += len(parts[-1])
+    return block._replace(data=b"".join(parts)), problem
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+# Columns
+
+
+class PairColumn(Protocol):
+    """Anything that gives one natural logarithm per phrase pair, in order."""
+
+    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
+        """Yield one value per pair; it may read ahead."""
+        ...
+
+
+@runtime_checkable
+class BlockColumn(PairColumn, Protocol):
+    """A column that reads pairs from blocks, so no object per pair is made."""
+
+    def values_of_blocks(self, blocks: Iterable[PhraseBlock]) -> Iterator[NDArray[np.float64]]:
+        """Yield the same values, in arrays of any length; it may read ahead."""
+        ...
+
+
+def add_columns(
+    blocks: Iterable[TableBlock], columns: Sequence[PairColumn]
+) -> Iterator[tuple[TableBlock, bytes]]:
+    """Yield each block, and its lines with one more score per column, in order.
+
+    The bytes end as the block did. A value above 88, which only a count can have, is written as 88,
+    because Moses reads a larger exp as infinity. Only as many blocks are held as the columns read
+    ahead.
+
+    :raises ValueError: if a column gives more or fewer values than there are lines.
+    :raises ModelError: if a value is not finite.
+    """
+    blocks, *copies = tee(blocks, len(columns) + 1)
+    streams = [_Values(column, copy) for column, copy in zip(columns, copies, strict=True)]
+    for block in blocks:
+        yield block, block.with_scores([stream.take(block.num_lines) for stream in streams])
+    for stream in streams:
+        stream.check_end()
+
+
+class _Values:
+    """The values of a column, handed out in the numbers that are asked for."""
+
+    def __init__(self, column: PairColumn, blocks: Iterable[TableBlock]) -> None:
+        self._arrays = _arrays(column, blocks)
+        self._left: NDArray[np.float64] = np.empty(0)
+
+    def take(self, count: int) -> NDArray[np.float64]:
+        """Return the next ``count`` values."""
+        parts, missing = [self._left], count - len(self._left)
+        while missing > 0:
+            array = next(self._arrays, None)
+            if array is None:
+                raise ValueError(f"a column gives {missing} values too few")
+            parts.append(array)
+            missing -= len(array)
+        values = np.concatenate(parts)
+        self._left = values[count:]
+        values = values[:count]
+        # Values that are not finite stay so, and are refused when they are written.
+        return np.where(np.isfinite(values), np.minimum(values, HIGHEST_LOG), values)
+
+    def check_end(self) -> None:
+        """Check that there are no more values."""
+        if len(self._left) or any(len(array) for array in self._arrays):
+            raise ValueError("a column gives more values than there are lines")
+
+
+def _arrays(column: PairColumn, blocks: Iterable[TableBlock]) -> Iterator[NDArray[np.float64]]:
+    if isinstance(column, BlockColumn):
+        return column.values_of_blocks(block.phrase_block() for block in blocks)
+    # As many at a time as a block has lines: so the column reads no further than it needs to.
+    counts, pairs = tee(blocks)
+    values = column.values(chain.from_iterable(block.pairs() for block in pairs))
+    taken = (np.fromiter(islice(values, block.num_lines), np.float64) for block in counts)
+    rest = (np.fromiter(islice(values, 1), np.float64) for _ in range(1))
+    return chain(taken, rest)

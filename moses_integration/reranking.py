@@ -1,4 +1,4 @@
-"""Scores that put the hypotheses of an n-best list in a new order, computed a list at a time."""
+"""Scores that put the hypotheses of an n-best list in a new order, one list at a time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moses_integration.nbest import NbestList, format_value
-from moses_integration.weights import Weights, is_sparse
+from moses_integration.weights import is_sparse
 from phrasescore.errors import DataError
+from phrasescore.records import Weights
 
 Values = NDArray[np.float64]
 
@@ -26,44 +27,26 @@ class FeatureMatrix(NamedTuple):
 
 
 def feature_matrix(nbest: NbestList) -> FeatureMatrix:
-    """Return the features of a list; all its lines at once where they have the same features.
+    """Return the features of a list.
 
     :raises DataError: naming the line, if its features are not what they should be.
     """
-    return _uniform_matrix(nbest) or _any_matrix(nbest)
+    numbers = _plain_numbers(nbest)
+    if numbers is None:
+        return _any_matrix(nbest)
+    return FeatureMatrix(dict(nbest.sizes), numbers[:, :-1], None)
 
 
-def _uniform_matrix(nbest: NbestList) -> FeatureMatrix | None:
-    """Return the features of a list whose lines all have the same; None for another list.
+def _plain_numbers(nbest: NbestList) -> Values | None:
+    """Return the feature values and totals, (hypotheses, values + 1), as reading found them.
 
-    Reading a list has seen to it that no token is a number to Python alone, such as ``1_0``.
+    None where a line has other features than the first one of the file, or they need a closer look.
     """
-    fields = [
-        raw[:end].split(b"|||", 2)[2] for raw, end in zip(nbest.raws, nbest.ends, strict=True)
-    ]
-    tokens = b" ".join(fields).split()
-    width, rest = divmod(len(tokens), len(fields))
-    if rest or not width or not tokens[0].endswith(b"="):
+    if None in nbest.matches:
         return None
-    sizes: dict[str, int] = {}
-    columns = []
-    for place, token in enumerate(tokens[:width]):
-        column = tokens[place::width]
-        try:
-            if token.endswith(b"="):
-                name = token[:-1].decode()
-                if column.count(token) != len(fields) or name in sizes or not name:
-                    return None
-                sizes[name] = 0
-            else:
-                columns.append(list(map(float, column)))
-                sizes[name] += 1
-        except ValueError:  # no number, or no UTF-8
-            return None
-    values = np.array(columns).T
-    if not all(sizes.values()) or not np.isfinite(values).all():
-        return None
-    return FeatureMatrix(sizes, values, None)
+    texts = (text for match in nbest.matches if match is not None for text in match.groups())
+    numbers = np.fromiter(map(float, texts), np.float64)
+    return numbers.reshape(len(nbest.raws), -1)
 
 
 def _any_matrix(nbest: NbestList) -> FeatureMatrix:
@@ -97,9 +80,9 @@ class ModelScore(Protocol):
 class WeightedSum:
     """The log-linear model: the sum of weight times value over all features.
 
-    Of what n-best lists do not show, such as Moses' UnknownWordPenalty, nothing is in it: it may
-    differ from the decoder's total, by the same amount for the hypotheses of a list where all
-    leave the same words untranslated.
+    Features that n-best lists do not show, such as Moses' UnknownWordPenalty, are not in it. So it
+    may differ from the decoder's total, by the same amount for all hypotheses of a list that leave
+    the same words untranslated.
     """
 
     weights: Weights
@@ -107,7 +90,7 @@ class WeightedSum:
     ignore_missing: bool = False
     # Whether a feature may lack its weight, which is then 0.
     ignore_unweighted: bool = False
-    # What was met so far: weights with a feature, and features without a weight.
+    # Met so far: names of weights that have a feature, and of features that have no weight.
     used: set[str] = field(default_factory=set)
     unweighted: set[str] = field(default_factory=set)
 
@@ -198,14 +181,10 @@ def totals(nbest: NbestList) -> Values:
 
     :raises DataError: naming the line, if one is not a finite number.
     """
-    texts = [raw[end:].split(b"|||", 2)[1] for raw, end in zip(nbest.raws, nbest.ends, strict=True)]
-    try:
-        found = np.array(list(map(float, texts)))
-    except ValueError:
-        found = np.array([np.nan])
-    if not np.isfinite(found).all():
-        found = np.array([nbest.total(place) for place in range(len(nbest.raws))])
-    return found
+    numbers = _plain_numbers(nbest)
+    if numbers is not None:
+        return numbers[:, -1]
+    return np.array([nbest.total(place) for place in range(len(nbest.raws))])
 
 
 def with_total(raw: bytes, end: int, total: float) -> bytes:

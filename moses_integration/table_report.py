@@ -1,4 +1,4 @@
-"""Count what a phrase table holds, in one pass and without keeping its phrases.
+"""Compute the figures of a phrase table, in one pass and without keeping its phrases.
 
 Memory is 12 bytes for each group of lines with the same source and 8 to 16 for each distinct
 target: phrases are told apart by a 64-bit hash. Two distinct ones among n share a hash with
@@ -34,17 +34,17 @@ class TargetsPerSource:
 
 @dataclass(frozen=True)
 class ScoreColumn:
-    """What the scores of one column are like, as probabilities and as logarithms."""
+    """The range of one column of scores, as probabilities, and its mean logarithm."""
 
     min: float
     max: float
-    # Mean of max(ln p, -100), which is what Moses loads.
+    # Mean of max(ln p, -100): the values that Moses loads.
     mean_log: float
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Totals over field 5, which says how often phrases were extracted."""
+    """Totals over field 5, the counts of extracted phrases."""
 
     # Lines that have the field.
     lines: int
@@ -56,7 +56,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Shares from 0 to 1 of what lies inside a model's two shortlists."""
+    """Shares, from 0 to 1, of a table's words and lines that a model's two shortlists cover."""
 
     # Of the running words of all lines, each line taken once.
     source_words: float
@@ -70,7 +70,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class TableReport:
-    """What `report_table` counts."""
+    """The figures of a phrase table."""
 
     lines: int
     distinct_sources: int
@@ -91,7 +91,7 @@ def report_table(
     shortlists: tuple[Container[str], Container[str]] | None = None,
     read_again: Callable[[], Iterable[PhraseTableLine]] | None = None,
 ) -> TableReport:
-    """Return what a phrase table holds. Reads the lines once, in any order.
+    """Return the figures of a phrase table. Reads the lines once, in any order.
 
     :param lines: at least one.
     :param shortlists: the source words and the target words that a model knows.
@@ -136,7 +136,7 @@ def report_table(
 
 
 class _Sources:
-    """Groups of neighbouring lines with the same source: a hash and a size each."""
+    """Groups of neighbouring lines with the same source: a hash and a size per group."""
 
     def __init__(self) -> None:
         self._hashes = array("q")
@@ -189,7 +189,7 @@ def _find_source(lines: Iterable[PhraseTableLine], wanted: set[int]) -> str | No
 
 
 class _DistinctHashes:
-    """How many distinct 64-bit numbers were added, in 8 to 16 bytes each."""
+    """Counts distinct 64-bit numbers, in 8 to 16 bytes each."""
 
     def __init__(self) -> None:
         self._known = np.empty(0, dtype=np.int64)
@@ -296,5 +296,5 @@ class _CoverageTally:
 
 
 def _share(part: float, whole: float) -> float:
-    # Where nothing runs (all counts are 0) nothing is missing.
+    # Without running words (all counts are 0) no word is uncovered.
     return part / whole if whole else 1.0

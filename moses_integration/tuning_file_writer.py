@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from moses_integration.tuning_files import BLEU_ORDER, Integers, Label, Values
+from moses_integration.tuning_files import BLEU_ORDER, Integers, Values
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.output import open_output
+from phrasescore.records import FeatureLabel
 
 # Rows that are formatted at a time: Python's numbers take much more room than numpy's.
 _ROWS = 4096
@@ -18,7 +19,7 @@ _ROWS = 4096
 
 def write_features(
     path: str,
-    labels: Sequence[Label],
+    labels: Sequence[FeatureLabel],
     values: Values,
     starts: Sequence[int] | Integers,
     ids: Sequence[int] | None = None,
@@ -38,7 +39,7 @@ def write_features(
             raise PhrasescoreError(f"{path}: {problem}")
     dense = [at for at, (name, _) in enumerate(labels) if "_" not in name]
     sparse = [(at, name.encode()) for at, (name, _) in enumerate(labels) if "_" in name]
-    rest = "".join(f"{labels[at][0]}_{labels[at][1]} " for at in dense)
+    rest = "".join(f"{labels[at]} " for at in dense)
     lines = _format_rows(values[:, dense])
     if sparse:
         lines = (

@@ -24,12 +24,10 @@ from numpy.typing import NDArray
 from moses_integration.nbest import LARGEST_VALUE, parse_number
 from phrasescore.errors import DataError
 from phrasescore.io.text import decode, read_blocks, shorten, split_block
+from phrasescore.records import FeatureLabel
 
 Values = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-# The name of a feature, and the place of a value in it, from 0 on.
-Label = tuple[str, int]
 
 # mert/BleuScorer.cpp: matches and n-grams of each order in turn, then the reference length. Here in
 # the order of tuning.bleu: all matches, all n-grams, the reference length.
@@ -45,7 +43,7 @@ class FeatureLists(NamedTuple):
 
     path: str
     # One a column; sparse features last, in order of appearance.
-    labels: tuple[Label, ...]
+    labels: tuple[FeatureLabel, ...]
     # (hypotheses, labels); 0 for a sparse feature that a hypothesis lacks.
     values: Values
     # The numbers of the sentences, and the line of each one's header, from 1 on.
@@ -125,7 +123,7 @@ def read_features(path: str) -> FeatureLists:
         dense = np.concatenate([dense, np.zeros((rows, len(sparse)))], axis=1)
         for row, column, value in entries:
             dense[row, first.width + column] = value
-    labels += tuple((name, 0) for name in sparse)
+    labels += tuple(FeatureLabel(name, 0) for name in sparse)
     return FeatureLists(path, labels, dense, *_places(path, blocks))
 
 
@@ -229,20 +227,20 @@ def _parse_header(path: str, kind: str, number: int, raw: bytes) -> _Block:
     return _Block(number, identity, size, width, " ".join(words[4:]), b"")
 
 
-def _parse_labels(path: str, block: _Block) -> tuple[Label, ...]:
+def _parse_labels(path: str, block: _Block) -> tuple[FeatureLabel, ...]:
     """Return the labels that a header of features names."""
     names = block.rest.split()
     if len(names) != block.width:
         problem = f"expected the names of {block.width} values in the header, found {len(names)}"
         raise DataError(path, block.line, problem)
-    labels: list[Label] = []
+    labels: list[FeatureLabel] = []
     for text in names:
         name, separator, place = text.rpartition("_")
         expected = 1 + max((at for other, at in labels if other == name), default=-1)
         if not separator or not name or "=" in name or place != str(expected):
             problem = f"expected a name and the place of a value, as in 'LM0_0', found {text!r}"
             raise DataError(path, block.line, problem)
-        labels.append((name, expected))
+        labels.append(FeatureLabel(name, expected))
     return tuple(labels)
 
 

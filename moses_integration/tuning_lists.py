@@ -12,9 +12,10 @@ import numpy as np
 
 from moses_integration.nbest import NbestList, read_nbest
 from moses_integration.reranking import FeatureMatrix, feature_matrix
-from moses_integration.tuning_files import Integers, Label, Values
+from moses_integration.tuning_files import Integers, Values
 from moses_integration.weights import is_sparse
 from phrasescore.errors import DataError
+from phrasescore.records import FeatureLabel
 
 # What no text of weights could hold as a name.
 _BAD_NAME = re.compile(r"[\s=#]|^\[|^$")
@@ -31,9 +32,11 @@ class FeatureColumns:
         self.sizes: dict[str, int] = {}
 
     @property
-    def labels(self) -> tuple[Label, ...]:
+    def labels(self) -> tuple[FeatureLabel, ...]:
         """The columns met so far."""
-        return tuple((name, at) for name, size in self.sizes.items() for at in range(size))
+        return tuple(
+            FeatureLabel(name, at) for name, size in self.sizes.items() for at in range(size)
+        )
 
     def arrange(self, nbest: NbestList, matrix: FeatureMatrix) -> Values:
         """Return the values of a list in the order of the columns: (hypotheses, columns).

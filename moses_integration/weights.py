@@ -13,19 +13,18 @@ choose from the lists.
 import codecs
 import math
 import re
-from collections.abc import Mapping
 from typing import Literal
 
 from moses_integration.moses_ini import MosesIni
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.output import open_output
 from phrasescore.io.text import decode, open_input, shorten, split_block
-
-# A weight for each value of each feature.
-Weights = dict[str, tuple[float, ...]]
+from phrasescore.records import WeightPair
+from phrasescore.records import Weights as Weights
 
 Part = Literal["search", "lists"]
-_PARTS: dict[bytes, Part] = {b"[search]": "search", b"[lists]": "lists"}
+# The heads of the two parts, in the order of a pair.
+_PARTS = (b"[search]", b"[lists]")
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 # weights.txt of Moses' mert has the place of a feature for its name.
@@ -42,10 +41,11 @@ def read_weights(path: str, part: Part = "lists") -> Weights:
     :raises DataError: naming file and line, if a text is not one of weights, or holds none.
     :raises ConfigError: likewise for a moses.ini.
     """
-    return read_both_weights(path)[part]
+    pair = read_both_weights(path)
+    return pair.search if part == "search" else pair.lists
 
 
-def read_both_weights(path: str) -> dict[Part, Weights]:
+def read_both_weights(path: str) -> WeightPair:
     """Return the weights of the search and those of lists; the same where a file has one set.
 
     :raises DataError, ConfigError: as `read_weights`.
@@ -59,14 +59,11 @@ def read_both_weights(path: str) -> dict[Part, Weights]:
         raise DataError(path, 1, problem)
     heads = [line.strip() for line in lines if line.strip().startswith(b"[")]
     if sorted(heads) == sorted(_PARTS):
-        found = {_PARTS[head]: _parse(path, _lines_of(path, lines, head)) for head in heads}
-    elif heads:
-        weights = MosesIni(path, content).tuneable_weights()
-        found = dict.fromkeys(_PARTS.values(), weights)
+        found = WeightPair(*(_parse(path, _lines_of(path, lines, head)) for head in _PARTS))
     else:
-        weights = _parse(path, lines)
-        found = dict.fromkeys(_PARTS.values(), weights)
-    if not all(found.values()):
+        weights = MosesIni(path, content).tuneable_weights() if heads else _parse(path, lines)
+        found = WeightPair(weights, weights)
+    if not all(found):
         raise DataError(path, None, "expected weights, as in 'LM0= 0.5', found none")
     return found
 
@@ -124,7 +121,7 @@ def _parse_value(path: str, number: int, name: str, value: str) -> float:
     return float(value)
 
 
-def write_weights(path: str, weights: Mapping[str, tuple[float, ...]], comment: str = "") -> None:
+def write_weights(path: str, weights: Weights, comment: str = "") -> None:
     """Write weights so that `read_weights` gives the same numbers back, bit for bit.
 
     A line a value: so Moses' kbmira reads the file, too (``--dense-init``), as long as it has no
@@ -137,21 +134,21 @@ def write_weights(path: str, weights: Mapping[str, tuple[float, ...]], comment: 
     _write_lines(path, [*lines, *_format(path, weights)])
 
 
-def write_both_weights(path: str, both: Mapping[Part, Weights]) -> None:
+def write_both_weights(path: str, both: WeightPair) -> None:
     """Write the weights of the search and those of lists, in one set if they are the same.
 
     :raises PhrasescoreError: as `write_weights`.
     """
-    if both["search"] == both["lists"]:
-        write_weights(path, both["lists"])
+    if both.search == both.lists:
+        write_weights(path, both.lists)
         return
     lines: list[str] = []
-    for head, part in _PARTS.items():
-        lines += [head.decode(), *_format(path, both[part])]
+    for head, weights in zip(_PARTS, both, strict=True):
+        lines += [head.decode(), *_format(path, weights)]
     _write_lines(path, lines)
 
 
-def _format(path: str, weights: Mapping[str, tuple[float, ...]]) -> list[str]:
+def _format(path: str, weights: Weights) -> list[str]:
     lines = []
     for name, values in weights.items():
         if not name or re.search(r"[\s=#]", name) or name.startswith("["):

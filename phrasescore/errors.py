@@ -6,7 +6,8 @@
     |-- DataError(path, line, problem)     an input file is not what it should be
     |-- ConfigError(path, key, problem)    a setting is unknown, of a wrong type or out of range
     |-- ModelError(problem)                a checkpoint is unusable, or a score is no logarithm
-    `-- ArgumentError(problem)             the arguments of a call do not go together
+    |-- ArgumentError(problem)             the arguments of a call do not go together
+    `-- StoppedError(signal, problem)      a signal stopped long work, whose state is kept
 
 ``str()`` of each is the whole message for the user. Anything else that escapes is a bug.
 """
@@ -65,3 +66,17 @@ class ArgumentError(PhrasescoreError, ValueError):
     :param problem: names parameters in backquotes, as in "`moses_ini` and `moses_ini_out` go
         together"; the command line shows its options in their place.
     """
+
+
+class StoppedError(PhrasescoreError):
+    """A signal stopped long work at a good place, and the state to go on from is kept.
+
+    The command line exits with 128 plus the signal, as for any signal.
+
+    :param signal: its number.
+    :param problem: how far the work is, and how it goes on.
+    """
+
+    def __init__(self, signal: int, problem: str) -> None:
+        self.signal = signal
+        super().__init__(problem)

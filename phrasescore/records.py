@@ -1,4 +1,4 @@
-"""What flows through the project: phrase pairs."""
+"""What flows through the project: phrase pairs, hypotheses, and weights of features."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -62,3 +62,29 @@ class HypothesisList(NamedTuple):
 
     source: tuple[str, ...]
     hypotheses: list[tuple[str, ...]]
+
+
+class FeatureLabel(NamedTuple):
+    """Where a feature value stands in Moses' ``Name= v0 v1 ...``."""
+
+    # The feature's name, without ``=``.
+    name: str
+    # From 0 on.
+    place: int
+
+    def __str__(self) -> str:
+        """Return the label as Moses' extractor writes it: ``LM0_0``."""
+        return f"{self.name}_{self.place}"
+
+
+# The weights of the log-linear model: of each feature, by its name, a weight per value.
+Weights = dict[str, tuple[float, ...]]
+
+
+class WeightPair(NamedTuple):
+    """Two sets of weights; the same where n-best lists have the decoder's features alone."""
+
+    # Of the decoder's features: what it decodes with.
+    search: Weights
+    # Of all features of its n-best lists: what chooses from them.
+    lists: Weights

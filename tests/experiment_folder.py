@@ -5,10 +5,11 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from moses_integration.weights import Weights, write_weights
+from moses_integration.weights import write_weights
 from phrasescore.cli import main
 from phrasescore.cli.experiment_config import read_experiment
 from phrasescore.cli.experiment_plan import Plan, Run, build_plan
+from phrasescore.records import Weights
 
 INI = """\
 [feature]

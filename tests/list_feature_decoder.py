@@ -11,14 +11,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from phrasescore.records import FeatureLabel, Weights
 from tuning.bleu import Bleu
-from tuning.loop import NamedWeights
-from tuning.pool import FeatureLabel, Pool
+from tuning.pool import Pool
 
-FLUENCY, LENGTH = FeatureLabel("Fluency0", 0), FeatureLabel("Length0", 0)
-NETWORK = FeatureLabel("Network0", 0)
-LABELS = (FLUENCY, LENGTH, NETWORK)
-START = {FLUENCY: 0.9, LENGTH: -0.1, NETWORK: 0.0}
+FLUENCY, LENGTH, NETWORK = "Fluency0", "Length0", "Network0"
+LABELS = tuple(FeatureLabel(name, 0) for name in (FLUENCY, LENGTH, NETWORK))
+START: Weights = {FLUENCY: (0.9,), LENGTH: (-0.1,), NETWORK: (0.0,)}
 SENTENCES, WORDS = 60, 12
 
 
@@ -41,12 +40,12 @@ class ListFeatureDecoder:
         ]
 
     def __call__(
-        self, number: int, weights: NamedWeights, segments: Sequence[int] | None = None
+        self, number: int, weights: Weights, segments: Sequence[int] | None = None
     ) -> Pool:
         """Return the best translations by the decoder's own features."""
         assert number >= 1
         assert NETWORK not in weights
-        own = np.array([weights.get(FLUENCY, 0.0), weights.get(LENGTH, 0.0), 0.0])
+        own = np.array([weights.get(name, (0.0,))[0] for name in (FLUENCY, LENGTH)] + [0.0])
         return self._lists(own, self._size, segments or range(SENTENCES))
 
     def _lists(self, own: np.ndarray, size: int, segments: Sequence[int]) -> Pool:

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from tuning.pool import FeatureLabel, Pool
+from phrasescore.records import FeatureLabel
+from tuning.pool import Pool
 
 WORDS = 12  # of every hypothesis and reference
 

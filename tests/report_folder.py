@@ -1,14 +1,12 @@
-"""A folder in which ``phrasescore report`` is tried: a table, texts and models."""
+"""A folder in which reports are made: a table, texts, and models beside it."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-from click.testing import CliRunner, Result
-
-from phrasescore.cli import main
 from phrasescore.models.checkpoint import save_checkpoint
-from tests.doubles import RandomModel
+from phrasescore.workflows.report import ReportSummary, make_report
+from tests.doubles import RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork
 
 WORDS = ["la", "maison", "est", "bleue", "rue", "grande"]
@@ -17,6 +15,20 @@ SOURCE = "la maison est bleue\nla rue est grande\nla maison\n"
 REFERENCE = "the house is blue\nthe street is big\nthe house\n"
 BASELINE = "the house blue\nthe street is big\nhouse\n"
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "english-french"
+# The kinds of sentence networks, by the names of models.
+_KINDS = {"att": "attention", "gr": "grconv", "deep": "lstm"}
+
+
+def save_models(path: Path) -> None:
+    """Save a model of each kind: rnn, att, gr, deep and lm; and reverse-rnn, -gr and -deep."""
+    RandomModel(path / "rnn", WORDS, TARGET_WORDS)
+    RandomModel(path / "reverse-rnn", WORDS, TARGET_WORDS, reverse=True)
+    RandomCslm(WORDS, path=path / "lm")
+    for name, kind in _KINDS.items():
+        network = RandomNetwork(kind, WORDS, TARGET_WORDS)
+        save_checkpoint(path / name, network.checkpoint)
+        network = RandomNetwork(kind, TARGET_WORDS, WORDS, reverse=True)
+        save_checkpoint(path / f"reverse-{name}", network.checkpoint)
 
 
 def table_lines() -> list[str]:
@@ -33,33 +45,33 @@ def table_lines() -> list[str]:
 
 
 class Folder:
-    """A folder with a table, texts and models, where the command runs."""
+    """A folder with a table and texts, in which reports are made.
 
-    def __init__(self, path: Path) -> None:
+    :param models: the folder of `save_models`.
+    """
+
+    def __init__(self, path: Path, models: Path) -> None:
         self.path = path
+        self.models = models
         self.write("table", "".join(table_lines()))
         self.write("src", SOURCE)
         self.write("ref", REFERENCE)
         self.write("base", BASELINE)
-        RandomModel(path / "rnn", WORDS, TARGET_WORDS)
 
     def write(self, name: str, text: str) -> None:
         (self.path / name).write_text(text, encoding="utf-8")
 
-    def save(self, name: str, kind: str, **options: Any) -> RandomNetwork:
-        sides = (TARGET_WORDS, WORDS) if options.get("reverse") else (WORDS, TARGET_WORDS)
-        network = RandomNetwork(kind, *sides, **options)
-        save_checkpoint(self.path / name, network.checkpoint)
-        return network
+    def model(self, name: str) -> str:
+        return str(self.models / name)
 
-    def run(self, *arguments: object, quiet: bool = True) -> Result:
-        words = ["report", *map(str, arguments), "-o", "out"]
-        return CliRunner().invoke(main, ["-q", *words] if quiet else words)
+    def summary(self, *inputs: str | Path, models: str = "", **options: Any) -> ReportSummary:
+        """Make a report with the models of these names; return its summary."""
+        paths = [self.model(name) for name in models.split()]
+        return make_report(inputs, "out", models=paths, **options)
 
-    def made(self, *arguments: object) -> dict[str, Any]:
-        """Run the command; return report.json."""
-        result = self.run(*arguments)
-        assert (result.exit_code, result.stdout) == (0, ""), result.output
+    def make(self, *inputs: str | Path, models: str = "", **options: Any) -> dict[str, Any]:
+        """Make a report with the models of these names; return report.json."""
+        self.summary(*inputs, models=models, **options)
         return self.report()
 
     def report(self) -> dict[str, Any]:

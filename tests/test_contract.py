@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from moses_integration.annotate import BlockColumn
+from moses_integration.phrase_table import BlockColumn
 from phrasescore.features import FEATURES, FROM_FILES, OF_SHORTLISTS, Feature, lexicon, neural
 from phrasescore.features.language_model import LanguageModelScore
 from phrasescore.features.lengths import LengthRatio, TargetLength

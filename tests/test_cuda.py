@@ -15,7 +15,7 @@ import torch
 from click.testing import CliRunner
 
 from phrasescore.cli import main
-from phrasescore.config.settings import TrainingConfig
+from phrasescore.config.settings import OptimizerName, TrainingConfig
 from phrasescore.features import neural, sentences
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import load_checkpoint
@@ -149,7 +149,7 @@ def test_training_goes_as_on_the_cpu(
 @pytest.mark.parametrize("optimizer", ["adadelta", "adam", "sgd"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_update_waits_for_nothing(
-    folder: Path, kind: str, optimizer: str, request: pytest.FixtureRequest
+    folder: Path, kind: str, optimizer: OptimizerName, request: pytest.FixtureRequest
 ) -> None:
     device = torch.device("cuda")
     network = load_checkpoint(folder / kind).model.train().to(device)
@@ -165,7 +165,7 @@ def test_an_update_waits_for_nothing(
 
 
 @pytest.mark.parametrize("optimizer", ["adadelta", "adam"])
-def test_a_run_goes_on_where_it_was(folder: Path, tmp_path: Path, optimizer: str) -> None:
+def test_a_run_goes_on_where_it_was(folder: Path, tmp_path: Path, optimizer: OptimizerName) -> None:
     kind = "encoder-decoder"
     settings = (f"--set=training.optimizer={optimizer}", "--set=training.schedule=constant")
     every = (*settings, "--keep-work", "--device=cuda")

@@ -1,7 +1,13 @@
-"""What is promised in words: help, README, docstrings."""
+"""What is promised in words: help, README, pages in docs/, docstrings."""
 
 import ast
+import gzip
+import importlib
+import os
 import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +15,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+import phrasescore
 from phrasescore.cli import VERBS, main
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -62,9 +69,151 @@ def test_every_command_and_option_is_explained() -> None:
     assert silent == []
 
 
-def test_every_verb_is_in_the_readme() -> None:
-    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    assert [verb for verb in VERBS if f"phrasescore {verb}" not in readme] == []
+README = REPOSITORY / "README.md"
+DOCS = REPOSITORY / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+TEXTS = [README, REPOSITORY / "CONTRIBUTING.md", *PAGES]
+
+
+def test_every_verb_has_a_page_that_readme_and_index_link() -> None:
+    readme = README.read_text(encoding="utf-8")
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    for verb in VERBS:
+        assert (DOCS / f"{verb}.md").read_text(encoding="utf-8").startswith(f"# {verb}\n")
+        assert f"[`phrasescore {verb}`](docs/{verb}.md)" in readme
+        assert f"]({verb}.md)" in index
+
+
+def test_every_option_is_in_the_page_of_its_verb_or_among_all_commands() -> None:
+    # What mkdocs-click is told to show, and it shows all of a command but its hidden options.
+    block = (DOCS / "commands.md").read_text(encoding="utf-8").partition("::: mkdocs-click")[2]
+    shown = dict(re.findall(r"^ +:(\w+): (.+)$", block, re.MULTILINE))
+    assert getattr(importlib.import_module(shown["module"]), shown["command"]) is main
+    missing = []
+    for words, command in _commands():
+        page = DOCS / f"{words.split()[-1]}.md"
+        text = page.read_text(encoding="utf-8") if page.is_file() else ""
+        for param in command.params:
+            if isinstance(param, click.Option) and param.hidden:
+                missing += [f"{words} {flag}" for flag in param.opts if flag not in text]
+    assert missing == []
+
+
+def test_the_readme_is_short() -> None:
+    readme = README.read_text(encoding="utf-8")
+    assert len(readme.split()) <= 1050
+    assert [line for line in readme.splitlines() if len(line) > 100] == []
+
+
+def test_every_page_is_in_the_site_s_menu() -> None:
+    menu = re.findall(r": ([\w-]+\.md)$", (REPOSITORY / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(menu) == [page.name for page in PAGES]
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=_name)
+def test_every_link_leads_somewhere(path: Path) -> None:
+    lost = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", _without_code(path)):
+        if link.startswith("https://"):
+            continue
+        name, _, anchor = link.partition("#")
+        target = path.parent / name if name else path
+        # A page may link pages alone: the site holds nothing else.
+        inside = path not in PAGES or target.parent == DOCS
+        if not (inside and target.is_file() and (not anchor or anchor in _anchors(target))):
+            lost.append(link)
+    assert lost == []
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=_name)
+def test_every_file_of_the_project_that_a_text_names_is_there(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    named = re.findall(r"\b(?:phrasescore|tests|examples)/[\w./-]*\w", text)
+    assert [name for name in named if not (REPOSITORY / name).exists()] == []
+
+
+def _without_code(path: Path) -> str:
+    return re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.M)
+
+
+def _anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub and mkdocs make them."""
+    headings = re.findall(r"^#+ (.+)$", _without_code(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_option_that_a_page_explains_is_there(verb: str) -> None:
+    known = {flag for _, command in _commands() for param in command.params for flag in param.opts}
+    text = _without_code(DOCS / f"{verb}.md")
+    text = re.sub("## In place of mert-moses.pl.*?\n## ", "", text, flags=re.DOTALL)  # its options
+    named = set(re.findall(r"`(--[a-z][\w-]*)", text))
+    assert named - known - {"--paired-ar"} == set()  # sacrebleu's
+
+
+@pytest.mark.parametrize("path", [README, *PAGES], ids=_name)
+def test_every_command_in_the_docs_can_be_typed(path: Path) -> None:
+    text = path.read_text(encoding="utf-8").replace("\\\n", " ")
+    for line in re.findall(r"^ *\$ (?:.*\| )?phrasescore (.+)$", text, re.MULTILINE):
+        verb, *words = shlex.split(line, comments=True)
+        if verb == "--help":
+            continue
+        command = main.get_command(click.Context(main), verb)
+        assert command is not None, line
+        context = click.Context(command, info_name=verb)
+        given, _, _ = command.make_parser(context).parse_args(words)  # refuses other options
+        required = {param.name for param in command.params if param.required}
+        assert required <= {name for name, value in given.items() if value is not None}, line
+
+
+LIBRARY = DOCS / "library.md"
+EXAMPLE = REPOSITORY / "examples" / "english-french"
+PUBLIC = {
+    *("load_model", "train", "annotate", "augment", "rescore", "rerank", "tune"),
+    *("tune_with_decoder", "decode", "generate", "segment", "select", "evaluate", "perplexity"),
+    *("make_report", "run_experiment", "show"),
+}
+
+
+def test_every_public_function_is_in_the_library_s_page() -> None:
+    blocks = "".join(_python_blocks(LIBRARY))
+    assert [name for name in PUBLIC if f"phrasescore.{name}(" not in blocks] == []
+
+
+@pytest.mark.skipif(not PUBLIC.issubset(phrasescore.__all__), reason="not all functions are there")
+def test_the_python_examples_run(tmp_path: Path) -> None:
+    _copy_example(tmp_path)
+    script = tmp_path / "examples.py"
+    script.write_text("\n".join([*_python_blocks(LIBRARY), *_python_blocks(README)]))
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    run = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    for name in ("phrase-table.rnn.gz", "test.rescored.gz", "weights", "report/index.html"):
+        assert (tmp_path / name).is_file(), name
+
+
+def _python_blocks(path: Path) -> list[str]:
+    text = path.read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def _copy_example(folder: Path) -> None:
+    """Copy the files of the example into a folder, shortened: examples need no large ones."""
+    sizes = {"train": 600, "dev": 20, "test": 20, "phrase-table": 4000, "reordering-table": 4000}
+    for path in EXAMPLE.iterdir():
+        if path.suffix == ".py" or path.is_dir():
+            continue
+        data = path.read_bytes()
+        limit = sizes.get(path.name.partition(".")[0])
+        if limit is not None:
+            lines = (gzip.decompress(data) if path.suffix == ".gz" else data).splitlines(True)
+            lists = "best" in path.name
+            kept = [line for line in lines if int(line.split()[0]) < limit] if lists else lines
+            data = b"".join(kept if lists else kept[:limit])
+            data = gzip.compress(data) if path.suffix == ".gz" else data
+        (folder / path.name).write_bytes(data)
 
 
 @pytest.mark.parametrize("path", PYTHON_FILES, ids=_name)

@@ -142,7 +142,7 @@ def test_the_loop_with_real_moses_ends_with_the_bleu_that_it_says(task: Task) ->
 
 
 def test_mert_moses_tunes_an_annotated_table(task: Task) -> None:
-    # docs/tuning.md: the loop of Moses itself, with one more score in the table.
+    # docs/tune.md: the loop of Moses itself, with one more score in the table.
     perl = shutil.which("mert-moses.pl")
     if perl is None:
         pytest.skip("needs mert-moses.pl on the PATH")

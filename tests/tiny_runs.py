@@ -8,9 +8,8 @@ import torch
 from phrasescore.config.config import Config
 from phrasescore.records import PhrasePair
 from phrasescore.training.loop import TrainingProgress
+from phrasescore.training.pair_store_writer import CountedPair
 from phrasescore.training.run import TrainingRun
-from phrasescore.training.table_spool import CountedPair
-from phrasescore.training.work_folder import default_work
 
 TINY = Config().override(
     [
@@ -52,7 +51,7 @@ def make_run(folder: Path, config: Config = TINY, name: str = "model") -> Traini
         inputs=(str(table),),
         read=lambda: read_table(table),
         model=folder / name,
-        work=default_work(folder / name),
+        work=folder / f"{name}.work",
         config=config,
         device=torch.device("cpu"),
     )

@@ -4,9 +4,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from phrasescore.records import FeatureLabel
 from tuning.methods import Optimise
 from tuning.metric import Metric
-from tuning.pool import FeatureLabel, Pool, Vector
+from tuning.pool import Pool, Vector
 from tuning.settings import TuneSettings
 
 

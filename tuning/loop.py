@@ -24,11 +24,13 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from phrasescore.records import FeatureLabel, WeightPair, Weights
 from tuning.methods import Optimise
 from tuning.metric import Metric
 from tuning.ngrams import Integers
-from tuning.pool import FeatureLabel, Pool, Vector, pool_lists
+from tuning.pool import Pool, Vector, pool_lists
 from tuning.settings import TuneSettings
+from tuning.weights import named_weights, weights_between, weights_vector
 
 # Gains of the metric on the pool, 0 to 1, that are not worth another round: 0.01 BLEU.
 SMALLEST_GAIN = 1e-4
@@ -39,23 +41,12 @@ TRIAL_SIZE = 100
 STEPS = (1.0, 0.5, 0.25, 0.125, 0.0625)
 TOO_FAR = "every step towards the weights that are better on the lists loses too much"
 
-NamedWeights = dict[FeatureLabel, float]
-
-
-class WeightPair(NamedTuple):
-    """Two sets of weights: what decodes, and what chooses from the lists."""
-
-    # Of the decoder's features.
-    search: NamedWeights
-    # Of all features.
-    lists: NamedWeights
-
 
 class Decode(Protocol):
     """A decoder, and whatever adds features to its lists."""
 
     def __call__(
-        self, number: int, weights: NamedWeights, segments: Sequence[int] | None = None
+        self, number: int, weights: Weights, segments: Sequence[int] | None = None
     ) -> Pool:
         """Return the lists of a round; the first hypothesis of a list is the decoder's output.
 
@@ -89,9 +80,9 @@ class Decided(NamedTuple):
     """What a run that was stopped has decided after a round."""
 
     # The lists' weights of the round.
-    lists: NamedWeights
+    lists: Weights
     # The search weights of the next one.
-    search: NamedWeights
+    search: Weights
     # The metric on the pool of the weights that optimising found, 0 to 1.
     found_score: float | None = None
 
@@ -112,7 +103,7 @@ class LoopResult:
 
     rounds: tuple[Round, ...] = ()
     # The search weights to decode with next; None where the loop has ended.
-    next_weights: NamedWeights | None = None
+    next_weights: Weights | None = None
     # Why it has ended; and whether by the number of rounds alone.
     reason: str = ""
     is_cut: bool = False
@@ -201,7 +192,7 @@ class _Loop:
         # Of a step, after rounds that did not count: the pool does not know of them.
         self._longest_step = 1.0
 
-    def add_round(self, lists: NamedWeights | None) -> None:
+    def add_round(self, lists: Weights | None) -> None:
         """Decode, and judge what comes of it.
 
         :param lists: the lists' weights, where they are known.
@@ -224,7 +215,7 @@ class _Loop:
             self._total(decoded, decoded.starts[:-1]),
             len(pool.stats),
             len(pool.stats) - before,
-            own.score(self._metric, weights_vector(search, own)),
+            own.score(self._metric, weights_vector(search, own.labels)),
             None,
         )
         self._counts = best is None or done.score >= best.score - ROUND_LOSS
@@ -239,12 +230,12 @@ class _Loop:
         kept = pool if self._counts else earlier
         self.result = _with_round(replace(self.result, pool=kept), done, self._limits)
 
-    def _tune_lists(self, pool: Pool, number: int) -> NamedWeights:
+    def _tune_lists(self, pool: Pool, number: int) -> Weights:
         """Return weights of all features, tuned on the pool from the best that are known."""
         known = [self._start.lists, *(each.weights.lists for each in self.result.rounds)]
         start = self._best_of(known, pool)
         tuned = self._optimise(pool, self._metric, start, self._settings, seed=self._seed + number)
-        return {**known[-1], **_named(tuned.weights, pool)}
+        return {**known[-1], **named_weights(tuned.weights, pool.labels)}
 
     def choose_next(self, is_stopped: Callable[[], bool]) -> None:
         """Set the search weights of the next round, or none where they are no better."""
@@ -265,7 +256,7 @@ class _Loop:
             reason = f"no weights that are better by {100 * SMALLEST_GAIN:g} points on all lists"
             self.result = replace(self.result, next_weights=None, reason=reason)
             return
-        self._bound_step({**done.weights.search, **_named(tuned.weights, own)})
+        self._bound_step({**done.weights.search, **named_weights(tuned.weights, own.labels)})
 
     def follow(self, known: Decided) -> None:
         """Set the search weights of the next round to those that were decided before."""
@@ -273,20 +264,20 @@ class _Loop:
         rounds = (*self.result.rounds[:-1], done)
         self.result = replace(self.result, rounds=rounds, next_weights=known.search)
 
-    def _bound_step(self, target: NamedWeights) -> None:
+    def _bound_step(self, target: Weights) -> None:
         """Set the next weights: from the best round's towards others, as far as a trial allows."""
         best = self.result.best
         assert best is not None
         for step in STEPS:
             if step > self._longest_step:
                 continue
-            weights = _between(best.weights.search, target, step)
+            weights = weights_between(best.weights.search, target, step)
             if self._passes_trial(weights, step):
                 self.result = replace(self.result, next_weights=weights)
                 return
         self.result = replace(self.result, next_weights=None, reason=TOO_FAR)
 
-    def _passes_trial(self, weights: NamedWeights, step: float) -> bool:
+    def _passes_trial(self, weights: Weights, step: float) -> bool:
         """Return whether weights translate some of the sentences nearly as well as the best."""
         best, lists = self.result.best, self._best_lists
         assert best is not None
@@ -308,13 +299,13 @@ class _Loop:
         )
         return False
 
-    def _chosen(self, pool: Pool, lists: NamedWeights) -> Integers:
+    def _chosen(self, pool: Pool, lists: Weights) -> Integers:
         """Return the row of each segment's translation: what the user gets of these lists."""
         if not self._list_features:
             return pool.starts[:-1]  # the decoder's own best
-        return pool.model_best(weights_vector(lists, pool))
+        return pool.model_best(weights_vector(lists, pool.labels))
 
-    def _score(self, pool: Pool, lists: NamedWeights) -> float:
+    def _score(self, pool: Pool, lists: Weights) -> float:
         return self._total(pool, self._chosen(pool, lists))
 
     def _total(self, pool: Pool, rows: Integers) -> float:
@@ -325,9 +316,9 @@ class _Loop:
         own = np.array([label.name not in self._list_features for label in pool.labels])
         return pool if own.all() else pool.with_features(own)
 
-    def _best_of(self, known: Sequence[NamedWeights], pool: Pool) -> Vector:
+    def _best_of(self, known: Sequence[Weights], pool: Pool) -> Vector:
         """Return those weights that are best on a pool; of equals the latest."""
-        vectors = [weights_vector(weights, pool) for weights in known[::-1]]
+        vectors = [weights_vector(weights, pool.labels) for weights in known[::-1]]
         return max(vectors, key=lambda weights: pool.score(self._metric, weights))
 
 
@@ -345,25 +336,6 @@ def _with_round(result: LoopResult, done: Round, loop: LoopSettings) -> LoopResu
         reason = f"no better output in {loop.patience} rounds"
         return replace(result, next_weights=None, reason=reason)
     return result
-
-
-def _named(weights: Vector, pool: Pool) -> NamedWeights:
-    return dict(zip(pool.labels, weights.tolist(), strict=True))
-
-
-def _between(one: NamedWeights, other: NamedWeights, share: float) -> NamedWeights:
-    """Return the weights that lie so far on the way from one to the other."""
-    if share == 1:
-        return other
-    return {
-        label: (1 - share) * one.get(label, 0.0) + share * other.get(label, 0.0)
-        for label in {**one, **other}
-    }
-
-
-def weights_vector(weights: NamedWeights, pool: Pool) -> Vector:
-    """Return the weights of a pool's features; 0 for those that are not named."""
-    return np.array([weights.get(label, 0.0) for label in pool.labels])
 
 
 def union(pools: Sequence[Pool]) -> Pool:

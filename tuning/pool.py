@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.errors import PhrasescoreError
+from phrasescore.records import FeatureLabel
 from tuning.metric import Metric, Statistics
 from tuning.ngrams import Integers
 
@@ -20,19 +21,6 @@ Mask = NDArray[np.bool_]
 _LARGEST = 1e39
 # Values that are as near as this are the same: no weight should have to tell them apart.
 _SAME = 1e-30
-
-
-class FeatureLabel(NamedTuple):
-    """Where a feature value stands in Moses' ``Name= v0 v1 ...``."""
-
-    # The feature's name, without ``=``.
-    name: str
-    # From 0 on.
-    place: int
-
-    def __str__(self) -> str:
-        """Return the label as Moses' extractor writes it: ``LM0_0``."""
-        return f"{self.name}_{self.place}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from tuning.pool import FeatureLabel
+from phrasescore.records import FeatureLabel
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 from moses_integration.decoder.language_model import read_arpa_order
-from moses_integration.decoder.search_settings import SearchSettings
+from moses_integration.decoder.search_limits import SearchLimits
 from moses_integration.ini_text import Feature, Line
 from moses_integration.moses_ini import MosesIni
 from phrasescore.errors import ConfigError, DataError, shown_path
 from phrasescore.io.text import open_input, shorten
 
-__all__ = ["DecoderConfiguration", "FeatureSlot", "SearchSettings"]
+__all__ = ["DecoderConfiguration", "FeatureSlot", "SearchLimits"]
 
 PHRASE_TABLE, REORDERING, LANGUAGE_MODEL = "PhraseDictionaryMemory", "LexicalReordering", "KENLM"
 DISTORTION, UNKNOWN_WORDS = "Distortion", "UnknownWordPenalty"
@@ -66,7 +66,7 @@ class DecoderConfiguration:
 
     # As the user gave it.
     path: str
-    search: SearchSettings
+    search: SearchLimits
     # In the order in which Moses prints their values; UnknownWordPenalty, which it leaves out
     # there, has its place among the others.
     slots: tuple[FeatureSlot, ...]
@@ -107,8 +107,8 @@ class DecoderConfiguration:
         _check_kinds(ini, slots)
         slots.sort(key=lambda slot: slot.kind not in STATEFUL)
         table = next(slot for slot in slots if slot.kind == PHRASE_TABLE)
-        limit = int(table.arguments.get("table-limit", SearchSettings.table_limit))
-        search = SearchSettings.from_ini(ini, limit)
+        limit = int(table.arguments.get("table-limit", SearchLimits.table_limit))
+        search = SearchLimits.from_ini(ini, limit)
         return cls(path, search, tuple(slots), content, ignore)
 
     def with_weights(self, weights: Mapping[str, tuple[float, ...]]) -> Self:

@@ -1,7 +1,7 @@
 """Sections of a moses.ini that the embedded search need not look at.
 
 Those of moses/Parameter.cpp that are of input, output, other searches or servers, by their full
-names. Moses refuses a name that is neither here nor in :mod:`.search_settings`.
+names. Moses refuses a name that is neither here nor in :mod:`.search_limits`.
 """
 
 _NAMES = """

@@ -1,13 +1,13 @@
-"""Run a decoder that somebody else wrote: Moses, or any program that writes n-best lists.
+"""Run a decoder's command: Moses, or any program that writes n-best lists.
 
-A command is split as a shell splits it, and run without one. It gets the source on stdin. Moses is
-told weights and lists by its own options (``-weight-overwrite``, ``-n-best-list FILE N distinct``,
-as mert-moses.pl does); a command with ``{nbest}`` in it is another decoder, which is told what
-stands in these places:
+A command is split as a shell splits it, and run without one. It gets the source on stdin. Moses
+gets weights and lists by its own options (``-weight-overwrite``, ``-n-best-list FILE N distinct``,
+as mert-moses.pl does); a command with ``{nbest}`` in it is another decoder, which gets these values
+in their places:
 
 ============ =====================================================================
 ``{nbest}``   the file where the lists have to go
-``{weights}`` a text of weights, a line a value: ``LM0= 0.5``
+``{weights}`` a text of weights, a line per value: ``LM0= 0.5``
 ``{size}``    how many hypotheses a list may have
 ============ =====================================================================
 """
@@ -23,8 +23,9 @@ from itertools import pairwise
 from typing import BinaryIO
 
 from moses_integration.moses_ini import MosesIni, format_weight
-from moses_integration.weights import Weights, write_weights
+from moses_integration.weights import write_weights
 from phrasescore.errors import PhrasescoreError
+from phrasescore.records import Weights
 
 NBEST, WEIGHTS, SIZE = "{nbest}", "{weights}", "{size}"
 
@@ -37,7 +38,7 @@ _INI_OPTIONS = ("-f", "-config", "--config", "--f")
 
 
 @dataclass(frozen=True)
-class Decoder:
+class DecoderCommand:
     """A decoder's command.
 
     :raises PhrasescoreError: if the text cannot be split, or names some places and not ``{nbest}``.
@@ -104,18 +105,21 @@ class Decoder:
         lists = ["-n-best-list", nbest, str(size), "distinct"]
         return [*words, "-weight-overwrite", overwrite, *lists]
 
-    def run(self, source: str, weights: Weights, nbest: str, size: int, *, work: str) -> None:
+    def __call__(self, source: str, weights: Weights, size: int, nbest: str) -> None:
         """Decode a file and write n-best lists.
 
-        :param source: a sentence a line; the decoder's stdin.
+        What it says goes beside the lists: ``run1.nbest`` has ``run1.weights``, ``run1.out`` and
+        ``run1.log``.
+
+        :param source: a sentence per line; the decoder's stdin.
+        :param size: hypotheses per list, at most.
         :param nbest: where the lists go; a file of that name is replaced.
-        :param work: the beginning of names for the decoder's output: ``work.weights``,
-            ``work.out``, ``work.log``.
         :raises PhrasescoreError: if the command cannot be started, fails or writes no lists, with
             the end of what it said on stderr.
         """
         with contextlib.suppress(FileNotFoundError):
             os.unlink(nbest)
+        work = nbest.removesuffix(".part").removesuffix(".nbest")
         weights_path, log = f"{work}.weights", f"{work}.log"
         write_weights(weights_path, weights)
         command = self.arguments(weights, nbest, weights_path, size)

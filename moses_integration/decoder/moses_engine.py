@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from moses_integration.decoder.moses import log_tail, run_command
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import Weights
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.output import open_output
 from phrasescore.io.text import read_blocks, read_lines
+from phrasescore.records import Weights
 
 
 @dataclass(frozen=True)
-class Lists:
+class NbestRequest:
     """The n-best lists that are wanted."""
 
     path: str
@@ -27,7 +27,7 @@ class Lists:
 
 @dataclass(frozen=True)
 class MosesEngine:
-    """The binary of Moses, and what it is told."""
+    """The binary of Moses, its weights and its settings."""
 
     binary: str
     ini: MosesIni
@@ -36,7 +36,7 @@ class MosesEngine:
     # More settings, by the names of moses.ini's sections.
     limits: Mapping[str, str] = field(default_factory=dict)
 
-    def command(self, lists: Lists | None, path: str) -> list[str]:
+    def command(self, request: NbestRequest | None, path: str) -> list[str]:
         """Return the command that translates stdin.
 
         :param path: where it writes the lists, if there are any.
@@ -46,18 +46,18 @@ class MosesEngine:
             command += [f"-{name}", value]
         if self.weights:
             command += ["-weight-overwrite", self.ini.weight_overwrite(self.weights)]
-        if lists is not None:
-            command += ["-n-best-list", path, str(lists.size)]
-            command += ["distinct"] if lists.distinct else []
-            command += ["-print-alignment-info-in-n-best"] if lists.alignment else []
+        if request is not None:
+            command += ["-n-best-list", path, str(request.size)]
+            command += ["distinct"] if request.distinct else []
+            command += ["-print-alignment-info-in-n-best"] if request.alignment else []
         return command
 
     def translate(
-        self, sentences: Sequence[Sequence[str]], output: str, lists: Lists | None
+        self, sentences: Sequence[Sequence[str]], output: str, request: NbestRequest | None
     ) -> None:
         """Translate sentences; files appear whole, and only if all went well.
 
-        :param output: a line a sentence, without the blank that Moses puts at its end.
+        :param output: gets a line per sentence, without the blank that Moses puts at its end.
         :raises PhrasescoreError: if Moses cannot be run, fails, or translates fewer sentences,
             with the end of what it said.
         """
@@ -67,17 +67,17 @@ class MosesEngine:
             )
             with open(source, "wb") as stream:
                 stream.writelines(f"{' '.join(words)}\n".encode() for words in sentences)
-            run_command(self.command(lists, nbest), source, found, log, keeps_log=False)
+            run_command(self.command(request, nbest), source, found, log, keeps_log=False)
             lines = [line.strip(b" ") for line in read_lines(found)]
             if len(lines) != len(sentences):
                 problem = f"expected {len(sentences):,} translations of Moses, found {len(lines):,}"
                 raise PhrasescoreError(f"{problem}{log_tail(log, is_named=False)}")
-            if lists is not None:
+            if request is not None:
                 if sentences and not os.path.exists(nbest):
                     raise PhrasescoreError(
                         f"Moses wrote no n-best lists{log_tail(log, is_named=False)}"
                     )
-                with open_output(lists.path) as stream:
+                with open_output(request.path) as stream:
                     stream.writelines(read_blocks(nbest))
             with open_output(output) as stream:
                 stream.writelines(line + b"\n" for line in lines)

@@ -31,10 +31,11 @@ import click
 
 from phrasescore import __version__
 from phrasescore.cli import options
-from phrasescore.cli.ending import EndedBySignal, ending_on_signals
+from phrasescore.cli.ending import ending_on_signals
 from phrasescore.cli.progress import show_progress
 from phrasescore.devices import is_out_of_memory
-from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.errors import ArgumentError, PhrasescoreError, StoppedError
+from phrasescore.training.signals import EndedBySignal
 
 # What numba says where neither the installation nor the user's cache can be written to.
 _NO_CACHE = "no locator available"
@@ -94,6 +95,9 @@ class VerbGroup(click.Group):
         except ArgumentError as error:
             verb = self.get_command(ctx, ctx.invoked_subcommand or "")
             raise _usage_error(str(error), verb, ctx) from error
+        except StoppedError as error:
+            _say(f"phrasescore: {error}")
+            ctx.exit(128 + error.signal)
         except PhrasescoreError as error:
             raise click.ClickException(_one_line(str(error))) from error
         except KeyboardInterrupt:
@@ -121,7 +125,9 @@ def _usage_error(problem: str, verb: click.Command | None, ctx: click.Context) -
     if verb is None:
         return click.UsageError(problem, ctx)
     shown = {
-        param.name: max(param.opts, key=len) if isinstance(param, click.Option) else param.metavar
+        param.name: max(param.opts, key=len)
+        if isinstance(param, click.Option)
+        else (param.metavar or "").strip("[].")
         for param in verb.params
     }
     problem = re.sub("`([a-z_]+)`", lambda found: shown.get(found[1]) or found[1], problem)

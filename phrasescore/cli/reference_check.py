@@ -1,15 +1,10 @@
 """Whether references can be those of translations: of wrong ones no figure says anything."""
 
-import logging
 from collections.abc import Sequence
 
 import numpy as np
 
-from phrasescore.errors import shown_path
-from phrasescore.evaluation.sentences import Sentences
 from tuning.bleu import Bleu
-
-_logger = logging.getLogger(__name__)
 
 # In fewer sentences chance decides.
 _MIN_SENTENCES = 10
@@ -29,38 +24,6 @@ _SENTENCES_FOR_BLEU = 100
 _DISTANCE = 0.382
 # Words of a reference, below which the text is not split into words.
 _SPLIT = 2.0
-
-
-def warn_of_texts(systems: Sequence[Sentences], references: Sequence[Sentences]) -> None:
-    """Warn of translations and references that are not there, or do not belong together.
-
-    :param systems: of the same number of lines as the references.
-    """
-    for system in systems:
-        if system.num_empty:
-            path = shown_path(system.path)
-            _logger.warning("%s has %s empty lines", path, f"{system.num_empty:,}")
-    words = [sentences.words for sentences in references]
-    missing = sum(not any(sentence) for sentence in zip(*words, strict=True))
-    if missing:
-        paths = ", ".join(shown_path(sentences.path) for sentences in references)
-        _logger.warning("%s: %s lines are empty: no reference is there", paths, f"{missing:,}")
-    for system in systems:
-        problem = doubt(words, system.words, "the translations")
-        if problem is not None:
-            _logger.warning("%s: %s", shown_path(system.path), problem)
-
-
-def warn_of_lists(
-    path: str, firsts: Sequence[Sequence[str]], references: Sequence[Sentences]
-) -> None:
-    """Warn of references that cannot well be those of n-best lists.
-
-    :param firsts: the first hypothesis of each list.
-    """
-    problem = doubt([sentences.words for sentences in references], firsts, "the first hypotheses")
-    if problem is not None:
-        _logger.warning("%s: %s", shown_path(path), problem)
 
 
 def doubt(

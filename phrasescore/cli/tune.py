@@ -1,34 +1,54 @@
 """``phrasescore tune``: find the weights that make the best translations of the n-best lists."""
 
-import logging
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from phrasescore.cli import options, tune_parameters
-from phrasescore.cli.ending import EndedBySignal
-from phrasescore.cli.tune_options import TuneOptions
+from phrasescore.cli import options, tune_options
+from phrasescore.cli.progress import show_progress
 
 if TYPE_CHECKING:
-    from moses_integration.moses_ini import MosesIni
-    from moses_integration.weights import Part, Weights
-    from phrasescore.cli.tune_loop import LoopRun
-    from phrasescore.cli.tune_report import TuneReport
-    from tuning.metric import ReferenceMetric
-    from tuning.pool import Pool, Vector
+    from phrasescore.workflows.search_settings import SearchSettings
 
-_logger = logging.getLogger(__name__)
+# The search of this package, as --decoder names it.
+EMBEDDED = "embedded"
+# Parameters for n-best lists alone, for rounds with a decoder alone, and for both.
+_OF_LISTS = (
+    *("nbest", "features", "scores", "ifile", "features_out", "scores_out", "ifile_out"),
+    *("replicas", "cross_validate"),
+)
+_COLUMNS = {
+    "rescore": "models",
+    "rescore_lms": "language_models",
+    "rescore_lexicons": "lexicons",
+    "rescore_reverse_lexicons": "reverse_lexicons",
+    "rescore_features": "features",
+}
+_OF_LOOP = (
+    *("decoder_flags", "source", "working_dir", "iterations", "nbest_size", "patience"),
+    *("translations", *_COLUMNS, "backoff_lm", "unnormalized", "resume", "device"),
+)
+_OF_BOTH = (
+    *("method", "metrics", "reference_length", "starts", "plateau_smoothing", "fixed"),
+    *("moses_ini", "moses_ini_out", "report", "report_format", "seed", "threads"),
+)
+_MERGED = ("weights", "moses_ini", "moses_ini_out")
+# Parameters of decode that the loop sets itself.
+_SET_BY_LOOP = (
+    *("weights", "nbest", "distinct", "alignment", "decoder", "moses_bin"),
+    *("feature_weights", "output"),
+)
 
 
 @click.command()
 @click.argument("nbest", metavar="[NBEST]...", nargs=-1)
-@tune_parameters.inputs
-@tune_parameters.search
-@tune_parameters.loop
+@tune_options.all_options
 @click.option(
     "--report",
     metavar="FILE",
-    help="Write what each feature has, gives, and costs to leave out, and how the run went.",
+    help="Write each feature's weight, its contribution, and the metric without it.",
 )
 @options.cslm
 @options.output
@@ -48,187 +68,112 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
     Without lists, --weights FILE --moses-ini INI --moses-ini-out FILE puts the weights into the
     moses.ini, and tunes nothing.
     """
-    tune_parameters.check_loop(ctx)
-    wanted = TuneOptions(**given)
-    wanted.check()
-    if wanted.only_merges:
-        _merge(wanted)
-    elif wanted.decoder is None:
-        _tune_lists(wanted)
-    else:
-        _tune_loop(wanted)
+    if _only_merges(ctx):
+        from phrasescore.workflows.tune.lists import merge_weights
 
+        merge_weights(*(given[name] for name in _MERGED))
+        return
+    _check_kind(ctx)
+    common = {name: given[name] for name in _OF_BOTH}
+    if given["decoder"] is None:
+        from phrasescore.workflows.tune.lists import tune as tune_lists
 
-def _merge(wanted: TuneOptions) -> None:
-    """Put weights that are there into a moses.ini."""
-    from moses_integration.moses_ini import MosesIni
-    from moses_integration.weights import read_weights
-
-    assert wanted.weights is not None
-    assert wanted.moses_ini is not None
-    assert wanted.moses_ini_out is not None
-    ini = MosesIni.read(wanted.moses_ini)
-    _write_ini(ini, read_weights(wanted.weights, "search"), wanted.moses_ini_out)
-
-
-def _write_ini(ini: "MosesIni", weights: "Weights", path: str) -> None:
-    """Write a moses.ini with other weights, and say which of them it has no features for."""
-    from phrasescore.cli.tune_pool import some_names
-
-    unknown = ini.set_weights(weights)
-    if unknown:
-        _logger.warning(
-            "%s has no features for these weights: %s: the decoder alone will not choose what "
-            "was measured; rescore and rerank its lists with all weights",
-            ini.path,
-            some_names(unknown),
+        of_lists = {name: given[name] for name in _OF_LISTS if name != "nbest"}
+        tune_lists(
+            given["nbest"],
+            given["references"],
+            given["weights"],
+            given["output"],
+            **common,
+            **of_lists,
         )
-    ini.write(path)
+        return
+    from phrasescore.workflows.tune.loop import tune_with_decoder
+
+    taken = ("source", "working_dir", "device", *_COLUMNS)
+    of_loop = {name: given[name] for name in _OF_LOOP if name not in taken}
+    decoder = given["decoder"]
+    tune_with_decoder(
+        _search_settings(given["decoder_flags"]) if decoder == EMBEDDED else decoder,
+        given["source"],
+        given["references"],
+        given["weights"],
+        given["working_dir"],
+        output=given["output"],
+        columns=[
+            options.column_spec(option, value)
+            for name, option in _COLUMNS.items()
+            for value in given[name]
+        ],
+        device=given["device"],
+        progress=show_progress,
+        **common,
+        **of_loop,
+    )
 
 
-def _tune_lists(wanted: TuneOptions) -> None:
-    """Tune on lists that are there."""
-    from moses_integration.moses_ini import MosesIni
-    from phrasescore.cli.tune_pool import named_weights, read_extracted
-    from phrasescore.cli.tune_replicas import compare_methods, replicate
-    from phrasescore.cli.tune_report import TuneReport
-    from phrasescore.cli.tune_search import Search
-    from tuning.bleu import CorpusBleu
-    from tuning.metric import Metric
+def _given(ctx: click.Context) -> dict[str, str]:
+    """Return the flags of the parameters on the command line, by the parameters' names."""
+    return {
+        param.name: param.opts[0]
+        for param in ctx.command.params
+        if param.name in ctx.params
+        and ctx.get_parameter_source(param.name) != ParameterSource.DEFAULT
+        and ctx.params[param.name] != ()
+    }
 
-    ini = None if wanted.moses_ini is None else MosesIni.read(wanted.moses_ini)
-    metric: Metric
-    if wanted.features:
-        metric, pool = CorpusBleu(), read_extracted(wanted.features, wanted.scores)
-    else:
-        metric, pool = _read_lists(wanted)
-    start = _start_weights(wanted, ini, pool)
-    search = Search(wanted)
-    lists = f"{pool.num_segments:,} sentences, {len(pool.stats):,} hypotheses"
-    _logger.info("%s, %d weights", lists, pool.num_features)
-    report = TuneReport(wanted.method, metric.name, wanted.seed)
-    if wanted.cross_validate is not None:
-        compare_methods(wanted, search, pool, metric, start, report)
-    found = replicate(wanted, search, pool, metric, start, report)
-    cut_short: BaseException | None = None
+
+def _only_merges(ctx: click.Context) -> bool:
+    """Return whether the weights of a file are put into a moses.ini, and nothing is tuned."""
+    given = _given(ctx)
+    inputs = {"nbest", "features", "scores", "references", "decoder"}
+    if not set(_MERGED) <= given.keys() or inputs & given.keys():
+        return False
+    if given.keys() - {*_MERGED, "seed", "device", "threads"}:
+        raise click.UsageError(
+            "give one of NBEST, --features with --scores, and --decoder; without them, "
+            "--weights, --moses-ini and --moses-ini-out alone put weights into a moses.ini"
+        )
+    return True
+
+
+def _check_kind(ctx: click.Context) -> None:
+    """Check that there is one kind of input, and that all options are for it.
+
+    :raises click.UsageError: if not.
+    """
+    given = _given(ctx)
+    extracted = "features" in given or "scores" in given
+    if ("nbest" in given) + extracted + ("decoder" in given) != 1:
+        raise click.UsageError("give one of NBEST, --features with --scores, and --decoder")
+    if "decoder" in given:
+        if wrong := [flag for name, flag in given.items() if name in _OF_LISTS]:
+            raise click.UsageError(f"{', '.join(wrong)}: not with --decoder")
+        if "source" not in given:
+            raise click.UsageError("--decoder needs --source, the text to translate")
+        if "references" not in given:
+            raise click.UsageError("--references is needed")
+    elif wrong := [flag for name, flag in given.items() if name in _OF_LOOP and name != "device"]:
+        raise click.UsageError(f"{', '.join(wrong)}: with --decoder")
+
+
+def _search_settings(flags: str) -> "SearchSettings":
+    """Return the settings of the embedded search that options of ``decode`` give.
+
+    :raises click.UsageError: if one is not of decode, or is not the user's to set here.
+    """
+    from phrasescore.cli.decode import decode, search_settings
+
     try:
-        report.measure(pool, metric, start, found, details=wanted.report is not None)
-    except (KeyboardInterrupt, EndedBySignal) as error:
-        cut_short = error  # the weights are found; only single features were not looked at
-    _write_for_moses(wanted, pool, found)
-    weights = named_weights(found, pool.labels)
-    _write(wanted, {"search": weights, "lists": weights}, ini, report)
-    if cut_short is not None:
-        raise cut_short
-    if search.stopped:
-        search.end()
-
-
-def _read_lists(wanted: TuneOptions) -> "tuple[ReferenceMetric, Pool]":
-    """Return the metric, and the union of the lists, each hypothesis once."""
-    from phrasescore.cli.tune_pool import ListReader
-    from tuning.loop import union
-
-    metric, references = _metric(wanted)
-    reader = ListReader(metric, references)
-    pools = [reader.read(path).distinct() for path in wanted.nbest]
-    return metric, union(pools)
-
-
-def _metric(wanted: TuneOptions) -> "tuple[ReferenceMetric, list[list[tuple[str, ...]]]]":
-    """Return the metric, and the words of the references by file and sentence."""
-    from phrasescore.cli.tune_pool import read_references
-    from phrasescore.evaluation.sentences import check_aligned, read_sentences
-    from tuning.bleu import Bleu
-    from tuning.metric import Interpolated
-
-    references = [read_sentences(path) for path in read_references(wanted.references)]
-    check_aligned(references)
-    words = [sentences.words for sentences in references]
-    made: list[ReferenceMetric] = []
-    for name in wanted.metrics:
-        if name == "bleu":
-            made.append(Bleu(words, reference_length=wanted.reference_length))
-        else:
-            from tuning.chrf import Chrf
-
-            made.append(Chrf(words))
-    found = made[0] if len(made) == 1 else Interpolated(made, list(wanted.metrics.values()))
-    return found, words
-
-
-def _start_weights(wanted: TuneOptions, ini: "MosesIni | None", pool: "Pool") -> "Vector":
-    """Return the weight of each value to start from."""
-    from moses_integration.start_points import read_start_point
-    from moses_integration.weights import read_weights
-    from phrasescore.cli.tune_pool import some_names, weights_vector
-
-    if wanted.ifile is not None:
-        return read_start_point(wanted.ifile, pool.num_features).weights
-    where = wanted.weights or wanted.moses_ini
-    assert where is not None
-    weights = read_weights(where) if ini is None or wanted.weights else ini.tuneable_weights()
-    start, missing = weights_vector(weights, pool.labels, where)
-    if missing:
-        _logger.info("without a weight in %s, and so from 0: %s", where, some_names(missing))
-    unused = sorted(weights.keys() - {label.name for label in pool.labels})
-    if unused:
-        _logger.warning("no list has these features of %s: %s", where, some_names(unused))
-    return start
-
-
-def _write_for_moses(wanted: TuneOptions, pool: "Pool", weights: "Vector") -> None:
-    """Write what Moses' own tuners read, where it is wanted."""
-    from moses_integration.start_points import write_start_point
-    from moses_integration.tuning_file_writer import write_features, write_scores
-    from moses_integration.weights import is_sparse
-
-    if wanted.features_out is not None and wanted.scores_out is not None:
-        write_features(wanted.features_out, pool.labels, pool.features, pool.starts)
-        write_scores(wanted.scores_out, pool.stats, pool.starts)
-    if wanted.ifile_out is not None:
-        dense = [at for at, label in enumerate(pool.labels) if not is_sparse(label.name)]
-        write_start_point(wanted.ifile_out, weights[dense])
-
-
-def _tune_loop(wanted: TuneOptions) -> None:
-    """Tune in rounds with a decoder."""
-    from phrasescore.cli.tune_loop import LoopRun
-    from phrasescore.cli.tune_report import TuneReport
-    from phrasescore.cli.tune_search import Search
-
-    metric, references = _metric(wanted)
-    report = TuneReport(wanted.method, metric.name, wanted.seed)
-    run = LoopRun(wanted, metric, references, Search(wanted))
-    try:
-        run.run()
-    except (KeyboardInterrupt, EndedBySignal):
-        if run.result.best is not None:
-            _finish_loop(wanted, run, report)
-        raise
-    _finish_loop(wanted, run, report)
-
-
-def _finish_loop(wanted: TuneOptions, run: "LoopRun", report: "TuneReport") -> None:
-    weights = run.finish(report, details=wanted.report is not None)
-    _write(wanted, weights, run.ini, report)
-
-
-def _write(
-    wanted: TuneOptions,
-    weights: "dict[Part, Weights]",
-    ini: "MosesIni | None",
-    report: "TuneReport",
-) -> None:
-    """Write the weights, moses.ini and report that the user wants; say the score reached."""
-    from moses_integration.weights import write_both_weights
-    from phrasescore.io.output import open_output
-
-    if wanted.moses_ini_out is not None and ini is not None:
-        _write_ini(ini, weights["search"], wanted.moses_ini_out)
-    write_both_weights(wanted.output, weights)
-    if wanted.report is not None:
-        text = report.to_json() if wanted.report_format == "json" else report.to_text()
-        with open_output(wanted.report) as stream:
-            stream.write(text.encode())
-    _logger.info("%s", report.last_line())
+        words = shlex.split(flags)
+    except ValueError as error:
+        raise click.UsageError(f"--decoder-flags: cannot split them: {error}") from error
+    for flag in words:
+        if flag.partition("=")[0] in ("--config", "-f", "--help", "-h"):
+            raise click.UsageError(f"--decoder-flags: expected options of a search, found {flag}")
+    with decode.make_context("--decoder-flags", [*words, "--config", "-", "--", "-"]) as context:
+        for param in decode.params:
+            is_given = context.get_parameter_source(param.name or "") != ParameterSource.DEFAULT
+            if is_given and param.name in _SET_BY_LOOP:
+                raise click.UsageError(f"--decoder-flags: the loop sets {param.opts[0]} itself")
+        return search_settings(context.params)

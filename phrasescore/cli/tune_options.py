@@ -1,12 +1,13 @@
-"""What ``phrasescore tune`` is asked for, and what of it goes together."""
+"""The command line's options of ``phrasescore tune``, in groups."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import click
 
-from phrasescore.cli.options import column_spec
-from phrasescore.features.column_spec import ColumnSpec, check_columns
+from phrasescore.cli.options import check_features
+
+_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
 # Those of tuning.methods, which imports what --help need not wait for.
 METHODS = ("mert", "mira", "pro", "xbleu")
@@ -16,163 +17,202 @@ METRICS = ("bleu", "chrf")
 REFERENCE_LENGTHS = ("closest", "shortest", "average")
 
 
-@dataclass(frozen=True)
-class TuneOptions:
-    """What the user asked for, by the names of the parameters."""
+def parse_metrics(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, float]:
+    """Return the weight of each metric.
 
-    nbest: tuple[str, ...]
-    references: tuple[str, ...]
-    features: tuple[str, ...]
-    scores: tuple[str, ...]
-    weights: str | None
-    ifile: str | None
-    moses_ini: str | None
-    moses_ini_out: str | None
-    features_out: str | None
-    scores_out: str | None
-    ifile_out: str | None
-    method: str
-    metrics: dict[str, float]
-    reference_length: Literal["closest", "shortest", "average"]
-    starts: int
-    plateau_smoothing: int
-    replicas: int
-    cross_validate: int | None
-    fixed: tuple[str, ...]
-    decoder: str | None
-    decoder_flags: str
-    source: str | None
-    working_dir: str
-    iterations: int
-    nbest_size: int
-    patience: int
-    translations: str | None
-    rescore: tuple[str, ...]
-    rescore_lms: tuple[str, ...]
-    rescore_lexicons: tuple[str, ...]
-    rescore_reverse_lexicons: tuple[str, ...]
-    rescore_features: tuple[str, ...]
-    backoff_lm: str | None
-    unnormalized: bool
-    resume: bool
-    report: str | None
-    output: str
-    report_format: str
-    seed: int
-    device: str
-    threads: int | None
+    :raises click.BadParameter: if a value is no metric with a weight, or one comes twice.
+    """
+    found: dict[str, float] = {}
+    for value in values:
+        name, separator, share = value.partition("=")
+        try:
+            weight = float(share) if separator else 1.0
+        except ValueError:
+            weight = 0.0
+        if name not in METRICS or not 0 < weight < float("inf") or name in found:
+            problem = f"expected {' or '.join(METRICS)} once, or bleu=WEIGHT, got {value!r}"
+            raise click.BadParameter(problem, ctx, param)
+        found[name] = weight
+    return found
 
-    def columns(self) -> list[ColumnSpec]:
-        """Return the features that lists get in each round, in their order."""
-        given = {
-            "models": self.rescore,
-            "language_models": self.rescore_lms,
-            "lexicons": self.rescore_lexicons,
-            "reverse_lexicons": self.rescore_reverse_lexicons,
-            "features": self.rescore_features,
-        }
-        return [column_spec(option, value) for option, values in given.items() for value in values]
 
-    @property
-    def only_merges(self) -> bool:
-        """Whether weights that are there are put into a moses.ini, and nothing is tuned."""
-        sources = (self.nbest, self.features, self.scores, self.references, self.decoder)
-        return all((self.weights, self.moses_ini, self.moses_ini_out)) and not any(sources)
+def _file(*flags: str, text: str) -> Callable[[Any], Any]:
+    return click.option(*flags, metavar="FILE", help=text)
 
-    def outputs(self) -> list[str]:
-        """Return the files to write."""
-        written = (self.output, self.moses_ini_out, self.report, self.features_out)
-        more = (self.scores_out, self.ifile_out, self.translations)
-        return [name for name in (*written, *more) if name is not None]
 
-    def check(self) -> None:
-        """Refuse what does not go together.
+def _files(*flags: str, text: str) -> Callable[[Any], Any]:
+    return click.option(*flags, multiple=True, metavar="FILE", help=text)
 
-        :raises click.UsageError: at that.
-        :raises PhrasescoreError: if a file would overwrite another.
-        """
-        if self.only_merges:
-            self._check_merge()
-            return
-        given = [bool(self.nbest), bool(self.features or self.scores), self.decoder is not None]
-        if sum(given) != 1:
-            raise click.UsageError("give one of NBEST, --features with --scores, and --decoder")
-        if len(self.features) != len(self.scores):
-            raise click.UsageError("--features and --scores come in pairs")
-        if self.features:
-            self._check_extracted()
-        elif not self.references:
-            raise click.UsageError("--references is needed")
-        if self.decoder is not None:
-            self._check_loop()
-        elif any((self.source, self.columns(), self.resume, self.decoder_flags, self.translations)):
-            names = "--source, --rescore, --resume, --decoder-flags, --translations"
-            raise click.UsageError(f"{names}: with --decoder")
-        elif not (self.weights or self.ifile or self.moses_ini):
-            problem = "give the weights that the lists were made with, to start from"
-            raise click.UsageError(f"{problem}: --weights FILE, or --config moses.ini")
-        if self.ifile and (self.weights or not self.features):
-            raise click.UsageError("--ifile goes with --features, in place of --weights")
-        if (self.backoff_lm is not None or self.unnormalized) and not self.rescore:
-            raise click.UsageError("--backoff-lm and --unnormalized go with --rescore")
-        if self.moses_ini_out is not None and self.moses_ini is None and self.decoder is None:
-            raise click.UsageError("--moses-ini-out needs the --moses-ini to change")
-        if (self.features_out is None) != (self.scores_out is None):
-            raise click.UsageError("--features-out and --scores-out come in pairs")
-        if self.features_out is not None and (self.decoder or set(self.metrics) != {"bleu"}):
-            raise click.UsageError("--features-out goes with NBEST and --metric bleu")
-        if self.ifile_out is not None and self.decoder is not None:
-            raise click.UsageError("--ifile-out goes with NBEST or --features")
-        self._check_files()
 
-    def _check_merge(self) -> None:
-        names = [
-            *(self.source, self.columns(), self.resume, self.report, self.ifile, self.ifile_out),
-            *(self.features_out, self.scores_out, self.translations, self.cross_validate),
-            *(self.replicas > 1, self.fixed, self.decoder_flags, self.output != "-"),
-        ]
-        if any(names):
-            raise click.UsageError(
-                "give one of NBEST, --features with --scores, and --decoder; without them, "
-                "--weights, --moses-ini and --moses-ini-out alone put weights into a moses.ini"
-            )
-        self._check_files()
+def _count(*flags: str, default: int, text: str, least: int = 1) -> Callable[[Any], Any]:
+    number = click.IntRange(min=least)
+    return click.option(*flags, type=number, default=default, show_default=True, help=text)
 
-    def _check_extracted(self) -> None:
-        if self.references:
-            raise click.UsageError(
-                "--references goes with NBEST: --scores has what is made of them"
-            )
-        if set(self.metrics) != {"bleu"} or self.reference_length != "closest":
-            problem = "--metric and --reference-length go with NBEST"
-            raise click.UsageError(f"{problem}: the statistics in --scores are made already")
 
-    def _check_loop(self) -> None:
-        from phrasescore.io.text import is_stream
+def _inputs() -> Iterator[Callable[[Any], Any]]:
+    """Yield the options for the lists, and for the weights to start from."""
+    yield _files(
+        *("--references", "--refs"),
+        text="Reference translations, line by line; again for another set. FILE0, FILE1 "
+        "and so on where there is no FILE, as in mert-moses.pl.",
+    )
+    yield _files("--features", text="Features as Moses' extractor writes them, in place of NBEST.")
+    yield _files("--scores", text="Their BLEU statistics, in place of references.")
+    yield _file(
+        "--weights",
+        text="Start weights, those the lists were made with: 'Name= value' lines, or a "
+        "moses.ini. Features without a weight start at 0.",
+    )
+    yield _file(
+        "--ifile",
+        text="Start weights as mert has them (init.opt): numbers in the order of --features.",
+    )
+    yield _file(
+        *("--moses-ini", "--config", "moses_ini"),
+        text="The moses.ini to change; its weights are the start where --weights is not.",
+    )
+    yield _file(
+        "--moses-ini-out",
+        text="Where it goes with the new weights; features that no list has keep theirs.",
+    )
+    yield _file(
+        "--features-out", text="Write the pooled lists for Moses' mert and kbmira (--ffile)."
+    )
+    yield _file("--scores-out", text="Write their BLEU statistics (--scfile).")
+    yield _file("--ifile-out", text="Write the weights for Moses' mert (--ifile).")
 
-        if self.source is None:
-            raise click.UsageError("--decoder needs --source, the text to translate")
-        if self.columns():
-            check_columns(self.columns(), of_phrases=False)
-        if self.replicas > 1 or self.cross_validate is not None:
-            raise click.UsageError("--replicas and --cross-validate go with NBEST")
-        read = [name for name in (self.source, self.moses_ini, *self.references) if name]
-        if any(map(is_stream, read)):
-            problem = "--source, --references and --moses-ini cannot be streams with --decoder"
-            raise click.UsageError(f"{problem}: they are read more than once")
-        if not self.working_dir:
-            raise click.UsageError("--working-dir: expected the name of a folder, found ''")
 
-    def _check_files(self) -> None:
-        from phrasescore.cli.file_names import check_files
-        from phrasescore.io.output import check_output
+def _search() -> Iterator[Callable[[Any], Any]]:
+    """Yield the options for the method."""
+    yield click.option(
+        "--method",
+        type=click.Choice(METHODS),
+        default="mert",
+        show_default=True,
+        help="mert for up to some twenty features; pro, mira and xbleu for many.",
+    )
+    yield click.option(
+        "--metric",
+        "metrics",
+        multiple=True,
+        default=("bleu",),
+        show_default=True,
+        callback=parse_metrics,
+        metavar="bleu|chrf[=WEIGHT]",
+        help="What is raised; given twice, the weighted mean of both.",
+    )
+    yield click.option(
+        "--reference-length",
+        type=click.Choice(REFERENCE_LENGTHS),
+        default="closest",
+        show_default=True,
+        help="Of several references, whose length BLEU takes.",
+    )
+    yield _count(
+        *("--starts", "--random-restarts", "starts"),
+        default=20,
+        least=0,
+        text="Of mert: random starts besides the given weights.",
+    )
+    yield click.option(
+        "--plateau-smoothing",
+        type=click.IntRange(min=0),
+        metavar="N",
+        default=0,
+        show_default=True,
+        help="Of mert: a weight is worth no more than the worst of the N intervals of its "
+        "line on each side.",
+    )
+    yield _count(
+        "--replicas",
+        default=1,
+        text="Run with N seeds, report the spread, and average the weights.",
+    )
+    yield click.option(
+        "--cross-validate",
+        type=click.IntRange(min=2),
+        metavar="K",
+        help="Compare all methods on dev: each tuned on K-1 parts, measured on the other.",
+    )
+    yield click.option(
+        "--fix",
+        "fixed",
+        multiple=True,
+        metavar="NAME",
+        help="Leave the weights of this feature alone; NAME_0 for its first value.",
+    )
 
-        inputs = [*self.nbest, *self.references, *self.features, *self.scores]
-        inputs += [
-            name
-            for name in (self.weights, self.ifile, self.moses_ini, self.source)
-            if name is not None
-        ]
-        for name in self.outputs():
-            check_output(name)
-        check_files(inputs, self.outputs())
+
+def _loop() -> Iterator[Callable[[Any], Any]]:
+    """Yield the options for rounds with a decoder; second names are those of mert-moses.pl."""
+    yield click.option(
+        "--decoder",
+        metavar="COMMAND",
+        help="Decode, pool and optimise in rounds. Moses' command, as 'moses -f "
+        "moses.ini'; 'embedded', the search of phrasescore decode, with --config; or "
+        "another's, with {nbest}, {weights} and {size} in it.",
+    )
+    yield click.option(
+        "--decoder-flags",
+        default="",
+        metavar="FLAGS",
+        help="More of that command; of embedded, options of phrasescore decode.",
+    )
+    yield _file("--source", "--input", text="The text that is decoded.")
+    yield click.option(
+        "--working-dir",
+        metavar="DIR",
+        default="mert-work",
+        show_default=True,
+        help="Where the loop keeps lists, logs, its state and the best moses.ini.",
+    )
+    yield _count(
+        *("--iterations", "--maximum-iterations", "iterations"), default=25, text="Rounds at most."
+    )
+    yield _count(
+        *("--nbest-size", "--nbest", "nbest_size"), default=100, text="Hypotheses per list."
+    )
+    yield _count(
+        "--patience",
+        default=5,
+        text="Rounds without a better translation after which the loop ends.",
+    )
+    yield _file(
+        "--translations",
+        text="Write the best round's translations of --source: its lists, reranked.",
+    )
+    yield click.option(
+        "--rescore",
+        multiple=True,
+        metavar="MODEL",
+        help="Add this model's score to the lists of each round.",
+    )
+    for flag, name, score in (
+        ("--lm", "lms", "an n-gram model's score"),
+        ("--lexicon", "lexicons", "the score of Moses' lex.f2e"),
+        ("--reverse-lexicon", "reverse_lexicons", "the score of Moses' lex.e2f"),
+    ):
+        text = f"Add {score} to them, as rescore {flag} does."
+        yield _files(f"--rescore{flag[1:]}", f"rescore_{name}", text=text)
+    yield click.option(
+        "--rescore-feature",
+        "rescore_features",
+        multiple=True,
+        metavar="NAME[@N]",
+        callback=check_features,
+        help="Add this feature to them, as rescore --feature does.",
+    )
+    yield click.option(
+        *("--resume", "--continue", "resume"),
+        is_flag=True,
+        help="Go on with the run in --working-dir.",
+    )
+
+
+def all_options(command: _Decorated) -> _Decorated:
+    """Add the options of ``tune``, but for those that other verbs have as well."""
+    for option in reversed([*_inputs(), *_search(), *_loop()]):
+        command = option(command)
+    return command

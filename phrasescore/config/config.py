@@ -1,18 +1,17 @@
 """Settings of a training run: TOML <-> frozen dataclasses, checked on the way in.
 
 A file has a table for each dataclass (``[model]``, ``[vocabulary]``, ``[training]``) and the key
-``kind`` above them; what it leaves out keeps its default. Nothing else is read: no environment,
-no file of the user's home. Settings are layered in one place only, by the command line: a preset
-or a file, and then ``--set table.key=value``.
+``kind`` above them; a setting that it leaves out keeps its default. Nothing else is read: no
+environment, no file of the user's home. Settings are layered in one place only, `layer_settings`: a
+preset or a file, then ``table.key=value``, then limits.
 """
 
 import dataclasses
 import difflib
-import math
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
@@ -23,11 +22,19 @@ from phrasescore.config.settings import (
     TrainingConfig,
     VocabularyConfig,
 )
-from phrasescore.config.toml_file import read_toml, unknown
-from phrasescore.errors import ConfigError
+from phrasescore.config.toml_file import TomlTable, read_toml, unknown
+from phrasescore.errors import ArgumentError, ConfigError
 
-# What may differ when a run is resumed: how long it goes on and how often it saves. (With
-# schedule = "linear" the limits set the learning rate, and so the weights, all the same.)
+# The presets from which the settings of each kind start where the user names none.
+DEFAULT_PRESETS = {
+    "attention": "attention-small",
+    "cslm": "cslm-small",
+    "encoder-decoder": "small",
+    "grconv": "grconv-small",
+    "lstm": "lstm-small",
+}
+# The settings that may differ when a run is resumed: how long it goes on and how often it saves.
+# (With schedule = "linear" the limits set the learning rate, and so the weights, all the same.)
 RESUMABLE = frozenset(
     {"updates", "epochs", "minutes", "patience", "checkpoint_minutes", "checkpoint_updates"}
 )
@@ -50,14 +57,14 @@ class Config:
     def from_toml(cls, path: str | os.PathLike[str]) -> "Config":
         """Read a TOML file.
 
-        :raises ConfigError: if it cannot be read, or holds what :meth:`from_dict` refuses.
+        :raises ConfigError: if it cannot be read, or holds settings that :meth:`from_dict` refuses.
         """
         path = os.fspath(path)
         return cls.from_dict(read_toml(path), path)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], path: str) -> "Config":
-        """Check tables of settings, as TOML gives them; what is left out keeps its default.
+        """Check tables of settings, as TOML gives them; a missing one keeps its default.
 
         :param path: where they come from, for messages.
         :raises ConfigError: on the first key that is unknown, of a wrong type or out of range.
@@ -66,12 +73,8 @@ class Config:
         for key in values:
             if key != "kind" and key not in tables:
                 raise ConfigError(path, None, unknown(f"table [{key}]", key, tables))
-        made = {}
-        for name, table in tables.items():
-            given = values.get(name, {})
-            if not isinstance(given, Mapping):
-                raise ConfigError(path, name, f"expected a table [{name}], got {given!r}")
-            made[name] = _make(table, name, given, path)
+        whole = TomlTable(path, "", values)
+        made = {name: whole.table(name).read(table) for name, table in tables.items()}
         return cls(kind=values.get("kind", "encoder-decoder"), **made)
 
     @classmethod
@@ -129,6 +132,44 @@ def preset_names(kind: str | None = None) -> list[str]:
     return names if kind is None else [name for name in names if Config.preset(name).kind == kind]
 
 
+def layer_settings(
+    kind: str,
+    preset: str | None,
+    config_file: str | None,
+    assignments: Iterable[str],
+    limits: Mapping[str, int | float | None],
+    stored: Config | None = None,
+) -> Config:
+    """Return the settings of a run: a preset or a file, then assignments, then limits.
+
+    :param preset: name of a preset; by default the small one of the kind.
+    :param config_file: path of a TOML file, instead of a preset.
+    :param assignments: ``table.key=value``, as `Config.override` takes them.
+    :param limits: settings of training by name; those that are None stay as they are.
+    :param stored: of a run to resume: the start where neither a preset nor a file is named.
+    :raises ArgumentError: if a preset and a file are named.
+    :raises ConfigError: if a setting is wrong, or if they are for another kind of network.
+    """
+    if preset is not None and config_file is not None:
+        raise ArgumentError("`preset` and `config_file` exclude one another")
+    if config_file is not None:
+        config, origin = Config.from_toml(config_file), f"--config {config_file}"
+    elif preset is None and stored is not None:
+        config, origin = stored, "--resume"
+    else:
+        preset = preset or DEFAULT_PRESETS[kind]
+        config, origin = Config.preset(preset), f"--preset {preset}"
+    if config.kind != kind:
+        known = f"; presets of {kind}: {', '.join(preset_names(kind))}" if preset else ""
+        problem = f"the settings are for {config.kind!r}, not {kind!r}{known}"
+        raise ConfigError(origin, "kind", problem)
+    config = config.override(assignments)
+    for name, value in limits.items():
+        if value is not None:
+            config = config.override([f"training.{name}={value}"], path=f"--{name}")
+    return config
+
+
 def check_resumable(old: Config, new: Config) -> None:
     """Check that a run with settings ``old`` can go on with ``new``.
 
@@ -174,50 +215,8 @@ def _with_table(name: str, values: Mapping[str, Any]) -> str:
     return f"; did you mean '{keys[close[0]]}'?" if close else ""
 
 
-def _make(table: type[Any], name: str, given: Mapping[str, Any], path: str) -> Any:
-    """Return the dataclass ``table`` with ``given`` checked against its fields."""
-    known = {setting.name: setting for setting in fields(table)}
-    values = {}
-    for key, value in given.items():
-        if key not in known:
-            raise ConfigError(path, None, unknown(f"key '{key}' in [{name}]", key, known))
-        values[key] = _checked(known[key], value, f"[{name}] {key}", path)
-    return table(**values)
-
-
-def _checked(setting: "dataclasses.Field[Any]", value: Any, key: str, path: str) -> Any:
-    kind: Any = setting.type
-    if kind is float and type(value) is int:
-        # Digits enough make a whole number that is larger than any float.
-        value = float(value) if abs(value) < 1 << 1000 else math.inf
-    if type(value) is not kind:
-        names = {
-            bool: "true or false",
-            int: "a whole number",
-            float: "a number",
-            str: "a string",
-        }
-        raise ConfigError(path, key, f"expected {names[kind]}, got {value!r}")
-    limits = setting.metadata
-    if kind is bool:
-        return value
-    if kind is str:
-        if value not in limits["choices"]:
-            choices = ", ".join(limits["choices"])
-            raise ConfigError(path, key, f"expected one of {choices}, got {value!r}")
-    elif kind is float and not math.isfinite(value):
-        raise ConfigError(path, key, f"must be finite, got {value!r}")
-    elif value <= limits["above"]:
-        raise ConfigError(path, key, f"must be more than {limits['above']:g}, got {value!r}")
-    elif not limits["minimum"] <= value <= limits["maximum"]:
-        low, high = limits["minimum"], limits["maximum"]
-        bounds = f"at least {low}" if high == math.inf else f"from {low} to {high}"
-        raise ConfigError(path, key, f"must be {bounds}, got {value!r}")
-    return value
-
-
 def _read_value(current: Any, text: str) -> Any:
-    """Return what ``text`` says, for a setting that is now ``current``, unchecked."""
+    """Return the value that ``text`` stands for, of the type of ``current`` if it can be."""
     if current is None or isinstance(current, str):
         return text.strip("\"'")
     if isinstance(current, bool):

@@ -1,11 +1,26 @@
-"""TOML files of settings: reading them, and what is said of a name that none has."""
+"""TOML files of settings: read key by key, or as dataclasses; a key that nobody knows is refused.
 
+A dataclass says by its annotations what a key may be: a type, a ``Literal`` of choices, or a number
+``Annotated`` with the range of a `msgspec.Meta`. An error names the file, the table and the key.
+"""
+
+import dataclasses
 import difflib
+import math
+import os
 import tomllib
-from collections.abc import Iterable
-from typing import Any
+import types
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
 
 from phrasescore.errors import ConfigError
+
+_Made = TypeVar("_Made")
+
+_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
 
 
 def read_toml(path: str) -> dict[str, Any]:
@@ -32,3 +47,173 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean '{close[0]}'?" if close else f"expected one of: {', '.join(names)}"
     return f"unknown {what}; {hint}"
+
+
+class TomlTable:
+    """A table of a file: read as a dataclass (`read`), or key by key and then closed (`close`).
+
+    :param path: of the file, for messages.
+    :param name: of the table, with the names of the tables around it; "" for the whole file.
+    :param folder: where relative paths in the file begin.
+    :raises ConfigError: if ``values`` is no table.
+    """
+
+    def __init__(self, path: str, name: str, values: Any, *, folder: Path = Path()) -> None:
+        if not isinstance(values, Mapping):
+            raise ConfigError(path, f"[{name}]", f"expected a table, got {values!r}")
+        self._path, self._name, self._values = path, name, values
+        self._asked: list[str] = []
+        self._folder = folder
+
+    def error(self, key: str, problem: str) -> ConfigError:
+        """Return an error about a key of this table."""
+        return ConfigError(self._path, f"[{self._name}] {key}" if self._name else key, problem)
+
+    def names(self) -> list[str]:
+        """Return the keys of the table, in order."""
+        return list(self._values)
+
+    def read(self, kind: type[_Made]) -> _Made:
+        """Return the table as a dataclass; a key that the table leaves out keeps its default.
+
+        A field may be a dataclass (a table in this one), a ``dict`` of them by name, a ``Path``
+        (made absolute), or a ``tuple`` of any length, for which one value needs no brackets.
+
+        :raises ConfigError: at the first key that is unknown, of a wrong type, out of range, or
+            missing.
+        """
+        hints = get_type_hints(kind, include_extras=True)
+        found = {key: self._get(key, hint) for key, hint in hints.items() if key in self._values}
+        self._asked.extend(hints)
+        self.close()
+        for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+            has_default = (field.default, field.default_factory) != (dataclasses.MISSING,) * 2
+            if field.name not in found and not has_default:
+                raise self.error(field.name, f"is missing: expected {_expected(hints[field.name])}")
+        return kind(**found)
+
+    def table(self, key: str) -> "TomlTable":
+        """Return a table in this one; an empty one where it is not there."""
+        self._asked.append(key)
+        name = f"{self._name}.{key}" if self._name else key
+        return TomlTable(self._path, name, self._values.get(key, {}), folder=self._folder)
+
+    def inner(self, name: str, values: Any) -> "TomlTable":
+        """Return a table that stands in a list of this one."""
+        return TomlTable(self._path, name, values, folder=self._folder)
+
+    def text(self, key: str, choices: Iterable[str] = ()) -> str | None:
+        """Return a string; None where the key is missing."""
+        value: str | None = self._get(key, str)
+        if value is not None and choices and value not in choices:
+            raise self.error(key, f"{unknown('value', value, choices)}, got {value!r}")
+        return value
+
+    def flag(self, key: str) -> bool:
+        """Return true or false; false where the key is missing."""
+        return bool(self._get(key, bool))
+
+    def whole(self, key: str, default: Any = None, minimum: int = 1) -> Any:
+        """Return a whole number; the default where the key is missing."""
+        value = self._get(key, Annotated[int, msgspec.Meta(ge=minimum)])
+        return default if value is None else value
+
+    def texts(self, key: str) -> tuple[str, ...] | None:
+        """Return strings, of which one alone needs no brackets; None where the key is missing."""
+        found: tuple[str, ...] | None = self._get(key, tuple[str, ...])
+        return found
+
+    def value(self, key: str) -> Any:
+        """Return the value of a key, unchecked."""
+        self._asked.append(key)
+        return self._values.get(key)
+
+    def path(self, key: str) -> Path | None:
+        """Return a path, made absolute; None where the key is missing."""
+        found: Path | None = self._get(key, Path)
+        return found
+
+    def needed_path(self, key: str) -> Path:
+        """Return a path, made absolute, whose key must be there."""
+        found = self.path(key)
+        if found is None:
+            raise self.error(key, "is missing: expected a path")
+        return found
+
+    def paths(self, key: str) -> tuple[Path, ...]:
+        """Return one path or several, made absolute."""
+        found: tuple[Path, ...] | None = self._get(key, tuple[Path, ...])
+        if not found:
+            raise self.error(key, "is missing: expected a path, or several")
+        return found
+
+    def close(self) -> None:
+        """Refuse the first key that nobody has asked for."""
+        for key in self._values:
+            if key not in self._asked:
+                where = f" in [{self._name}]" if self._name else ""
+                problem = unknown(f"key '{key}'{where}", key, self._asked)
+                raise ConfigError(self._path, None, problem)
+
+    def _get(self, key: str, kind: Any) -> Any:
+        """Return the value of a key as ``kind``; None where the key is missing."""
+        self._asked.append(key)
+        return None if key not in self._values else self._made(key, self._values[key], kind)
+
+    def _made(self, key: str, value: Any, kind: Any) -> Any:
+        if get_origin(kind) in (Union, types.UnionType):  # with None: TOML has none
+            kind = next(each for each in get_args(kind) if each is not type(None))
+        if dataclasses.is_dataclass(kind):
+            return self.table(key).read(kind)  # type: ignore[arg-type]
+        if get_origin(kind) is dict:
+            inner = self.table(key)
+            return {name: inner._get(name, get_args(kind)[1]) for name in inner.names()}
+        if get_origin(kind) is tuple:
+            if not isinstance(value, str | list):
+                raise self.error(key, f"expected {_expected(kind)}, got {value!r}")
+            values = value if isinstance(value, list) else [value]
+            return tuple(self._made(key, each, get_args(kind)[0]) for each in values)
+        if kind is Path:
+            return Path(os.path.normpath(self._folder / self._made(key, value, str)))
+        if type(value) is int and _base(kind) is float:
+            # Digits enough make a whole number that is larger than any float.
+            value = float(value) if abs(value) < 1 << 1000 else math.inf
+        if _base(kind) is float and type(value) is float and not math.isfinite(value):
+            raise self.error(key, f"must be finite, got {value!r}")
+        try:
+            return msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            raise self.error(key, f"{_wanted(kind, value)}, got {value!r}") from error
+
+
+def read_table(path: str) -> TomlTable:
+    """Return a file as a table; relative paths in it begin at the file's folder.
+
+    :raises ConfigError: if it cannot be read, or is not TOML.
+    """
+    return TomlTable(path, "", read_toml(path), folder=Path(os.path.abspath(path)).parent)
+
+
+def _base(kind: Any) -> Any:
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
+
+
+def _expected(kind: Any) -> str:
+    """Return the name of a type in a message."""
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(get_args(kind))}"
+    if get_origin(kind) is tuple:
+        return "strings"
+    return _NAMES.get(_base(kind), "a path" if kind is Path else "a table")
+
+
+def _wanted(kind: Any, value: Any) -> str:
+    """Return which type is expected, or in which range a number must be."""
+    if type(value) is not _base(kind) or get_origin(kind) is not Annotated:
+        return f"expected {_expected(kind)}"
+    limits = get_args(kind)[1]
+    if limits.gt is not None:
+        return f"must be more than {limits.gt:g}"
+    if limits.le is None:
+        return f"must be at least {limits.ge}"
+    return f"must be from {limits.ge} to {limits.le}"

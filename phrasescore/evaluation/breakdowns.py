@@ -1,8 +1,8 @@
 """Sentences in groups: by length, and by how many words of them a network does not know.
 
 The groups of Cho et al. (2014), On the Properties of Neural Machine Translation, figure 4, and of
-Bahdanau et al. (2014), figure 2. There sentences are smoothed over a window of 10 lengths; here a
-group is what stands in it, and its size is told.
+Bahdanau et al. (2014), figure 2. There figures are smoothed over a window of 10 lengths; here each
+sentence is in the group of its own length, and the size of the group is told.
 """
 
 from collections.abc import Sequence
@@ -26,15 +26,15 @@ class Group(NamedTuple):
 class Breakdown(NamedTuple):
     """All sentences in groups; in every group there is at least one."""
 
-    # What is told apart, as "words in the source".
+    # The property that the groups differ in, such as "words in the source".
     title: str
     groups: list[Group]
 
 
-def by_length(side: str, lengths: Sequence[int], width: int) -> Breakdown:
+def group_by_length(side: str, lengths: Sequence[int], width: int) -> Breakdown:
     """Group sentences by their length in words: 1 to ``width``, and so on; empty ones apart.
 
-    :param side: what the lengths are those of.
+    :param side: that the lengths are of, for the title.
     """
     found: dict[int, list[int]] = {}
     for member, length in enumerate(lengths):
@@ -50,12 +50,12 @@ def _range(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
 
 
-def by_unknown_words(side: str, counts: Sequence[int]) -> list[Breakdown]:
-    """Group sentences by their number of unknown words: exactly so many, and at most so many.
+def group_by_unknown_words(side: str, counts: Sequence[int]) -> list[Breakdown]:
+    """Group sentences by their number of unknown words: by exactly, and by at most this number.
 
-    The second is what the paper's figure shows; its groups contain one another.
+    The paper's figure shows the second breakdown, whose groups contain one another.
 
-    :param side: what the counts are those of.
+    :param side: that the counts are of, for the title.
     """
     exactly, at_most = [], []
     highest = max(counts)

@@ -64,7 +64,7 @@ def build_metric(name: str, references: Sequence[Sequence[str]], tokenize: str) 
     :param tokenize: how BLEU splits text, as in sacrebleu; ``none`` for text that is tokenised.
     """
     if name == "bleu":
-        # force: no warning about tokenised text; --tokenize has said what it is.
+        # force: no warning about tokenised text; ``tokenize`` says how the text is split.
         return BLEU(tokenize=tokenize, force=True, references=references)
     if name in ("chrf", "chrf++"):
         return CHRF(word_order=2 if name == "chrf++" else 0, references=references)
@@ -120,10 +120,10 @@ def compare(
 
 
 def _comparison(result: str | Result, *, same: bool) -> Comparison:
-    """Return sacrebleu's figures, but for a text that is the baseline's.
+    """Return sacrebleu's figures; the p-value of a text that equals the baseline's is 1.
 
-    sacrebleu counts samples whose difference is larger than the real one: of two equal texts none,
-    as if they differed beyond all doubt.
+    sacrebleu counts samples with a larger difference than the real one: for two equal texts there
+    is no such sample, and its p-value says that they differ beyond all doubt.
     """
     assert isinstance(result, Result)
     p_value = 1.0 if same and result.p_value is not None else result.p_value

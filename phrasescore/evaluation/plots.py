@@ -1,4 +1,4 @@
-"""Figures of breakdowns: a panel each, a line a system."""
+"""Figures of breakdowns: one panel per breakdown, one line per system."""
 
 import io
 from collections.abc import Sequence
@@ -9,17 +9,17 @@ from matplotlib.figure import Figure
 
 
 class Panel(NamedTuple):
-    """What one pair of axes shows."""
+    """The content of one pair of axes."""
 
-    # What the groups are, below the horizontal axis.
+    # Below the horizontal axis.
     title: str
     labels: list[str]
     # BLEU, 0 to 100: by system and group.
     lines: list[list[float]]
 
 
-# The endings of file names that can be drawn, with what keeps the time out of the file: so that
-# the same figures give the same bytes.
+# By the ending of a file name: metadata that leave the time out of the file, so that the same
+# figures give the same bytes.
 FORMATS: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None},
     "png": {},
@@ -30,7 +30,7 @@ FORMATS: dict[str, dict[str, None]] = {
 def draw(panels: Sequence[Panel], systems: Sequence[str], file_format: str) -> bytes:
     """Return a figure as the bytes of a file. Needs no display.
 
-    :param systems: names for the legend, one a line of each panel.
+    :param systems: names for the legend, one per line of a panel.
     :param file_format: one of FORMATS.
     """
     # Text stays text in svg, and ids in it are not random.

@@ -1,4 +1,4 @@
-"""Hypotheses, references and sources that belong together line by line."""
+"""Hypotheses, references and sources, aligned line by line."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,8 +14,13 @@ class Sentences(NamedTuple):
     path: str
     # Without blanks at the end of a line, as sacrebleu reads them; a line may be empty.
     texts: list[str]
-    # The words of each line: what the blanks of ASCII separate, as multi-bleu.perl splits.
+    # The words of each line, split at the blanks of ASCII, as multi-bleu.perl does.
     words: list[tuple[str, ...]]
+
+    @property
+    def num_words(self) -> int:
+        """How many words all lines have."""
+        return sum(map(len, self.words))
 
     @property
     def num_empty(self) -> int:
@@ -24,7 +29,7 @@ class Sentences(NamedTuple):
 
 
 def read_sentences(path: str) -> Sentences:
-    """Return a file as sentences, one a line, empty ones included; ``-`` is stdin.
+    """Return a file as sentences, one per line, empty ones included; ``-`` is stdin.
 
     :raises DataError: if the file cannot be read, has no line, or a line is not UTF-8.
     """
@@ -34,7 +39,7 @@ def read_sentences(path: str) -> Sentences:
         # Of bytes, split() takes the blanks of ASCII alone; of text, U+00A0 and others, too.
         sentences.words.append(tuple(word.decode() for word in raw.split()))
     if not sentences.texts:
-        raise DataError(path, None, "expected sentences, one a line, found an empty file")
+        raise DataError(path, None, "expected sentences, one per line, found an empty file")
     return sentences
 
 

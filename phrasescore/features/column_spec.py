@@ -9,6 +9,25 @@ from phrasescore.features import NOT_OF_PHRASES, OF_SHORTLISTS
 
 ColumnKind = Literal["model", "feature", "lm", "lexicon", "reverse_lexicon"]
 
+# How names of new features in n-best lists begin; a number from 0 follows, as in Moses' own names.
+# Of networks, by the kind of the model.
+NETWORK_NAMES = {
+    "attention": "Attention",
+    "cslm": "CSLM",
+    "encoder-decoder": "RNN",
+    "grconv": "GrConv",
+    "lstm": "LSTM",
+}
+# Of scores that come from a file, by the kind of the column.
+FILE_NAMES = {
+    "lm": "KenLM",
+    "lexicon": "Lexicon",
+    "reverse_lexicon": "ReverseLexicon",
+}
+ENSEMBLE_NAME = "Ensemble"
+# How the name of a score that is divided by length ends.
+NORMALIZED = "Norm"
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:
@@ -50,3 +69,15 @@ def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
         if of_phrases and column.value in NOT_OF_PHRASES:
             reason = NOT_OF_PHRASES[column.value]
             raise ArgumentError(f"feature {column.value} is for rescore alone: {reason}")
+
+
+def column_name(kind: str, value: str) -> str:
+    """Return how the name of a column that is not a network's begins.
+
+    :param kind: as of :class:`ColumnSpec`.
+    :param value: the feature's name; a file's does not matter.
+
+    >>> column_name("feature", "length_ratio")
+    'LengthRatio'
+    """
+    return FILE_NAMES.get(kind) or value.title().replace("_", "")

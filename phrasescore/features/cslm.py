@@ -1,5 +1,6 @@
 """A feed-forward language model as a feature: of whole translations, and inside a search."""
 
+import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,6 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from phrasescore.config.config import Config
+from phrasescore.errors import ArgumentError
 from phrasescore.features.network_scores import ModelScores, count_unknown
 from phrasescore.io.digests import digest_content
 from phrasescore.kernels.precision import Precision
@@ -16,11 +19,13 @@ from phrasescore.language_models.word_scorer import BOUNDARY, Numbering, WordSco
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.scoring.hypothesis_texts import HypothesisTexts
 
+_logger = logging.getLogger(__name__)
+
 _KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 
 class CslmOptions(NamedTuple):
-    """How a language model's scores are made; see :class:`WordScorer`."""
+    """Options of a feed-forward language model's scores; see :class:`WordScorer`."""
 
     # Whether log Z is computed.
     normalized: bool = True
@@ -30,6 +35,26 @@ class CslmOptions(NamedTuple):
 
 # Scores that are probabilities, with <unk>.
 USUAL = CslmOptions()
+
+
+def check_cslm(configs: Sequence[Config], backoff_lm: str | None, *, unnormalized: bool) -> None:
+    """Check the arguments for models of the kind cslm, before the models are loaded.
+
+    :param configs: of all models, whatever their kind.
+    :raises ArgumentError: if there is no cslm, or the two arguments exclude one another.
+    """
+    if backoff_lm is not None and unnormalized:
+        raise ArgumentError("`backoff_lm` divides probabilities: not with `unnormalized`")
+    models = [config for config in configs if config.kind == "cslm"]
+    for name, is_given in (("backoff_lm", backoff_lm is not None), ("unnormalized", unnormalized)):
+        if is_given and not models:
+            raise ArgumentError(f"`{name}` is for a model of the kind cslm, and there is none")
+    for config in models if unnormalized else ():
+        if not config.model.self_normalization:  # type: ignore[union-attr]
+            _logger.warning(
+                "unnormalized scores: a cslm was trained without self_normalization: its scores "
+                "without log Z mean little"
+            )
 
 
 class CslmScores:
@@ -52,7 +77,7 @@ class CslmScores:
         self._options = options
 
     def fingerprint(self) -> str:
-        """Return what values depend on, but for precision and device."""
+        """Return a fingerprint of everything that scores depend on but precision and device."""
         parts = [self._checkpoint.fingerprint]
         if not self._options.normalized:
             parts.append("without log Z")
@@ -72,7 +97,7 @@ class CslmScores:
         tree, _ = texts.plan(reverse=False)
         ids = np.array(self._checkpoint.target_vocabulary.ids(texts.words), dtype=np.int64)
         log_probs = score_tree(self._scorer, tree, texts.words)
-        return ModelScores(log_probs, tree, 0, count_unknown(ids, tree))
+        return ModelScores(log_probs, tree, 0, count_unknown(tree.renumber(ids)))
 
 
 class SearchCslm:
@@ -82,7 +107,7 @@ class SearchCslm:
     :ivar context: words before a phrase that its score depends on.
     """
 
-    # The number of <s> in the word list. What a history holds before it is BOUNDARY.
+    # The number of <s> in the word list. A history has BOUNDARY in the places before <s>.
     START = 1
 
     def __init__(
@@ -113,7 +138,7 @@ class SearchCslm:
         return self._scorer.contexts_scored
 
     def begin(self, words: Sequence[str]) -> None:
-        """Take the search's list of words, whose beginning is the one that was given before.
+        """Take the search's list of words, which begins with the list of the call before.
 
         :param words: ``<unk>``, ``<s>``, ``</s>`` first.
         """
@@ -130,11 +155,11 @@ class SearchCslm:
     ) -> NDArray[np.float64]:
         """Return log p of each phrase after its history, ``(n,)``, a natural logarithm.
 
-        A value depends on its row alone, to the last bit; what is known of a context from an
-        earlier call is not computed again.
+        A value depends on its row alone, to the last bit. Contexts of earlier calls are not
+        computed again.
 
         :param histories: ``(n, context)`` numbers of the last words, the oldest first; 1 is ``<s>``
-            and -1 what is before it.
+            and -1 stands in the places before it.
         :param phrases: numbers of the phrases' words, one phrase after another.
         :param offsets: ``(n + 1,)``: where each phrase begins, and the end of the last.
         :param ends: ``(n,)``: whether the phrase ends the sentence; ``</s>`` is then scored, too.

@@ -19,7 +19,8 @@ from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.scoring.prefix_tree import Sequences
-from phrasescore.scoring.scorer import PairScorer, Work
+from phrasescore.scoring.products import LevelProducts
+from phrasescore.scoring.tree_scorer import PairWork, TreeScorer
 from phrasescore.scoring.word_numbers import WordNumbers
 from phrasescore.vocabulary import Vocabulary
 
@@ -63,13 +64,17 @@ class NeuralScore:
                 f"a model of the kind {checkpoint.config.kind} does not score phrase pairs; "
                 "rescore takes it for n-best lists"
             )
-        self._scorer = PairScorer(
-            checkpoint.model, device, self._precision, piece_size=PIECE_SIZE[device.type]
-        )
+        self._device = device
+        products = LevelProducts(self._precision, device, PIECE_SIZE[device.type])
+        self._scorer = TreeScorer(checkpoint.config.kind, checkpoint.model, products)
+        # Compiles the kernels, and lets the math libraries choose theirs, before several threads
+        # do so at once: one that comes too early computes with other kernels, and other last bits.
+        one_word = Sequences(np.array([Vocabulary.UNKNOWN]), np.array([1]))
+        self._scorer.score_pairs(one_word, one_word)
         self._block_size = BLOCK_SIZE[device.type]
         vocabularies = (checkpoint.source_vocabulary, checkpoint.target_vocabulary)
         self._numbers = [WordNumbers(vocabulary) for vocabulary in vocabularies]
-        self.work = Work()
+        self.work = PairWork()
         self.unknown_words = 0
 
     def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
@@ -96,12 +101,12 @@ class NeuralScore:
     ) -> Iterator[NDArray[np.float64]]:
         """Yield the values of each block; ids are made in the threads that score."""
 
-        def score(block: _Block) -> tuple[NDArray[np.float64], Work, int]:
+        def score(block: _Block) -> tuple[NDArray[np.float64], PairWork, int]:
             sides = make_ids(block)
             unknown = sum(int(np.sum(side.ids == Vocabulary.UNKNOWN)) for side in sides)
-            return *self._scorer.score(*sides), unknown
+            return *self._scorer.score_pairs(*sides), unknown
 
-        waiting: deque[Future[tuple[NDArray[np.float64], Work, int]]] = deque()
+        waiting: deque[Future[tuple[NDArray[np.float64], PairWork, int]]] = deque()
         position = 0
         with ExitStack() as stack:
             stack.enter_context(self._precision.active())
@@ -120,7 +125,7 @@ class NeuralScore:
                 yield values
 
     def _start_thread(self) -> None:
-        if self._scorer.device.type == "cpu":
+        if self._device.type == "cpu":
             torch.set_num_threads(1)
 
     def _ids(self, block: list[PhrasePair]) -> _Sides:
@@ -140,7 +145,7 @@ class NeuralScore:
         )
 
     def _finish(
-        self, future: "Future[tuple[NDArray[np.float64], Work, int]]", start: int
+        self, future: "Future[tuple[NDArray[np.float64], PairWork, int]]", start: int
     ) -> NDArray[np.float64]:
         try:
             values, work, unknown = future.result()

@@ -1,8 +1,8 @@
 """A store of scores on disk, so that the next tuning round scores only new hypotheses.
 
 An SQLite file, used through sqlitedict. A key is a hash of everything a score depends on, a value
-is the eight bytes of a float64 as it was computed: what comes out of the cache is bit for bit what
-went in. The oldest entries go when there are too many.
+is the eight bytes of the float64 that was computed: a cached score is the same, bit for bit. The
+oldest entries are deleted when there are too many.
 
 Several processes may use one file at once, on one machine: SQLite's write-ahead log needs shared
 memory. While the file is in use, and after a crash, ``-wal`` and ``-shm`` files stand beside it.
@@ -44,8 +44,8 @@ _CREATE = (
     f"INSERT INTO {_HEADER} VALUES ({FORMAT})",
     f'CREATE TABLE "{_SCORES}" (key TEXT PRIMARY KEY, value BLOB)',
 )
-# One row for all that is found, in hexadecimal: sqlitedict hands each row from thread to thread,
-# and an error after the first row would end its thread and leave this one waiting for ever.
+# One row for all entries that are found, in hexadecimal: sqlitedict hands each row from thread to
+# thread, and an error after the first row would end its thread and leave this one waiting for ever.
 _FIND = f"SELECT group_concat(hex(key) || hex(value), '') FROM {_SCORES} WHERE key IN ({{}})"
 _ADD = f"INSERT OR IGNORE INTO {_SCORES} (key, value) VALUES {{}}"
 # Without this IGNORE an entry would move to the end; with it row numbers rise with age, no gaps.
@@ -59,10 +59,10 @@ logging.getLogger("sqlitedict").addHandler(logging.NullHandler())
 def score_keys(name: str, hypotheses: HypothesisList) -> list[bytes]:
     """Return the keys of one column of scores of a list, in the order of its hypotheses.
 
-    Besides what is given here a key holds the versions of this package and of what it computes
-    with, and the kind of processor: another one may round the last bit of a score in another way.
+    A key also covers the versions of this package and of the libraries that it computes with, and
+    the kind of processor: another one may round the last bit of a score differently.
 
-    :param name: what tells the column from all others: fingerprints, precision, device.
+    :param name: of the column, different from all others: fingerprints, precision, device.
     :param hypotheses: words without line ends, as in every vocabulary.
     """
     # Each part begins with its length, so that no two inputs give the same bytes.
@@ -93,7 +93,7 @@ class ScoreCache:
     """Scores by key, in a file. A context manager; for one thread at a time.
 
     :param path: an SQLite file, which is made if it is not there.
-    :param limit: entries at most; when there are more, the oldest go.
+    :param limit: the most entries; when there are more, the oldest are deleted.
     :param timeout: seconds to wait for another process that is writing.
     :raises PhrasescoreError: if the file is locked, corrupt, not a cache of this format, or
         cannot be written. Nothing is changed then.

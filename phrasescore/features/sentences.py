@@ -24,40 +24,54 @@ from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList
 from phrasescore.scoring.hypothesis_texts import HypothesisTexts
 from phrasescore.scoring.prefix_tree import PrefixTree
-from phrasescore.scoring.sentence_scorer import TreeLogProbs, average_models
+from phrasescore.scoring.tree_scorer import TreeLogProbs, average_models
 
-# Different hypotheses that are scored together: enough of them to fill the products of most levels,
-# and few enough for every thread to have some where there are only some lists.
+# Distinct hypotheses that are scored together: enough to fill the matrix products of most levels,
+# and few enough for every thread to get a group where a file has few lists.
 GROUP_SIZE = {"cpu": 1024, "cuda": 65536}
 
 Floats = NDArray[np.float64]
 
 
 class ListScores(NamedTuple):
-    """What the networks say of one list."""
+    """The scores of one list under the networks."""
 
-    # A column a network, in their order, and the ensemble's at the end if there is one: the
-    # natural log-probability of each hypothesis and its </s>, (hypotheses,).
+    # A column per network, in their order, and the ensemble's last if there is one: the natural
+    # log-probability of each hypothesis and its </s>, (hypotheses,).
     columns: list[Floats]
-    # For each column and hypothesis the log-probabilities of the predicted words, the last one
-    # that of </s>; None unless asked for.
+    # For each column and hypothesis the log-probabilities of the predicted words, </s> last; None
+    # unless they are asked for.
     words: list[list[Floats]] | None
 
 
 @dataclass
 class SentenceWork:
-    """What was done so far."""
+    """How much was computed."""
 
     lists: int = 0
+    # Of each list the distinct ones.
     hypotheses: int = 0
-    # Hypotheses that were scored, identical ones once, and those found in the cache.
+    # Hypotheses that were scored, identical ones once.
     scored: int = 0
-    cached: int = 0
+    # Hypotheses found in the cache; None without a cache.
+    cached: int | None = None
     # Distinct prefixes: decoder steps of one network.
     steps: int = 0
-    # Outside the shortlists, over all models: of sentences that were read, of distinct prefixes.
+    # Words outside the shortlists, over all models: in sentences that were read, and in distinct
+    # prefixes of predicted ones.
     unknown_read: int = 0
     unknown_words: int = 0
+
+    def summary(self) -> str:
+        """Return the figures as one line."""
+        parts = [
+            f"{self.hypotheses:,} different hypotheses in {self.lists:,} lists",
+            f"{self.scored:,} scored in {self.steps:,} decoder steps",
+            f"unknown words: {self.unknown_read:,} read, {self.unknown_words:,} predicted",
+        ]
+        if self.cached is not None:
+            parts.append(f"{self.cached:,} found in the cache")
+        return "; ".join(parts)
 
 
 class SentenceScores:
@@ -71,14 +85,14 @@ class SentenceScores:
     :param checkpoints: trained models.
     :param device: where they run.
     :param precision: of the matrix products.
-    :param threads: CPU threads, each with some lists of its own. A GPU has `GPU_THREADS`.
+    :param threads: CPU threads, each with lists of its own. A GPU has `GPU_THREADS`.
     :param ensemble: whether to add a column in which the models' probabilities are averaged at
         every word; they must then be of one direction.
-    :param words: whether to give the log-probabilities of the single words.
-    :param cache: where values are looked up and kept. Single words never are.
+    :param words: whether to give the log-probabilities of single words, too.
+    :param cache: where scores of hypotheses are looked up and kept; those of single words are not.
     :param cslm: of the language models among the networks, which score the hypothesis alone.
-    :raises ModelError: if the models cannot be an ensemble, or hold what is not finite; with a
-        cache the latter is seen when the first hypothesis is scored.
+    :raises ModelError: if the models cannot be an ensemble, or have weights that are not finite;
+        with a cache the weights are looked at when the first hypothesis is scored.
     """
 
     def __init__(
@@ -108,7 +122,7 @@ class SentenceScores:
         self._cache = None if words else cache
         self._threads = threads if device.type == "cpu" else GPU_THREADS
         self._group_size = GROUP_SIZE[device.type]
-        # What the cache calls the columns.
+        # The names of the columns in the cache.
         self._names = [""] * len(self._models)
         if self._cache is not None:
             self._names = [
@@ -117,12 +131,16 @@ class SentenceScores:
         if ensemble:
             # The mean is summed in the order of the models.
             self._names.append(" + ".join(self._names))
-        self.work = SentenceWork()
+        self.start_counting()
         if cache is None:
             self._get_ready()
 
+    def start_counting(self) -> None:
+        """Begin a new count of the work, ``self.work``."""
+        self.work = SentenceWork(cached=None if self._cache is None else 0)
+
     def values(self, lists: Iterable[HypothesisList]) -> Iterator[ListScores]:
-        """Yield the scores of each list, in order; some lists are read ahead.
+        """Yield the scores of each list, in order; lists are read ahead in groups.
 
         :raises ModelError: on reaching a hypothesis whose score is not a finite log-probability.
         """
@@ -153,7 +171,7 @@ class SentenceScores:
             yield group
 
     def _begin(self, pool: ThreadPoolExecutor, group: list[HypothesisList]) -> "_Pending":
-        """Look the group up in the cache, and have the rest of it scored."""
+        """Look the group up in the cache, and submit the missing hypotheses to a thread."""
         pending = _Pending(group)
         if self._cache is not None:
             for item in group:
@@ -177,7 +195,7 @@ class SentenceScores:
         return pending
 
     def _get_ready(self) -> None:
-        """Lay out the weights, which a full cache makes superfluous."""
+        """Lay out the weights; where all scores are in the cache, this is never needed."""
         if self._is_ready:
             return
         for model in self._models:
@@ -192,7 +210,7 @@ class SentenceScores:
         return [place for place, values in enumerate(zip(*known, strict=True)) if None in values]
 
     def _finish(self, pending: "_Pending") -> list[ListScores]:
-        """Return the scores of the group's lists, when they are there, and keep the new ones."""
+        """Wait for the scores of a group's lists, return them, and store the new ones."""
         scored: list[ListScores] = []
         if pending.scores is not None:
             scored, work = pending.scores.result()
@@ -211,7 +229,7 @@ class SentenceScores:
             if self._cache is None:
                 results.append(found or ListScores([np.zeros(0) for _ in self._names], None))
                 continue
-            self.work.cached += len(item.hypotheses) - len(missing)
+            self.work.cached = (self.work.cached or 0) + len(item.hypotheses) - len(missing)
             columns = [
                 np.array([np.nan if value is None else value for value in column], np.float64)
                 for column in pending.known[place]
@@ -250,28 +268,16 @@ class SentenceScores:
             scores.append(ListScores([column[part] for column in columns], of_words))
         return scores, work
 
-    def summary(self) -> str:
-        """Return how much was computed, and how many words the networks did not know."""
-        work = self.work
-        parts = [
-            f"{work.hypotheses:,} different hypotheses in {work.lists:,} lists",
-            f"{work.scored:,} scored in {work.steps:,} decoder steps",
-            f"unknown words: {work.unknown_read:,} read, {work.unknown_words:,} predicted",
-        ]
-        if self._cache is not None:
-            parts.append(f"{work.cached:,} found in the cache")
-        return "; ".join(parts)
-
 
 @dataclass
 class _Pending:
-    """A group of lists on its way."""
+    """A group of lists that is being scored."""
 
     group: list[HypothesisList]
-    # By list and column: keys, and the values that the cache has.
+    # By list and column: keys, and the values in the cache.
     keys: list[list[list[bytes]]] = field(default_factory=list)
     known: list[list[list[float | None]]] = field(default_factory=list)
-    # By list: hypotheses that have to be scored.
+    # By list: the places of hypotheses that the cache lacks.
     missing: list[list[int]] = field(default_factory=list)
     scores: "Future[tuple[list[ListScores], SentenceWork]] | None" = None
 

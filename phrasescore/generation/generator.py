@@ -18,11 +18,10 @@ from phrasescore.errors import ModelError
 from phrasescore.generation.word_choice import Floats, Ids
 from phrasescore.kernels.precision import Precision, PrecisionName
 from phrasescore.models.checkpoint import Checkpoint
-from phrasescore.scoring.fixed_products import FixedProducts
-from phrasescore.scoring.positions import on_device
 from phrasescore.scoring.prefix_tree import Sequences
-from phrasescore.scoring.sentence_scorer import ROUNDING, log_mean_exp
+from phrasescore.scoring.products import FixedProducts, on_device
 from phrasescore.scoring.tree_decoder import DECODERS, TreeStep, build_decoder
+from phrasescore.scoring.tree_scorer import ROUNDING, log_mean_exp
 from phrasescore.scoring.word_probabilities import WordProbabilities
 from phrasescore.vocabulary import Vocabulary
 
@@ -135,11 +134,13 @@ class _Network:
         ids[Vocabulary.END] = Vocabulary.END
         self.columns = np.array(ids, np.int64)
 
-    def encode(self, sources: Sequence[Source]) -> Any:
-        """Return what the decoder needs of some sources."""
+    def start(self, sources: Sequence[Source]) -> tuple[Any, Tensor]:
+        """Return the state before the first word of the targets of some sources, and its rows."""
         lengths = np.fromiter(map(len, sources), np.int64, len(sources))
         ids = self._source_vocabulary.ids(list(chain.from_iterable(sources)))
-        return self.decoder.encode(Sequences(np.array(ids, np.int64), lengths))
+        encoded = self.decoder.encode(Sequences(np.array(ids, np.int64), lengths))
+        numbers = on_device(np.arange(len(sources)), self.products.device)
+        return self.decoder.start(encoded, numbers)
 
     def own_ids(self, words: Ids) -> Ids:
         """Return the network's ids of some words of the ensemble."""
@@ -163,11 +164,7 @@ class Walk:
         self._networks = networks
         self._num_words = num_words
         self._device = device
-        self._encoded = [network.encode(sources) for network in networks]
-        self._states, self._rows = self._split(
-            network.decoder.start(encoded)
-            for network, encoded in zip(networks, self._encoded, strict=True)
-        )
+        self._states, self._rows = self._split(network.start(sources) for network in networks)
         self._normalizers: list[Tensor] = []
         self.num_nodes = len(sources)
         self._roots = np.arange(len(sources))
@@ -215,9 +212,10 @@ class Walk:
         for network, rows, normalizers in zip(
             self._networks, self._rows, self._normalizers, strict=True
         ):
-            values: NDArray[np.float64] = network.probabilities.log_probs(
+            log_probs = network.probabilities.log_probs(
                 rows, normalizers, places, network.own_ids(words)
-            ).numpy()
+            )
+            values: NDArray[np.float64] = log_probs.cpu().numpy()
             wrong = np.flatnonzero(~(np.isfinite(values) & (values <= ROUNDING)))
             if len(wrong):
                 raise ModelError(f"a word scores {values[wrong[0]]}, which is no log-probability")
@@ -231,14 +229,11 @@ class Walk:
         :param words: the last word of each.
         :param roots: the number of the source of each.
         """
-        at, of = self._index(parents), self._index(roots)
         self._states, self._rows = self._split(
             network.decoder.advance(
-                encoded, state, TreeStep(at, self._index(network.own_ids(words)), of)
+                state, TreeStep.of(parents, network.own_ids(words), roots, self._device)
             )
-            for network, encoded, state in zip(
-                self._networks, self._encoded, self._states, strict=True
-            )
+            for network, state in zip(self._networks, self._states, strict=True)
         )
         self.num_nodes = len(parents)
         self._roots = roots

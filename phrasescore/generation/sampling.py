@@ -16,8 +16,7 @@ import torch
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.generation.generator import Generated, Generator, Source, Walk
-from phrasescore.generation.lengths import length_limits
-from phrasescore.generation.word_choice import Floats, Ids, draw_words
+from phrasescore.generation.word_choice import Floats, Ids, draw_words, length_limits
 from phrasescore.vocabulary import Vocabulary
 
 # Samples that are drawn together: their distinct beginnings are the rows of a step.

@@ -1,8 +1,10 @@
-"""Choose words of distributions over a shortlist, row by row.
+"""Choose words of distributions over a shortlist, row by row, and how many words there may be.
 
 On a CPU a compiled loop looks at each probability once, and what a row gets depends on nothing but
 the row. Elsewhere torch does the same.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -104,3 +106,12 @@ def draw_words(log_probs: Tensor, temperature: float, starts: Ids, numbers: Floa
     possible = torch.arange(weights.shape[1], device=weights.device) * (weights > 0)
     out[:] = torch.minimum(places, possible.max(1).values[rows]).cpu().numpy()
     return out
+
+
+def length_limits(sources: Sequence[tuple[str, ...]], max_length: int | None) -> Ids:
+    """Return how many words, ``</s>`` not counted, the targets of each source may have.
+
+    :param max_length: for all; None for twice the words of the source and 10.
+    """
+    lengths = np.fromiter(map(len, sources), np.int64, len(sources))
+    return np.full_like(lengths, max_length) if max_length is not None else 2 * lengths + 10

@@ -12,20 +12,20 @@ from phrasescore.errors import PhrasescoreError
 # A file in a folder that is worked in.
 LOCK = "lock"
 
-# What is behind the name of a folder until it is whole, and of the older one until it is removed.
-# Nobody else gives such names, for what a killed run left there is removed without a word.
+# Added to the name of a folder until it is whole, and of the older one until it is removed. Nobody
+# else may give such names: leavings of a killed run are removed without a word.
 NEW, OLD = ".phrasescore-new", ".phrasescore-old"
 
 
 @contextlib.contextmanager
 def writing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a new empty folder to fill, which takes the place of ``path`` when the block ends.
+    """Yield a new empty folder to fill, which takes the place of ``path`` when the block ends.
 
-    It is filled beside ``path``, under its name with `NEW` at the end (what a killed run left
-    there is removed), synced to the disk and renamed. An older folder at ``path`` is moved out of
-    the way first and removed last, so that at any moment one of them is there whole, though in the
-    instant between two renames under the name with `OLD`. On any exception the new folder is
-    removed and the older one stays. A symbolic link stays, and the folder it points to is replaced.
+    It is filled beside ``path``, under its name with `NEW` at the end (leavings of a killed run are
+    removed), synced to the disk and renamed. An older folder at ``path`` is moved out of the way
+    first and removed last, so that at any moment one of them is there whole, though in the instant
+    between two renames under the name with `OLD`. On any exception the new folder is removed and
+    the older one stays. A symbolic link stays, and the folder it points to is replaced.
 
     :raises PhrasescoreError: if the folder cannot be written, as on a full disk.
     """
@@ -71,7 +71,7 @@ def check_folder_above(path: Path) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder and what is in it, if it is there."""
+    """Remove a folder with its content, if it is there."""
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(path)
 
@@ -89,7 +89,7 @@ def _sync(path: Path) -> None:
 def locked(work: Path) -> Iterator[int]:
     """Make a folder if need be, and keep other processes out of it.
 
-    Gives the descriptor of the lock: a process that inherits it keeps the folder locked, too. The
+    Yields the descriptor of the lock: a process that inherits it keeps the folder locked, too. The
     folders above that are made for it go when the block ends, if nothing is in them then.
 
     :raises PhrasescoreError: if another process is at work there.
@@ -97,7 +97,7 @@ def locked(work: Path) -> Iterator[int]:
     made = [folder for folder in work.parents if not folder.exists()]
     try:
         work.mkdir(parents=True, exist_ok=True)
-        # A file beside what is in the folder: the folder itself is removed at the end.
+        # A file in the folder: the folder itself is removed at the end.
         lock = (work / LOCK).open("w")
     except OSError as error:
         raise PhrasescoreError(f"{work}: cannot write: {error.strerror}") from error

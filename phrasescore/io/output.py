@@ -6,8 +6,9 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, BinaryIO, Self, TypeVar
 
 from xopen import xopen
 
@@ -16,6 +17,8 @@ from phrasescore.io.text import BLOCK_SIZE
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+
+_Item = TypeVar("_Item")
 
 
 class _CheckedWriter(io.RawIOBase):
@@ -98,6 +101,45 @@ def open_output(path: str) -> Iterator[BinaryIO]:
             with contextlib.suppress(OSError):
                 os.unlink(part)
             raise
+
+
+class StreamOutput:
+    """Stdout, a device or a pipe, with the methods of an output that can be resumed.
+
+    A context manager; see :class:`phrasescore.io.resumable.ResumableOutput`.
+    """
+
+    finished = False
+    last_skipped = None
+
+    def __init__(self, path: str) -> None:
+        self._opened = open_output(path)
+
+    def __enter__(self) -> Self:
+        """Open the stream."""
+        self._stream: BinaryIO = self._opened.__enter__()
+        return self
+
+    def remaining(self, blocks: Iterable[_Item], path: str) -> Iterator[_Item]:  # noqa: ARG002
+        """Return all lines."""
+        return iter(blocks)
+
+    def write(self, data: bytes, input_data: bytes, num_lines: int) -> None:  # noqa: ARG002
+        """Write some whole lines."""
+        self._stream.write(data)
+
+    def flush(self) -> None:
+        """Hand all that was written to the stream."""
+        self._stream.flush()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close what has to be closed."""
+        self._opened.__exit__(kind, error, trace)
 
 
 def check_output(path: str) -> None:

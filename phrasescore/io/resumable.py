@@ -1,35 +1,63 @@
 """An output file that a killed run leaves in a state to go on from.
 
 Lines are written in chunks. A chunk that is on the disk as a whole, in ``OUT.part``, is then
-promised by ``OUT.part.json``, which says how far the file is good, in lines and bytes; so at no
-moment is more promised than there is. A gzip file gets one member a chunk, and a resumed run makes
-the same bytes as one that was never stopped. At the end the part file becomes the output.
+entered in the journal ``OUT.part.json``, which says how far the file is good, in lines and bytes;
+so at no moment does the journal promise more than there is. A gzip file gets one member per chunk,
+and a resumed run makes the same bytes as one that was never stopped. At the end the part file
+becomes the output.
+
+Stdout, a device or a pipe is written as it comes, and has the same methods.
 """
 
 import contextlib
 import fcntl
-import json
 import logging
 import os
 import stat
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Annotated, Protocol, Self, TypeVar
 
+import msgspec
 from zlib_ng import zlib_ng
 
-from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
 from phrasescore.io.digests import new_digest
+from phrasescore.io.output import StreamOutput
+from phrasescore.io.state import check_same_run, read_state, write_state
 
 _logger = logging.getLogger(__name__)
 
-FORMAT = 1
 # Files as large as Moses' own scripts make them (zlib at level 6), in less than half the time.
 COMPRESSION_LEVEL = 5
 # Pieces that wait for the thread that compresses and writes them.
 WAITING = 4
+
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Lines(Protocol):
+    """Some consecutive lines of an input, such as a block of a phrase table."""
+
+    @property
+    def before(self) -> int:
+        """How many lines of the input come before."""
+
+    @property
+    def num_lines(self) -> int:
+        """How many lines there are."""
+
+    @property
+    def raw(self) -> bytes:
+        """The bytes of the lines."""
+
+    def lines(self, first: int, after: int) -> Self:
+        """Return the lines from number ``first`` to before ``after``, counted from 0."""
+
+
+_Lines = TypeVar("_Lines", bound=Lines)
 
 
 def is_resumable(path: str) -> bool:
@@ -37,43 +65,85 @@ def is_resumable(path: str) -> bool:
     return path != "-" and (os.path.isfile(path) or not os.path.exists(path))
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """How far a run has come."""
+def work_files(path: str) -> tuple[str, ...]:
+    """Return an output's part file, its journal, and the journal's new text; () for a stream."""
+    if not is_resumable(path):
+        return ()
+    part = f"{os.path.realpath(path)}.part"
+    return part, f"{part}.json", f"{part}.json.new"
 
-    lines: int = 0
-    num_bytes: int = 0
-    # blake2b of the input lines that are done: the rest is only worth doing for the same input.
-    input_digest: str = ""
-    complete: bool = False
+
+def open_resumable(
+    path: str, settings: Mapping[str, str], *, resume: bool, chunk_lines: int | None = None
+) -> "ResumableOutput | StreamOutput":
+    """Return an output that can be resumed, or a stream; see :class:`ResumableOutput`."""
+    if not is_resumable(path):
+        return StreamOutput(path)
+    return ResumableOutput(path, settings, resume=resume, chunk_lines=chunk_lines)
+
+
+def check_resume(path: str, resume: bool) -> None:
+    """Raise an ArgumentError if a stream is to be resumed."""
+    if resume and not is_resumable(path):
+        raise ArgumentError("`resume` needs `output` FILE: a stream cannot be resumed")
+
+
+class Journal(msgspec.Struct, frozen=True):
+    """How far a run has come, as its journal says."""
+
+    lines: _Count
+    # Of the part file.
+    num_bytes: _Count = msgspec.field(name="bytes")
+    # Digest of the input lines that are done: the rest is only worth doing for the same input.
+    input: str
+    # Whether all lines are done.
+    complete: bool
+    # Everything that the bytes depend on, but for the input.
+    settings: dict[str, str]
 
 
 class ResumableOutput:
     """Writes lines to a file that appears whole at the end, or goes on after a kill.
 
     A context manager. Left by an error in the data or the model, it removes what this process has
-    begun; left by anything else (Ctrl-C, a full disk), and whatever an earlier run had done, it
-    keeps, and says how to go on. ``finished`` is true where the earlier run had nothing left to do:
-    then ``done`` says what it was made from.
+    begun; left by anything else (Ctrl-C, a full disk) it keeps that, and says how to go on. It
+    always keeps what an earlier run had done.
+
+    :ivar finished: whether the earlier run had nothing left to do.
+    :ivar last_skipped: the last of the lines that `remaining` left out; None if there are none.
 
     :param path: the file that will appear; compressed where the name ends in ``.gz``.
     :param settings: everything that the bytes depend on, but for the input; kept to be compared.
     :param resume: whether to go on with an unfinished run where there is one.
+    :param chunk_lines: lines of a chunk; None where each piece that is written is a chunk.
     """
 
-    def __init__(self, path: str, settings: Mapping[str, str], *, resume: bool) -> None:
+    def __init__(
+        self,
+        path: str,
+        settings: Mapping[str, str],
+        *,
+        resume: bool,
+        chunk_lines: int | None = None,
+    ) -> None:
         self.path = path
         self.part, self.journal, self._new_journal = work_files(path)
         self._settings = dict(settings)
-        if path.endswith(".gz"):
+        self._is_gzip = path.endswith(".gz")
+        if self._is_gzip:
             self._settings["gzip"] = f"zlib-ng {zlib_ng.ZLIBNG_RUNTIME_VERSION}"
         self._resume = resume
+        self._chunk_lines = chunk_lines
         self._digest = new_digest()
-        self.done = Done()
+        # What an earlier run had done, and what the journal says now.
+        self._begun = self._promised = Journal(0, 0, "", False, self._settings)
+        # Lines handed to this object, those of the earlier run counted, and those in whole chunks.
+        self._lines = self._lines_in_chunks = 0
         self.finished = False
+        self.last_skipped: Lines | None = None
         self._failed = False
 
-    def __enter__(self) -> "ResumableOutput":
+    def __enter__(self) -> Self:
         """Lock the part file, and find out how far it is good.
 
         :raises PhrasescoreError: if another run has it; if it is not ours; if it holds an
@@ -97,13 +167,14 @@ class ResumableOutput:
         return self
 
     def _begin(self) -> None:
-        """Bring the part file, and the promise of what is in it, to where the run begins."""
-        self._begun = self.done = self._find()
-        # What follows may be half a chunk; of a finished output, all is elsewhere.
-        self._num_bytes = 0 if self.finished else self.done.num_bytes
+        """Cut the part file to its whole chunks, and write the journal."""
+        self._begun = self._read_journal()
+        self._lines = self._lines_in_chunks = self._begun.lines
+        # The part file of a finished output is empty: its bytes are in the output.
+        self._num_bytes = 0 if self.finished else self._begun.num_bytes
         with _writing(self.path):
             self._file.truncate(self._num_bytes)
-        self._promise(self.done)
+        self._write_journal(self._begun)
         with _writing(self.path), contextlib.suppress(FileNotFoundError):
             os.fchmod(self._file.fileno(), stat.S_IMODE(os.stat(self.path).st_mode))
 
@@ -117,98 +188,113 @@ class ResumableOutput:
         if not there:
             raise PhrasescoreError(f"{self.part}: another run is writing this file")
 
-    def _find(self) -> Done:
-        """Return how far the file at :attr:`part` is good."""
+    def _read_journal(self) -> Journal:
+        """Return how far the part file is good."""
         size = os.fstat(self._file.fileno()).st_size
         anew = f"delete it and {self.journal} to start anew"
         try:
-            with open(self.journal, encoding="utf-8") as file:
-                state: dict[str, Any] = json.load(file)
-            done = Done(
-                int(state["lines"]), int(state["bytes"]), str(state["input"]), state["complete"]
+            found = read_state(self.journal, Journal)
+        except DataError as error:
+            raise PhrasescoreError(f"{error}; {anew}") from error
+        if found is None and size:
+            raise PhrasescoreError(
+                f"{self.part}: this name is needed for the unfinished output; there is a file "
+                "of this name that no run of phrasescore has left"
             )
-            settings = dict(state["settings"])
-            if done.lines < 0 or done.num_bytes < 0:
-                raise ValueError(f"{done.lines} lines of {done.num_bytes} bytes")
-        except FileNotFoundError as error:
-            if size:
-                raise PhrasescoreError(
-                    f"{self.part}: this name is needed for the unfinished output; there is a file "
-                    "of this name that no run of phrasescore has left"
-                ) from error
-            return Done()
-        except (ValueError, KeyError, TypeError) as error:
-            raise PhrasescoreError(f"{self.journal}: unreadable ({error}); {anew}") from error
-        if done.lines == 0:
-            return Done()
-        finished = done.complete and size == 0 and os.path.isfile(self.path)
-        if state.get("format") != FORMAT or (size < done.num_bytes and not finished):
+        if found is None or found.lines == 0:
+            return self._begun
+        finished = found.complete and size == 0 and os.path.isfile(self.path)
+        if size < found.num_bytes and not finished:
             raise PhrasescoreError(f"{self.part} is damaged, or is not there; {anew}")
         if finished and not self._resume:
-            return Done()  # nobody misses it
+            return self._begun  # the output is there: no work is lost
         if not self._resume:
             raise PhrasescoreError(
-                f"{self.part} holds {done.lines:,} lines of an unfinished run: go on with "
+                f"{self.part} holds {found.lines:,} lines of an unfinished run: go on with "
                 f"--resume, or {anew}"
             )
-        for key in sorted({*settings, *self._settings}):
-            old, new = settings.get(key), self._settings.get(key)
-            if old != new:
-                raise PhrasescoreError(
-                    f"{self.part} was begun with another {key} ({old}, now {new}): resume it as it "
-                    f"was begun, or {anew}"
-                )
+        check_same_run(found.settings, self._settings, self.part, anew)
         self.finished = finished  # killed between its last two steps
-        return done
+        return found
 
-    def skip(self, input_data: bytes) -> None:
-        """Take input lines that are done already; see :meth:`check_skipped`."""
-        self._digest.update(input_data)
+    def remaining(self, blocks: Iterable[_Lines], path: str) -> Iterator[_Lines]:
+        """Return the lines that no earlier run has done; to be called once, on entering.
 
-    def check_skipped(self, path: str) -> None:
-        """Check that the skipped lines are those that the earlier run has read.
-
-        :raises DataError: if they differ.
+        :param blocks: all lines of the input; with ``chunk_lines`` they are cut where chunks end.
+        :param path: of the input, for messages.
+        :raises DataError: if the lines before are not those that the earlier run has read, or if
+            that run had come to the end of the input, and there are more lines now.
         """
-        if self.done.lines and self._digest.hexdigest() != self.done.input_digest:
-            lines = f"its first {self.done.lines:,} lines are not those"
-            if self.finished:
-                raise DataError(path, None, f"{lines} that {self.path} was made from")
-            raise DataError(path, None, f"{lines} of {self.part}")
-
-    def check_end(self, following: object, path: str) -> None:
-        """Check that the earlier run had come to the end of the input.
-
-        :param following: what comes behind the skipped lines; None if nothing does.
-        :raises DataError: if there are more lines.
-        """
-        if following is not None:
-            name = self.path if self.finished else self.part
-            made_from = f"the {self.done.lines:,} that {name} was made from"
-            raise DataError(path, None, f"has more lines than {made_from}")
+        blocks = self._skip(self._cut(blocks), path)
+        done = self._begun.lines
+        at_end = self.finished or bool(self._chunk_lines and done % self._chunk_lines)
+        # Where the earlier run has come to the end, new lines have no chunk of their own.
+        if at_end and next(blocks, None) is not None:
+            made = self.path if self.finished else self.part
+            problem = f"has more lines than the {done:,} that {made} was made from"
+            raise DataError(path, None, problem)
         if self.finished:
             _logger.info("%s is there already; there was nothing left to do", self.path)
+        elif done:
+            _logger.info("going on after line %s", f"{done:,}")
+        elif self._resume:
+            _logger.info("there is nothing to resume: starting with the first line")
+        return blocks
 
-    def write(self, data: bytes, input_data: bytes) -> None:
-        """Append a piece of a chunk, some whole lines.
+    def _cut(self, blocks: Iterable[_Lines]) -> Iterator[_Lines]:
+        """Yield the same lines in blocks that end where a chunk does."""
+        for block in blocks:
+            size, first = self._chunk_lines or block.num_lines, 0
+            while first < block.num_lines:
+                after = first + size - ((block.before + first) % size if self._chunk_lines else 0)
+                part = block.lines(first, min(after, block.num_lines))
+                yield part
+                first += part.num_lines
 
-        :param input_data: the input lines that it was made from.
+    def _skip(self, blocks: Iterator[_Lines], path: str) -> Iterator[_Lines]:
+        """Return the lines after those that are done, which must be the same as they were."""
+        left = self._begun.lines
+        for block in blocks if left else ():
+            self.last_skipped = done = block.lines(0, min(left, block.num_lines))
+            self._digest.update(done.raw)
+            left -= done.num_lines
+            if left == 0:
+                if done.num_lines < block.num_lines:
+                    blocks = chain([block.lines(done.num_lines, block.num_lines)], blocks)
+                break
+        if self._begun.lines and self._digest.hexdigest() != self._begun.input:
+            those = f"that {self.path} was made from" if self.finished else f"of {self.part}"
+            problem = f"its first {self._begun.lines:,} lines are not those {those}"
+            raise DataError(path, None, problem)
+        return blocks
+
+    def write(self, data: bytes, input_data: bytes, num_lines: int) -> None:
+        """Append some whole lines; at the end of a chunk, all before will be on the disk.
+
+        :param input_data: the input lines that they were made from.
+        :param num_lines: how many input lines these are.
         """
         self._digest.update(input_data)
-        self._submit(lambda: self._append(self._compressor.compress(data)))
+        self._submit(
+            lambda: self._append(self._compressor.compress(data) if self._compressor else data)
+        )
+        self._lines += num_lines
+        if self._chunk_lines is None or self._lines % self._chunk_lines == 0:
+            self._end_chunk()
 
-    def settle(self) -> None:
-        """Wait until all that was written is on the disk.
+    def flush(self) -> None:
+        """End the last chunk, and wait until all that was written is on the disk.
 
         :raises PhrasescoreError: if it cannot be written.
         """
+        if self._lines > self._lines_in_chunks:
+            self._end_chunk()
         while self._waiting:
             self._waiting.popleft().result()
 
-    def end_chunk(self, num_lines: int) -> None:
-        """End a chunk of ``num_lines``: what was written until here will be on the disk."""
-        lines, digest = self.done.lines + num_lines, self._digest.hexdigest()
-        self.done = Done(lines, self.done.num_bytes, digest)
+    def _end_chunk(self) -> None:
+        self._lines_in_chunks = lines = self._lines
+        digest = self._digest.hexdigest()
         self._submit(lambda: self._finish_chunk(lines, digest))
 
     def _submit(self, work: Callable[[], None]) -> None:
@@ -217,7 +303,7 @@ class ResumableOutput:
         self._waiting.append(self._writer.submit(self._do, work))
 
     def _do(self, work: Callable[[], None]) -> None:
-        # After a failure nothing may follow: it would promise what was not written.
+        # Nothing may follow a failure: the journal would promise bytes that are not there.
         if self._failed:
             return
         self._failed = True
@@ -232,45 +318,31 @@ class ResumableOutput:
         self._num_bytes += len(data)
 
     def _finish_chunk(self, lines: int, digest: str) -> None:
-        self._append(self._compressor.flush())
-        self._compressor = self._new_compressor()
+        if self._compressor is not None:
+            self._append(self._compressor.flush())
+            self._compressor = self._new_compressor()
         with _writing(self.path):
             os.fsync(self._file.fileno())
-        self._promise(Done(lines, self._num_bytes, digest))
+        self._write_journal(Journal(lines, self._num_bytes, digest, False, self._settings))
 
-    def _promise(self, done: Done) -> None:
-        """Replace the journal. Its new text has a fixed name, which the next run writes over."""
-        state = {
-            "format": FORMAT,
-            "lines": done.lines,
-            "bytes": done.num_bytes,
-            "input": done.input_digest,
-            "complete": done.complete,
-            "settings": self._settings,
-        }
-        with _writing(self.path):
-            with open(self._new_journal, "w", encoding="utf-8") as file:
-                json.dump(state, file, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(self._new_journal, self.journal)
-        self._promised = done
+    def _write_journal(self, journal: Journal) -> None:
+        write_state(self.journal, journal)
+        self._promised = journal
 
-    def _new_compressor(self) -> "_Plain | zlib_ng._Compress":
-        if self.path.endswith(".gz"):
-            return zlib_ng.compressobj(COMPRESSION_LEVEL, wbits=31)  # gzip, with no name and time 0
-        return _Plain()
+    def _new_compressor(self) -> "zlib_ng._Compress | None":
+        # gzip, with no name and time 0.
+        return zlib_ng.compressobj(COMPRESSION_LEVEL, wbits=31) if self._is_gzip else None
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        """Let the file appear; after an error, keep or remove the part file."""
         with self._stack:
             if kind is not None:
                 self._leave(kind)
                 return
             try:
-                self.settle()
+                self.flush()
                 if not self.finished:
-                    last = self._promised
-                    self._promise(Done(last.lines, last.num_bytes, last.input_digest, True))
+                    self._write_journal(msgspec.structs.replace(self._promised, complete=True))
                     with _writing(self.path):
                         os.replace(self.part, os.path.realpath(self.path))
             except BaseException as problem:
@@ -279,7 +351,7 @@ class ResumableOutput:
             _remove(self.journal, self._new_journal, *([self.part] if self.finished else []))
 
     def _leave(self, kind: type[BaseException]) -> None:
-        """Keep the part file if it is worth it."""
+        """Keep the part file if a later run can go on from it."""
         for future in self._waiting:
             future.cancel()
         self._writer.shutdown()
@@ -305,22 +377,6 @@ def _remove(*paths: str) -> None:
     for path in paths:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-
-
-def work_files(path: str) -> tuple[str, str, str]:
-    """Return the names of an output's part file, its journal, and the journal that replaces it."""
-    part = f"{os.path.realpath(path)}.part"
-    return part, f"{part}.json", f"{part}.json.new"
-
-
-class _Plain:
-    """A compressor that leaves bytes as they are."""
-
-    def compress(self, data: bytes) -> bytes:
-        return data
-
-    def flush(self) -> bytes:
-        return b""
 
 
 @contextlib.contextmanager

@@ -36,17 +36,24 @@ def write_state(path: str | os.PathLike[str], state: msgspec.Struct) -> None:
         raise PhrasescoreError(f"{path}: cannot write: {error.strerror}") from error
 
 
-def read_state(path: str | os.PathLike[str], kind: type[_State]) -> _State | None:
+def read_state(
+    path: str | os.PathLike[str], kind: type[_State], *, unversioned: bool = False
+) -> _State | None:
     """Return the state in a file, None where there is no file.
 
     :param kind: the type of the state.
+    :param unversioned: whether version 0.1 wrote such files without ``format``.
     :raises DataError: if the file is not a state of this kind and format.
     """
     path = os.fspath(path)
     try:
         with open(path, "rb") as file:
             values = msgspec.json.decode(file.read())
-        found = values.pop("format", None) if isinstance(values, dict) else None
+        found = (
+            values.pop("format", FORMAT if unversioned else None)
+            if isinstance(values, dict)
+            else None
+        )
         if found != FORMAT:
             raise msgspec.ValidationError(f"expected format {FORMAT}, got {found!r}")
         return msgspec.convert(values, kind)

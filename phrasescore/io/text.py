@@ -24,12 +24,15 @@ if TYPE_CHECKING:
 BLOCK_SIZE = 1 << 18  # bytes; larger blocks fall out of the cache and are slower to parse
 MAX_LINE = 1 << 26  # bytes; a longer line means that the file is not text
 
+# A number as Moses' files have it: no "inf", no "nan", no spaces or underscores.
+NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+
 _GZIP_MAGIC = b"\x1f\x8b"
 _SHOWN = 60  # characters of the offending text in a message
 
 
 def _decompression_errors() -> tuple[type[Exception], ...]:
-    """Return what the gzip implementations behind xopen raise on damaged data."""
+    """Return the errors that the gzip implementations behind xopen raise on damaged data."""
     errors: list[type[Exception]] = [zlib.error, EOFError]
     for name in ("isal.isal_zlib", "zlib_ng.zlib_ng"):  # which are there depends on the machine
         with contextlib.suppress(ImportError):
@@ -59,7 +62,7 @@ class _CheckedReader(io.RawIOBase):
 
     def __init__(self, path: str, source: BinaryIO, opened: BinaryIO | None) -> None:
         """
-        :param source: what is read; for gzip, the decompressor.
+        :param source: the stream to read; for gzip, the decompressor.
         :param opened: the file underneath, which is closed at the end; None for stdin.
         """
         self._path = path
@@ -100,7 +103,7 @@ def open_input(path: str) -> io.BufferedReader:
         ``.gz`` has to be gzip. Members of a gzip file are read one after the other, as one text.
     :raises DataError: at the call, when the file cannot be opened or is called ``.gz`` and is not;
         on reading, when the gzip data are truncated, corrupt, or followed by something else.
-        The error has no line; `read_blocks` and `read_lines` add it.
+        The error has no line; `read_blocks` and `read_lines` add the last one that they have read.
     """
     opened: io.BufferedReader | None = None
     if path != "-":
@@ -112,7 +115,7 @@ def open_input(path: str) -> io.BufferedReader:
         stream = opened if opened is not None else _stdin()
         start = _peek(path, stream)
         if start[:2] == _GZIP_MAGIC:
-            # threads=0 reads in this process: igzip takes 0.14 microseconds a line, and a thread
+            # threads=0 reads in this process: igzip takes 0.14 microseconds per line, and a thread
             # would only blur the place of an error.
             source: BinaryIO = xopen(stream, "rb", format="gz", threads=0)
         elif path.endswith(".gz"):
@@ -153,8 +156,8 @@ def read_blocks(path: str) -> Iterator[bytes]:
     the last newline or its absence.
 
     :raises DataError: at the first ``next`` if the file cannot be opened, later if its gzip data
-        are damaged (with the number of the last line before the damage) or a line is longer
-        than 64 MiB, which text never is.
+        are damaged (with the number of the last line that was read before, if there is one) or a
+        line is longer than 64 MiB, which text never is.
     """
     lines = 0
     pending: list[bytes] = []
@@ -162,10 +165,9 @@ def read_blocks(path: str) -> Iterator[bytes]:
     with open_input(path) as stream:
         while True:
             try:
-                # read1, not read: what came before a damaged place is handed over first.
+                # read1, not read: the bytes before a damaged place are handed over first.
                 chunk = stream.read1(BLOCK_SIZE)
             except DataError as error:
-                lines = lines or _lines_before_damage(path)
                 if lines == 0:
                     raise
                 problem = f"{error.problem}, somewhere after this line"
@@ -187,24 +189,6 @@ def read_blocks(path: str) -> Iterator[bytes]:
             yield block
         if pending_size:
             yield b"".join(pending)
-
-
-def _lines_before_damage(path: str) -> int:
-    """Return how many lines of damaged gzip data can be read, 0 if that cannot be said.
-
-    The fast decompressors keep to themselves what they had of a block when they fail.
-    """
-    lines = 0
-    if os.path.isfile(path):
-        with contextlib.suppress(OSError, zlib.error), open(path, "rb") as file:
-            member = zlib.decompressobj(wbits=31)
-            while data := file.read(512):
-                while data:
-                    lines += member.decompress(data).count(b"\n")
-                    data = member.unused_data
-                    if member.eof:
-                        member = zlib.decompressobj(wbits=31)
-    return lines
 
 
 def read_lines(path: str) -> Iterator[bytes]:
@@ -245,7 +229,7 @@ def decode(path: str, line_number: int, raw: bytes) -> str:
 
 
 def is_stream(path: str) -> bool:
-    """Return whether what a path leads to can be read once only: stdin, or a shell's ``<(...)``."""
+    """Return whether a path leads to a stream, read once only: stdin, or a shell's ``<(...)``."""
     return path == "-" or (
         os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
     )

@@ -11,12 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phrasescore.kernels.precision import Product
-from phrasescore.kernels.product_reading import arrays, parts, read, unit_of, widen
-from phrasescore.kernels.vector_math import ELEMENTWISE, sigmoid, tanh, use_widest_registers
-
-# Devices whose memory numba can reach.
-FUSED_DEVICES: tuple[str, ...] = ("cpu",)
+from phrasescore.kernels.precision import Product, arrays, read, unit_of, widen
+from phrasescore.kernels.vector_math import (
+    ELEMENTWISE,
+    is_fused,
+    sigmoid,
+    tanh,
+    use_widest_registers,
+)
 
 
 @numba.njit(inline="always")
@@ -105,6 +107,14 @@ def _encoder_blend(  # type: ignore[no-untyped-def]
             out[node, j] = candidate + update[node, j] * (before[j] - candidate)
 
 
+@ELEMENTWISE
+def _tanh_of_sums(products, bias, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
+    for row in range(len(out)):
+        for j in range(len(bias)):
+            out[row, j] = tanh(products[row, j] + bias[j])
+
+
 def decoder_step(
     products: Product,
     positions: Tensor,
@@ -129,9 +139,9 @@ def decoder_step(
     :param old: states of the level above, ``(rows, hidden)``.
     :param parents: ``(nodes,)``: the row of ``old`` of each node's parent.
     """
-    if out.device.type in FUSED_DEVICES:
+    if is_fused(out):
         numbers = (positions, context, roots, table, words, old, parents, out)
-        _decoder_step(*arrays(*parts(products), *numbers))
+        _decoder_step(*arrays(*products.parts(), *numbers))
         return
     size = out.shape[1]
     total = products.values.index_select(0, positions).add_(context.index_select(0, roots))
@@ -139,6 +149,15 @@ def decoder_step(
     gates = total[:, : 2 * size].add_(word[:, : 2 * size]).sigmoid_()
     candidate = word[:, 2 * size :].addcmul_(gates[:, size:], total[:, 2 * size :]).tanh_()
     torch.lerp(candidate, old.index_select(0, parents), gates[:, :size], out=out)
+
+
+def tanh_of_sums(products: Tensor, bias: Tensor) -> Tensor:
+    """Return tanh(products + bias), ``(rows, columns)``."""
+    if not is_fused(products):
+        return (products + bias).tanh_()
+    out = torch.empty_like(products)
+    _tanh_of_sums(*arrays(products, bias, out))
+    return out
 
 
 def maxout(
@@ -152,8 +171,8 @@ def maxout(
     :param context: O_c c with the bias of each root, ``(roots, 2 * units)``.
     :param table: O_y y of each word, ``(words, 2 * units)``.
     """
-    if out.device.type in FUSED_DEVICES:
-        _maxout(*arrays(*parts(products), context, roots, table, words, out))
+    if is_fused(out):
+        _maxout(*arrays(*products.parts(), context, roots, table, words, out))
         return
     total = products.values + context.index_select(0, roots)
     total += table.index_select(0, words)
@@ -174,9 +193,9 @@ def encoder_gates(
     :param products: U_z h and U_r h of all states of the level above, ``(rows, 2 * hidden)``.
     :param table: W_z e, W_r e and W e of each word with the biases, ``(words, 3 * hidden)``.
     """
-    if update.device.type in FUSED_DEVICES:
+    if is_fused(update):
         numbers = (table, words, old, parents, update, masked)
-        _encoder_gates(*arrays(*parts(products), *numbers))
+        _encoder_gates(*arrays(*products.parts(), *numbers))
         return
     size = update.shape[1]
     gates = table[:, : 2 * size].index_select(0, words)
@@ -195,9 +214,9 @@ def encoder_blend(
     out: Tensor,
 ) -> None:
     """Write the nodes' states into ``out``, ``(nodes, hidden)``; ``products`` is U (r * h)."""
-    if out.device.type in FUSED_DEVICES:
+    if is_fused(out):
         numbers = (table, words, old, parents, update, out)
-        _encoder_blend(*arrays(*parts(products), *numbers))
+        _encoder_blend(*arrays(*products.parts(), *numbers))
         return
     size = update.shape[1]
     candidate = table[:, 2 * size :].index_select(0, words).add_(products.values).tanh_()

@@ -1,13 +1,24 @@
-"""How exactly matrix products are computed when scoring."""
+"""Matrix products of a chosen precision: how they are computed, stored, and read by loops.
+
+Compiled loops read a product as it lies in memory: numbers, the bits of bfloat16, or integers with
+scales (:func:`widen`, :func:`unit_of`, :func:`read`). Which of these is chosen when a loop is
+compiled, by the types of its arrays. A loop that was compiled before this file changes keeps what
+it has: numba's cache looks at the loop's own file only.
+"""
 
 import contextlib
 import functools
 import logging
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import numba
+import numpy as np
 import torch
+from numba.extending import overload
+from numpy.typing import NDArray
 from torch import Tensor
 
 from phrasescore.errors import PhrasescoreError
@@ -38,7 +49,7 @@ class Factor:
     """One factor of a product, rounded: the rows, or the matrix that they are multiplied with."""
 
     values: Tensor
-    # int8 only: what 1 is worth in each row of the rows, or in each column of the matrix.
+    # int8 only: the scale of each row of the rows, or of each column of the matrix.
     scales: Tensor | None = None
 
     def select(self, rows: Tensor, out: "Factor") -> "Factor":
@@ -51,11 +62,11 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product as it lies in memory: numbers, or integers with what they are worth."""
+    """A product as it lies in memory: numbers, or integers with their scales."""
 
     values: Tensor  # (rows, columns)
-    rows: Tensor | None = None  # int8: what 1 is worth in each row, ...
-    columns: Tensor | None = None  # ... times this, in each column
+    rows: Tensor | None = None  # int8: the scale of each row, (rows,), times ...
+    columns: Tensor | None = None  # ... that of each column, (columns,)
 
     def first(self, count: int) -> "Product":
         """Return the first rows."""
@@ -68,6 +79,34 @@ class Product:
         if self.rows is None or self.columns is None:
             return out.copy_(values)
         return integers.scale(values, self.rows, self.columns, out)
+
+    def parts(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return values and scales as compiled loops take them: no scales are empty ones."""
+        empty = self.values.new_empty(0, dtype=torch.float32)
+        rows = empty if self.rows is None else self.rows
+        return self.values, rows, empty if self.columns is None else self.columns
+
+
+class Workspace(threading.local):
+    """Buffers by name, reused from step to step; each thread has its own.
+
+    Fresh memory has to be mapped page by page, which costs as much as filling it.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._buffers: dict[str, Tensor] = {}
+
+    def take(
+        self, name: str, rows: int, columns: int, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
+        """Return a ``(rows, columns)`` buffer, not cleared, valid until ``name`` is taken again."""
+        size = rows * columns
+        buffer = self._buffers.get(name)
+        if buffer is None or buffer.numel() < size or buffer.dtype != dtype:
+            buffer = torch.empty(size, dtype=dtype, device=self._device)
+            self._buffers[name] = buffer
+        return buffer[:size].view(rows, columns)
 
 
 class Precision:
@@ -122,8 +161,8 @@ class Precision:
     def round_into(self, rows: Tensor, out: Factor) -> None:
         """Write rows, rounded, into the first rows of ``out``, and zeros into those behind them.
 
-        Nobody looks at the products of these. But some CPUs' bfloat16 kernels read past a row's end
-        and multiply what they find by 0: a NaN left there would spread.
+        The products of the zeros are not used. But some CPUs' bfloat16 kernels read past a row's
+        end and multiply by 0 what they find there: a NaN would spread.
         """
         count = len(rows)
         if out.scales is None:
@@ -132,27 +171,18 @@ class Precision:
             integers.round_rows(rows.contiguous(), out.values[:count], out.scales[:count])
         out.values[count:] = 0
 
-    def pad(self, rows: Tensor) -> Factor:
-        """Return rows, rounded, with rows of zeros behind them as :meth:`padded_count` wants."""
-        count = self.padded_count(len(rows))
-        if count == len(rows):
-            return self.round(rows)
-        padded = Factor(rows.new_empty(count, rows.shape[1], dtype=self.factor_type))
-        self.round_into(rows, padded)
-        return padded
-
-    def seen(self, rows: Tensor) -> Tensor:
+    def rounded_values(self, rows: Tensor) -> Tensor:
         """Return what products see of rows: the rounded values, as float32."""
         rounded = self.round(rows)
         values = rounded.values.float()
         return values if rounded.scales is None else values * rounded.scales.unsqueeze(1)
 
-    def shown(self, products: Tensor) -> Tensor:
+    def rounded_products(self, products: Tensor) -> Tensor:
         """Return float32 products of vectors with as many bits as :meth:`multiply` leaves them."""
         return products.bfloat16().float() if self.product_type == torch.bfloat16 else products
 
     def padded_count(self, count: int) -> int:
-        """Return the number of rows, at least ``count``, that a product had better have.
+        """Return the number of rows, at least ``count``, at which a product is fast.
 
         The CPU's library compiles a product of bfloat16 anew for each number of rows, which takes
         as long as computing it: with numbers that are multiples of 128 it soon has them all.
@@ -196,6 +226,51 @@ class Precision:
             yield
         finally:
             backend.fp32_precision = before
+
+
+def widen(x):  # type: ignore[no-untyped-def]
+    """Return a float32, given a float32 or the bits of a bfloat16, which are its upper half."""
+    raise NotImplementedError("for compiled code only")
+
+
+@overload(widen, inline="always")
+def _widen_overload(x):  # type: ignore[no-untyped-def]
+    if isinstance(x, numba.types.Integer):
+        return lambda x: np.uint32(np.uint32(x) << np.uint32(16)).view(np.float32)
+    return lambda x: x
+
+
+def unit_of(products, units, row):  # type: ignore[no-untyped-def]
+    """Return the scale of a row of a product of integers, 1 of other products; see :func:`read`."""
+    raise NotImplementedError("for compiled code only")
+
+
+# numba wants all of an overload's implementations to name the same arguments.
+@overload(unit_of, inline="always")
+def _unit_of_overload(products, units, row):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    if products.dtype == numba.types.int32:
+        return lambda products, units, row: units[row]  # noqa: ARG005
+    return lambda products, units, row: np.float32(1)  # noqa: ARG005
+
+
+def read(product, j, unit, scales):  # type: ignore[no-untyped-def]
+    """Return number ``j`` of a row of a product: scaled if integers, else as by :func:`widen`."""
+    raise NotImplementedError("for compiled code only")
+
+
+@overload(read, inline="always")
+def _read_overload(product, j, unit, scales):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    if product.dtype == numba.types.int32:
+        return lambda product, j, unit, scales: np.float32(product[j]) * (unit * scales[j])
+    return lambda product, j, unit, scales: widen(product[j])  # noqa: ARG005
+
+
+def arrays(*tensors: Tensor) -> list[NDArray[np.generic]]:
+    """Return the tensors' memory as arrays; bfloat16, which numpy lacks, as its bits (uint16)."""
+    return [
+        (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
+        for tensor in tensors
+    ]
 
 
 def lacks_units(name: PrecisionName) -> bool:

@@ -5,10 +5,8 @@ import numpy as np
 from numpy.polynomial import Chebyshev, Polynomial
 from torch import Tensor
 
-from phrasescore.kernels import gates
-from phrasescore.kernels.precision import Product
-from phrasescore.kernels.product_reading import arrays, parts, widen
-from phrasescore.kernels.vector_math import SUMMING, exp, use_widest_registers
+from phrasescore.kernels.precision import Product, arrays, widen
+from phrasescore.kernels.vector_math import SUMMING, exp, is_fused, use_widest_registers
 
 # The exponent bits of a float32, counted as its bits are: (x + 127) * 2^23 for 2^x. Beyond -126 and
 # 126 powers are cut off.
@@ -89,12 +87,18 @@ def add_sums_of_powers(exponents: Tensor, out: Tensor) -> None:
 
 def add_sums_of_scaled_powers(exponents: Product, bias: Tensor, out: Tensor) -> None:
     """Add the sum of 2^(x + bias) over each row of a product of integers to ``out``."""
-    _add_sums_of_scaled_powers(*arrays(*parts(exponents), bias, out))
+    _add_sums_of_scaled_powers(*arrays(*exponents.parts(), bias, out))
 
 
-def add_sums_of_exp(logits: Tensor, bias: Tensor, out: Tensor) -> None:
-    """Add the sum of e^(logit + bias) over each row to ``out``, ``(rows,)``."""
-    if out.device.type in gates.FUSED_DEVICES:
+def add_sums_of_exp(logits: Tensor, bias: Tensor | None, out: Tensor) -> None:
+    """Add the sum of e^(logit + bias) over each row to ``out``, ``(rows,)``.
+
+    :param bias: ``(columns,)``; None where the logits have it. They are not kept then.
+    """
+    if bias is None:
+        out += logits.exp_().sum(1)
+        return
+    if is_fused(out):
         _add_sums_of_exp(*arrays(logits, bias, out))
         return
     out += (logits[: len(out)] + bias).exp_().sum(1)
@@ -105,7 +109,7 @@ def chosen_products(rows: Tensor, places: Tensor, weight: Tensor, words: Tensor)
 
     :param rows: ``(rows, width)`` float32; ``weight``: ``(all words, width)``.
     """
-    if rows.device.type not in gates.FUSED_DEVICES:
+    if not is_fused(rows):
         return (rows.index_select(0, places) * weight.index_select(0, words)).sum(1)
     out = rows.new_empty(len(words))
     _chosen_products(*arrays(rows, places, weight, words, out))

@@ -2,7 +2,7 @@
 
 Each distinct context is computed once, in the order of the contexts, and so is what a word adds to
 the first layer at a place: W_i e(w) is a row of a table that grows with the words that come. A
-value does not depend on what is asked beside it, to the last bit (:mod:`.fixed_products`).
+value does not depend on what is asked beside it, to the last bit (:mod:`phrasescore.scoring.products`).
 """
 
 import threading
@@ -18,8 +18,7 @@ from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.context_memo import ContextMemo
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.cslm import CslmNetwork
-from phrasescore.scoring.fixed_products import FixedProducts
-from phrasescore.scoring.positions import on_device
+from phrasescore.scoring.products import FixedProducts, on_device
 from phrasescore.scoring.word_probabilities import WordProbabilities
 
 Floats = NDArray[np.float64]
@@ -152,12 +151,13 @@ class NgramScorer:
         normalizers: Tensor | None = None,
     ) -> NDArray[np.float64]:
         if not self.normalized:
-            values: Floats = self._probabilities.logits(rows, places, words).numpy()
-            return values
-        if normalizers is None:
-            normalizers = self._probabilities.log_normalizers(rows)
-        log_probs: Floats = self._probabilities.log_probs(rows, normalizers, places, words).numpy()
-        return log_probs
+            found = self._probabilities.logits(rows, places, words)
+        else:
+            if normalizers is None:
+                normalizers = self._probabilities.log_normalizers(rows)
+            found = self._probabilities.log_probs(rows, normalizers, places, words)
+        values: Floats = found.cpu().numpy()
+        return values
 
 
 def language_network(checkpoint: Checkpoint) -> CslmNetwork:

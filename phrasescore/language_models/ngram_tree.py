@@ -6,7 +6,7 @@ import numpy as np
 
 from phrasescore.language_models.word_scorer import BOUNDARY, WordScorer
 from phrasescore.scoring.prefix_tree import PrefixTree
-from phrasescore.scoring.sentence_scorer import TreeLogProbs
+from phrasescore.scoring.tree_scorer import TreeLogProbs
 
 
 def score_tree(scorer: WordScorer, tree: PrefixTree, words: Sequence[str]) -> TreeLogProbs:

@@ -28,7 +28,7 @@ _NEAR = 1e-9
 
 
 class TextScores(NamedTuple):
-    """What a model says of a text, event by event."""
+    """The log-probabilities of a text under a model, event by event."""
 
     # Natural logarithms of the probabilities of the words and ``</s>``, in their order.
     log_probs: Floats
@@ -49,10 +49,10 @@ class Perplexity:
     excluding_unknown: float
 
 
-def perplexity(scores: TextScores) -> Perplexity:
+def measure(scores: TextScores) -> Perplexity:
     """Return the perplexities of a text of at least one token.
 
-    Where no token is known the second is NaN, as KenLM's.
+    Where no token is known, the one without unknown words is NaN, as KenLM's.
     """
     known = scores.log_probs[~scores.unknown]
     return Perplexity(
@@ -97,7 +97,7 @@ def mixture_weight(first: Floats, second: Floats) -> float:
 
 
 def score_with_network(scorer: WordScorer, sentences: Iterable[Sequence[str]]) -> TextScores:
-    """Return what a network, with or without an n-gram model behind it, says of a text.
+    """Return the scores of a text under a network, with or without an n-gram model behind it.
 
     Unknown are the words outside its shortlist, or with an n-gram model those outside the latter's
     vocabulary: the same words, then, as :func:`score_with_kenlm` counts.
@@ -121,10 +121,10 @@ def score_with_network(scorer: WordScorer, sentences: Iterable[Sequence[str]]) -
 
 
 def score_with_kenlm(path: str, sentences: Iterable[Sequence[str]]) -> TextScores:
-    """Return what an n-gram model says of a text: words after ``<s>``, and ``</s>``.
+    """Return the scores of a text under an n-gram model: of words after ``<s>``, and ``</s>``.
 
     :param path: an ARPA file, plain or ``.gz``, or KenLM's binary of one.
-    :raises DataError: if it is none.
+    :raises DataError: if the file is no such model.
     """
     model = load_kenlm(path)
     scores = chain.from_iterable(

@@ -1,4 +1,4 @@
-"""Choosing training text that is like some other text, by the difference of two cross-entropies.
+"""Choose training text that is like some other text, by the difference of two cross-entropies.
 
 Moore and Lewis (2010): a sentence is worth more the better a model of the wanted domain predicts
 it, and the worse one of the text at large does. Axelrod et al. (2011) add up both sides of parallel
@@ -23,7 +23,7 @@ _LN_10 = math.log(10.0)
 class Differences(NamedTuple):
     """Cross-entropies of some sentences, in-domain minus general."""
 
-    # Nats a token, in the order of the sentences.
+    # Nats per token, in the order of the sentences.
     values: Floats
     # Words and ends of sentences.
     tokens: int
@@ -32,14 +32,14 @@ class Differences(NamedTuple):
 
 
 class CrossEntropyDifference:
-    """H_in(s) - H_general(s) of sentences of one language, in nats a token.
+    """H_in(s) - H_general(s) of sentences of one language, in nats per token.
 
-    Each word and ``</s>`` is a token; an unknown word has the probability of ``<unk>``, which two
-    models with different vocabularies do not mean the same by: see ``known_to_one``.
+    Each word and ``</s>`` is a token; an unknown word has the probability of ``<unk>``, which
+    covers different words in models with different vocabularies: see ``known_to_one``.
 
     :param in_domain: an n-gram model of text as it is wanted, ARPA (.gz, too) or a KenLM binary.
-    :param general: one of text as it is chosen from.
-    :raises DataError: if one is neither.
+    :param general: one of the text that is chosen from.
+    :raises DataError: if a file is neither.
     """
 
     def __init__(self, in_domain: str, general: str) -> None:
@@ -65,13 +65,13 @@ class CrossEntropyDifference:
         return Differences(np.array(values) * _LN_10, tokens, known_to_one)
 
 
-def best(values: Floats, count: int) -> Flags:
-    """Return which sentences are the best ones; of equal ones the earlier.
+def choose_best(values: Floats, count: int) -> Flags:
+    """Return flags of the best sentences; of equal ones the earlier is better.
 
     :param values: differences; the lowest are the best.
     :param count: how many to choose, at most all.
 
-    >>> best(np.array([0.5, -1.0, 0.5, 0.0]), 3).tolist()
+    >>> choose_best(np.array([0.5, -1.0, 0.5, 0.0]), 3).tolist()
     [True, True, False, True]
     """
     chosen = np.zeros(len(values), dtype=bool)
@@ -79,8 +79,8 @@ def best(values: Floats, count: int) -> Flags:
     return chosen
 
 
-def any_of(total: int, count: int, seed: int) -> Flags:
-    """Return as many sentences drawn without replacement: what a selection has to beat."""
+def draw(total: int, count: int, seed: int) -> Flags:
+    """Return flags of sentences drawn without replacement: a selection has to beat them."""
     chosen = np.zeros(total, dtype=bool)
     chosen[np.random.default_rng(seed).permutation(total)[:count]] = True
     return chosen

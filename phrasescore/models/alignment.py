@@ -1,4 +1,4 @@
-"""The alignment model of Bahdanau et al. (2014): energies, their softmax, and what it averages.
+"""The alignment model of Bahdanau et al. (2014): energies, their softmax and its averages.
 
     e_ij = v_a . tanh(W_a s_{i-1} + U_a h_j),  alpha_ij = softmax over j,  sum_j alpha_ij x_j
 
@@ -202,7 +202,7 @@ def attend_backward(
     """Go back through :func:`attend`, all but the values' own gradient (:func:`spread`).
 
     :param gradients: of the sums, ``(rows, width)``.
-    :param weights: what :func:`attend` wrote.
+    :param weights: as :func:`attend` wrote them.
     :param to_queries: written.
     :param to_keys: added to.
     :param to_energy: added to.

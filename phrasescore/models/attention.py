@@ -8,15 +8,14 @@ and C_r c_i out of the gates; they are in section 3.3 and among A.2's weights, a
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout, embedding, pad
+from torch.nn.functional import dropout, embedding
 
 from phrasescore.config.settings import AttentionConfig
 from phrasescore.models.alignment import Places
 from phrasescore.models.attentive_recurrence import AttentiveRecurrence, GatedRecurrence
-from phrasescore.models.batches import PairBatch, Steps, move, pack_steps
+from phrasescore.models.batches import BatchSide, PairBatch, Steps
 from phrasescore.models.gated_decoder import MAXOUT_POOL, GatedUnit, Readout
 from phrasescore.models.layers import WordLogProb
-from phrasescore.vocabulary import Vocabulary
 
 
 class Alignment(nn.Module):
@@ -84,19 +83,18 @@ class AttentionNetwork(nn.Module):
         Of an empty source the encoder reads ``</s>`` alone; of an empty target only ``</s>`` is
         scored.
         """
-        steps = pack_steps(batch.target_lengths + 1).to(batch.target_ids.device)
-        pairs = steps.order[steps.pairs]
-        end = pad(batch.target_ids, (0, 1), value=Vocabulary.END)
-        wanted = end[pairs, steps.times].masked_fill(steps.left == 0, Vocabulary.END)
-        previous = self._drop(self._previous_words(batch, steps))
-        states, contexts, _ = self._decode(batch, steps, previous)
-        pooled = self.readout_hidden(states) + contexts
+        target = batch.target
+        steps = target.words_and_ends().to(target.ids.device)
+        previous = self._drop(self._previous_words(target, steps))  # (rows, embedding)
+        states, contexts, _ = self._decode(batch.source, steps, previous)
+        pooled = self.readout_hidden(states) + contexts  # (rows, 2 * maxout)
         pooled = pooled + self.readout_word(previous) + self.readout.bias
-        maxout = torch.maximum(pooled[:, 0::2], pooled[:, 1::2])
+        maxout = torch.maximum(pooled[:, 0::2], pooled[:, 1::2])  # (rows, maxout)
         log_probs: Tensor = WordLogProb.apply(
-            self._drop(maxout), self.output.weight, self.output.bias, wanted
-        )
-        return log_probs.new_zeros(len(batch.source_ids)).index_add(0, pairs, log_probs)
+            self._drop(maxout), self.output.weight, self.output.bias, target.ids[steps.positions]
+        )  # (rows,)
+        total = log_probs.new_zeros(len(target.lengths))
+        return total.index_add(0, steps.order[steps.pairs], log_probs)
 
     def alignments(self, batch: PairBatch) -> Tensor:
         """Return alpha_ij, ``(batch, target_time + 1, source_time + 1)``.
@@ -105,49 +103,43 @@ class AttentionNetwork(nn.Module):
         ``</s>``; column j is source word j, the last one of a source its ``</s>``. A row sums to 1,
         or is 0 behind the target's end.
         """
-        steps = pack_steps(batch.target_lengths + 1).to(batch.target_ids.device)
-        _, _, weights = self._decode(batch, steps, self._drop(self._previous_words(batch, steps)))
-        shape = (batch.target_ids.shape[1] + 1, batch.source_ids.shape[1] + 1)
-        alpha = weights.new_zeros(len(batch.source_ids), *shape)
-        alpha[steps.order[steps.pairs], steps.times, : weights.shape[1]] = weights
+        source, target = batch
+        steps = target.words_and_ends().to(target.ids.device)
+        previous = self._drop(self._previous_words(target, steps))
+        _, _, weights = self._decode(source, steps, previous)  # (rows, longest source)
+        batch_size = len(target.lengths)
+        alpha = weights.new_zeros(batch_size, len(steps.sizes), weights.shape[1])
+        alpha[steps.order[steps.pairs], steps.times] = weights
         return alpha
 
-    def encode(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, Places]:
+    def encode(self, source: BatchSide) -> tuple[Tensor, Places]:
         """Return the annotations of all words and ends, and where those of each source are.
 
-        :param ids: source words without ``</s>``, ``(batch, time)``, padded.
-        :return: ``(positions, 2 * hidden)``: the forward states, and beside them the backward ones.
+        :return: ``(positions, 2 * hidden)``, in the order of the ids: the forward states, and
+            beside them the backward ones.
         """
-        places = Places.of(lengths + 1)
-        steps = pack_steps(places.lengths).to(ids.device)
-        pairs = steps.order[steps.pairs]
-        sources, times = (torch.arange(ids.shape[1] + 1) <= lengths.unsqueeze(1)).nonzero(
-            as_tuple=True
-        )
-        sources, times, left = move(ids.device, sources, times, lengths[sources] - times)
-        words = pad(ids, (0, 1))[sources, times].masked_fill(left == 0, Vocabulary.END)
-        words = self._drop(embedding(words, self.source_embedding))
-        places = places.to(ids.device)
+        device = source.ids.device
+        steps = source.words_and_ends().to(device)
+        words = self._drop(embedding(source.ids, self.source_embedding))  # (positions, embedding)
         states = []
-        for unit, times in (
-            (self.forward_encoder, steps.times),
-            (self.backward_encoder, steps.left),
+        for unit, positions in (
+            (self.forward_encoder, steps.positions),
+            (self.backward_encoder, steps.backward_positions()),
         ):
-            order = places.starts[pairs] + times
             packed = GatedRecurrence.apply(
-                torch.addmm(unit.input_bias(), words[order], unit.input_weight().t()),
+                torch.addmm(unit.input_bias(), words[positions], unit.input_weight().t()),
                 unit.gates_weight(),
                 unit.recurrent_candidate.weight,
                 steps.sizes,
-            )
-            states.append(packed[torch.argsort(order)])
-        return torch.cat(states, dim=1), places
+            )  # (rows, hidden)
+            states.append(packed[torch.argsort(positions)])  # (positions, hidden)
+        return torch.cat(states, dim=1), Places.of(source.lengths + 1).to(device)
 
     def _decode(
-        self, batch: PairBatch, steps: Steps, previous: Tensor
+        self, source: BatchSide, steps: Steps, previous: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return s_i, C_o c_i and the weights of each row; see :class:`AttentiveRecurrence`."""
-        annotations, places = self.encode(batch.source_ids, batch.source_lengths)
+        annotations, places = self.encode(source)
         annotations = self._drop(annotations)
         places = places.of_pairs(steps.order)
         unit = self.decoder
@@ -166,13 +158,10 @@ class AttentionNetwork(nn.Module):
         )
         return decoded
 
-    def _previous_words(self, batch: PairBatch, steps: Steps) -> Tensor:
+    def _previous_words(self, target: BatchSide, steps: Steps) -> Tensor:
         """Return the embedding of the word before each row's; of y_0, the zero vector."""
-        # Step 0 holds the whole batch: its rows are the first ones.
-        count = len(batch.target_ids)
-        pairs, times = steps.order[steps.pairs[count:]], steps.times[count:]
-        words = embedding(batch.target_ids[pairs, times - 1], self.target_embedding)
-        return torch.cat([words.new_zeros(count, words.shape[1]), words])
+        words = embedding(target.previous_ids(steps), self.target_embedding)
+        return torch.cat([words.new_zeros(len(target.lengths), words.shape[1]), words])
 
     def _drop(self, units: Tensor) -> Tensor:
         """Return units of which an update loses a share: not the paper's, and 0 by default."""

@@ -26,7 +26,7 @@ def _step_rows(sizes: Sequence[int]) -> list[slice]:
 def _blend_backward(
     upper: Tensor, old: Tensor, update: Tensor, candidate: Tensor, to_gates: Tensor
 ) -> None:
-    """Write the gradients of what z and the candidate squash into columns 1 and 3 of three."""
+    """Write the gradients of the inputs of z and the candidate into columns 1 and 3 of three."""
     to_update, _, to_candidate = to_gates.split(old.shape[1], dim=1)
     torch.mul(upper, update, out=to_candidate)
     torch.mul(to_candidate, 1 - update, out=to_update)
@@ -35,7 +35,7 @@ def _blend_backward(
 
 
 def _reset_backward(to_masked: Tensor, old: Tensor, reset: Tensor, to_gates: Tensor) -> None:
-    """Write the gradient of what r squashes into column 2 of three."""
+    """Write the gradient of the input of r into column 2 of three."""
     to_reset = to_gates.split(old.shape[1], dim=1)[1]
     torch.mul(to_masked, old, out=to_reset)
     to_reset.mul_(reset).mul_(1 - reset)
@@ -108,7 +108,7 @@ class AttentiveRecurrence(Function):
 
     C h_j and C_o h_j are made once for each position of a source (*values*), and weighed in place
     of the annotations: C c_i = sum over j of alpha_ij C h_j. That is the same function, and turns a
-    product a target word into one a source word.
+    product per target word into one per source word.
     """
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Batches of phrase pairs as padded arrays of word ids."""
+"""Batches of phrase or sentence pairs as word ids, without padding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,45 +7,68 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from phrasescore.vocabulary import Vocabulary
 
-class PairBatch(NamedTuple):
-    """Phrase pairs as padded word ids; no side holds ``</s>``.
 
-    The padding is 0; only ``*_lengths`` says which positions are real. Lengths stay on the CPU, as
-    torch's own packed sequences want them: what is made of them there waits for no device.
+class BatchSide(NamedTuple):
+    """The word ids of one side: sequence after sequence, each with ``</s>`` at its end.
+
+    Lengths stay on the CPU, as torch's own packed sequences want them: arithmetic on
+    them waits for no device.
     """
 
-    source_ids: Tensor  # (batch, source_time) int64
-    source_lengths: Tensor  # (batch,) int64, on the CPU
-    target_ids: Tensor  # (batch, target_time) int64
-    target_lengths: Tensor  # (batch,) int64, on the CPU
+    ids: Tensor  # (words + batch,) int64
+    lengths: Tensor  # (batch,) int64: words of each sequence, ``</s>`` not counted; on the CPU
+
+    @property
+    def starts(self) -> Tensor:
+        """Where each sequence begins, ``(batch,)``, on the CPU."""
+        return torch.cumsum(self.lengths + 1, 0) - (self.lengths + 1)
+
+    def words(self) -> "Steps":
+        """Return the packed steps of an encoder that reads the words, on the CPU."""
+        return pack_steps(self.lengths, self.starts)
+
+    def words_and_ends(self) -> "Steps":
+        """Return the packed steps of a network that reads or predicts ``</s>``, too, on the CPU."""
+        return pack_steps(self.lengths + 1, self.starts)
+
+    def previous_ids(self, steps: "Steps") -> Tensor:
+        """Return the id before each row's, ``(rows - batch,)``: the first step has none before.
+
+        :param steps: `words_and_ends`: the first step has the whole batch, in the first rows.
+        """
+        return self.ids[steps.positions[len(self.lengths) :] - 1]
+
+
+class PairBatch(NamedTuple):
+    """Phrase or sentence pairs; a language model looks at the target alone."""
+
+    source: BatchSide
+    target: BatchSide
 
     def pin_memory(self) -> "PairBatch":
         """Return the batch with its words where a CUDA device can fetch them by itself."""
-        return self._replace(
-            source_ids=self.source_ids.pin_memory(), target_ids=self.target_ids.pin_memory()
-        )
+        return PairBatch(*(side._replace(ids=side.ids.pin_memory()) for side in self))
 
     def to(self, device: torch.device) -> "PairBatch":
         """Return the batch with its words on ``device``."""
-        return self._replace(
-            source_ids=self.source_ids.to(device, non_blocking=True),
-            target_ids=self.target_ids.to(device, non_blocking=True),
+        return PairBatch(
+            *(side._replace(ids=side.ids.to(device, non_blocking=True)) for side in self)
         )
 
 
-def pad(sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Return (ids, lengths) of shapes (batch, longest) and (batch,), padded with 0."""
-    lengths = torch.tensor([len(ids) for ids in sequences], dtype=torch.int64)
-    padded = torch.zeros(len(sequences), int(lengths.max()) if sequences else 0, dtype=torch.int64)
-    for row, ids in enumerate(sequences):
-        padded[row, : len(ids)] = torch.tensor(ids, dtype=torch.int64)
-    return padded, lengths
+def batch_sequences(sequences: Sequence[Sequence[int]]) -> BatchSide:
+    """Return one side of a batch, of sequences without ``</s>``, in their order."""
+    ids = [number for words in sequences for number in (*words, Vocabulary.END)]
+    lengths = [len(words) for words in sequences]
+    return BatchSide(torch.tensor(ids, dtype=torch.int64), torch.tensor(lengths, dtype=torch.int64))
 
 
 def batch_pairs(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> PairBatch:
     """Return a batch of (source ids, target ids) pairs, in their order."""
-    return PairBatch(*pad([source for source, _ in pairs]), *pad([target for _, target in pairs]))
+    sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
+    return PairBatch(batch_sequences(sources), batch_sequences(targets))
 
 
 def move(device: torch.device, *parts: Tensor) -> Sequence[Tensor]:
@@ -63,25 +86,39 @@ def move(device: torch.device, *parts: Tensor) -> Sequence[Tensor]:
 # and fail to put it together again.
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Word positions of a batch, packed step by step; see :mod:`phrasescore.models.layers`."""
+    """The words of a batch, packed step by step; see :mod:`phrasescore.models.layers`."""
 
-    order: Tensor  # (batch,) positions in the batch by falling length
+    order: Tensor  # (batch,) places in the batch by falling length
     sizes: list[int]  # pairs of each step
     pairs: Tensor  # (rows,) which pair of the sorted batch
     times: Tensor  # (rows,) which step
     left: Tensor  # (rows,) how many steps that pair has after this one
+    positions: Tensor  # (rows,) where the word stands among the ids of the side
 
     def to(self, device: torch.device) -> "Steps":
         """Return the steps on ``device``."""
-        order, pairs, times, left = move(device, self.order, self.pairs, self.times, self.left)
-        return Steps(order, self.sizes, pairs, times, left)
+        parts = (self.order, self.pairs, self.times, self.left, self.positions)
+        order, pairs, times, left, positions = move(device, *parts)
+        return Steps(order, self.sizes, pairs, times, left, positions)
+
+    def backward_positions(self) -> Tensor:
+        """Return the `positions` of an encoder that reads from the last word to the first."""
+        return self.positions - self.times + self.left
 
 
-def pack_steps(lengths: Tensor) -> Steps:
-    """Return the packed steps of sequences of these ``(batch,)`` lengths, all on the CPU."""
+def pack_steps(lengths: Tensor, starts: Tensor | None = None) -> Steps:
+    """Return the packed steps of sequences, all on the CPU.
+
+    :param lengths: steps of each sequence, ``(batch,)``.
+    :param starts: where each sequence begins, ``(batch,)``; by default there is nothing between
+        the sequences.
+    """
+    if starts is None:
+        starts = torch.cumsum(lengths, 0) - lengths
     order = torch.argsort(lengths, descending=True, stable=True)
     falling = lengths[order]
     longest = int(falling[0]) if len(lengths) else 0
-    active = falling.unsqueeze(0) > torch.arange(longest).unsqueeze(1)
-    times, pairs = active.nonzero(as_tuple=True)
-    return Steps(order, active.sum(1).tolist(), pairs, times, falling[pairs] - 1 - times)
+    active = falling.unsqueeze(0) > torch.arange(longest).unsqueeze(1)  # (longest, batch)
+    times, pairs = active.nonzero(as_tuple=True)  # (rows,) both
+    left = falling[pairs] - 1 - times
+    return Steps(order, active.sum(1).tolist(), pairs, times, left, starts[order][pairs] + times)

@@ -12,13 +12,13 @@ training.json         format and library version, fingerprints, direction, and h
 import errno
 import importlib
 import json
-import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any
 
+import msgspec
 import safetensors
 import safetensors.torch
 import torch
@@ -29,7 +29,6 @@ from phrasescore.config.config import Config
 from phrasescore.errors import ModelError
 from phrasescore.io.digests import digest_file, digest_text
 from phrasescore.io.folders import writing_folder
-from phrasescore.io.text import shorten
 from phrasescore.vocabulary import Vocabulary
 
 FORMAT = 1
@@ -48,7 +47,7 @@ REVERSE = "source-given-target"
 
 _WEIGHTS, _CONFIG, _RECORD = "model.safetensors", "config.toml", "training.json"
 _SOURCE, _TARGET = "source.vocab", "target.vocab"
-# The files with a fingerprint in the record, and what an error says has changed.
+# The files with a fingerprint in the record, and the names of their contents in an error.
 _FINGERPRINTED = {
     _WEIGHTS: "weights",
     _CONFIG: "settings",
@@ -64,7 +63,7 @@ class CurvePoint:
     update: int
     # Of training, without reading the table.
     minutes: float
-    # -log p a predicted word with ``</s>``, over the updates since the last point.
+    # -log p per predicted word, ``</s>`` included, over the updates since the last point.
     training_loss: float
     # exp of the same on the held-out pairs; None where there are none.
     validation_perplexity: float | None
@@ -72,7 +71,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRecord:
-    """What a model was trained on, and how that went. A new field has a default."""
+    """On which data a model was trained, and how training went. A new field has a default."""
 
     # FORWARD or REVERSE: which side of the table is predicted.
     direction: str = FORWARD
@@ -84,7 +83,7 @@ class TrainingRecord:
     validation_pairs: int = 0
     duplicates: int = 0
     too_long: int = 0
-    # Share of running words inside the shortlists, and what those were made from.
+    # Share of running words inside the shortlists, and the origin of those.
     source_coverage: float = 0.0
     target_coverage: float = 0.0
     source_shortlist_from: str = ""
@@ -98,15 +97,21 @@ class TrainingRecord:
     device: str = ""
     curve: tuple[CurvePoint, ...] = ()
 
-
-_Record = TypeVar("_Record", CurvePoint, TrainingRecord)
+    def summary(self) -> str:
+        """Return why training ended, and how good the weights that were kept are."""
+        best = [
+            f"validation perplexity {point.validation_perplexity:.3f} after update {point.update:,}"
+            for point in self.curve
+            if point.update == self.best_update and point.validation_perplexity is not None
+        ]
+        return "; ".join([f"stopped by {self.stopped_by}", *best])
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     """A trained model: the network and all that belongs to it.
 
-    Source is what the network reads, target what it predicts. In a reverse model the first is the
+    The network reads the source and predicts the target. In a reverse model the first is the
     target side of the phrase table; ``table_*`` are named after the table's sides.
     """
 
@@ -115,8 +120,8 @@ class Checkpoint:
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
     record: TrainingRecord
-    # blake2b of what scores depend on, which are the weights, the vocabularies and the direction:
-    # the same values, the same fingerprint.
+    # blake2b of all that scores depend on, which are weights, vocabularies and direction: the same
+    # values, the same fingerprint.
     fingerprint: str = ""
     # The release that wrote the folder.
     library_version: str = phrasescore.__version__
@@ -198,7 +203,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 def load_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> Checkpoint:
     """Read a model folder; the network comes in evaluation mode.
 
-    :raises ModelError: if a file is missing, of a newer format, or not what was written.
+    :raises ModelError: if a file is missing, of a newer format, or changed.
     :raises PhrasescoreError: if ``config.toml`` or a vocabulary is not one.
     """
     folder = Path(path)
@@ -233,10 +238,10 @@ def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
         raise ModelError(f"{folder}: {problem}: it has none of a model's files")
     path = folder / _RECORD
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = msgspec.json.decode(path.read_bytes())
     except FileNotFoundError as error:
         raise ModelError(f"{folder}: not a whole model: {_RECORD} is missing") from error
-    except (ValueError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ModelError(f"{path}: expected JSON: {error}") from error
     if not isinstance(values, dict) or not isinstance(values.get("fingerprints"), dict):
         raise ModelError(f"{path}: expected the record of a model, got something else")
@@ -247,34 +252,14 @@ def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
             f"reads format {FORMAT}"
         )
     try:
-        curve = tuple(_typed(CurvePoint, point) for point in values.get("curve", ()))
-        record = _typed(TrainingRecord, {**values, "curve": curve})
-    except (TypeError, OverflowError) as error:
+        record = msgspec.convert(values, TrainingRecord)
+    except msgspec.ValidationError as error:
         raise ModelError(f"{path}: expected the record of a model: {error}") from error
     if record.direction not in (FORWARD, REVERSE):
         raise ModelError(
             f"{path}: direction: expected {FORWARD} or {REVERSE}, got {record.direction!r}"
         )
     return record, values
-
-
-def _typed(made: type[_Record], values: Any) -> _Record:
-    """Return a dataclass of what JSON holds; a key that it does not know is ignored.
-
-    :raises TypeError: if a value is not of the type of its field, or a number not finite.
-    :raises OverflowError: if a number is far too large.
-    """
-    if not isinstance(values, dict):
-        raise TypeError(f"expected an object, got {shorten(str(values))}")
-    known = [field for field in fields(made) if field.name in values]
-    for field in known:
-        value, kind = values[field.name], field.type
-        kinds = (tuple,) if get_origin(kind) is tuple else get_args(kind) or (kind,)
-        if type(value) not in kinds and not (float in kinds and type(value) is int):
-            raise TypeError(f"{field.name}: {shorten(str(value))} is of a wrong type")
-        if isinstance(value, int | float) and not math.isfinite(value):
-            raise TypeError(f"{field.name}: {value} is not finite")
-    return made(**{field.name: values[field.name] for field in known})
 
 
 def _check_fingerprints(folder: Path, record: TrainingRecord, values: Mapping[str, Any]) -> str:
@@ -285,11 +270,12 @@ def _check_fingerprints(folder: Path, record: TrainingRecord, values: Mapping[st
     for name in _FINGERPRINTED:
         if not (folder / name).is_file():
             raise ModelError(f"{folder}: not a whole model: {name} is missing")
-    for name, what in _FINGERPRINTED.items():
+    for name, content in _FINGERPRINTED.items():
         wanted, found = values["fingerprints"].get(name), digest_file(folder / name)
         if wanted != found:
             raise ModelError(
-                f"{folder / name}: the {what} changed: expected fingerprint {wanted}, got {found}"
+                f"{folder / name}: the {content} changed: expected fingerprint {wanted}, "
+                f"got {found}"
             )
     wanted = values.get("fingerprint")
     combined = _combined(values["fingerprints"], record.direction)

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout, embedding, relu
 
 from phrasescore.config.settings import CslmConfig
-from phrasescore.models.batches import PairBatch, move
+from phrasescore.models.batches import BatchSide, PairBatch, move
 from phrasescore.models.layers import WordLogProb
 from phrasescore.vocabulary import Vocabulary
 
-# What a context holds before the first word of a sentence, as often as it has places there: the
-# id of </s>, which no context holds otherwise.
+# Stands in a context at each place before the first word of a sentence: the id of </s>, which no
+# context holds otherwise.
 BOUNDARY = Vocabulary.END
 
 
@@ -29,21 +29,18 @@ class Ngrams(NamedTuple):
     sentences: Tensor  # (ngrams,) which sentence of the batch
 
 
-def all_ngrams(ids: Tensor, lengths: Tensor, order: int) -> Ngrams:
-    """Return the n-grams of sentences.
-
-    :param ids: words without ``</s>``, ``(batch, time)``, padded.
-    :param lengths: ``(batch,)``, on the CPU.
-    """
-    before = ids.new_full((len(ids), order - 1), BOUNDARY)
-    words = torch.cat([before, ids, ids.new_full((len(ids), 1), Vocabulary.END)], dim=1)
-    places = torch.arange(ids.shape[1] + 1)
-    sentences, starts = (places <= lengths.unsqueeze(1)).nonzero(as_tuple=True)
-    left = lengths[sentences] - starts
-    sentences, starts, left = move(ids.device, sentences, starts, left)
-    found = words.unfold(1, order, 1)[sentences, starts]  # (ngrams, order)
-    # The first column after a sentence is its </s>, whatever its padding is.
-    return Ngrams(found[:, :-1], found[:, -1].masked_fill(left == 0, Vocabulary.END), sentences)
+def all_ngrams(side: BatchSide, order: int) -> Ngrams:
+    """Return the n-grams of the sentences of one side."""
+    ids = side.ids
+    sentences = torch.repeat_interleave(side.lengths + 1)  # (ngrams,)
+    times = torch.arange(len(sentences)) - side.starts[sentences]  # (ngrams,)
+    sentences, times = move(ids.device, sentences, times)
+    before = torch.cat([ids.new_full((order - 1,), BOUNDARY), ids[:-1]])
+    contexts = before.unfold(0, order - 1, 1)  # (ngrams, order - 1)
+    # Of the n-gram at place t of a sentence, the last t words of the context are the sentence's.
+    from_the_end = torch.arange(order - 1, 0, -1, device=ids.device)
+    outside = from_the_end > times.unsqueeze(1)  # (ngrams, order - 1)
+    return Ngrams(contexts.masked_fill(outside, BOUNDARY), ids, sentences)
 
 
 class CslmNetwork(nn.Module):
@@ -78,24 +75,25 @@ class CslmNetwork(nn.Module):
         the penalty of ``self_normalization`` is taken from them: what training makes large is
         log p - alpha (log Z)^2 (Devlin et al., 2014, equation 2).
         """
-        found = all_ngrams(batch.target_ids, batch.target_lengths, self.config.order)
-        rows = self.hidden(found.contexts)
+        found = all_ngrams(batch.target, self.config.order)
+        rows = self.hidden(found.contexts)  # (ngrams, upper_size)
         weight, bias = self.output.weight, self.output.bias
-        values: Tensor = WordLogProb.apply(rows, weight, bias, found.words)
+        values: Tensor = WordLogProb.apply(rows, weight, bias, found.words)  # (ngrams,)
         alpha = self.config.self_normalization
         if self.training and alpha > 0:
             logits = (rows * embedding(found.words, weight)).sum(1)
             logits = logits + bias.index_select(0, found.words)
             values = values - alpha * (logits - values).square()
-        return values.new_zeros(len(batch.target_lengths)).index_add(0, found.sentences, values)
+        return values.new_zeros(len(batch.target.lengths)).index_add(0, found.sentences, values)
 
     def hidden(self, contexts: Tensor) -> Tensor:
-        """Return what the softmax reads after contexts, ``(rows, upper_size)``.
+        """Return the rows that the softmax reads after contexts, ``(rows, upper_size)``.
 
         :param contexts: ``(rows, order - 1)`` ids, the oldest first.
         """
+        # (rows, (order - 1) * embedding)
         rows = self._drop(embedding(contexts, self.embedding).flatten(1))
-        rows = self._drop(relu(self.lower(rows)))
+        rows = self._drop(relu(self.lower(rows)))  # (rows, hidden)
         return self._drop(relu(self.upper(rows)))
 
     def _drop(self, values: Tensor) -> Tensor:

@@ -1,14 +1,14 @@
 """The RNN Encoder-Decoder of Cho et al. (2014), to the letter of the paper's appendix A.
 
 For phrase pairs in that paper; for sentences in Cho et al. (2014b) and Bahdanau et al. (2014), as
-RNNenc. The decoder, and what is said of biases, is :mod:`phrasescore.models.gated_decoder`.
+RNNenc. The decoder, and a word on biases, is in :mod:`phrasescore.models.gated_decoder`.
 """
 
 import torch
 from torch import Tensor, nn
 
 from phrasescore.config.settings import EncoderDecoderConfig
-from phrasescore.models.batches import pack_steps
+from phrasescore.models.batches import BatchSide
 from phrasescore.models.gated_decoder import GatedDecoderNetwork, GatedUnit
 from phrasescore.models.layers import ResetBeforeRecurrence
 
@@ -27,20 +27,20 @@ class EncoderDecoder(GatedDecoderNetwork):
         self.summary = nn.Linear(config.hidden_size, config.hidden_size)
         self.build_decoder(config.hidden_size, target_size)
 
-    def encode(self, ids: Tensor, lengths: Tensor) -> Tensor:
+    def encode(self, source: BatchSide) -> Tensor:
         """Return the summaries c = tanh(V h_N) of the sources, ``(batch, hidden)``."""
-        steps = pack_steps(lengths).to(ids.device)
+        steps = source.words().to(source.ids.device)
         unit = self.encoder
         words = nn.functional.embedding(
-            ids[steps.order[steps.pairs], steps.times], self.source_embedding
-        )
+            source.ids[steps.positions], self.source_embedding
+        )  # (rows, embedding)
         state = ResetBeforeRecurrence.apply(
             torch.addmm(unit.input_bias(), self.drop(words), unit.input_weight().t()),
             unit.gates_weight(),
             unit.recurrent_candidate.weight,
             steps.sizes,
-        )
-        empty = len(lengths) - len(state)
+        )  # (sources with words, hidden)
+        empty = len(source.lengths) - len(state)
         if empty:
-            state = torch.cat([state, state.new_zeros(empty, state.shape[1])])
+            state = torch.cat([state, state.new_zeros(empty, state.shape[1])])  # (batch, hidden)
         return torch.tanh(self.summary(state))[torch.argsort(steps.order)]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from phrasescore.config.settings import EncoderDecoderConfig, GrconvConfig
-from phrasescore.models.batches import PairBatch, pack_steps
+from phrasescore.models.batches import BatchSide, PairBatch
 from phrasescore.models.layers import ResetAfterRecurrence, WordLogProb
 
 MAXOUT_POOL = 2  # units 2i-1 and 2i are pooled
@@ -128,37 +128,25 @@ class GatedDecoderNetwork(nn.Module):
         An empty source leaves the encoder at its initial state 0; of an empty target only
         ``</s>`` is scored.
         """
-        context = self.encode(batch.source_ids, batch.source_lengths)
-        return self.decode(context, batch.target_ids, batch.target_lengths)
+        return self.decode(self.encode(batch.source), batch.target)
 
-    def encode(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """Return c of the sources, ``(batch, context)``.
-
-        :param ids: source words without ``</s>``, ``(batch, time)``, padded.
-        """
+    def encode(self, source: BatchSide) -> Tensor:
+        """Return c of the sources, ``(batch, context)``."""
         raise NotImplementedError
 
-    def decode(self, context: Tensor, ids: Tensor, lengths: Tensor) -> Tensor:
+    def decode(self, context: Tensor, target: BatchSide) -> Tensor:
         """Return log p(target ``</s>`` | c) of each pair, ``(batch,)``.
 
         :param context: summaries c of the sources, ``(batch, context)``.
-        :param ids: target words without ``</s>``, ``(batch, time)``, padded.
         """
-        steps = pack_steps(lengths + 1).to(ids.device)
-        pairs = steps.order[steps.pairs]
+        steps = target.words_and_ends().to(target.ids.device)
         context = context[steps.order]
-        # Step t reads y_{t-1} and predicts y_t. The embedding of y_0 is the zero vector, and step
-        # 0 holds the whole batch, so its rows are the first ones.
-        batch = len(lengths)
-        previous = nn.functional.embedding(
-            ids[pairs[batch:], steps.times[batch:] - 1], self.target_embedding
-        )
-        previous = torch.cat([previous.new_zeros(batch, previous.shape[1]), previous])
-        inside = steps.times.clamp(max=max(ids.shape[1] - 1, 0))
-        if ids.shape[1]:
-            wanted = ids[pairs, inside].masked_fill(steps.left == 0, 0)
-        else:
-            wanted = torch.zeros_like(pairs)
+        # Step t reads y_{t-1} and predicts y_t. The embedding of y_0 is the zero vector.
+        batch = len(context)
+        previous = nn.functional.embedding(target.previous_ids(steps), self.target_embedding)
+        previous = torch.cat(
+            [previous.new_zeros(batch, previous.shape[1]), previous]
+        )  # (rows, embedding)
         previous = self.drop(previous)
         unit = self.decoder
         states = ResetAfterRecurrence.apply(
@@ -167,16 +155,19 @@ class GatedDecoderNetwork(nn.Module):
             torch.tanh(self.initial(context)),
             unit.recurrent_weight(),
             steps.sizes,
-        )
+        )  # (rows, hidden)
         pooled = self.readout_hidden(states) + self.readout_word(previous)
         pooled = pooled + (self.readout_context(context) + self.readout.bias).index_select(
             0, steps.pairs
-        )
-        maxout = torch.maximum(pooled[:, 0::2], pooled[:, 1::2])
+        )  # (rows, 2 * maxout)
+        maxout = torch.maximum(pooled[:, 0::2], pooled[:, 1::2])  # (rows, maxout)
         log_probs: Tensor = WordLogProb.apply(
-            self.output_factor(self.drop(maxout)), self.output.weight, self.output.bias, wanted
-        )
-        return log_probs.new_zeros(batch).index_add(0, pairs, log_probs)
+            self.output_factor(self.drop(maxout)),
+            self.output.weight,
+            self.output.bias,
+            target.ids[steps.positions],
+        )  # (rows,)
+        return log_probs.new_zeros(batch).index_add(0, steps.order[steps.pairs], log_probs)
 
     def drop(self, units: Tensor) -> Tensor:
         """Return units of which an update loses a share: not the paper's, and 0 by default."""

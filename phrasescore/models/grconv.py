@@ -12,11 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from phrasescore.config.settings import GrconvConfig
-from phrasescore.models.batches import Steps, pack_steps, pad
+from phrasescore.models.batches import BatchSide, batch_sequences
 from phrasescore.models.gated_decoder import GatedDecoderNetwork
 from phrasescore.models.recursive_convolution import (
     GATES,
-    Pyramid,
     RecursiveConvolution,
     build_pyramid,
 )
@@ -69,19 +68,16 @@ class GrconvNetwork(GatedDecoderNetwork):
             return self.config.spectral_radius
         return super().spectral_radius(name)
 
-    def encode(self, ids: Tensor, lengths: Tensor) -> Tensor:
+    def encode(self, source: BatchSide) -> Tensor:
         """Return the last cells of the sources, ``(batch, encoder)``, which are their c.
 
         A source of one word is that word's cell of level 0; an empty one is 0.
         """
-        steps = pack_steps(lengths)
-        pyramid = build_pyramid(steps).to(ids.device)
-        steps = steps.to(ids.device)
-        tops, _ = self._join(ids, steps, pyramid)
-        empty = len(lengths) - len(tops)
+        tops, _, order = self._join(source)
+        empty = len(source.lengths) - len(tops)
         if empty:
-            tops = torch.cat([tops, tops.new_zeros(empty, tops.shape[1])])
-        return tops[torch.argsort(steps.order)]
+            tops = torch.cat([tops, tops.new_zeros(empty, tops.shape[1])])  # (batch, encoder)
+        return tops[torch.argsort(order)]
 
     @torch.no_grad()
     def soft_parse(self, ids: Sequence[int]) -> SoftParse:
@@ -89,9 +85,8 @@ class GrconvNetwork(GatedDecoderNetwork):
 
         An edge that is drawn in the paper's figure of a parse has a share of more than 0.1.
         """
-        padded, lengths = pad([ids])
-        steps, device = pack_steps(lengths), self.source_embedding.device
-        _, gates = self._join(padded.to(device), steps.to(device), build_pyramid(steps).to(device))
+        source = batch_sequences([ids])
+        _, gates, _ = self._join(source._replace(ids=source.ids.to(self.source_embedding.device)))
         return SoftParse(gates.cpu().split([len(ids) - t for t in range(1, len(ids))]))
 
     def join_weight(self) -> Tensor:
@@ -102,14 +97,20 @@ class GrconvNetwork(GatedDecoderNetwork):
         """Return G_l above G_r, ``(6, encoder)``."""
         return torch.cat([self.gate_left.weight, self.gate_right.weight])
 
-    def _join(self, ids: Tensor, steps: Steps, pyramid: Pyramid) -> tuple[Tensor, Tensor]:
-        """Return the last cell of each sentence that has words, and all gates."""
+    def _join(self, source: BatchSide) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the last cell of each sentence that has words, all gates, and the order.
+
+        :return: ``(sentences, encoder)``, by falling length; ``(cells above level 0, 3)``; and the
+            places of all sentences by falling length, ``(batch,)``.
+        """
+        steps, device = source.words(), source.ids.device
+        pyramid, steps = build_pyramid(steps).to(device), steps.to(device)
         words = nn.functional.embedding(
-            ids[steps.order[steps.pairs], steps.times], self.source_embedding
-        )
+            source.ids[steps.positions], self.source_embedding
+        )  # (rows, embedding)
         # Both children's products have a bias in RecursiveConvolution; here only the left one.
         bias, gate_bias = self.left.bias, self.gate_left.bias
-        found: tuple[Tensor, Tensor] = RecursiveConvolution.apply(
+        tops, gates = RecursiveConvolution.apply(
             self.projection(self.drop(words)),
             self.join_weight(),
             torch.cat([bias, torch.zeros_like(bias)]),
@@ -117,4 +118,4 @@ class GrconvNetwork(GatedDecoderNetwork):
             torch.cat([gate_bias, torch.zeros_like(gate_bias)]),
             pyramid,
         )
-        return found
+        return tops, gates, steps.order

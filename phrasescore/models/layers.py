@@ -3,7 +3,7 @@
 The recurrences run over *packed* steps: the pairs of a batch are sorted by falling length, step t
 has the ``sizes[t]`` pairs that are at least t + 1 words long, and the rows of all steps stand below
 one another. No padding is computed. The gradient of a recurrent matrix is one matrix product over
-the rows of all steps, where autograd would add up one small product a step.
+the rows of all steps, where autograd would add up one small product per step.
 """
 
 from collections.abc import Sequence
@@ -185,7 +185,7 @@ class ResetAfterRecurrence(Function):
 
 
 class WordLogProb(Function):
-    """log softmax(G s + b) of one word a row, in blocks that fit into a cache.
+    """log softmax(G s + b) of one word per row, in blocks that fit into a cache.
 
     The logits of all words are never held: the backward pass computes them again, which at a low
     rank costs less than writing and reading them.

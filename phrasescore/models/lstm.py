@@ -1,6 +1,6 @@
 """The deep LSTM of Sutskever et al. (2014): one LSTM reads the source, another predicts the target.
 
-What one layer is the paper takes from Graves (2013); here it is without his peepholes, as in
+The paper takes its layers from Graves (2013); here they are without his peepholes, as in
 Zaremba et al. (2014), whose dropout is here, too.
 """
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout, embedding
 
 from phrasescore.config.settings import LstmConfig
-from phrasescore.models.batches import PairBatch, Steps, pack_steps
+from phrasescore.models.batches import BatchSide, PairBatch, Steps
 from phrasescore.models.layers import WordLogProb
 from phrasescore.models.lstm_recurrence import LstmRecurrence
 from phrasescore.vocabulary import Vocabulary
@@ -50,7 +50,7 @@ class LstmStack(nn.Module):
 
         :param rows: embeddings of the words, packed, ``(rows, embedding)``.
         :param hidden: h of each layer before the first step, ``(layers, batch, hidden)``, in the
-            order of ``steps``; so is what is returned.
+            order of ``steps``; so are the returned states.
         :param cell: c likewise.
         """
         last_hidden, last_cell = [], []
@@ -96,41 +96,37 @@ class LstmNetwork(nn.Module):
         An empty source leaves the encoder at its initial state 0; of an empty target only
         ``</s>`` is scored.
         """
-        hidden, cell = self.encode(batch.source_ids, batch.source_lengths)
-        return self.decode(hidden, cell, batch.target_ids, batch.target_lengths)
+        return self.decode(*self.encode(batch.source), batch.target)
 
-    def encode(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the encoder's last h and c, each ``(layers, batch, hidden)``.
-
-        :param ids: source words without ``</s>``, ``(batch, time)``, padded.
-        """
-        steps = pack_steps(lengths).to(ids.device)
-        pairs = steps.order[steps.pairs]
-        times = steps.left if self.config.reverse_source else steps.times
-        words = embedding(ids[pairs, times], self.source_embedding)
-        zero = words.new_zeros(self.config.layers, len(lengths), self.config.hidden_size)
+    def encode(self, source: BatchSide) -> tuple[Tensor, Tensor]:
+        """Return the encoder's last h and c, each ``(layers, batch, hidden)``."""
+        steps = source.words().to(source.ids.device)
+        reverse = self.config.reverse_source
+        positions = steps.backward_positions() if reverse else steps.positions
+        words = embedding(source.ids[positions], self.source_embedding)  # (rows, embedding)
+        zero = words.new_zeros(self.config.layers, len(source.lengths), self.config.hidden_size)
         _, hidden, cell = self.encoder(words, zero, zero, steps)
         back = torch.argsort(steps.order)
         return hidden[:, back], cell[:, back]
 
-    def decode(self, hidden: Tensor, cell: Tensor, ids: Tensor, lengths: Tensor) -> Tensor:
+    def decode(self, hidden: Tensor, cell: Tensor, target: BatchSide) -> Tensor:
         """Return log p(target ``</s>`` | source) of each pair, ``(batch,)``.
 
         :param hidden: h of each layer after the source, ``(layers, batch, hidden)``.
         :param cell: c likewise.
-        :param ids: target words without ``</s>``, ``(batch, time)``, padded.
         """
-        steps = pack_steps(lengths + 1).to(ids.device)
-        pairs = steps.order[steps.pairs]
-        # With </s> before and after, step t reads column t and predicts column t + 1.
-        end = ids.new_full((len(ids), 1), Vocabulary.END)
-        words = torch.cat([end, ids, end], dim=1)
-        previous = embedding(words[pairs, steps.times], self.target_embedding)
+        steps = target.words_and_ends().to(target.ids.device)
+        batch = len(target.lengths)
+        # The first step reads </s>.
+        end = target.ids.new_full((batch,), Vocabulary.END)
+        previous = embedding(
+            torch.cat([end, target.previous_ids(steps)]), self.target_embedding
+        )  # (rows, embedding)
         states, _, _ = self.decoder(previous, hidden[:, steps.order], cell[:, steps.order], steps)
         log_probs: Tensor = WordLogProb.apply(
             dropout(states, self.config.dropout, self.training),
             self.output.weight,
             self.output.bias,
-            words[pairs, steps.times + 1].masked_fill(steps.left == 0, Vocabulary.END),
-        )
-        return log_probs.new_zeros(len(lengths)).index_add(0, pairs, log_probs)
+            target.ids[steps.positions],
+        )  # (rows,)
+        return log_probs.new_zeros(batch).index_add(0, steps.order[steps.pairs], log_probs)

@@ -26,11 +26,11 @@ class LstmRecurrence(Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return h after each step, ``(rows, hidden)``, and each pair's last h and c.
 
-        :param inputs: ``(rows, 4 * hidden)``: what i, f, o and g get from below, bias included.
+        :param inputs: ``(rows, 4 * hidden)``: input of i, f, o and g from below, bias included.
         :param hidden: ``(batch, hidden)``: h before the first step; of a pair without a step it is
             the last one, too.
         :param cell: ``(batch, hidden)``: c likewise.
-        :param weight: ``(4 * hidden, hidden)``: what the four get from the last h.
+        :param weight: ``(4 * hidden, hidden)``: from the last h to the four.
         :param sizes: pairs of each step, never growing; ``sizes[0]`` may be less than the batch.
         """
         size = hidden.shape[1]

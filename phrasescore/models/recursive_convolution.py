@@ -7,8 +7,8 @@ Cells are numbered by their last word, j, as in the paper. Level 0 is packed as 
 :mod:`phrasescore.models.layers`: sentences by falling length, and the cells of all sentences that
 end in their first word before those that end in their second. The cells of level t are then what
 level 0 has from word t on, in the same order: their right children are the level below without its
-first ``sizes[t - 1]`` rows, and no padding is computed. One matrix product a level has all cells of
-all sentences.
+first ``sizes[t - 1]`` rows, and no padding is computed. One matrix product per level has all cells
+of all sentences.
 """
 
 import itertools

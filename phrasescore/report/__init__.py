@@ -1,1 +1,18 @@
-"""The report: from values to blocks to a page."""
+"""The report: values in, blocks out, and a page of them."""
+
+# The keys of all sections, in the order of the page.
+SECTIONS = (
+    "translations",
+    "differences",
+    "experiment",
+    "tuning",
+    "preferences",
+    "samples",
+    "scores",
+    "words",
+    "phrases",
+    "sentences",
+    "alignments",
+    "parses",
+    "training",
+)

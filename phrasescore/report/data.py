@@ -1,10 +1,10 @@
-"""The data of a report, for other programs: a TSV file for each block, and one JSON of everything.
+"""The data files of a report: one TSV file per block, and one JSON file of the whole report.
 
-In a TSV file the first line has the columns; cells are separated by tabs and lines end at U+000A.
-Inside of a cell, a tab, a newline, a carriage return and a backslash are written ``\\t``, ``\\n``,
-``\\r`` and ``\\\\``; everything else is as it was, and there are no quotes. Nothing (None) is an
-empty cell. Numbers have all their digits. What a TSV file cannot tell apart (the text ``1`` from
-the number, an empty text from nothing) the JSON does.
+The first line of a TSV file names the columns; cells are separated by tabs, and lines end at
+U+000A. In a cell, a tab, a newline, a carriage return and a backslash are written ``\\t``, ``\\n``,
+``\\r`` and ``\\\\``; all other characters stay, and there are no quotes. None is an empty cell.
+Numbers have all their digits. The JSON file keeps the types that TSV loses: the text ``1`` and the
+number 1, an empty text and None.
 """
 
 import json
@@ -22,33 +22,37 @@ from phrasescore.report.blocks import (
     Pyramid,
     Report,
     Table,
+    check_report,
 )
-from phrasescore.report.check import check_report
 
-# A name of a file may have bytes that are no UTF-8. They stand as Python has them, as \udc80 to
-# \udcff, which is how JSON writes them, too.
-_ODD = "backslashreplace"
+# The name of a file may have bytes that are not UTF-8, which Python holds as U+DC80 to U+DCFF: they
+# are written as \udc80 to \udcff, as JSON writes them.
+ENCODE_ERRORS = "backslashreplace"
+# The folder of the TSV files.
+DATA = "data"
 _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
 
 def write_data(report: Report, folder: Path) -> None:
-    """Write ``report.json`` and a ``.tsv`` for each block, named by it, each whole or not at all.
+    """Write ``report.json``, and ``data/NAME.tsv`` of each block, each file whole or not at all.
 
-    :param folder: is there already.
-    :raises PhrasescoreError: as `check_report`, before anything is written; or if a file cannot be
-        written.
+    :param folder: an existing folder without a folder ``data``.
+    :raises PhrasescoreError: as `check_report` does, before a file is written; or if a file cannot
+        be written.
+    :raises OSError: if the folder ``data`` cannot be made.
     """
     check_report(report)
+    (folder / DATA).mkdir()
     for section in report.sections:
         for block in section.blocks:
-            with open_output(str(folder / f"{block.name}.tsv")) as stream:
-                stream.write(to_tsv(block).encode(errors=_ODD))
+            with open_output(str(folder / DATA / f"{block.name}.tsv")) as stream:
+                stream.write(to_tsv(block).encode(errors=ENCODE_ERRORS))
     with open_output(str(folder / "report.json")) as stream:
-        stream.write((to_json(report) + "\n").encode(errors=_ODD))
+        stream.write((to_json(report) + "\n").encode(errors=ENCODE_ERRORS))
 
 
 def to_json(report: Report) -> str:
-    """Return the whole report; a block is its fields, and its ``kind``."""
+    """Return the whole report as JSON; a block has its fields and its ``kind``."""
     sections = [
         {
             "key": section.key,
@@ -63,16 +67,15 @@ def to_json(report: Report) -> str:
 
 
 def block_fields(block: Block) -> dict[str, object]:
-    """Return a block as JSON has it: ``kind`` (table, points, ...), then its fields."""
+    """Return the fields of a block after its ``kind``, such as table or points."""
     return {"kind": type(block).__name__.lower(), **asdict(block)}
 
 
 def to_tsv(block: Block) -> str:
     """Return a block as TSV, see above.
 
-    Of a matrix, the first column has the row labels, the others are its columns. Of lines, there is
-    a row for each point of each series. Of a pyramid, there is a row for each unit, from the lowest
-    level, with the words that it covers.
+    A matrix has its row labels in the first column. Lines have one row per point of each series. A
+    pyramid has one row per unit, from the lowest level, with the words that the unit covers.
     """
     columns, rows = _as_rows(block)
     lines = ["\t".join(map(_cell_text, cells)) for cells in (columns, *rows)]
@@ -82,7 +85,7 @@ def to_tsv(block: Block) -> str:
 def _cell_text(cell: Cell) -> str:
     if cell is None:
         return ""
-    # float() because NumPy's numbers, which are floats, write their type as well.
+    # repr() of a NumPy number, which is a float, too, would show its type.
     return repr(float(cell)) if isinstance(cell, float) else str(cell).translate(_ESCAPES)
 
 

@@ -1,22 +1,27 @@
-"""Maps of words, phrases and sentences, by the vectors that a network has for them.
+"""Maps of words, phrases and sentences: the vectors of a network as points of a plane.
 
-Cho et al. (2014), figures 4 and 5; Sutskever et al. (2014), figure 2.
+Sutskever et al. (2014) draw their figure 2 by principal components, Cho et al. (2014) their figures
+4 and 5 by t-SNE with Barnes and Hut's approximation (van der Maaten, 2013).
 """
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from phrasescore.report.blocks import Points, Section
-from phrasescore.report.projections import (
-    FEWEST,
-    PERPLEXITY,
-    Floats,
-    neighbour_map,
-    perplexity_of,
-    principal_components,
-)
+
+Floats = NDArray[np.float64]
+
+# The usual perplexity of t-SNE: the effective number of neighbours of a point.
+PERPLEXITY = 30.0
+# The least number of points of a map: with 4, a third of the other points is a perplexity of 1.
+FEWEST = 4
+# t-SNE sees the first principal components only, so neighbours are neighbours among these.
+_DIMENSIONS = 50
+# Deviation of the first component of the plane that t-SNE starts from, as in scikit-learn.
+_START_DEVIATION = 1e-4
 
 _COMPONENTS = """\
 The second kind of map shows the two directions in which the vectors differ most (principal \
@@ -34,41 +39,41 @@ _LEADS = {
 
 
 class Vectors(NamedTuple):
-    """What a map is made from."""
+    """The vectors of a map, and how the map describes them."""
 
-    # What they are, for a title: "m30k: words it reads".
+    # Describes the points, as "m30k: words that it reads".
     title: str
-    # Of the blocks: "words-1".
+    # Begins the names of the blocks, as "words-1".
     name: str
     # (points, size)
     vectors: Floats
+    # One text, and one group, per point.
     labels: tuple[str, ...]
     groups: tuple[str, ...]
-    # Which ones they are, in a sentence.
+    # A sentence that says how the points were chosen.
     caption: str
 
 
-def maps(key: str, sets: Sequence[Vectors], seed: int) -> tuple[Section | None, list[str]]:
-    """Return a section of maps, and why what is left out is not in it.
+def map_section(key: str, sets: Sequence[Vectors], seed: int) -> tuple[Section, list[str]]:
+    """Return a section with two maps per set, and a reason for each set that is left out.
 
     :param key: words, phrases or sentences.
+    :param seed: start of the random choices of t-SNE.
     """
     blocks: list[Points] = []
     reasons: list[str] = []
-    for found in sets:
-        problem = _problem(found)
+    for vectors in sets:
+        problem = _problem(vectors)
         if problem is None:
-            blocks += _draw(found, seed)
+            blocks += _draw(vectors, seed)
         else:
-            reasons.append(f"{found.title}: {problem}")
-    if not blocks:
-        return None, reasons
+            reasons.append(f"{vectors.title}: {problem}")
     lead = f"{_LEADS[key]}\n\n{_COMPONENTS}"
     return Section(key, f"Maps of {key}", lead, tuple(blocks)), reasons
 
 
 def _problem(found: Vectors) -> str | None:
-    """Return why no map can be made, None if one can."""
+    """Return why the vectors cannot be mapped, None if they can."""
     count = len(found.vectors)
     if count < FEWEST:
         return f"a map needs {FEWEST} points, found {count}"
@@ -79,7 +84,7 @@ def _problem(found: Vectors) -> str | None:
 
 def _draw(found: Vectors, seed: int) -> Iterator[Points]:
     count = len(found.vectors)
-    perplexity = perplexity_of(count)
+    perplexity = choose_perplexity(count)
     used = f"t-SNE, perplexity {perplexity:g}"
     if perplexity < PERPLEXITY:
         used = f"{used} (and not {PERPLEXITY:g}: there are only {count} points)"
@@ -91,13 +96,13 @@ def _draw(found: Vectors, seed: int) -> Iterator[Points]:
 
 
 def _points(
-    found: Vectors, ending: str, how: str, plane: Floats, axes: tuple[str, str], used: str
+    found: Vectors, ending: str, method: str, plane: Floats, axes: tuple[str, str], used: str
 ) -> Points:
-    # No more digits than can be seen: they would be most of the page.
+    # Digits that cannot be seen would be most of the page.
     x, y = (tuple(float(f"{value:.4g}") for value in column) for column in plane.T.tolist())
     return Points(
         name=f"{found.name}-{ending}",
-        title=f"{found.title} ({how})",
+        title=f"{found.title} ({method})",
         x_label=axes[0],
         y_label=axes[1],
         x=x,
@@ -107,3 +112,62 @@ def _points(
         is_map=True,
         caption=f"{found.caption} {used}.",
     )
+
+
+# Projections
+
+
+def principal_components(vectors: Floats, count: int = 2) -> tuple[Floats, Floats]:
+    """Return the coordinates of vectors along the directions in which they vary most.
+
+    The sign of a component is such that the coordinate of the largest absolute value is positive:
+    equal vectors give equal pictures.
+
+    :param vectors: ``(points, size)``.
+    :return: coordinates, ``(points, count)``, and each component's share of the variance,
+        ``(count,)``; components that there are too few dimensions for are 0.
+    """
+    centred = np.asarray(vectors, np.float64) - np.mean(vectors, axis=0, dtype=np.float64)
+    left, singular, _ = np.linalg.svd(centred, full_matrices=False)
+    found = left[:, :count] * singular[:count]
+    largest = np.abs(found).argmax(axis=0)
+    found *= np.where(found[largest, np.arange(found.shape[1])] < 0, -1.0, 1.0)
+    total = (singular**2).sum()
+    shares = singular[:count] ** 2 / total if total > 0 else np.zeros(found.shape[1])
+    missing = count - found.shape[1]
+    return np.pad(found, ((0, 0), (0, missing))), np.pad(shares, (0, missing))
+
+
+def choose_perplexity(points: int) -> float:
+    """Return the perplexity of a map of so many points: 30, or a third of the others if less."""
+    return min(PERPLEXITY, (points - 1) / 3)
+
+
+def neighbour_map(vectors: Floats, seed: int) -> Floats:
+    """Return a plane in which neighbours are points whose vectors are near one another.
+
+    t-SNE with the perplexity of `choose_perplexity`, from the plane of the first two principal
+    components, on one thread: equal vectors give equal maps.
+
+    :param vectors: ``(points, size)``.
+    :return: ``(points, 2)``.
+    :raises ValueError: if there are fewer than 4 vectors, or all are equal.
+    """
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
+
+    if len(vectors) < FEWEST:
+        raise ValueError(f"expected at least {FEWEST} points, got {len(vectors)}")
+    reduced, _ = principal_components(vectors, min(_DIMENSIONS, *vectors.shape))
+    deviation = reduced[:, 0].std()
+    if deviation == 0:
+        raise ValueError("expected points that are not all the same one")
+    start = np.pad(reduced[:, :2], ((0, 0), (0, max(0, 2 - reduced.shape[1]))))
+    with threadpool_limits(1):
+        found = TSNE(
+            perplexity=choose_perplexity(len(vectors)),
+            init=(start * _START_DEVIATION / deviation).astype(np.float32),
+            random_state=seed,
+            n_jobs=1,
+        ).fit_transform((reduced / deviation).astype(np.float32))
+    return np.asarray(found, np.float64)

@@ -1,4 +1,4 @@
-"""What a trained model is, as text or JSON: sizes, coverage, curve, fingerprints."""
+"""A trained model's sizes, coverage, curve and fingerprints, as text or JSON."""
 
 import dataclasses
 import json
@@ -17,7 +17,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True)
 class ModelReport:
-    """Tells a loaded model; :func:`model_report` makes it.
+    """The report on a loaded model; :func:`model_report` makes it.
 
     :param path: as the user gave it.
     """
@@ -62,7 +62,7 @@ class ModelReport:
 
 
 def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
-    """Return what the network is of, and what it learnt from."""
+    """Return the rows about the network's two sides and its training data."""
     record, kind = model.record, model.config.kind
     left_out = f"{record.duplicates:,} duplicates, {record.too_long:,} too long"
     size = len(model.target_vocabulary) - 2
@@ -86,7 +86,7 @@ def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
 
 
 def model_report(path: str | os.PathLike[str]) -> ModelReport:
-    """Load a model folder and return what there is to say about it.
+    """Load a model folder and return the report on it.
 
     :raises PhrasescoreError: as :func:`phrasescore.models.checkpoint.load_checkpoint`.
     """
@@ -96,7 +96,7 @@ def model_report(path: str | os.PathLike[str]) -> ModelReport:
 def curve_lines(curve: Sequence[CurvePoint], best_update: int) -> list[str]:
     """Return a table of the training curve under a small drawing of it; nothing for no points.
 
-    Of a long curve every so many points are shown, and the best and the last ones.
+    Of a long curve evenly spaced points are shown, and the best and the last one.
 
     :param best_update: its row is marked.
     """

@@ -1,16 +1,17 @@
-"""The page of a report: one HTML file with everything in it, which needs no other and no network.
+"""The page of a report: one HTML file that needs no other file and no network.
 
-It says so itself: its content security policy forbids every request, and every script but its own
-two, which it names by their hashes. (Plotly may make functions of texts: it draws points by regl,
-which writes programs for the graphics card that way.)
+The content security policy of the page forbids every request, and every script but its own two,
+which it names by their hashes. It allows them ``unsafe-eval``: plotly draws points by regl, which
+makes its programs for the graphics card from texts.
 
-The figures are drawn by plotly.js, which is in the page packed (2 MB instead of 5) and is unpacked
-when the first figure comes near; https://plotly.com/javascript. The values travel as JSON, and
-texts are made safe where they are drawn, in ``page_parts``: Jinja escapes what is HTML, JSON
-escapes what could end a script, and what plotly would read as tags is escaped by ``figures.js``.
+plotly.js (https://plotly.com/javascript) draws the figures. The page holds it compressed, in 2 MB
+instead of 5, and unpacks it when the reader scrolls near the first figure. Values travel as JSON.
+Texts are escaped where they are drawn: Jinja escapes HTML, `_json` escapes the characters that
+could end a script, and ``figures.js`` in ``page_parts`` escapes tags that plotly would interpret.
 """
 
 import base64
+import functools
 import gzip
 import hashlib
 import json
@@ -33,23 +34,23 @@ from phrasescore.report.blocks import (
     Report,
     Section,
     Table,
+    check_report,
 )
-from phrasescore.report.check import check_report
 from phrasescore.report.data import block_fields
 
 _PARTS = resources.files("phrasescore.report") / "page_parts"
-# In their order they are one script.
+# Joined in this order, they are the script of the page.
 _SCRIPTS = ("tables.js", "drawing.js", "figures.js", "map_labels.js", "pyramid.js", "page.js")
 NOTHING = "–"
-# A column is shown with so many digits as give its largest number these.
+# Significant digits of the largest number of a column, which set the decimals of all its numbers.
 _DIGITS = 4
 _MOST_DECIMALS = 6
 
 
 def render_page(report: Report) -> str:
-    """Return the page. The same report gives the same text.
+    """Return the page as HTML. Equal reports give equal pages.
 
-    :raises PhrasescoreError: as `check_report`.
+    :raises PhrasescoreError: as `check_report` does.
     """
     check_report(report)
     environment = jinja2.Environment(
@@ -62,15 +63,15 @@ def render_page(report: Report) -> str:
     has_figures = any(
         not isinstance(block, Table) for section in report.sections for block in section.blocks
     )
-    plotly = get_plotlyjs() if has_figures else ""
+    plotly_hash, plotly = _pack_plotly() if has_figures else (_hash(""), "")
     script = _script()
     return environment.from_string(_part("page.html.j2")).render(
         report=report,
         sections=[_section(section) for section in report.sections],
         style=Markup(_part("page.css")),
         script=Markup(script),
-        hashes=[_hash(script), _hash(plotly)],
-        plotly=_pack(plotly) if has_figures else "",
+        hashes=[_hash(script), plotly_hash],
+        plotly=plotly,
     )
 
 
@@ -84,49 +85,52 @@ def _script() -> str:
 
 
 def _hash(script: str) -> str:
-    """Return what the content security policy calls a script."""
+    """Return the name of a script in the content security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
-def _pack(script: str) -> str:
-    # Without a time the same script gives the same bytes.
-    return base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode()
+@functools.cache
+def _pack_plotly() -> tuple[str, str]:
+    """Return the hash of plotly.js, and the script compressed, as base64."""
+    script = get_plotlyjs()
+    # Without the time of day, equal scripts give equal bytes.
+    return _hash(script), base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode()
 
 
-# What the template shows
+# The values that the template shows
 
 
-class _View(NamedTuple):
-    """A block as the template has it."""
+class _BlockView(NamedTuple):
+    """A block as the template shows it."""
 
     block: Block
     kind: str
-    # What a figure shows, for those who cannot see it.
+    # A description of a figure for those who cannot see it.
     summary: str
-    # Of a figure.
+    # The values of a figure as JSON.
     data: Markup
-    # Of a figure whose height goes by its rows; 0 of others.
+    # Rows of a figure whose height depends on them; 0 for any other block.
     rows_of_figure: int
     # Of a table.
-    columns: list["_Column"]
+    columns: list["_ColumnView"]
     rows: list[list["_CellView"]]
 
 
-class _Column(NamedTuple):
+class _ColumnView(NamedTuple):
     title: str
     is_number: bool
 
 
 class _CellView(NamedTuple):
     text: str
-    # A number with all its digits, by which the row is sorted; None for a text.
+    # A number with all its digits, the key for sorting the rows; None for a text.
     value: str | None
 
 
 class _SectionView(NamedTuple):
     section: Section
     paragraphs: list[str]
-    blocks: list[_View]
+    blocks: list[_BlockView]
 
 
 def _section(section: Section) -> _SectionView:
@@ -134,19 +138,18 @@ def _section(section: Section) -> _SectionView:
     return _SectionView(section, paragraphs, [_view(block) for block in section.blocks])
 
 
-def _view(block: Block) -> _View:
+def _view(block: Block) -> _BlockView:
     kind = type(block).__name__.lower()
     if not isinstance(block, Table):
-        return _View(block, kind, _summary(block), _json(block), _rows_of(block), [], [])
-    columns: list[_Column] = []
+        return _BlockView(block, kind, _summary(block), _json(block), _rows_of(block), [], [])
+    columns: list[_ColumnView] = []
     shown: list[list[_CellView]] = []
     for place, title in enumerate(block.columns):
         cells = [row[place] for row in block.rows]
-        is_number = _is_number_column(cells)
-        columns.append(_Column(title, is_number))
+        columns.append(_ColumnView(title, _is_number_column(cells)))
         shown.append(_column_cells(cells))
     rows = [list(row) for row in zip(*shown, strict=True)]
-    return _View(block, kind, "", Markup(""), 0, columns, rows)
+    return _BlockView(block, kind, "", Markup(""), 0, columns, rows)
 
 
 def _rows_of(block: Points | Matrix | Lines | Pyramid) -> int:
@@ -166,7 +169,7 @@ def _is_number_column(cells: Sequence[Cell]) -> bool:
 
 
 def _column_cells(cells: Sequence[Cell]) -> list[_CellView]:
-    """Return the cells of a column, its numbers with as many decimals as one another."""
+    """Return the cells of a column, all its numbers with the same number of decimals."""
     largest = max((abs(cell) for cell in cells if isinstance(cell, float)), default=0.0)
     digits_before = math.floor(math.log10(largest)) + 1 if largest else 1
     decimals = min(max(_DIGITS - digits_before, 0), _MOST_DECIMALS)
@@ -188,12 +191,12 @@ def _cell(cell: Cell, decimals: int) -> _CellView:
 
 
 def _json(block: Block) -> Markup:
-    """Return the values of a figure for a script element."""
+    """Return the values of a figure as the content of a script element."""
     text = json.dumps(
         block_fields(block), ensure_ascii=False, allow_nan=False, separators=(",", ":")
     )
-    # In JSON these stand in texts only, where a number of a character is as good. So nothing ends
-    # the script element, and nothing begins a comment or another element in it.
+    # In JSON these characters occur only in strings, where an escape stands for the same character.
+    # Without them no string can end the script element, or begin a comment or an element in it.
     for character in "<>&\u2028\u2029\0":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)

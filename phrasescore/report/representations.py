@@ -1,4 +1,4 @@
-"""The vectors that a network has for words, and makes of phrases and sentences."""
+"""The vectors that a network has learned for words, and computes of phrases and sentences."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.errors import ModelError
-from phrasescore.models.batches import pad
+from phrasescore.models.batches import batch_sequences
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.models.grconv import GrconvNetwork
@@ -17,18 +17,18 @@ from phrasescore.report.maps import Vectors
 from phrasescore.report.shown_text import shown
 from phrasescore.vocabulary import Vocabulary
 
-# Kinds that make one vector of a whole source.
-WITH_SUMMARY = ("encoder-decoder", "grconv", "lstm")
-# Sources that are encoded together.
-_BATCH = 256
+# Kinds whose encoder makes one vector of a whole source.
+ENCODES_WHOLE = ("encoder-decoder", "grconv", "lstm")
+# Sources per forward pass of an encoder.
+_BATCH_SIZE = 256
 
 
 def word_vectors(name: str, number: int, checkpoint: Checkpoint, count: int) -> list[Vectors]:
     """Return the embeddings of the most frequent words that a network reads, and that it predicts.
 
-    :param name: of the model, as the report calls it.
-    :param number: of the model, for the names of blocks.
-    :param count: words at most, of each side.
+    :param name: name of the model in the report.
+    :param number: number of the model, in the names of blocks.
+    :param count: most words per side.
     """
     sides = [
         ("predicts", "target", "target_embedding", checkpoint.target_vocabulary),
@@ -63,14 +63,14 @@ def _band(rank: int) -> str:
 def text_vectors(
     key: str, name: str, number: int, checkpoint: Checkpoint, texts: Sequence[tuple[str, ...]]
 ) -> Vectors:
-    """Return what a network's encoder makes of phrases or sentences.
+    """Return the vectors that a network's encoder makes of phrases or sentences.
 
     A word outside the shortlist is read as ``<unk>``.
 
     :param key: phrases or sentences.
-    :param name: of the model, as the report calls it.
-    :param number: of the model, for the names of blocks.
-    :raises ModelError: if the network makes no vector of a whole source.
+    :param name: name of the model in the report.
+    :param number: number of the model, in the names of blocks.
+    :raises ModelError: if the network does not make one vector of a whole source.
     """
     vectors = _encode(checkpoint, [checkpoint.source_vocabulary.ids(words) for words in texts])
     longest = 9 if key == "phrases" else 40
@@ -85,7 +85,7 @@ def text_vectors(
 
 
 def _length_group(length: int, longest: int) -> str:
-    """Return the name of a group: a length of phrases, ten lengths of sentences."""
+    """Return the name of a group: one length of phrases, or ten lengths of sentences."""
     if length > longest:
         return f"{longest + 1} words and more"
     if longest < 10:
@@ -95,21 +95,21 @@ def _length_group(length: int, longest: int) -> str:
 
 
 def _encode(checkpoint: Checkpoint, sources: list[list[int]]) -> np.ndarray:
-    """Return a row for each source, ``(sources, size)``."""
+    """Return one vector per source, ``(sources, size)``."""
     network = checkpoint.model
     rows = []
     with torch.inference_mode():
-        for start in range(0, len(sources), _BATCH):
-            ids, lengths = pad(sources[start : start + _BATCH])
+        for start in range(0, len(sources), _BATCH_SIZE):
+            side = batch_sequences(sources[start : start + _BATCH_SIZE])
             if isinstance(network, LstmNetwork):
-                hidden, _ = network.encode(ids, lengths)
-                rows.append(hidden[-1])
+                hidden, _ = network.encode(side)
+                rows.append(hidden[-1])  # (batch, size), of the upper layer
             elif isinstance(network, EncoderDecoder | GrconvNetwork):
-                rows.append(network.encode(ids, lengths))
+                rows.append(network.encode(side))
             else:
                 raise ModelError(
                     f"a model of the kind {checkpoint.config.kind} makes no vector of a whole "
-                    f"source; expected one of {', '.join(WITH_SUMMARY)}"
+                    f"source; expected one of {', '.join(ENCODES_WHOLE)}"
                 )
     if not rows:
         return np.zeros((0, 1))

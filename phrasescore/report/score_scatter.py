@@ -1,4 +1,4 @@
-"""Network scores against the table's (Cho et al., 2014, figure 3), and where they differ most."""
+"""Scores of a network against those of the table (Cho et al., 2014, figure 3)."""
 
 import math
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from phrasescore.report.blocks import Cell, Points, Section, Table
 from phrasescore.report.shown_text import shown, whole
 from phrasescore.report.table_choice import TablePair
 
-# Pairs at each end.
+# Pairs listed at each end of the differences.
 TOP = 25
-# Where Moses floors a logarithm, so that a probability of 0 can be drawn.
+# Moses' floor of a logarithm (LOWEST_SCORE in moses/TypeDef.h): a probability of 0 can be drawn.
 _LOWEST = -100.0
 
 _LEAD = """\
@@ -25,30 +25,19 @@ Pairs that were extracted once stand in columns: a source phrase that was seen n
 1/n. How often they came was left out of the network's training on purpose."""
 
 
-def groups_by_count(pairs: Sequence[TablePair]) -> tuple[str, ...]:
-    """Return how often each pair was extracted, as the name of a group."""
-    names = ((10, "extracted 10 times or more"), (2, "extracted 2 to 9 times"))
-    return tuple(
-        next((name for least, name in names if pair.times >= least), "extracted once")
-        for pair in pairs
-    )
-
-
-def scatter(
+def score_section(
     pairs: Sequence[TablePair],
     models: Sequence[tuple[str, Sequence[float], int]],
     num_pairs: int,
-) -> Section | None:
-    """Return a plot and a table for each model, or None where there is no pair.
+) -> Section:
+    """Return a plot per model, and tables of the pairs with the largest differences.
 
-    :param models: names, scores of the pairs (natural logarithms), and the table's column that
-        says the same, from 0.
-    :param num_pairs: of the whole table.
+    :param models: per model its name, its log-probabilities of the pairs (natural logarithms), and
+        the index of the table's score of the same probability, from 0.
+    :param num_pairs: number of pairs of the whole table.
     """
-    if not pairs:
-        return None
     labels = tuple(f"{shown(pair.source)} → {shown(pair.target)}" for pair, _, _ in pairs)
-    groups = groups_by_count(pairs)
+    groups = tuple(_group(pair.times) for pair in pairs)
     blocks: list[Points | Table] = []
     for number, (name, scores, column) in enumerate(models, start=1):
         table = [max(_log(pair.scores[column]), _LOWEST) for pair in pairs]
@@ -72,12 +61,19 @@ def scatter(
     return Section("scores", "Network scores against table scores", _LEAD, tuple(blocks))
 
 
+def _group(times: float) -> str:
+    """Return the name of a pair's group, by how often the pair was extracted."""
+    if times >= 10:
+        return "extracted 10 times or more"
+    return "extracted 2 to 9 times" if times >= 2 else "extracted once"
+
+
 def _log(probability: float) -> float:
     return math.log(probability) if probability > 0 else -math.inf
 
 
 def _correlations(table: Sequence[float], scores: Sequence[float]) -> str:
-    """Return Pearson's and Spearman's coefficients in words."""
+    """Return a sentence with Pearson's and Spearman's coefficients, empty where undefined."""
     if len(table) < 3 or len(set(table)) == 1 or len(set(scores)) == 1:
         return ""
     values = (
@@ -94,7 +90,7 @@ def _disagreements(
     table: Sequence[float],
     scores: Sequence[float],
 ) -> list[Table]:
-    """Return the pairs that the network puts farthest above the table, and farthest below it."""
+    """Return tables of the pairs that the network scores farthest above and below the table."""
     differences = np.subtract(scores, table)
     order = np.argsort(-differences, kind="stable").tolist()
     ends = {

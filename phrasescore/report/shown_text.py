@@ -1,9 +1,9 @@
-"""Tokenised text, and counts, as a person reads them."""
+"""Tokenised text and counts, made legible."""
 
 from collections.abc import Iterable
 
-# What Moses' tokeniser writes for characters that its files use (scripts/tokenizer,
-# escape-special-chars.perl). The ampersand comes last, or "&amp;lt;" would be undone twice.
+# The escapes of Moses' tokeniser (scripts/tokenizer/escape-special-chars.perl). The ampersand is
+# the last one: else "&amp;lt;" were unescaped twice.
 _ESCAPES = (
     ("&#124;", "|"),
     ("&lt;", "<"),
@@ -17,9 +17,9 @@ _ESCAPES = (
 
 
 def shown(words: Iterable[str]) -> str:
-    """Return words with blanks between them, and Moses' escapes as what they stand for.
+    """Return words joined by blanks, with Moses' escapes undone.
 
-    What comes out is plain text: a page has to escape it for its own needs.
+    The result is plain text, which a page has to escape in its own way.
 
     >>> shown(["l&apos;", "&amp;lt;", "&lt;b&gt;"])
     "l' &lt; <b>"
@@ -32,5 +32,5 @@ def shown(words: Iterable[str]) -> str:
 
 
 def whole(number: float) -> int | float:
-    """Return a count as a whole number, if it is one: some tables have fractions of counts."""
+    """Return a count as an int where it is whole: some tables have fractional counts."""
     return int(number) if number.is_integer() else number

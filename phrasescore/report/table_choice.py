@@ -1,4 +1,4 @@
-"""What a report shows of a phrase table, chosen in one pass that holds no more than is chosen."""
+"""The lines of a phrase table that a report shows, chosen in one pass over a stream."""
 
 import heapq
 import random
@@ -9,9 +9,9 @@ from typing import Generic, NamedTuple, TypeVar
 
 from phrasescore.records import PhrasePair
 
-# Of a source phrase whose targets are compared, as in the demo: fewer leave little to choose.
+# The least number of targets of a source phrase whose targets are compared.
 MIN_TARGETS = 3
-# Frequent sources that are held: of those that hold one another only one is shown.
+# Frequent source phrases that are kept: of those that contain one another only one is shown.
 _CANDIDATES = 200
 
 _Item = TypeVar("_Item")
@@ -21,9 +21,9 @@ class TablePair(NamedTuple):
     """A line of a phrase table."""
 
     pair: PhrasePair
-    # As they stand: probabilities.
+    # Probabilities, in the table's order.
     scores: tuple[float, ...]
-    # How often the pair was extracted.
+    # How often the pair was extracted; a table may have fractional counts.
     times: float
 
 
@@ -39,28 +39,28 @@ class SourcePhrase(NamedTuple):
         return sum(target.times for target in self.targets)
 
 
-class Limits(NamedTuple):
-    """How much is chosen."""
+class ChoiceLimits(NamedTuple):
+    """The numbers of pairs and source phrases that are chosen."""
 
-    # For the scatter plot.
+    # Pairs for the scatter plot.
     pairs: int
-    # For the map of phrases.
+    # Source phrases for the map of phrases.
     phrases: int
-    # For each of the tables of preferences.
+    # Source phrases for each of the two tables of preferences.
     sources: int
-    # Words of a source phrase that counts as long.
+    # The least number of words of a long source phrase.
     long: int
 
 
 @dataclass(frozen=True)
 class TableChoice:
-    """What was chosen of a table, and how much of it there is."""
+    """The chosen parts of a table, and the size of the table."""
 
-    # Drawn from all, each with the same chance, in the table's order.
+    # Drawn from all pairs with equal chances, in the table's order.
     pairs: list[TablePair]
-    # Long source phrases, drawn likewise.
+    # Drawn likewise from the long source phrases.
     phrases: list[tuple[str, ...]]
-    # Long source phrases of 3 targets or more: the most frequent ones, and some of those whose
+    # Long source phrases of 3 targets or more: the most frequent ones, and a sample of those whose
     # pairs were all extracted once.
     frequent: list[SourcePhrase]
     rare: list[SourcePhrase]
@@ -69,21 +69,21 @@ class TableChoice:
 
 
 class Reservoir(Generic[_Item]):
-    """Some of a stream's items, each with the same chance (Vitter, 1985, algorithm R).
+    """A sample of a stream in which all items have equal chances (Vitter, 1985, algorithm R).
 
-    :param size: items that are kept.
-    :param seed: of this reservoir alone.
+    :param size: number of items that are kept.
+    :param seed: start of the random choices of this reservoir alone.
     """
 
     def __init__(self, size: int, seed: str) -> None:
         self._size = size
         self._numbers = random.Random(seed)
         self._kept: list[tuple[int, _Item]] = []
-        # Items so far.
+        # Number of items added so far.
         self.seen = 0
 
     def add(self, item: _Item) -> None:
-        """Take the next item of the stream into account."""
+        """Keep or drop the next item of the stream."""
         place = self.seen
         self.seen += 1
         if place < self._size:
@@ -94,17 +94,16 @@ class Reservoir(Generic[_Item]):
                 self._kept[drawn] = (place, item)
 
     def items(self) -> list[_Item]:
-        """Return what was kept, in the order of the stream."""
+        """Return the items kept, in the order of the stream."""
         return [item for _, item in sorted(self._kept, key=lambda entry: entry[0])]
 
 
-def choose(table: Iterable[TablePair], limits: Limits, seed: int) -> TableChoice:
-    """Choose from a table whose lines of one source stand together, as Moses writes them.
+def choose_from_table(table: Iterable[TablePair], limits: ChoiceLimits, seed: int) -> TableChoice:
+    """Choose pairs and source phrases from a table, which is read once and not held.
 
-    Where they do not, what stands together is a source phrase of its own.
-
-    Cho et al. (2014), section 4.3, look at long source phrases, of more than 3 words, that are
-    frequent, and at such that are rare.
+    Lines of one source phrase are expected to be adjacent, as Moses writes them; each run of them
+    counts as a source phrase of its own. Cho et al. (2014), section 4.3, show long source phrases,
+    of more than 3 words, both frequent and rare ones.
     """
     pairs: Reservoir[TablePair] = Reservoir(limits.pairs, f"{seed} pairs")
     phrases: Reservoir[tuple[str, ...]] = Reservoir(limits.phrases, f"{seed} phrases")
@@ -116,7 +115,7 @@ def choose(table: Iterable[TablePair], limits: Limits, seed: int) -> TableChoice
             continue
         if all(target.times == 1 for target in found.targets):
             rare.add(found)
-        # Of equally frequent ones the shorter, which the longer ones hold; then the first.
+        # Of equally frequent phrases the shorter, which the longer ones contain; then the first.
         entry = (found.times, -len(found.source), -place, found)
         if len(frequent) < _CANDIDATES:
             heapq.heappush(frequent, entry)
@@ -135,20 +134,17 @@ def choose(table: Iterable[TablePair], limits: Limits, seed: int) -> TableChoice
 def _sources(
     table: Iterable[TablePair], pairs: Reservoir[TablePair], long: int
 ) -> Iterator[SourcePhrase]:
-    """Yield the long source phrases; show every line to the reservoir of pairs."""
+    """Yield the long source phrases, and add every line to the reservoir of pairs."""
     for source, lines in groupby(table, key=lambda line: line.pair.source):
-        if len(source) < long:
-            for line in lines:
-                pairs.add(line)
-            continue
         targets = list(lines)
         for line in targets:
             pairs.add(line)
-        yield SourcePhrase(source, targets)
+        if len(source) >= long:
+            yield SourcePhrase(source, targets)
 
 
 def _distinct(found: list[SourcePhrase]) -> list[SourcePhrase]:
-    """Leave out a phrase that holds an earlier one or is held by it: it would say the same."""
+    """Return the phrases without those that contain an earlier one or are contained in it."""
     kept: list[SourcePhrase] = []
     for phrase in found:
         words = _padded(phrase.source)

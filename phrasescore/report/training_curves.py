@@ -1,4 +1,4 @@
-"""How the training of models went, from what their folders record."""
+"""Learning curves of models, and a table of their sizes, from the training records."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.report.blocks import Cell, Lines, Section, Series, Table
 
-# Perplexities above this are those of a run that diverged, or has hardly begun: they would leave
+# Higher perplexities belong to a run that diverged or has hardly begun; to show them would leave
 # no room for the others.
 _HIGHEST = 1_000_000
 
@@ -17,46 +17,34 @@ the one that counts; where it rises while the other falls, the network learns it
 Models of different data or shortlists cannot be compared by it."""
 
 
-def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section | None:
-    """Return the models' curves and a table of what they are, or None where there is no model."""
-    if not models:
-        return None
-    blocks: list[Lines | Table] = [
-        Lines(
-            name=f"training-{name}",
-            title=title,
-            x_label="updates",
-            y_label="perplexity",
-            series=series,
-            log_y=True,
-            caption=f"Points above {_HIGHEST:,} are left out.",
+def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
+    """Return the models' learning curves and a table of the models."""
+    held_out = _series(
+        (name, [(one.update, one.validation_perplexity) for one in model.record.curve])
+        for name, model in models
+    )
+    # exp of a diverged run's loss may overflow.
+    seen = _series(
+        (
+            name,
+            [(one.update, math.exp(min(one.training_loss, 700.0))) for one in model.record.curve],
         )
+        for name, model in models
+    )
+    caption = f"Points above {_HIGHEST:,} are left out."
+    blocks = [
+        Lines(name, title, "updates", "perplexity", series, log_y=True, caption=caption)
         for name, title, series in (
-            ("held-out", "On held-out data", _held_out(models)),
-            ("seen", "On the data of the updates", _seen(models)),
+            ("training-held-out", "On held-out data", held_out),
+            ("training-seen", "On the data of the updates", seen),
         )
         if series
     ]
     return Section("training", "Training", _LEAD, (*blocks, _table(models)))
 
 
-def _held_out(models: Sequence[tuple[str, Checkpoint]]) -> tuple[Series, ...]:
-    return _series(
-        (name, [(one.update, one.validation_perplexity) for one in checkpoint.record.curve])
-        for name, checkpoint in models
-    )
-
-
-def _seen(models: Sequence[tuple[str, Checkpoint]]) -> tuple[Series, ...]:
-    # A loss of a diverged run may be beyond what exp can hold.
-    return _series(
-        (name, [(one.update, math.exp(min(one.training_loss, 700.0))) for one in record.curve])
-        for name, record in ((name, checkpoint.record) for name, checkpoint in models)
-    )
-
-
 def _series(curves: Iterable[tuple[str, list[tuple[int, float | None]]]]) -> tuple[Series, ...]:
-    """Return a line a model that has points which can be drawn."""
+    """Return one line per model that has points to draw."""
     found = []
     for name, points in curves:
         drawn = [(float(x), y) for x, y in points if y is not None and y <= _HIGHEST]

@@ -1,7 +1,7 @@
-"""How good translations are: of systems, by length and by unknown words, sentence by sentence.
+"""BLEU of systems, by length and by unknown words, and the sentences where systems differ.
 
-The groups are those of :mod:`phrasescore.evaluation.breakdowns`; what is shown follows Cho et al.
-(2014b), figure 4, and Bahdanau et al. (2014), figure 2. Scores are made elsewhere.
+The groups of sentences are those of :mod:`phrasescore.evaluation.breakdowns`; the figures follow
+Cho et al. (2014b), figure 4, and Bahdanau et al. (2014), figure 2.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from phrasescore.report.blocks import Cell, Lines, Points, Section, Series, Table
 
-# Sentences at each end of a comparison.
+# Sentences listed at each end of a comparison.
 TOP = 25
 
 _LEAD = """\
@@ -29,53 +29,52 @@ translation."""
 
 
 class SystemScore(NamedTuple):
-    """The figures of a system."""
+    """BLEU of a system, and how significant its difference from the first system is."""
 
     name: str
     # 0 to 100.
     bleu: float
-    # Words, by those of the reference.
+    # Words of the translations, divided by those of the reference.
     length_ratio: float
-    # How often chance alone makes such a difference from the first system: by approximate
-    # randomization, and by sacrebleu's paired bootstrap. None for the first one.
+    # p-values of the difference from the first system, by approximate randomization and by
+    # sacrebleu's paired bootstrap; None for the first system.
     randomization: float | None = None
     bootstrap: float | None = None
-    # Half the width of the interval that 95% of the bootstrap's samples are in; None for a system
-    # that is alone.
+    # Half the width of the 95% interval of the bootstrap's samples; None for a single system.
     confidence: float | None = None
 
 
 class GroupScores(NamedTuple):
     """BLEU of groups of sentences."""
 
-    # What is told apart, as "words in the source".
+    # The property that sets the groups, as "words in the source".
     title: str
     labels: list[str]
-    # Sentences of each group.
+    # Sentences per group.
     sizes: list[int]
     # 0 to 100, by system and group.
     bleu: list[list[float]]
-    # Half the width of what 95% of a bootstrap's samples are in, likewise.
+    # Half the width of the 95% interval of a bootstrap's samples, by system and group.
     spread: list[list[float]]
 
 
-class Texts(NamedTuple):
-    """What is read beside the scores; all by sentence."""
+class ComparedTexts(NamedTuple):
+    """The texts shown beside the scores, by sentence."""
 
-    # None where there is no source.
+    # None where no source was given.
     sources: Sequence[str] | None
-    # Of the first references.
+    # The first set of references.
     references: Sequence[str]
-    # By system.
+    # By system and sentence.
     translations: Sequence[Sequence[str]]
 
 
 def translation_section(
     systems: Sequence[SystemScore], groups: Sequence[GroupScores], tests: str
 ) -> Section:
-    """Return a table of the systems and a figure for each way to tell sentences apart.
+    """Return a table of the systems and one figure per way to group sentences.
 
-    :param tests: how p-values were made, in a sentence; empty for a single system.
+    :param tests: a sentence that explains the p-values; empty for a single system.
     """
     blocks: list[Table | Lines] = [_systems_table(systems, tests)]
     for number, found in enumerate(groups, start=1):
@@ -127,22 +126,25 @@ def _systems_table(systems: Sequence[SystemScore], tests: str) -> Table:
 
 
 def difference_section(
-    systems: Sequence[SystemScore], scores: Sequence[Sequence[float]], texts: Texts
+    systems: Sequence[SystemScore], scores: Sequence[Sequence[float]], texts: ComparedTexts
 ) -> Section:
-    """Return where each system differs most from the first one.
+    """Return the sentences in which each system differs most from the first one.
 
     :param systems: two or more.
     :param scores: smoothed sentence BLEU, 0 to 100, by system and sentence.
     """
     blocks: list[Table | Points] = []
     for place in range(1, len(systems)):
-        blocks.append(_both(systems, place, scores, texts))
+        blocks.append(_scatter(systems, place, scores, texts))
         blocks += _most_different(systems, place, scores, texts)
     return Section("differences", "Where systems differ", _DIFFERENCES_LEAD, tuple(blocks))
 
 
-def _both(
-    systems: Sequence[SystemScore], place: int, scores: Sequence[Sequence[float]], texts: Texts
+def _scatter(
+    systems: Sequence[SystemScore],
+    place: int,
+    scores: Sequence[Sequence[float]],
+    texts: ComparedTexts,
 ) -> Points:
     first, other = scores[0], scores[place]
     counts = [
@@ -171,9 +173,12 @@ def _p_text(p_value: float) -> str:
 
 
 def _most_different(
-    systems: Sequence[SystemScore], place: int, scores: Sequence[Sequence[float]], texts: Texts
+    systems: Sequence[SystemScore],
+    place: int,
+    scores: Sequence[Sequence[float]],
+    texts: ComparedTexts,
 ) -> list[Table]:
-    """Return the sentences that a system gains most on, and those that it loses most on."""
+    """Return tables of a system's largest gains and largest losses."""
     gains = [after - before for before, after in zip(scores[0], scores[place], strict=True)]
     sides = [("reference", texts.references)]
     if texts.sources is not None:
@@ -181,7 +186,7 @@ def _most_different(
     sides += [(systems[one].name, texts.translations[one]) for one in (0, place)]
     columns = ("sentence", "gain", *(name for name, _ in sides))
     found = []
-    # Of equal gains the earlier sentence comes first.
+    # sorted() is stable: of equal gains the earlier sentence comes first.
     better = sorted((at for at, gain in enumerate(gains) if gain > 0), key=lambda at: -gains[at])
     worse = sorted((at for at, gain in enumerate(gains) if gain < 0), key=lambda at: gains[at])
     for end, order in (("better", better), ("worse", worse)):

@@ -6,7 +6,7 @@ from itertools import chain
 import numpy as np
 
 from phrasescore.records import HypothesisList
-from phrasescore.scoring.prefix_tree import Ids, PrefixTree, Sequences, build_prefix_tree
+from phrasescore.scoring.prefix_tree import PrefixTree, Sequences, build_prefix_tree
 
 
 class HypothesisTexts:
@@ -24,8 +24,7 @@ class HypothesisTexts:
 
     def count_distinct(self) -> int:
         """Return the number of distinct pairs of a list and a hypothesis."""
-        ends = [np.unique(level.end_nodes) for level in self._forward.levels]
-        return len(np.unique(self._forward.empty_roots)) + sum(len(level) for level in ends)
+        return len(self._forward.find_distinct()[0])
 
     def plan(self, *, reverse: bool) -> tuple[PrefixTree, Sequences]:
         """Return the tree of what is predicted, a sequence a hypothesis, and what its roots read.
@@ -35,28 +34,12 @@ class HypothesisTexts:
         """
         if not reverse:
             return self._forward, self._sources
-        firsts, inverse = self._distinct_hypotheses()
+        firsts, inverse = self._forward.find_distinct()
         predicted = self._sources.select(self._source_of)
         return (
             build_prefix_tree(predicted, inverse, len(firsts)),
             self._hypotheses.select(firsts),
         )
-
-    def _distinct_hypotheses(self) -> tuple[Ids, Ids]:
-        """Return the first of each distinct hypothesis of a list, and which of them each is."""
-        numbers = np.empty(len(self._source_of), np.int64)
-        firsts: list[Ids] = []
-        count = 0
-        tree = self._forward
-        for sequences, nodes in [
-            (tree.empty, tree.empty_roots),
-            *((level.ends, level.end_nodes) for level in tree.levels),
-        ]:
-            _, first, inverse = np.unique(nodes, return_index=True, return_inverse=True)
-            numbers[sequences] = inverse + count
-            firsts.append(sequences[first])
-            count += len(first)
-        return np.concatenate(firsts), numbers
 
 
 def _sequences(sentences: Sequence[tuple[str, ...]], numbers: dict[str, int]) -> Sequences:

@@ -42,6 +42,33 @@ class PrefixTree(NamedTuple):
         """Return the number of distinct non-empty prefixes."""
         return sum(len(level.words) for level in self.levels)
 
+    @property
+    def num_parents(self) -> int:
+        """Return the number of roots and nodes that have nodes below them."""
+        return sum(int(np.count_nonzero(np.diff(each.parents, prepend=-1))) for each in self.levels)
+
+    def renumber(self, ids: Ids) -> "PrefixTree":
+        """Return the same tree with word ``ids[w]`` in place of each word w."""
+        levels = [level._replace(words=ids[level.words]) for level in self.levels]
+        return self._replace(levels=levels)
+
+    def find_distinct(self) -> tuple[Ids, Ids]:
+        """Return the first of each distinct sequence of a root, and which of them each one is.
+
+        They are in the order of their lengths and of their nodes.
+        """
+        ends = [(self.empty, self.empty_roots)]
+        ends += [(level.ends, level.end_nodes) for level in self.levels]
+        numbers = np.empty(sum(len(sequences) for sequences, _ in ends), np.int64)
+        firsts: list[Ids] = []
+        count = 0
+        for sequences, nodes in ends:
+            _, first, inverse = np.unique(nodes, return_index=True, return_inverse=True)
+            numbers[sequences] = inverse + count
+            firsts.append(sequences[first])
+            count += len(first)
+        return np.concatenate(firsts), numbers
+
 
 class Sequences(NamedTuple):
     """Many word sequences as one array of ids, one after another."""
@@ -86,9 +113,10 @@ def build_prefix_tree(sequences: Sequences, roots: Ids, num_roots: int) -> Prefi
 
 
 class PairPlan(NamedTuple):
-    """The work that scoring phrase pairs needs: one source tree, target trees in bounded pieces."""
+    """The work that scoring phrase pairs needs: distinct sources, target trees of bounded size."""
 
-    sources: PrefixTree  # one sequence a distinct source
+    sources: Sequences  # each distinct source once
+    num_source_nodes: int  # distinct non-empty prefixes of sources
     pieces: list["TargetPiece"]
 
 
@@ -103,12 +131,11 @@ class TargetPiece(NamedTuple):
 def plan_pairs(sources: Sequences, targets: Sequences, piece_size: int) -> PairPlan:
     """Return what has to be computed to score pairs of a source and a target.
 
-    :param piece_size: pairs a piece; it bounds the rows, and so the memory, of every step.
+    :param piece_size: pairs per piece; it bounds the rows, and so the memory, of every step.
     """
-    source_tree = build_prefix_tree(
-        sources, np.zeros(len(sources.lengths), dtype=np.int64), num_roots=1
-    )
-    source_of_pair = _number_sequences(source_tree, len(sources.lengths))
+    roots = np.zeros(len(sources.lengths), dtype=np.int64)
+    source_tree = build_prefix_tree(sources, roots, num_roots=1)
+    firsts, source_of_pair = source_tree.find_distinct()
     # Pairs of a source side by side, and the sources in the order of their tree: then a piece's
     # states lie together in memory. Within a source, pairs with a common first word are neighbours.
     first_words = np.full(len(targets.lengths), -1, dtype=np.int64)
@@ -121,26 +148,4 @@ def plan_pairs(sources: Sequences, targets: Sequences, piece_size: int) -> PairP
         used, roots = np.unique(source_of_pair[pairs], return_inverse=True)
         tree = build_prefix_tree(targets.select(pairs), roots, len(used))
         pieces.append(TargetPiece(pairs, used, tree))
-    return PairPlan(_keep_one_sequence_a_node(source_tree, source_of_pair), pieces)
-
-
-def _number_sequences(tree: PrefixTree, num_sequences: int) -> Ids:
-    """Return a number for each sequence, from 0, the same for equal ones."""
-    numbers = np.empty(num_sequences, dtype=np.int64)
-    numbers[tree.empty] = 0
-    count = 1 if len(tree.empty) else 0
-    for level in tree.levels:
-        distinct, inverse = np.unique(level.end_nodes, return_inverse=True)
-        numbers[level.ends] = inverse + count
-        count += len(distinct)
-    return numbers
-
-
-def _keep_one_sequence_a_node(tree: PrefixTree, numbers: Ids) -> PrefixTree:
-    """Return the tree with the distinct sequences, by their numbers, in place of all."""
-    empty = np.unique(numbers[tree.empty])
-    levels = []
-    for level in tree.levels:
-        ends, first = np.unique(numbers[level.ends], return_index=True)
-        levels.append(level._replace(ends=ends, end_nodes=level.end_nodes[first]))
-    return PrefixTree(1, empty, np.zeros(len(empty), dtype=np.int64), levels)
+    return PairPlan(sources.select(firsts), source_tree.num_nodes, pieces)

@@ -1,28 +1,47 @@
-"""What a network's decoder has to do to be run over a tree of target prefixes."""
+"""The contract of a network's decoder that runs over a tree of target prefixes."""
 
 import importlib
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 
 from phrasescore.errors import ModelError
-from phrasescore.scoring.fixed_products import FixedProducts
-from phrasescore.scoring.prefix_tree import Sequences
+from phrasescore.models.batches import move
+from phrasescore.scoring.prefix_tree import Ids, Sequences
+from phrasescore.scoring.products import Products
 
 
 class TreeStep(NamedTuple):
-    """The nodes of a level, on the device."""
+    """The nodes of a level, on the device. Those of one parent (a *family*) are neighbours."""
 
-    parents: Tensor  # (nodes,) int64: rows of the level above
+    parents: Tensor  # (nodes,) int64: rows of the level above, not falling
     words: Tensor  # (nodes,) int64: the last word of each prefix
-    roots: Tensor  # (nodes,) int64: number of the source that each prefix belongs to
+    roots: Tensor  # (nodes,) int64: the root that each prefix is under
+    going_on: Tensor  # (families,) int64: the distinct parents, rising
+    families: Tensor  # (nodes,) int64: each node's parent, as a place in ``going_on``
+
+    @staticmethod
+    def of(parents: Ids, words: Ids, roots: Ids, device: torch.device) -> "TreeStep":
+        """Return the step to these nodes."""
+        begins = np.diff(parents, prepend=-1) != 0
+        parts = parents, words, roots, parents[begins], np.cumsum(begins) - 1
+        return TreeStep(*move(device, *(torch.from_numpy(part) for part in parts)))
+
+    @staticmethod
+    def first(count: int, word: int, device: torch.device) -> "TreeStep":
+        """Return the step from each root to its empty prefix, as if ``word`` were before it."""
+        roots = np.arange(count)
+        return TreeStep.of(roots, np.full(count, word), roots, device)
 
 
 class TreeDecoder(Protocol):
     """A network that predicts a target word by word, with its weights laid out for scoring.
 
-    The methods compute row by row: what they return for a node depends on nothing but its source
-    and its prefix, to the last bit. Matrix products therefore go through :class:`FixedProducts`.
+    Whatever it computes, it computes row by row: with :class:`.products.FixedProducts` what it
+    returns for a node depends on nothing but its source and its prefix, to the last bit. Results
+    are in buffers, valid until the next call of the same method by this thread.
     """
 
     # Weight (words, width) and bias (words,) of the softmax over the shortlist.
@@ -31,17 +50,20 @@ class TreeDecoder(Protocol):
     def encode(self, sources: Sequences) -> Any:
         """Return what the decoder needs of some sources, given as word ids without ``</s>``."""
 
-    def start(self, encoded: Any) -> tuple[Any, Tensor]:
-        """Return the state at each source's root, and the rows that predict the first word.
+    def start(self, encoded: Any, sources: Tensor) -> tuple[Any, Tensor]:
+        """Return the state of the empty prefix of some sources, and the rows behind it.
 
-        :return: the state as :meth:`advance` wants it, and ``(sources, width)``.
+        :param encoded: from :meth:`encode`.
+        :param sources: the number there of each root's source, ``(roots,)``.
+        :return: the state as :meth:`advance` takes it, and the rows that the softmax reads to
+            predict the first word, ``(roots, width)``.
         """
 
-    def advance(self, encoded: Any, state: Any, step: TreeStep) -> tuple[Any, Tensor]:
-        """Return the states of a level's nodes, and the rows that predict the word after each.
+    def advance(self, state: Any, step: TreeStep) -> tuple[Any, Tensor]:
+        """Return the state of a level's nodes, and the rows that predict the word after each.
 
         :param state: of the level above, which is not needed any more.
-        :return: the states, and ``(nodes, width)``, valid until the next call by this thread.
+        :return: the state, and ``(nodes, width)``.
         """
 
 
@@ -54,9 +76,10 @@ DECODERS = {
 }
 
 
-def build_decoder(kind: str, network: nn.Module, products: FixedProducts) -> TreeDecoder:
+def build_decoder(kind: str, network: nn.Module, products: Products) -> TreeDecoder:
     """Return the decoder of a network of this kind, on the device of ``products``.
 
+    :param products: fixed ones; an encoder-decoder takes those of levels, too.
     :raises ModelError: if a weight is not finite: the fast element-wise code does not carry NaN.
     """
     for name, parameter in network.named_parameters():

@@ -1,7 +1,11 @@
-"""Log-probabilities of single words under a softmax over a shortlist.
+"""Log-probabilities of words under a softmax over a shortlist, never holding all of its logits.
 
-:mod:`phrasescore.scoring.normalizer` is for millions of phrase pairs; here a row gives the same
-bits whatever other rows there are (:mod:`phrasescore.scoring.fixed_products`).
+One softmax for both kinds of :mod:`.products`. With fixed products a row gives the same bits
+whatever rows are beside it, and sums are float64; with those of levels sums are float32, and what
+is rounded to a small type is summed as powers of 2. Two parts of the arithmetic differ in nothing
+but last bits, which the values of phrase tables and of n-best lists have had since version 0.1:
+with level products a bias is one more column of the weights, met by a column of ones in the rows,
+and what makes logits powers of 2 is in the weights before they are rounded.
 """
 
 import math
@@ -9,148 +13,252 @@ import threading
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from phrasescore.kernels import softmax_sums
 from phrasescore.kernels.avx512 import packed_words
 from phrasescore.kernels.avx512.packed_words import PackedWords
-from phrasescore.kernels.precision import Factor
+from phrasescore.kernels.precision import Factor, Product
+from phrasescore.kernels.vector_math import is_fused
 from phrasescore.models.layers import LARGEST_SUM, SMALLEST_SUM
-from phrasescore.scoring.fixed_products import FixedProducts
-from phrasescore.scoring.positions import on_device
 from phrasescore.scoring.prefix_tree import Ids
+from phrasescore.scoring.products import Products, on_device
 
-# Words whose logits are held at once: with the rows of a fixed product 4 MB (in int8 twice that,
-# and as much for their sums). Fewer would stay in a core's cache, but make narrower products, which
-# costs more.
-WORDS = {"cpu": 16384, "cuda": 32768}
+# Words whose logits are held at once. Of level products, with the rows of these 1 MB in bfloat16,
+# which stays in a core's cache between the product that writes it and the sum that reads it.
+# Integers are multiplied in so little time that what a call costs counts for more.
+LEVEL_WORDS, LEVEL_INTEGER_WORDS = 512, 1024
+# Of fixed products, whose rows are few: 4 MB (in int8 twice that, and as much for their sums).
+# Fewer would stay in a core's cache, but make narrower products, which costs more.
+FIXED_WORDS = {"cpu": 16384, "cuda": 32768}
+# Rows whose logits are all kept, where exp() alone would not do.
+UNSAFE_ROWS = 64
+# Matrix units for bfloat16 take 32 columns at a time.
+_ALIGNMENT = 32
 
-# Matrices of words and their biases.
+# Matrices of words, ``(width, words)``, and their biases.
 _Blocks = list[tuple[Factor, Tensor]]
 
 
 class WordProbabilities:
     """log softmax(rows W^T + b), for the words wanted of each row.
 
-    :param weight: W, ``(words, width)``.
+    Several threads may use one instance at once.
+
+    :param weight: W, ``(words, rank)``.
     :param bias: b, ``(words,)``.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor, products: FixedProducts) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor, products: Products) -> None:
         self._products = products
-        weight = weight.detach().to(products.device, torch.float32).contiguous()
-        self._weight = weight
-        # As products see it: a word's own logit has the rounding of the one that is in the sum over
-        # all words, so that where a word is probable their errors cancel out.
-        self._seen = products.precision.seen(weight)
-        self._bias = bias.detach().to(products.device, torch.float32).contiguous()
-        # Made when they are first needed: who wants no log Z needs none.
+        precision = products.precision
+        self._weight, self._bias = (
+            part.detach().to(products.device, torch.float32).contiguous() for part in (weight, bias)
+        )
+        self._rank = weight.shape[1]
+        # Behind the rank's columns, with level products: the bias, and zeros.
+        self._extra_columns, self._scale = 0, 1.0
+        words = self._weight
+        if not products.fixed:
+            self._extra_columns = 1
+            if precision.name == "bfloat16":
+                self._extra_columns += -(self._rank + 1) % _ALIGNMENT
+            if precision.product_type != torch.float32:
+                self._scale = math.log2(math.e)
+            words = functional.pad(words, (0, self._extra_columns))
+            words[:, self._rank] = self._bias
+            words *= self._scale
+        self._words = words  # (words, rank + extra columns)
+        # As products see them: a word's own logit has the rounding of the one that is in the sum
+        # over all words, so that where a word is probable their errors cancel out.
+        self._rounded_words = self._round(words)
+        # Whether sums add the bias as they read logits, with no pass over these for it alone.
+        is_exact = precision.product_type == torch.float32
+        self._sums_add_bias = (
+            products.fixed or precision.name == "int8" or (is_exact and is_fused(products))
+        )
+        # Made when they are first needed: unnormalised logits need none.
         self._lock = threading.Lock()
-        self._of_all: PackedWords | _Blocks | None = None
+        self._made_summands: PackedWords | _Blocks | None = None
 
     @property
-    def _words(self) -> PackedWords | _Blocks:
-        """Return all words as this processor adds up their powers."""
+    def _summands(self) -> PackedWords | _Blocks:
+        """Return all words as this processor sums up their powers."""
         with self._lock, torch.inference_mode():
-            if self._of_all is None:
-                self._of_all = self._prepare()
-            return self._of_all
+            if self._made_summands is None:
+                self._made_summands = self._make_summands()
+            return self._made_summands
 
-    def _prepare(self) -> PackedWords | _Blocks:
+    def _make_summands(self) -> PackedWords | _Blocks:
         products = self._products
+        words = self._words[:, : self._rank] if self._sums_add_bias else self._words
+        bias = self._bias * self._scale
         if packed_words.are_fastest(products.precision):
-            to_base_2 = math.log2(math.e)
-            return packed_words.pack(self._weight, self._bias, to_base_2, products.precision)
-        size = WORDS[products.device.type]
-        blocks = zip(self._weight.split(size), self._bias.split(size), strict=True)
-        return [(products.prepare(block.t()), bias) for block, bias in blocks]
+            to_base_2 = math.log2(math.e) / self._scale
+            return packed_words.pack(words, bias, to_base_2, products.precision)
+        if products.fixed:
+            size = FIXED_WORDS[products.device.type]
+        else:
+            size = LEVEL_INTEGER_WORDS if products.precision.name == "int8" else LEVEL_WORDS
+        blocks = zip(words.split(size), bias.split(size), strict=True)
+        return [(products.prepare(block.t()), part) for block, part in blocks]
 
-    def log_normalizers(self, rows: Tensor) -> Tensor:
-        """Return the log-sum-exp of all logits of each row, ``(rows,)`` float64."""
-        words = self._words
-        if isinstance(words, PackedWords):
-            sums = rows.new_empty(len(rows), dtype=torch.float64)
-            return self._log(words.sums_of_powers(rows, sums), rows)
-        total = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
-        # A few rows at a time: their logits are summed up while they are near.
-        for start in range(0, len(rows), self._products.rows):
-            part = slice(start, start + self._products.rows)
-            for matrix, bias in words:
-                logits = self._products.multiply("logits", rows[part], matrix)
-                softmax_sums.add_sums_of_exp(logits, bias, total[part])
-        return self._log(total, rows)
+    def log_normalizers(self, rows: Tensor, *, check_range: bool = True) -> Tensor:
+        """Return the log-sum-exp of all logits of each row, ``(rows,)`` of the products' sum type.
+
+        :param rows: ``(rows, rank)`` float32.
+        :param check_range: whether to look for rows whose sums are out of range, for which the CPU
+            waits for a GPU, and to compute them otherwise. Without, they are NaN.
+        """
+        total = rows.new_zeros(len(rows), dtype=self._products.sum_type)
+        summands = self._summands
+        if isinstance(summands, PackedWords):
+            summands.sums_of_powers(rows, total)
+        else:
+            self._add_sums_of_blocks(rows, summands, total)
+        return self._log(total, rows, check_range=check_range)
+
+    def _add_sums_of_blocks(self, rows: Tensor, blocks: _Blocks, total: Tensor) -> None:
+        products, adds_bias = self._products, self._sums_add_bias
+        columns = rows if adds_bias else self._extend(rows)
+        # Some rows at a time: their logits are summed up while they are near.
+        for start in range(0, len(rows), products.rows):
+            part = slice(start, start + products.rows)
+            some = products.round("rows of logits", columns[part])
+            for matrix, bias in blocks:
+                logits = products.product("logits", some, matrix)
+                _add_sums(logits, bias if adds_bias else None, total[part])
 
     def log_distributions(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return log p of every word after each of a few rows, and their log-normalisers.
 
-        The first is rounded to float32 and good for a choice of words; :meth:`log_probs` has the
-        value of each to the last bit. It is valid until the next call by this thread.
+        With fixed products. The first is rounded to float32 and good for a choice of words;
+        :meth:`log_probs` has the value of each to the last bit. It is valid until the next call by
+        this thread.
 
         :param rows: as many as a fixed product has, or fewer.
-        :return: ``(rows, words)`` float32, and ``(rows,)`` as :meth:`log_normalizers` gives them.
+        :return: ``(rows, words)`` float32, and ``(rows,)`` as :meth:`log_normalizers` returns them.
         """
-        out = self._products.workspace.take("log distributions", len(rows), len(self._weight))
-        words = self._words
-        if isinstance(words, PackedWords):
-            sums = rows.new_empty(len(rows), dtype=torch.float64)
-            logits = words.logits(rows, sums)
-            normalizers = self._log(sums, rows)
+        out = self._products.workspace.take("log distributions", len(rows), len(self._words))
+        total = rows.new_zeros(len(rows), dtype=self._products.sum_type)
+        summands = self._summands
+        if isinstance(summands, PackedWords):
+            logits = summands.logits(rows, total)
+            normalizers = self._log(total, rows)
             below = -normalizers.float().unsqueeze(1)
             return torch.add(below, logits, alpha=math.log(2), out=out), normalizers
-        total = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
         first = 0
-        for matrix, bias in words:
-            logits = self._products.multiply("logits", rows, matrix)
-            softmax_sums.add_sums_of_exp(logits, bias, total)
-            torch.add(logits, bias, out=out[:, first : first + len(bias)])
+        for matrix, bias in summands:
+            product = self._products.product("logits", rows, matrix)
+            _add_sums(product, bias, total)
+            torch.add(product.values, bias, out=out[:, first : first + len(bias)])
             first += len(bias)
         normalizers = self._log(total, rows)
         out -= normalizers.float().unsqueeze(1)
         return out, normalizers
 
-    def _log(self, total: Tensor, rows: Tensor) -> Tensor:
-        """Return the log of the sums of exp over all words, made anew where they are unsafe."""
-        result = total.log()
-        # exp() needs no maximum subtracted as long as the sum is far from overflow and underflow.
-        for row in torch.nonzero(~((total > SMALLEST_SUM) & (total < LARGEST_SUM))).flatten():
-            seen = self._products.precision.seen(rows[row : row + 1]).double()
-            logits = self._products.precision.shown(seen @ self._seen.t().double())
-            result[row] = torch.logsumexp((logits + self._bias.double()).flatten(), 0)
-        return result
-
     def log_probs(self, rows: Tensor, normalizers: Tensor, places: Ids, words: Ids) -> Tensor:
-        """Return log p of ``words[i]`` after row ``places[i]``, float64, on the CPU.
+        """Return log p of ``words[i]`` after row ``places[i]``, float64, on the device.
 
         None is above 0 by rounding alone.
 
         :param normalizers: of all rows, from :meth:`log_normalizers`.
         """
-        device = rows.device
-        at, wanted = on_device(places, device), on_device(words, device)
-        logits = self._rounded_products(rows, at, wanted) + self._bias.index_select(0, wanted)
-        found = logits.double() - normalizers.index_select(0, at)
-        above = torch.nonzero(found > 0).flatten()
-        if len(above):
-            # A bias is one more number of a word, which meets a 1.
-            chosen = rows[at[above]], self._seen[wanted[above]]
-            ones, biases = torch.ones_like(above), self._bias[wanted[above]]
-            found[above] = self._products.precision.at_most_certain(
-                found[above],
-                torch.cat([chosen[0], ones.unsqueeze(1)], dim=1),
-                torch.cat([chosen[1], biases.unsqueeze(1)], dim=1),
-            )
-        return found.cpu()
+        at, wanted = on_device(places, rows.device), on_device(words, rows.device)
+        precision = self._products.precision
+        if len(at) < len(rows) and precision.factor_type != torch.float32:
+            used, at_used = torch.unique(at, return_inverse=True)
+            rounded = self._round(self._extend(rows.index_select(0, used)))
+        else:
+            at_used, rounded = at, self._round(self._extend(rows))
+        products = softmax_sums.chosen_products(rounded, at_used, self._rounded_words, wanted)
+        logits = precision.rounded_products(products)
+        if not self._extra_columns:
+            logits = logits + self._bias.index_select(0, wanted)
+        found = logits.to(normalizers.dtype) / self._scale - normalizers.index_select(0, at)
+        if found.device.type == "cpu":
+            above = torch.nonzero(found > 0).flatten()
+            if len(above):
+                found[above] = self._at_most_certain(
+                    found[above], rounded[at_used[above]], wanted[above]
+                )
+            return found.double()
+        # A GPU would be waited for.
+        return self._at_most_certain(found, rounded.index_select(0, at_used), wanted).double()
 
     def logits(self, rows: Tensor, places: Ids, words: Ids) -> Tensor:
-        """Return the logit of ``words[i]`` after row ``places[i]``, float64, on the CPU."""
-        device = rows.device
-        at, wanted = on_device(places, device), on_device(words, device)
+        """Return the logit of ``words[i]`` after row ``places[i]``, float64, on the device."""
+        at, wanted = on_device(places, rows.device), on_device(words, rows.device)
         # There is no sum over all words whose rounding they could share.
         products = softmax_sums.chosen_products(rows, at, self._weight, wanted)
-        return (products + self._bias.index_select(0, wanted)).double().cpu()
+        return (products + self._bias.index_select(0, wanted)).double()
 
-    def _rounded_products(self, rows: Tensor, places: Tensor, words: Tensor) -> Tensor:
+    def _extend(self, rows: Tensor) -> Tensor:
+        """Return rows with a column of ones, which meets the bias, where the words have one."""
+        if not self._extra_columns:
+            return rows
+        width = self._rank + self._extra_columns
+        out = self._products.workspace.take("rows with ones", len(rows), width)
+        out[:, : self._rank] = rows
+        out[:, self._rank] = 1
+        out[:, self._rank + 1 :] = 0
+        return out
+
+    def _round(self, values: Tensor) -> Tensor:
+        """Return rows, or words, as products see them; products of integers never see the bias."""
         precision = self._products.precision
-        if precision.factor_type != torch.float32:
-            used, places = torch.unique(places, return_inverse=True)
-            rows = precision.seen(rows.index_select(0, used))
-        return precision.shown(softmax_sums.chosen_products(rows, places, self._seen, words))
+        if precision.name != "int8" or not self._extra_columns:
+            return precision.rounded_values(values)
+        rounded = values.clone()
+        rounded[:, : self._rank] = precision.rounded_values(values[:, : self._rank])
+        return rounded
+
+    def _at_most_certain(self, log_probs: Tensor, rows: Tensor, words: Tensor) -> Tensor:
+        """See :meth:`Precision.at_most_certain`; a bias is one more number of a word."""
+        weights = self._rounded_words.index_select(0, words)
+        if not self._extra_columns:
+            rows = functional.pad(rows, (0, 1), value=1.0)
+            biases = self._bias.index_select(0, words)
+            weights = torch.cat([weights, biases.unsqueeze(1)], dim=1)
+        return self._products.precision.at_most_certain(log_probs, rows, weights)
+
+    def _log(self, total: Tensor, rows: Tensor, *, check_range: bool = True) -> Tensor:
+        """Return the log of the sums of exp over all words, computed anew where out of range."""
+        result = total.log()
+        # exp() needs no maximum subtracted as long as the sum stays far from overflow and
+        # underflow: its largest terms, which make it, then have their full precision.
+        unsafe = ~((total > SMALLEST_SUM) & (total < LARGEST_SUM))
+        if not check_range:
+            return result.masked_fill_(unsafe, math.nan)
+        if bool(unsafe.any()):
+            result[unsafe] = self._log_sums_of_unsafe(rows[unsafe])
+        return result
+
+    def _log_sums_of_unsafe(self, rows: Tensor) -> Tensor:
+        """Return the log-sum-exp of rows whose logits are too large or too small for :func:`exp`.
+
+        The logits have the same rounding as elsewhere, for the words' own ones to cancel out. A
+        fixed number of rows at a time: a row has the same bits whatever rows are beside it.
+        """
+        count, kind = len(rows), self._products.sum_type
+        rounded = self._round(self._extend(rows))
+        rounded = functional.pad(rounded, (0, 0, 0, -count % UNSAFE_ROWS)).to(kind)
+        words, parts = self._rounded_words.to(kind), []
+        for some in torch.split(rounded, UNSAFE_ROWS):
+            logits = self._products.precision.rounded_products(some @ words.t())
+            logits = logits.to(kind) / self._scale  # (UNSAFE_ROWS, words)
+            if not self._extra_columns:
+                logits += self._bias
+            parts.append(torch.logsumexp(logits, 1))
+        return torch.cat(parts)[:count]
+
+
+def _add_sums(logits: Product, bias: Tensor | None, total: Tensor) -> None:
+    """Add the sum of e^logit, or of 2^logit where the weights are made for it, over each row."""
+    logits = logits.first(len(total))
+    if logits.columns is not None and bias is not None:
+        softmax_sums.add_sums_of_scaled_powers(logits, bias, total)
+    elif logits.values.dtype == torch.bfloat16:
+        softmax_sums.add_sums_of_powers(logits.values, total)
+    else:
+        softmax_sums.add_sums_of_exp(logits.values, bias, total)

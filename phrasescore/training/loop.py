@@ -1,10 +1,11 @@
 """The training loop: from pairs on disk to weights, with validation, limits and checkpoints.
 
 A run is deterministic: the order of the pairs comes from the seed and the number of the epoch, and
-what an update drops (dropout) from the seed and the number of the update. On a CPU, a run that was
-killed and resumed ends in the same bits as one that was not, if the number of threads is the same.
-(On a GPU, torch adds some gradients up in an order that changes.) Only where the learning rate
-falls with the clock (``schedule = "linear"`` under a limit in minutes) no two runs are the same.
+which units an update drops (dropout) from the seed and the number of the update. On a CPU, a run
+that was killed and resumed ends in the same bits as a run that was not, if the number of threads is
+the same. (On a GPU, torch adds some gradients up in an order that changes.) Only where the learning
+rate falls with the clock (``schedule = "linear"`` under a limit in minutes) no two runs are the
+same.
 """
 
 import contextlib
@@ -15,7 +16,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,9 +28,8 @@ from phrasescore.errors import ModelError
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import CurvePoint
 from phrasescore.training.optimizers import Optimizer, build_optimizer
-from phrasescore.training.pair_store import PairStore
-from phrasescore.training.random_order import DrawSettings, PairDraw, mix
-from phrasescore.training.run_state import load_state, save_best, save_state
+from phrasescore.training.pair_store import DrawSettings, PairDraw, PairStore, mix
+from phrasescore.training.run_folder import RunFolder
 from phrasescore.training.signals import catching_signals
 
 # Batches that are read ahead.
@@ -45,14 +44,14 @@ INTERRUPTED = "interrupted"
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
-    """What is said after each update."""
+    """How far training is after an update."""
 
     update: int
     # Epochs done, with their fraction.
     epochs: float
-    # -log p a predicted word with </s>, since the last validation.
+    # -log p per predicted word, </s> included, since the last validation.
     loss: float
-    # Source and target words a second, without </s>, since this process began to train.
+    # Source and target words per second, without </s>, since this process began to train.
     words_per_second: float
     seconds: float
     # None where no limit tells.
@@ -62,8 +61,8 @@ class TrainingProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
-    """An update whose loss is not looked at yet."""
+class _PendingUpdate:
+    """An update whose loss is not checked yet."""
 
     update: int
     loss_sum: Tensor
@@ -75,11 +74,11 @@ class TrainingLoop:
     """Train a network from where its work folder says it is.
 
     :param network: on its device, with its start weights; ``forward`` returns log-probabilities.
-    :param work: the folder of the run's states.
+    :param folder: of the run's states.
     :param dropout: whether the network draws from torch's global generators, which then start each
-        update from what the seed and the update's number give.
+        update from a state that the seed and the update's number give.
     :param report: called after each update.
-    :raises ModelError: if the state in ``work`` is not of this network.
+    :raises PhrasescoreError: if the state in ``folder`` is not of this network.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class TrainingLoop:
         network: nn.Module,
         store: PairStore,
         config: TrainingConfig,
-        work: Path,
+        folder: RunFolder,
         *,
         dropout: bool = False,
         report: Callable[[TrainingProgress], None] = lambda _progress: None,
@@ -95,7 +94,7 @@ class TrainingLoop:
         self._network = network
         self._store = store
         self._config = config
-        self._work = work
+        self._folder = folder
         self._dropout = dropout
         self._report = report
         self._device = next(network.parameters()).device
@@ -105,9 +104,9 @@ class TrainingLoop:
         )
         self._draw = PairDraw(store, settings)
         self._optimizer: Optimizer = build_optimizer(network, config)
-        self.state = load_state(work, network, self._optimizer)
+        self.state = folder.load_state(network, self._optimizer)
         self._saved_update = self.state.update
-        self._pending: list[_Step] = []
+        self._pending: list[_PendingUpdate] = []
         self._words = 0
         self._start = self._saved_at = time.monotonic()
         self._seconds_before = self.state.seconds
@@ -164,11 +163,11 @@ class TrainingLoop:
 
     def _read(self, epoch: int, number: int) -> tuple[PairBatch, int, int]:
         batch = self._store.batch(self._draw.batch(epoch, number))
-        target_words = int(batch.target_lengths.sum())
-        words = int(batch.source_lengths.sum()) + target_words
+        target_words = int(batch.target.lengths.sum())
+        words = int(batch.source.lengths.sum()) + target_words
         if self._device.type == "cuda":
             batch = batch.pin_memory()
-        return batch, words, target_words + len(batch.target_lengths)
+        return batch, words, target_words + len(batch.target.lengths)
 
     def _next(self, epoch: int, number: int) -> tuple[int, int]:
         last = number + 1 == self._draw.batches_per_epoch
@@ -185,13 +184,13 @@ class TrainingLoop:
             loss_sum = -self._network(batch).float().sum()
         if self._device.type == "cpu":
             self._check_finite(loss_sum.item(), state.update + 1, "loss")
-        pairs = len(batch.source_lengths)
+        pairs = len(batch.target.lengths)
         (loss_sum / pairs if config.loss == "mean" else loss_sum).backward()
         norm = self._optimizer.step(self._learning_rate(), config.clip_norm)
         state.update += 1
         state.epoch, state.batch = self._next(state.epoch, state.batch)
         self._words += words
-        self._pending.append(_Step(state.update, loss_sum.detach(), norm, predicted))
+        self._pending.append(_PendingUpdate(state.update, loss_sum.detach(), norm, predicted))
         if self._device.type == "cpu" or len(self._pending) >= _GPU_UPDATES:
             self._look_at_losses()
         state.seconds = self._seconds_before + time.monotonic() - self._start
@@ -206,12 +205,12 @@ class TrainingLoop:
             self.state.loss_words += step.words
         self._pending.clear()
 
-    def _check_finite(self, value: float, update: int, what: str) -> None:
+    def _check_finite(self, value: float, update: int, quantity: str) -> None:
         if not math.isfinite(value):
             saved = self._saved_update
             kept = f"The state after update {saved} is kept" if saved else "No state was saved yet"
             raise ModelError(
-                f"update {update}: the {what} is {value}; try a smaller learning rate or "
+                f"update {update}: the {quantity} is {value}; try a smaller learning rate or "
                 f"clip_norm. {kept}"
             )
 
@@ -232,13 +231,13 @@ class TrainingLoop:
         if perplexity is None:
             return
         if state.best_perplexity is None or perplexity < state.best_perplexity:
-            save_best(self._work, state.update, self._network)
+            self._folder.save_best(state.update, self._network)
             state.best_update, state.best_perplexity, state.stale = state.update, perplexity, 0
         else:
             state.stale += 1
 
     def _perplexity(self, autocast: contextlib.AbstractContextManager[None]) -> float:
-        """Return exp(-log p a predicted word, ``</s>`` counted) of the held-out pairs."""
+        """Return exp(-log p per predicted word, ``</s>`` included) of the held-out pairs."""
         held_out = self._draw.held_out()
         total, words = 0.0, 0
         self._network.eval()
@@ -247,7 +246,7 @@ class TrainingLoop:
                 held_out, range(_VALIDATION_BATCH, len(held_out), _VALIDATION_BATCH)
             ):
                 batch = self._store.batch(indices)
-                words += int(batch.target_lengths.sum()) + len(indices)
+                words += int(batch.target.lengths.sum()) + len(indices)
                 total -= self._network(batch.to(self._device)).double().sum().item()
         self._network.train()
         self._check_finite(total, self.state.update, "validation loss")
@@ -293,7 +292,7 @@ class TrainingLoop:
 
     def _save(self) -> None:
         self._look_at_losses()
-        save_state(self._work, self.state, self._network, self._optimizer)
+        self._folder.save_state(self.state, self._network, self._optimizer)
         self._saved_update, self._saved_at = self.state.update, time.monotonic()
 
     def _progress(self) -> TrainingProgress:
@@ -328,7 +327,7 @@ def _halved(config: TrainingConfig, epochs: float) -> float:
 def _precision(
     config: TrainingConfig, device: torch.device
 ) -> Iterator[contextlib.AbstractContextManager[None]]:
-    """Set how products of float32 are computed, and give what a forward pass runs in."""
+    """Set how products of float32 are computed, and yield the context of a forward pass."""
     backends: Any = torch.backends  # torch's types lack mkldnn.matmul
     backend = backends.cuda.matmul if device.type == "cuda" else backends.mkldnn.matmul
     reduced = "tf32" if device.type == "cuda" else "bf16"

@@ -1,6 +1,6 @@
 """Steps from gradients to weights: Adadelta in one pass over memory, and torch's optimizers.
 
-Adadelta (Zeiler, 2012) keeps two running averages a weight. Torch's computes a step as about ten
+Adadelta (Zeiler, 2012) keeps two running averages per weight. Torch's computes a step as about ten
 operations on whole tensors, each of which reads and writes memory; for a network whose gradients
 are cheap, that costs as much as the gradients. Here a step reads weight, gradient and averages once
 and writes weight and averages once, with the clipping of the gradient done on the way.
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from phrasescore.config.settings import TrainingConfig
 from phrasescore.errors import ModelError
 
-# Weights that are worked on in one go: the norm is summed up by such pieces, whatever the threads.
+# Weights that are changed in one go: the norm is summed up by such pieces, whatever the threads.
 _PIECE = 1 << 17
 
 _Floats = npt.NDArray[np.float32]
@@ -42,7 +42,7 @@ class Optimizer(Protocol):
         """Return all that a step depends on beside weights and gradients, for a file."""
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what :meth:`state` returned.
+        """Go on from a state that :meth:`state` returned.
 
         :raises ModelError: if it is of another optimizer or of other parameters.
         """
@@ -174,7 +174,7 @@ class FusedAdadelta:
     def _each(
         self, work: Callable[[tuple[_Floats, ...]], Any], pieces: list[tuple[_Floats, ...]]
     ) -> list[Any]:
-        """Return what ``work`` says of each piece, in order, done by all threads."""
+        """Return the result of ``work`` for each piece, in order, computed by all threads."""
         size = -(-len(pieces) // self._threads) or 1
         shares = [pieces[start : start + size] for start in range(0, len(pieces), size)]
         done = self._pool.map(lambda share: [work(piece) for piece in share], shares)
@@ -216,8 +216,8 @@ def _adadelta(  # type: ignore[no-untyped-def]
     weight, gradient, square, change, scale, rho, one_minus_rho, epsilon, learning_rate
 ):
     """Change weights and averages; Zeiler (2012), algorithm 1."""
-    # Averages of words that never come fall below what float32 holds in full, where a CPU may
-    # take a hundred times as long; next to epsilon they are 0 long before.
+    # Averages of words that never come fall below the numbers that float32 holds in full, where a
+    # CPU may take a hundred times as long; next to epsilon they are 0 long before.
     tiny = np.float32(1e-36)
     zero = np.float32(0)
     for i in range(weight.size):

@@ -1,33 +1,41 @@
-"""Distinct phrase pairs as compact arrays on disk, memory-mapped for drawing at random.
+"""Distinct phrase pairs as compact arrays on disk, and the random order in which they are drawn.
 
-A folder of flat arrays, about 12 bytes a pair and 2 a word, so that a table of 100 million pairs
-takes some 3 GB of disk and next to no memory: ``words.bin`` holds the ids of each pair's source
-and then of its target, ``starts.bin`` where each pair begins and ``source_lengths.bin`` where its
-target does. :mod:`phrasescore.training.pair_store_writer` makes it.
+A store is a folder of flat arrays, about 12 bytes per pair and 2 per word, so that a table of 100
+million pairs takes some 3 GB of disk and next to no memory: ``words.bin`` holds the ids of each
+pair's source and then of its target, ``starts.bin`` where each pair begins and
+``source_lengths.bin`` where its target does. It is made by
+:mod:`phrasescore.training.pair_store_writer`.
+
+An epoch is a pseudo-random permutation of the pairs, computed place by place: so a run is resumed
+in the middle of an epoch by its number and the number of the batch, and 100 million pairs need no
+list of 100 million numbers.
 """
 
-import dataclasses
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from phrasescore.errors import ModelError
-from phrasescore.models.batches import PairBatch
+from phrasescore.io.state import read_state
+from phrasescore.models.batches import BatchSide, PairBatch
 from phrasescore.vocabulary import Vocabulary
 
-FORMAT = 1
+# The file of a store's record.
+RECORD = "pairs.json"
 Indices = npt.NDArray[np.int64]
 
+# Of the Feistel network of a permutation.
+_ROUNDS = 6
 
-@dataclass(frozen=True, slots=True)
-class PairStoreRecord:
-    """What a pair store was made from, and what became of it."""
+
+class PairStoreRecord(msgspec.Struct, frozen=True):
+    """From which input a pair store was made, and how many of its lines are stored."""
 
     # Lines of the table; each is one of the three below.
     lines: int
@@ -35,7 +43,7 @@ class PairStoreRecord:
     pairs: int
     # Lines whose text was there before.
     duplicates: int
-    # Lines with more than ``max_length`` words on a side.
+    # Lines with more than ``max_length`` words on either side.
     too_long: int
     max_length: int
     # Running words of both sides of the stored pairs, without ``</s>``.
@@ -44,26 +52,27 @@ class PairStoreRecord:
     fingerprint: str
     # Whether the table's target side is read and its source side predicted.
     reverse: bool
-    # What the shortlists were made from, and the share of its running words inside them.
+    # The origin of each shortlist, and the share of the origin's running words inside it.
     source_shortlist_from: str
     target_shortlist_from: str
     source_coverage: float
     target_coverage: float
-    format: int = FORMAT
 
 
 class PairStore:
     """Pairs by their index, from 0 to ``len(self) - 1`` in the order of the table.
 
-    Source is what the network reads and target what it predicts, whichever sides of the table
-    they were.
+    The network reads the source and predicts the target, whichever sides of the table they were.
 
-    :raises ModelError: if ``folder`` holds no whole pair store of this format.
+    :raises PhrasescoreError: if ``folder`` holds no whole pair store of this format.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        self.record = _read_record(self.folder)
+        record = read_state(self.folder / RECORD, PairStoreRecord)
+        if record is None:
+            raise ModelError(f"{self.folder / RECORD}: cannot be read: it is missing")
+        self.record = record
         self.source_vocabulary = Vocabulary.load(self.folder / "source.vocab")
         self.target_vocabulary = Vocabulary.load(self.folder / "target.vocab")
         sizes = (len(self.source_vocabulary), len(self.target_vocabulary))
@@ -96,19 +105,16 @@ class PairStore:
         starts = self._starts[indices]
         source_lengths, target_lengths = self.lengths(indices)
         return PairBatch(
-            self._padded(starts, source_lengths),
-            torch.from_numpy(source_lengths),
-            self._padded(starts + source_lengths, target_lengths),
-            torch.from_numpy(target_lengths),
+            self._side(starts, source_lengths), self._side(starts + source_lengths, target_lengths)
         )
 
-    def _padded(self, starts: Indices, lengths: Indices) -> torch.Tensor:
-        """Return the words from ``starts`` on as ``(batch, longest)``, padded with 0."""
-        columns = np.arange(lengths.max(initial=0), dtype=np.int64)
-        real = columns < lengths[:, None]  # (batch, longest)
-        places = np.where(real, starts[:, None] + columns, 0)
-        words = self._words[places].astype(np.int64) if real.any() else np.zeros_like(places)
-        return torch.from_numpy(words * real)
+    def _side(self, starts: Indices, lengths: Indices) -> BatchSide:
+        """Return the words from ``starts`` on, so many of each pair, with ``</s>`` after them."""
+        ends = np.cumsum(lengths)  # (batch,)
+        places = np.repeat(starts - ends + lengths, lengths) + np.arange(lengths.sum())  # (words,)
+        words = self._words[places].astype(np.int64)
+        ids = np.insert(words, ends, Vocabulary.END)  # (words + batch,)
+        return BatchSide(torch.from_numpy(ids), torch.from_numpy(lengths))
 
 
 def word_type(source_size: int, target_size: int) -> type[np.uint16] | type[np.int32]:
@@ -116,21 +122,114 @@ def word_type(source_size: int, target_size: int) -> type[np.uint16] | type[np.i
     return np.uint16 if max(source_size, target_size) <= 1 << 16 else np.int32
 
 
-def write_record(folder: Path, record: PairStoreRecord) -> None:
-    """Write what :class:`PairStore` reads as its ``record``."""
-    text = json.dumps(dataclasses.asdict(record), indent=1, allow_nan=False)
-    (folder / "pairs.json").write_text(text + "\n", encoding="utf-8")
+def mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return 64-bit numbers that look random, one to one (splitmix64; Steele et al., 2014)."""
+    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
 
 
-def _read_record(folder: Path) -> PairStoreRecord:
-    path = folder / "pairs.json"
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        found = values.get("format")
-        if found != FORMAT:
-            raise ModelError(f"{path}: expected format {FORMAT}, got {found!r}")
-        return PairStoreRecord(**values)
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ModelError(f"{path}: expected the record of a pair store: {error}") from error
+class Permutation:
+    """A pseudo-random permutation of the numbers below ``size``, chosen by a key.
+
+    A Feistel network (Luby and Rackoff, 1988) over the next power of 4, walked until it comes
+    back into the range (Black and Rogaway, 2002): on average fewer than 4 walks.
+
+    >>> sorted(Permutation(10, seed=3, stream=0)(np.arange(10)).tolist()) == list(range(10))
+    True
+    """
+
+    def __init__(self, size: int, *, seed: int, stream: int) -> None:
+        """
+        :param seed: from 0; with ``stream`` it is the key.
+        :param stream: from 0, as the number of an epoch.
+        """
+        self.size = size
+        self._half_bits = np.uint64(max(1, (max(size - 1, 1).bit_length() + 1) // 2))
+        self._mask = np.uint64((1 << int(self._half_bits)) - 1)
+        numbers: npt.NDArray[np.uint64] = np.array([seed, stream], np.uint64)
+        key = mix(numbers[:1])
+        key ^= numbers[1:]
+        rounds: npt.NDArray[np.uint64] = np.arange(_ROUNDS).astype(np.uint64)
+        self._keys = mix(key + rounds)
+
+    def __call__(self, places: Indices) -> Indices:
+        """Return the numbers at these places, each from 0 to ``size - 1``."""
+        values = self._network(places.astype(np.uint64))
+        outside = values >= self.size
+        while outside.any():
+            values[outside] = self._network(values[outside])
+            outside = values >= self.size
+        return values.astype(np.int64)
+
+    def _network(self, values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        left, right = values >> self._half_bits, values & self._mask
+        for key in self._keys:
+            left, right = right, left ^ (mix(right ^ key) & self._mask)
+        return (left << self._half_bits) | right
+
+
+@dataclass(frozen=True)
+class DrawSettings:
+    """How pairs are drawn; the settings are described in :mod:`phrasescore.config.settings`."""
+
+    seed: int
+    batch_size: int
+    window_batches: int
+    held_out: int
+
+
+class PairDraw:
+    """Which pairs are held out, and which make up each batch of each epoch.
+
+    Every epoch takes each pair that is not held out once, uniformly. With ``window_batches`` above
+    1, so many batches are drawn together, sorted by length, cut, and taken in random order, as
+    in the released code of Cho et al. and Bahdanau et al. Pairs are sorted by the longer of
+    their sides and then by how much longer it is, there and back: so that neighbours are alike on
+    both sides, and batches of 64 from a window of 64 batches of sentences hold 5 % padding, where
+    the order by target and then by source leaves 8 %.
+    """
+
+    def __init__(self, store: PairStore, settings: DrawSettings) -> None:
+        if not 0 <= settings.held_out < len(store):
+            raise ValueError(f"cannot hold out {settings.held_out} of {len(store)} pairs")
+        self._store = store
+        self._settings = settings
+        # Stream 0 splits the pairs; the epochs, counted from 0, have the streams from 1 on.
+        self._split = Permutation(len(store), seed=settings.seed, stream=0)
+        self.pairs = len(store) - settings.held_out
+        self.batches_per_epoch = -(-self.pairs // settings.batch_size)
+        # Small draws are dear: unsorted batches, too, are drawn many at a time.
+        self._drawn_batches = settings.window_batches if settings.window_batches > 1 else 64
+        self._window: tuple[tuple[int, int], list[Indices]] | None = None
+
+    def held_out(self) -> Indices:
+        """Return the held-out pairs, sorted by length."""
+        return self._by_length(self._split(np.arange(self._settings.held_out)))
+
+    def batch(self, epoch: int, number: int) -> Indices:
+        """Return the pairs of a batch; ``number`` is below ``batches_per_epoch``."""
+        window, place = divmod(number, self._drawn_batches)
+        if self._window is None or self._window[0] != (epoch, window):
+            self._window = (epoch, window), self._draw(epoch, window)
+        return self._window[1][place]
+
+    def _draw(self, epoch: int, window: int) -> list[Indices]:
+        settings = self._settings
+        size = settings.batch_size * self._drawn_batches
+        places = np.arange(window * size, min((window + 1) * size, self.pairs))
+        order = Permutation(self.pairs, seed=settings.seed, stream=epoch + 1)
+        pairs = self._split(order(places) + settings.held_out)
+        cuts = range(settings.batch_size, len(pairs), settings.batch_size)
+        if settings.window_batches == 1:
+            return np.split(pairs, cuts)
+        batches = np.split(self._by_length(pairs), cuts)
+        key = (settings.seed, epoch, window)
+        return [batches[place] for place in np.random.default_rng(key).permutation(len(batches))]
+
+    def _by_length(self, pairs: Indices) -> Indices:
+        source_lengths, target_lengths = self._store.lengths(pairs)
+        longer = np.maximum(source_lengths, target_lengths)
+        back_and_forth = np.where(longer % 2, 1, -1) * (source_lengths - target_lengths)
+        return pairs[np.lexsort((back_and_forth, longer))]

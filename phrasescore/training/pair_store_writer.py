@@ -2,35 +2,54 @@
 
 The words get provisional ids in the order of their appearance, because the shortlists are known
 only at the end; a second pass, over arrays on disk, drops the duplicates and renumbers the rest.
-In memory are the table's distinct words and a byte a pair; no pair is kept as an object.
+In memory are the table's distinct words and a byte per pair; no pair is kept as an object.
 """
 
+import contextlib
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from phrasescore.config.settings import VocabularyConfig
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.digests import new_digest
 from phrasescore.io.folders import writing_folder
+from phrasescore.io.state import write_state
 from phrasescore.io.text import read_blocks, read_lines
-from phrasescore.training.pair_store import PairStore, PairStoreRecord, word_type, write_record
-from phrasescore.training.table_spool import CHUNK, Array, CountedPair, TableSpool
+from phrasescore.records import PhrasePair
+from phrasescore.training.pair_store import RECORD, PairStore, PairStoreRecord, mix, word_type
 from phrasescore.vocabulary import Vocabulary
 
+# Lines that become arrays together: more of them fall out of the cache.
+_CHUNK = 1 << 11
+# Lines that are read back together.
+_CHUNK_BACK = 1 << 15
 # Hashes that are compared with one another at a time.
 _HASHES = 1 << 23
+
+Array = npt.NDArray[Any]
+
+
+class CountedPair(NamedTuple):
+    """A line of a table or of parallel text: its bytes, its pair, and how often it counts."""
+
+    raw: bytes
+    pair: PhrasePair
+    weight: float
 
 
 @dataclass(frozen=True)
 class Shortlist:
     """Where a side's vocabulary comes from: it is ready, or a corpus's, or (neither) the table's.
 
-    :param origin: what the record calls it.
+    :param origin: its name in the record.
     """
 
     origin: str = "table"
@@ -43,7 +62,7 @@ class Shortlist:
         return self.vocabulary is None and self.counts is None
 
     def build(self, table: Mapping[str, float], size: int) -> tuple[Vocabulary, float]:
-        """Return the vocabulary, and its coverage of what it was made from.
+        """Return the vocabulary, and its coverage of the text that it was made from.
 
         A ready vocabulary is measured on the table.
         """
@@ -72,10 +91,10 @@ def write_pair_store(
 
     :param lines: read once; whatever reading them raises is passed on.
     :param sizes: of the shortlists; no matter where a vocabulary is ready.
-    :param max_length: pairs with more words on a side are counted and not stored.
+    :param max_length: pairs with more words on either side are counted and not stored.
     :param reverse: read the table's target side and predict its source side.
     :param shortlists: of the side that the network reads and of the one that it predicts.
-    :param distinct: leave out what was there before; a language model learns how often it comes.
+    :param distinct: leave out repeated pairs; a language model learns how often a sentence comes.
     :raises PhrasescoreError: if no pair is left, or the folder cannot be written.
     """
     with writing_folder(folder) as new:
@@ -90,7 +109,7 @@ def write_pair_store(
         if pairs == 0:
             raise PhrasescoreError(
                 f"no pair to train on: {table.lines} lines, none with at most {max_length} words "
-                "a side (training.max_length)"
+                "per side (training.max_length)"
             )
         built = [
             shortlist.build(side.counts(), size)
@@ -114,13 +133,13 @@ def write_pair_store(
             source_coverage=built[0][1],
             target_coverage=built[1][1],
         )
-        write_record(new, record)
+        write_state(new / RECORD, record)
     return PairStore(folder)
 
 
 def _chunks(lines: Iterable[CountedPair]) -> Iterator[list[CountedPair]]:
     reader = iter(lines)
-    while chunk := list(islice(reader, CHUNK)):
+    while chunk := list(islice(reader, _CHUNK)):
         yield chunk
 
 
@@ -135,7 +154,7 @@ def fingerprint_input(paths: Sequence[str]) -> str:
     if len(paths) == 1:
         return _fingerprint_table(paths[0])
     digest = new_digest()
-    # As phrasescore.io.parallel_text joins the lines of a pair. That a file has more lines than the
+    # As phrasescore.io.corpora joins the lines of a pair. That a file has more lines than the
     # other changes the digest, too.
     for lines in zip_longest(*map(read_lines, paths), fillvalue=b""):
         digest.update(b"%b\n" % b"\n".join(lines))
@@ -173,7 +192,7 @@ def _members(hashes: Array, parts: int, part: int) -> Array:
 
 
 def _write_arrays(
-    folder: Path, table: TableSpool, keep: Array, vocabularies: Sequence[Vocabulary]
+    folder: Path, table: "TableSpool", keep: Array, vocabularies: Sequence[Vocabulary]
 ) -> int:
     """Write the arrays of the pairs to keep, and the vocabularies; return their running words."""
     maps = [
@@ -203,3 +222,132 @@ def _write_arrays(
             lengths_file.write(lengths[kept, 0].astype(np.uint16).tobytes())
             end = int(ends[-1]) if len(ends) else end
     return end
+
+
+class ProvisionalWords:
+    """Provisional ids of one side's words, and the words' counts."""
+
+    def __init__(self) -> None:
+        self._ids: defaultdict[str, int] = defaultdict()
+        # A new word gets the number of words so far.
+        self._ids.default_factory = self._ids.__len__
+        self._counts: Array = np.zeros(0)
+
+    def add(self, words: Sequence[str], weights: Array) -> Array:
+        """Return the ids of running words, each of which counts ``weights``."""
+        ids = np.fromiter(map(self._ids.__getitem__, words), np.int32, len(words))
+        if len(self._ids) > len(self._counts):
+            self._counts = np.concatenate([self._counts, np.zeros(len(self._ids))])
+        np.add.at(self._counts, ids, weights)
+        return ids
+
+    def counts(self) -> dict[str, float]:
+        """Return the count of each word."""
+        return dict(zip(self._ids, self._counts[: len(self._ids)].tolist(), strict=True))
+
+    def ids_in(self, vocabulary: Vocabulary) -> Array:
+        """Return, at the place of each provisional id, the id in a vocabulary."""
+        return np.array(vocabulary.ids(list(self._ids)), np.int32)
+
+
+class TableSpool:
+    """The first pass: the table as provisional ids, lengths and hashes in part files."""
+
+    PARTS = ("words.part", "lengths.part", "hashes.part")
+
+    def __init__(self, folder: Path, *, max_length: int, reverse: bool) -> None:
+        self.lines = 0
+        self._max_length = max_length
+        self._fits = bytearray()
+        self.fingerprint = new_digest()
+        self.sides = (ProvisionalWords(), ProvisionalWords())
+        self._order = (1, 0) if reverse else (0, 1)
+        self._paths = [folder / name for name in self.PARTS]
+        with contextlib.ExitStack() as stack:
+            self._files = [stack.enter_context(path.open("wb")) for path in self._paths]
+            self._stack = stack.pop_all()
+
+    def add(self, chunk: Sequence[CountedPair]) -> None:
+        """Append some lines of the table."""
+        self.lines += len(chunk)
+        self.fingerprint.update(b"".join([b"%b\n" % line.raw for line in chunk]))
+        counts = np.array([line.weight for line in chunk])
+        ids, lengths = [], []
+        for words, side in zip(self.sides, self._order, strict=True):
+            phrases = [line.pair[side] for line in chunk]
+            lengths.append(np.fromiter(map(len, phrases), np.uint32, len(phrases)))
+            running = [word for phrase in phrases for word in phrase]
+            ids.append(words.add(running, np.repeat(counts, lengths[-1])))
+        interleaved, positions = _interleave(ids, lengths)
+        starts = np.concatenate([[0], np.cumsum(lengths[0] + lengths[1], dtype=np.int64)])
+        hashes = _hashes(interleaved, positions, starts)
+        self._fits += (np.maximum(*lengths) <= self._max_length).tobytes()
+        for file, array in zip(
+            self._files, (interleaved, np.stack(lengths, axis=1), hashes), strict=True
+        ):
+            file.write(array.tobytes())
+
+    def __enter__(self) -> Self:
+        """Leave the files open for :meth:`add`."""
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Close the files: nothing is added any more."""
+        self._stack.close()
+
+    def fits(self) -> Array:
+        """Return whether both sides of each line are short enough, ``(lines,)``."""
+        return np.frombuffer(self._fits, bool)
+
+    def hashes(self) -> Array:
+        """Return a hash of the pair of each line, ``(lines,)``, from the disk."""
+        return np.memmap(self._paths[2], np.uint64, mode="r") if self.lines else np.zeros(0)
+
+    def chunks(self) -> Iterator[tuple[slice, Array, Array]]:
+        """Yield which lines, their lengths ``(lines, 2)`` and their provisional ids, in order."""
+        with self._paths[0].open("rb") as words, self._paths[1].open("rb") as lengths:
+            for start in range(0, self.lines, _CHUNK_BACK):
+                part = np.fromfile(lengths, np.uint32, 2 * _CHUNK_BACK).reshape(-1, 2)
+                yield (
+                    slice(start, start + len(part)),
+                    part,
+                    np.fromfile(words, np.int32, int(part.sum(dtype=np.int64))),
+                )
+
+    def remove(self) -> None:
+        """Remove the part files."""
+        for path in self._paths:
+            path.unlink()
+
+
+def _interleave(ids: Sequence[Array], lengths: Sequence[Array]) -> tuple[Array, Array]:
+    """Return each pair's source ids and then its target ids, and a number for each position.
+
+    The number has the word's place in its phrase in the low bits, and the side above them.
+    """
+    source_lengths, target_lengths = (part.astype(np.int64) for part in lengths)
+    source_before = np.cumsum(source_lengths) - source_lengths
+    target_before = np.cumsum(target_lengths) - target_lengths
+    source_shift = np.repeat(target_before, source_lengths)
+    target_shift = np.repeat(source_before + source_lengths, target_lengths)
+    source_running = np.arange(len(ids[0]))
+    target_running = np.arange(len(ids[1]))
+    mixed = np.empty(len(ids[0]) + len(ids[1]), np.int32)
+    positions = np.empty(len(mixed), np.uint64)
+    mixed[source_running + source_shift] = ids[0]
+    mixed[target_running + target_shift] = ids[1]
+    positions[source_running + source_shift] = source_running - np.repeat(
+        source_before, source_lengths
+    )
+    positions[target_running + target_shift] = (
+        target_running - np.repeat(target_before, target_lengths)
+    ) + (1 << 31)
+    return mixed, positions
+
+
+def _hashes(ids: Array, positions: Array, starts: Array) -> Array:
+    """Return a 64-bit hash of each pair: the sum of mixed (id, position) numbers, modulo 2^64."""
+    mixed = mix((positions << np.uint64(32)) | ids.astype(np.uint64))
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
+    hashes: Array = sums[starts[1:]] - sums[starts[:-1]]
+    return hashes

@@ -1,6 +1,6 @@
 """A whole training run: from pairs of text to a model folder, by way of a work folder.
 
-The work folder (:mod:`phrasescore.training.work_folder`) exists as long as the run is unfinished,
+The work folder (:mod:`phrasescore.training.run_folder`) exists as long as the run is unfinished,
 so that a run that was killed can be resumed; the model folder appears whole at the end.
 """
 
@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from signal import Signals
 from typing import Any
 
 import torch
@@ -18,8 +17,7 @@ from torch import nn
 from phrasescore.config.config import Config
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import is_out_of_memory
-from phrasescore.errors import ConfigError, PhrasescoreError, shown_path
-from phrasescore.io.folders import locked
+from phrasescore.errors import ConfigError, PhrasescoreError, StoppedError, shown_path
 from phrasescore.models.checkpoint import (
     FORWARD,
     REVERSE,
@@ -30,25 +28,20 @@ from phrasescore.models.checkpoint import (
 )
 from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
 from phrasescore.training.pair_store import PairStore
-from phrasescore.training.pair_store_writer import Shortlist, fingerprint_input, write_pair_store
-from phrasescore.training.run_state import has_state, load_best
-from phrasescore.training.table_spool import CountedPair
-from phrasescore.training.work_folder import (
-    PAIRS,
-    check_folders,
-    check_inputs_stay,
-    clear_work,
-    is_begun,
-    remove_work,
-    write_settings,
+from phrasescore.training.pair_store_writer import (
+    CountedPair,
+    Shortlist,
+    fingerprint_input,
+    write_pair_store,
 )
+from phrasescore.training.run_folder import RunFolder
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """What to train, and where.
+    """A run: its inputs, its settings and its folders.
 
     :param inputs: the path of a phrase table or of a language model's text, or the two of a
         parallel text; ``-`` for stdin.
@@ -80,13 +73,14 @@ def train_model(
     *,
     resume: bool = False,
     report: Callable[[TrainingProgress], None] = lambda _progress: None,
-) -> TrainingRecord | Signals:
-    """Train a network and write its model folder; return its record, or the signal that stopped it.
+) -> TrainingRecord:
+    """Train a network and write its model folder; return its record.
 
     :param resume: go on with the unfinished run in the work folder, if there is one; read the
         pairs again if it was killed before they were stored. A run that was stopped before its
         first state is begun anew without it.
     :param report: called after each update.
+    :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
     :raises PhrasescoreError: if the model is there already, or an unfinished run that is not to be
         resumed, or one with other settings, another table or other shortlists; if one of the two
         folders is or holds the other; if memory is short; and for whatever is wrong with table,
@@ -95,22 +89,19 @@ def train_model(
     _check_limits(run.config)
     if run.config.training.precision == "tf32" and run.device.type != "cuda":
         raise ConfigError("--set", "[training] precision", "tf32 needs a CUDA device")
-    check_folders(run.model, run.work, run.config, resume=resume)
-    check_inputs_stay(run.inputs, run.work)
-    with locked(run.work):
-        # Once more: another process may have ended its run here before the lock was ours.
-        check_folders(run.model, run.work, run.config, resume=resume)
-        store, network, loop = _prepare(run, resume, report)
+    folder = RunFolder(run.work)
+    with folder.held(run.model, run.inputs, run.config, resume=resume):
+        store, network, loop = _prepare(run, folder, resume, report)
         _logger.info("%s", _describe(run, store, loop, network))
         batch = run.config.training.batch_size
         problem = f"a batch does not fit; choose a training.batch_size below {batch}"
         with _enough_memory(run.device, problem):
             stopped_by = loop.run()
         if stopped_by == INTERRUPTED:
-            _logger.info("stopped after update %d; --resume goes on from there", loop.state.update)
-            return Signals(loop.caught[0])
+            problem = f"stopped after update {loop.state.update}; --resume goes on from there"
+            raise StoppedError(loop.caught[0], problem)
         if loop.state.best_perplexity is not None:
-            load_best(run.work, loop.state.best_update, network)
+            folder.load_best(loop.state.best_update, network)
         record = _make_record(run, store, loop, stopped_by)
         save_checkpoint(
             run.model,
@@ -119,7 +110,7 @@ def train_model(
             ),
         )
         if not run.keep_work:
-            remove_work(run.work)
+            folder.remove()
     return record
 
 
@@ -140,39 +131,39 @@ def _check_limits(config: Config) -> None:
 
 
 def _prepare(
-    run: TrainingRun, resume: bool, report: Callable[[TrainingProgress], None]
+    run: TrainingRun,
+    folder: RunFolder,
+    resume: bool,
+    report: Callable[[TrainingProgress], None],
 ) -> tuple[PairStore, nn.Module, TrainingLoop]:
     """Open the pairs and build the network and its loop.
 
     If it fails, nothing is left of a run that began here.
     """
-    is_resumed = resume and is_begun(run.work)
+    is_resumed = resume and folder.is_begun
+    # Pairs that are missing beside a state were removed by somebody: opening them says so.
+    has_pairs = is_resumed and (folder.pairs.exists() or folder.has_state)
     try:
-        has_pairs = is_resumed and _has_pairs(run)
-        store = _open_pairs(run) if has_pairs else _store_pairs(run, is_resumed)
+        store = _open_pairs(run, folder) if has_pairs else _store_pairs(run, folder, is_resumed)
         problem = "the network does not fit; choose smaller sizes in [model] or [vocabulary]"
         with _enough_memory(run.device, problem):
             network = _start_network(run.config, store).to(run.device)
+            has_dropout = run.config.model.dropout > 0
             loop = TrainingLoop(
-                network,
-                store,
-                run.config.training,
-                run.work,
-                dropout=run.config.model.dropout > 0,
-                report=report,
+                *(network, store, run.config.training, folder), dropout=has_dropout, report=report
             )
         # The limits of a run that is resumed may be others.
-        write_settings(run.work, run.config)
+        folder.write_settings(run.config)
     except BaseException:
         if not is_resumed:
-            remove_work(run.work)
+            folder.remove()
         raise
     return store, network, loop
 
 
 @contextlib.contextmanager
 def _enough_memory(device: torch.device, problem: str) -> Iterator[None]:
-    """Turn what torch and numpy raise where memory is short into an error for the user."""
+    """Turn the errors of torch and numpy where memory is short into one for the user."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -181,13 +172,7 @@ def _enough_memory(device: torch.device, problem: str) -> Iterator[None]:
         raise PhrasescoreError(f"out of memory on {device}: {problem}") from error
 
 
-def _has_pairs(run: TrainingRun) -> bool:
-    """Return whether the run to resume has stored its pairs, which appear whole or not at all."""
-    # Pairs that are missing beside a state were removed by somebody: opening them says so.
-    return (run.work / PAIRS).exists() or has_state(run.work)
-
-
-def _store_pairs(run: TrainingRun, is_resumed: bool) -> PairStore:
+def _store_pairs(run: TrainingRun, folder: RunFolder, is_resumed: bool) -> PairStore:
     """Read the input and store its pairs; before that the settings, for a kill on the way."""
     if is_resumed:
         _logger.info(
@@ -196,10 +181,9 @@ def _store_pairs(run: TrainingRun, is_resumed: bool) -> PairStore:
             run.work,
         )
     else:
-        clear_work(run.work)
-        write_settings(run.work, run.config)
+        folder.begin(run.config)
     return write_pair_store(
-        run.work / PAIRS,
+        folder.pairs,
         run.read(),
         run.config.vocabulary,
         max_length=run.config.training.max_length,
@@ -209,25 +193,26 @@ def _store_pairs(run: TrainingRun, is_resumed: bool) -> PairStore:
     )
 
 
-def _open_pairs(run: TrainingRun) -> PairStore:
+def _open_pairs(run: TrainingRun, folder: RunFolder) -> PairStore:
     """Return the pairs of the run to resume, if the input is still the same."""
-    store = PairStore(run.work / PAIRS)
+    store = PairStore(folder.pairs)
     if store.record.reverse != run.reverse:
         had = "with" if store.record.reverse else "without"
         raise ConfigError("--resume", "--reverse", f"the run to resume was started {had} it")
     if fingerprint_input(run.inputs) != store.record.fingerprint:
         names = ", ".join(map(shown_path, run.inputs))
-        what = "table" if len(run.inputs) == 1 and not run.is_language_model else "text"
+        input_kind = "table" if len(run.inputs) == 1 and not run.is_language_model else "text"
         raise PhrasescoreError(
-            f"{names}: not the {what} that the run in {run.work} was started with; resume it with "
-            f"that {what}, or train into another folder"
+            f"{names}: not the {input_kind} that the run in {run.work} was started with; resume it "
+            f"with that {input_kind}, or train into another folder"
         )
     _check_shortlists(run, store)
     return store
 
 
 def _check_shortlists(run: TrainingRun, store: PairStore) -> None:
-    """Refuse shortlists other than those of the run to resume; what is not named is not looked at.
+    """Refuse shortlists other than those of the run to resume; a side without
+    a corpus or vocabulary keeps its own.
 
     The words are compared, not the names of files, which may have changed or been moved.
     """
@@ -260,20 +245,20 @@ def _start_network(config: Config, store: PairStore) -> nn.Module:
 def _describe(run: TrainingRun, store: PairStore, loop: TrainingLoop, network: nn.Module) -> str:
     record, training = store.record, run.config.training
     left_out = [
-        f"{number:,} {what}"
-        for number, what in (
+        f"{number:,} {name}"
+        for number, name in (
             (record.duplicates, "duplicates left out"),
             (record.too_long, f"with more than {record.max_length} words left out"),
         )
         if number
     ]
     parameters = sum(parameter.numel() for parameter in network.parameters())
-    what, reads = "distinct pairs", f"reads {record.source_coverage:.2%}, "
+    unit, reads = "distinct pairs", f"reads {record.source_coverage:.2%}, "
     if run.is_language_model:
-        what, reads = "sentences", ""
+        unit, reads = "sentences", ""
     return "; ".join(
         [
-            f"{record.lines:,} lines, {record.pairs:,} {what}",
+            f"{record.lines:,} lines, {record.pairs:,} {unit}",
             *left_out,
             f"{loop.held_out:,} held out",
             f"coverage: {reads}predicts {record.target_coverage:.2%}",

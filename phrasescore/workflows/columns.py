@@ -1,12 +1,27 @@
 """The features behind the columns that a user asks for."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from moses_integration.lexicon import read_lexicon
+from phrasescore.errors import ArgumentError
 from phrasescore.features import OF_SHORTLISTS, Feature, load_feature
-from phrasescore.features.column_spec import ColumnSpec
+from phrasescore.features.column_spec import (
+    ENSEMBLE_NAME,
+    NETWORK_NAMES,
+    NORMALIZED,
+    ColumnSpec,
+    column_name,
+)
 from phrasescore.features.lexicon import LexicalScore, Lexicon
-from phrasescore.models.checkpoint import Checkpoint
+from phrasescore.records import PhrasePair
+
+if TYPE_CHECKING:  # torch comes with them, and a feature needs none
+    from phrasescore.features.sentences import ListScores
+    from phrasescore.models.checkpoint import Checkpoint
 
 # In what an unfinished run of version 0.1 says of its columns.
 _NAMES_OF_0_1 = {
@@ -47,3 +62,89 @@ def _shortlists(wanted: ColumnSpec, checkpoints: Sequence[Checkpoint]) -> list[C
     if wanted.value not in OF_SHORTLISTS:
         return []
     return [checkpoints[wanted.model - 1]] if wanted.model is not None else list(checkpoints)
+
+
+# The columns of n-best lists
+
+
+class AddedFeature(NamedTuple):
+    """A feature that hypotheses get."""
+
+    name: str
+    # Its number among the networks' columns; None where a feature gives the values.
+    network: int | None = None
+    feature: Feature | None = None
+    # Of a network: whether it predicts the source; whether its scores are divided by length.
+    reverse: bool = False
+    normalized: bool = False
+
+    def values(
+        self,
+        source: tuple[str, ...],
+        hypotheses: Sequence[tuple[str, ...]],
+        scores: ListScores | None,
+    ) -> list[float]:
+        """Return the value of each hypothesis of a source, in order.
+
+        :param scores: the networks' of these hypotheses; None where there are no networks.
+        """
+        if self.feature is not None:
+            return list(self.feature.values(PhrasePair(source, words) for words in hypotheses))
+        assert self.network is not None
+        assert scores is not None
+        values: list[float] = scores.columns[self.network].tolist()
+        if not self.normalized:
+            return values
+        predicted = [source] * len(values) if self.reverse else hypotheses
+        return [value / (len(words) + 1) for value, words in zip(values, predicted, strict=True)]
+
+
+def added_features(
+    specs: Sequence[ColumnSpec],
+    checkpoints: Sequence[Checkpoint],
+    names: Sequence[str],
+    *,
+    ensemble: bool,
+    normalize: bool,
+) -> list[AddedFeature]:
+    """Return the features that hypotheses get, in the order of the columns, the ensemble's last.
+
+    :param checkpoints: the models of the columns, in their order.
+    :param names: one per column and for the ensemble; none at all for the usual ones.
+    :param normalize: whether a network's is followed by its variant divided by length.
+    :raises ArgumentError: if there are names, but not one per column.
+    :raises DataError: if a file that a feature needs is not what it should be.
+    """
+    expected = len(specs) + ensemble
+    if names and len(names) != expected:
+        problem = f"expected one for each of {expected} columns, got {len(names)}"
+        raise ArgumentError(f"`names`: {problem}")
+    usual: Counter[str] = Counter()
+    given = iter(names)
+
+    def name(prefix: str) -> str:
+        usual[prefix] += 1
+        return next(given, f"{prefix}{usual[prefix] - 1}")
+
+    added = []
+    networks = 0
+    for spec in specs:
+        if spec.kind == "model":
+            checkpoint = checkpoints[networks]
+            prefix = NETWORK_NAMES[checkpoint.config.kind]
+            added.append(AddedFeature(name(prefix), networks, reverse=checkpoint.reverse))
+            networks += 1
+        else:
+            prefix = column_name(spec.kind, spec.value)
+            added.append(AddedFeature(name(prefix), feature=make_feature(spec, checkpoints)))
+    if ensemble:
+        added.append(AddedFeature(name(ENSEMBLE_NAME), networks, reverse=checkpoints[0].reverse))
+    return list(_with_normalized(added)) if normalize else added
+
+
+def _with_normalized(features: Iterable[AddedFeature]) -> Iterator[AddedFeature]:
+    """Yield the features, each network's followed by its variant divided by length."""
+    for added in features:
+        yield added
+        if added.network is not None:
+            yield added._replace(name=added.name + NORMALIZED, normalized=True)

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from phrasescore.errors import shown_path
+from phrasescore.evaluation.sentences import Sentences
 from phrasescore.vocabulary import Vocabulary
 
 _logger = logging.getLogger(__name__)
@@ -63,3 +64,22 @@ def warn_of_lengths(path: str, words: int, reference_words: int) -> None:
             "tokenised alike?",
             *(shown_path(path), f"{words:,}", f"{reference_words:,}"),
         )
+
+
+def warn_of_texts(systems: Sequence[Sentences], references: Sequence[Sentences]) -> None:
+    """Warn of empty translations and references, and of translations of unlike length.
+
+    :param systems: of the same number of lines as the references.
+    :param references: sets of references, of which each sentence needs one.
+    """
+    for system in systems:
+        if system.num_empty:
+            path = shown_path(system.path)
+            _logger.warning("%s has %s empty lines", path, f"{system.num_empty:,}")
+    words = [sentences.words for sentences in references]
+    missing = sum(not any(sentence) for sentence in zip(*words, strict=True))
+    if missing:
+        paths = ", ".join(shown_path(sentences.path) for sentences in references)
+        _logger.warning("%s: %s lines are empty: no reference is there", paths, f"{missing:,}")
+    for system in systems:
+        warn_of_lengths(system.path, system.num_words, references[0].num_words)

@@ -12,7 +12,7 @@ from sacrebleu.metrics.bleu import BLEU
 from phrasescore.config.config import Config
 from phrasescore.generation.beam_search import BeamSettings, beam_search
 from phrasescore.generation.generator import Generator
-from phrasescore.io.monolingual_text import read_monolingual_text
+from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.records import HypothesisList
 from tests.benchmarks.machine import torch_threads

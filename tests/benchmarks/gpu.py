@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from phrasescore.scoring.scorer import Work
 
-from moses_integration.table_blocks import read_table_blocks
+from moses_integration.phrase_table import read_table_blocks
 from phrasescore.config.config import Config
 from phrasescore.features.neural import NeuralScore
 from phrasescore.kernels.precision import Precision, PrecisionName
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock
-from phrasescore.scoring.scorer import Work
 from tests.benchmarks.arithmetic import plan_operations
 from tests.benchmarks.material import (
     padded_vocabularies,

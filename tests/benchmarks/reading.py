@@ -12,12 +12,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from moses_integration.annotate import annotate
-from moses_integration.phrase_table import read_phrase_table
-from moses_integration.table_blocks import read_table_blocks
-from phrasescore.cli.annotate import in_chunks, write_chunks
+from moses_integration.phrase_table import add_columns, read_phrase_table, read_table_blocks
 from phrasescore.io.resumable import ResumableOutput
 from phrasescore.records import PhraseBlock, PhrasePair
+from phrasescore.workflows.annotate import CHUNK_LINES
 from tests.benchmarks.material import write_slices
 from tests.benchmarks.results import Report, Row, quotients
 
@@ -61,10 +59,12 @@ def _split(table: Path, _output: Path) -> int:
 
 
 def _add(table: Path, output: Path) -> int:
-    annotated = annotate(in_chunks(read_table_blocks(str(table))), [_Constant()])
     counts: list[int] = []
-    with ResumableOutput(str(output), {}, resume=False) as target:
-        write_chunks(annotated, target, counts.append)
+    with ResumableOutput(str(output), {}, resume=False, chunk_lines=CHUNK_LINES) as target:
+        blocks = target.remaining(read_table_blocks(str(table)), str(table))
+        for block, data in add_columns(blocks, [_Constant()]):
+            target.write(data, block.raw, block.num_lines)
+            counts.append(block.num_lines)
     return sum(counts)
 
 

@@ -91,7 +91,7 @@ COMMANDS = {
     "evaluate": "evaluate {x}/dev.en average.fr mbr.fr --references {x}/dev.fr --paired bootstrap "
     "--nbest dev.rescored.gz -o evaluated",
     "evaluate json": "evaluate average.fr mbr.fr --references {x}/dev.fr --source {x}/dev.en "
-    "--by-length --by-unknown att --format json -o evaluated.json",
+    "--by-length source --by-unknown att --format json -o evaluated.json",
     "show": "show ed",
     "show table": "show {x}/phrase-table.gz",
     "report": "report {x}/phrase-table.gz dev.rescored.gz --model ed --model att "
@@ -100,7 +100,9 @@ COMMANDS = {
     "experiment": "experiment experiment.toml -o experiment",
 }
 # What each experiment step leaves that tells times or folders; its results are compared.
-SKIPPED = re.compile(r"(^|/)(logs/|steps\.json|table\.html|.*\.log$|lock$|.*\.cache|scores\.db)")
+SKIPPED = re.compile(
+    r"(^|/)(logs/|steps\.json|.*tune\.json|table\.html|.*\.log$|lock$|.*\.cache|scores\.db)"
+)
 
 
 def prepare(folder: Path) -> None:

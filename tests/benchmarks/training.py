@@ -20,10 +20,9 @@ from phrasescore.models.batches import PairBatch
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
 from phrasescore.training.optimizers import build_optimizer
-from phrasescore.training.pair_store import Indices, PairStore
-from phrasescore.training.pair_store_writer import Shortlist, write_pair_store
-from phrasescore.training.random_order import DrawSettings, PairDraw
-from phrasescore.training.table_spool import CountedPair
+from phrasescore.training.pair_store import DrawSettings, Indices, PairDraw, PairStore
+from phrasescore.training.pair_store_writer import CountedPair, Shortlist, write_pair_store
+from phrasescore.training.run_folder import RunFolder
 from tests.benchmarks import plain_torch
 from tests.benchmarks.machine import torch_threads
 from tests.benchmarks.material import padded_vocabularies, plain_copy, read_pairs, start_network
@@ -67,7 +66,7 @@ def measure_training(options: TrainingOptions) -> Report:
         contest = _Contest(options, config, store, network)
         work = folder / "work"
         work.mkdir()
-        loop = TrainingLoop(network, store, config.training, work, report=contest.report)
+        loop = TrainingLoop(network, store, config.training, RunFolder(work), report=contest.report)
         contest.start()
         if loop.run() == INTERRUPTED:
             raise KeyboardInterrupt  # which the loop caught, to end between two updates
@@ -167,11 +166,7 @@ def _draw(config: Config, store: PairStore) -> PairDraw:
 def _id_pairs(store: PairStore, indices: Indices) -> list[IdPair]:
     batch = store.batch(indices)
     sides = [
-        [ids[:length] for ids, length in zip(rows.tolist(), lengths.tolist(), strict=True)]
-        for rows, lengths in (
-            (batch.source_ids, batch.source_lengths),
-            (batch.target_ids, batch.target_lengths),
-        )
+        [ids[:-1].tolist() for ids in side.ids.split((side.lengths + 1).tolist())] for side in batch
     ]
     return list(zip(*sides, strict=True))
 

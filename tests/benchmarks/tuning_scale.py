@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from phrasescore.cli.tune_pool import read_extracted
+from phrasescore.records import FeatureLabel
+from phrasescore.workflows.tune.pooling import read_extracted
 from tests.benchmarks import peak_memory
 from tests.benchmarks.results import Report, Row
 from tests.benchmarks.tuning import (
@@ -32,7 +33,7 @@ from tests.benchmarks.tuning import (
 from tests.random_pools import random_pool
 from tuning.bleu import CorpusBleu
 from tuning.methods import load_method
-from tuning.pool import FeatureLabel, Pool
+from tuning.pool import Pool
 from tuning.settings import TuneSettings
 
 # How many features, and with which methods: mert is for some twenty.

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.decoder.moses import Decoder
+from moses_integration.decoder.moses import DecoderCommand
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import Weights
 from phrasescore.errors import PhrasescoreError
+from phrasescore.records import Weights
 
 WEIGHTS: Weights = {"LM0": (0.5,), "TM0": (0.25, -1e-7)}
 DATA = Path(__file__).parents[1] / "data"
 
 
 def test_moses_gets_weights_and_lists_by_its_own_options() -> None:
-    decoder = Decoder("'/a b/moses' -f moses.ini", "-threads 2")
+    decoder = DecoderCommand("'/a b/moses' -f moses.ini", "-threads 2")
     assert decoder.arguments(WEIGHTS, "out.nbest", "weights", 100) == [
         *("/a b/moses", "-f", "moses.ini", "-threads", "2"),
         *("-weight-overwrite", "LM0= 0.5 TM0= 0.25 -0.0000001"),
@@ -25,7 +25,7 @@ def test_moses_gets_weights_and_lists_by_its_own_options() -> None:
 
 
 def test_another_decoder_gets_what_its_command_has_places_for() -> None:
-    decoder = Decoder("search --lists={nbest}:{size} -w {weights}")
+    decoder = DecoderCommand("search --lists={nbest}:{size} -w {weights}")
     found = decoder.arguments(WEIGHTS, "out.nbest", "weights", 50)
     assert found == ["search", "--lists=out.nbest:50", "-w", "weights"]
     assert not decoder.is_moses
@@ -33,7 +33,7 @@ def test_another_decoder_gets_what_its_command_has_places_for() -> None:
 
 def test_the_ini_is_named_where_the_command_does_not() -> None:
     ini = MosesIni.read(str(DATA / "several.moses.ini"))
-    found = Decoder("moses", "", ini).arguments({"First": (0.5,)}, "out", "weights", 9)
+    found = DecoderCommand("moses", "", ini).arguments({"First": (0.5,)}, "out", "weights", 9)
     # First has tuneable-components=true,false: the second weight stays.
     assert found == [
         *("moses", "-f", str(DATA / "several.moses.ini"), "-weight-overwrite", "First= 0.5 x"),
@@ -51,13 +51,13 @@ def test_the_ini_is_named_where_the_command_does_not() -> None:
 )
 def test_a_command_that_cannot_work_is_refused(command: str, problem: str) -> None:
     with pytest.raises(PhrasescoreError, match=problem.replace("{", r"\{")):
-        Decoder(command)
+        DecoderCommand(command)
 
 
 def test_more_weights_than_a_command_line_holds_are_refused() -> None:
     weights: Weights = {f"WT_{number}": (0.5,) for number in range(20_000)}
     with pytest.raises(PhrasescoreError, match="20,000 features are too many"):
-        Decoder("moses").arguments(weights, "out", "weights", 9)
+        DecoderCommand("moses").arguments(weights, "out", "weights", 9)
 
 
 class Runner:
@@ -65,15 +65,15 @@ class Runner:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.nbest = folder / "nbest"
+        self.nbest = folder / "run1.nbest"
         (folder / "source").write_text("one\ntwo\n")
 
     def run(self, code: str) -> None:
         program = self.folder / "program.py"
         program.write_text(f"import os, sys, signal\n{code}")
-        decoder = Decoder(f"{sys.executable} {program} {{nbest}} {{weights}}")
+        decoder = DecoderCommand(f"{sys.executable} {program} {{nbest}} {{weights}}")
         source = str(self.folder / "source")
-        decoder.run(source, WEIGHTS, str(self.nbest), 5, work=str(self.folder / "run1"))
+        decoder(source, WEIGHTS, 5, str(self.nbest))
 
     def refusal(self, code: str) -> str:
         with pytest.raises(PhrasescoreError) as caught:
@@ -109,16 +109,20 @@ def test_a_signal_is_named(runner: Runner) -> None:
 def test_an_old_list_is_not_taken_for_a_new_one(runner: Runner) -> None:
     runner.nbest.write_text("old\n")
     for code in ("pass", "open(sys.argv[1], 'w').close()"):
-        assert runner.refusal(code).startswith("the decoder wrote no n-best list to nbest; it said")
+        assert runner.refusal(code).startswith(
+            "the decoder wrote no n-best list to run1.nbest; it said"
+        )
 
 
 def test_a_list_that_is_cut_off_is_refused(runner: Runner) -> None:
     code = "open(sys.argv[1], 'w').write('0 ||| a ||| LM0= 1 ||| -1.2')"
-    assert runner.refusal(code).startswith("nbest: the last line is cut off; is the disk full?")
+    assert runner.refusal(code).startswith(
+        "run1.nbest: the last line is cut off; is the disk full?"
+    )
 
 
 def test_a_command_that_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "source").write_text("one\n")
-    decoder = Decoder("/nowhere/moses -f moses.ini")
+    decoder = DecoderCommand("/nowhere/moses -f moses.ini")
     with pytest.raises(PhrasescoreError, match="cannot run the decoder '/nowhere/moses': No such"):
-        decoder.run(str(tmp_path / "source"), {}, "nbest", 5, work=str(tmp_path / "run1"))
+        decoder(str(tmp_path / "source"), {}, 5, str(tmp_path / "run1.nbest"))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.decoder.configuration import DecoderConfiguration, SearchSettings
+from moses_integration.decoder.configuration import DecoderConfiguration, SearchLimits
 from moses_integration.weights import read_weights
 from phrasescore.errors import ConfigError, DataError
 
@@ -78,10 +78,10 @@ def test_names_and_order_are_those_of_real_lists(
 
 def test_settings_that_are_not_there_are_those_of_moses() -> None:
     # moses/TypeDef.h; ReorderingOptions.cpp for the distortion limit.
-    assert SearchSettings() == SearchSettings(200, 1e-5, -1, 20, 20, 5000, 0.0, algorithm="normal")
-    assert SearchSettings().beam_width == pytest.approx(-11.5129254649702)
+    assert SearchLimits() == SearchLimits(200, 1e-5, -1, 20, 20, 5000, 0.0, algorithm="normal")
+    assert SearchLimits().beam_width == pytest.approx(-11.5129254649702)
     search = read(INI).search
-    assert search == SearchSettings(distortion_limit=6, table_limit=7)
+    assert search == SearchLimits(distortion_limit=6, table_limit=7)
 
 
 def test_settings_are_read() -> None:

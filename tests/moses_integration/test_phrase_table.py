@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from moses_integration import table_blocks, table_kernels
+from moses_integration import phrase_table, table_line
 from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
 from moses_integration.table_line import add_scores, joint_count, parse_line, remove_scores
 from phrasescore.errors import DataError
@@ -94,7 +94,7 @@ def test_plain_lines_and_others_are_read_alike(
 ) -> None:
     path = table(tmp_path, ODD.read_bytes())
     quick = list(read_phrase_table(path))
-    scan = table_kernels.scan
+    scan = table_line.scan_lines
     odd = []
 
     def find_nothing(text: Any, num_scores: int, begins: Any, ends: Any, phrases: Any) -> None:
@@ -102,7 +102,7 @@ def test_plain_lines_and_others_are_read_alike(
         odd.append(np.count_nonzero(ends < 0))
         ends[:] = -1
 
-    monkeypatch.setattr(table_kernels, "scan", find_nothing)
+    monkeypatch.setattr(phrase_table, "scan_lines", find_nothing)
     assert list(read_phrase_table(path)) == quick
     assert 0 < sum(odd) < len(quick)
 
@@ -154,7 +154,7 @@ def outcome(read_line: Callable[[], object]) -> object:
 @given(st.lists(FIELD_PIECES, max_size=12).map("".join), st.sampled_from([1, 2]))
 def test_compiled_code_accepts_only_what_the_parser_does(odd: str, num_scores: int) -> None:
     for raw in (f"a ||| b{odd}".encode(), f"a ||| b ||| {odd}".encode(), odd.encode()):
-        block, problem = table_blocks._check("t", 0, num_scores, raw + b"\n")
+        block, problem = phrase_table._check("t", 0, num_scores, raw + b"\n")
         expected = outcome(lambda raw=raw: parse_line("t", 1, raw, num_scores)[0])  # type: ignore[misc]
         assert (str(problem) if problem else next(block.pairs())) == expected
         if problem is None:
@@ -171,13 +171,13 @@ def test_plain_lines_need_no_parser(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         parsed.append(number)
         return parse_line(path, number, raw, num_scores)
 
-    monkeypatch.setattr(table_blocks, "parse_line", parse)
+    monkeypatch.setattr(phrase_table, "parse_line", parse)
     assert [line.number for line in read_phrase_table(path)] == [1, 2, 3]
     assert parsed == [1, 2]  # the first for its number of scores; the second ends with bars
 
 
 def test_lines_before_a_wrong_one_come_as_a_block(tmp_path: Path) -> None:
-    blocks = table_blocks.read_table_blocks(table(tmp_path, GOOD * 3 + b"broken\n" + GOOD))
+    blocks = phrase_table.read_table_blocks(table(tmp_path, GOOD * 3 + b"broken\n" + GOOD))
     assert next(blocks).raw == GOOD * 3
     with pytest.raises(DataError, match="table:4: "):
         next(blocks)
@@ -185,7 +185,7 @@ def test_lines_before_a_wrong_one_come_as_a_block(tmp_path: Path) -> None:
 
 def test_some_lines_of_a_block() -> None:
     content = b"a ||| b ||| 1\n  c   d |||  e ||| 2\nf ||| g ||| 3 ||| 0-0"
-    block, _ = table_blocks._check("t", 0, 1, content)
+    block, _ = phrase_table._check("t", 0, 1, content)
     part = block.lines(1, 3)
     assert (part.before, part.num_lines, part.raw) == (1, 2, content[14:])
     assert list(part.pairs()) == [PhrasePair(("c", "d"), ("e",)), PhrasePair(("f",), ("g",))]

@@ -14,8 +14,9 @@ from moses_integration.reranking import (
     totals,
     with_total,
 )
-from moses_integration.weights import Weights, read_weights
+from moses_integration.weights import read_weights
 from phrasescore.errors import DataError
+from phrasescore.records import Weights
 
 LIST = """\
 0 ||| la maison  ||| LM0= -2 TM0= -0.5 -1 LSTM0= -9 ||| -3.5

@@ -12,6 +12,7 @@ from moses_integration.tuning_file_writer import write_features, write_scores
 from moses_integration.tuning_files import check_pair, read_features, read_scores
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.output import open_output
+from phrasescore.records import FeatureLabel
 
 # The first hypotheses of two sentences of real lists, as Moses' extractor wrote them.
 FEATURES = """\
@@ -204,10 +205,10 @@ def test_what_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
     path = tmp_path / "out"
     one = np.ones((1, 1))
     for name in ("", "a b", "a=b"):
-        message = refusal(partial(write_features, str(path), [(name, 0)], one, [0, 1]))
+        message = refusal(partial(write_features, str(path), [FeatureLabel(name, 0)], one, [0, 1]))
         assert "expected the name of a feature without blanks and '='" in message
     nothing = one * np.nan
-    message = refusal(lambda: write_features(str(path), [("LM0", 0)], nothing, [0, 1]))
+    message = refusal(lambda: write_features(str(path), [FeatureLabel("LM0", 0)], nothing, [0, 1]))
     assert message == f"{path}: expected finite numbers to write, found others"
     assert not path.exists()
 

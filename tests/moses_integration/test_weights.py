@@ -7,13 +7,13 @@ import pytest
 
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import (
-    Weights,
     read_both_weights,
     read_weights,
     write_both_weights,
     write_weights,
 )
 from phrasescore.errors import PhrasescoreError
+from phrasescore.records import WeightPair, Weights
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -157,11 +157,11 @@ def test_an_unknown_word_penalty_of_any_name_is_not_in_n_best_lists() -> None:
 def test_two_sets_of_weights_come_back_bit_for_bit(path: Path) -> None:
     search: Weights = {"LM0": (0.1 + 0.2,), "TM0": (1e-300, -2.0)}
     lists: Weights = {**search, "Attention0": (0.3,)}
-    write_both_weights(str(path), {"search": search, "lists": lists})
-    assert read_both_weights(str(path)) == {"search": search, "lists": lists}
+    write_both_weights(str(path), WeightPair(search, lists))
+    assert read_both_weights(str(path)) == WeightPair(search, lists)
     assert read_weights(str(path)) == lists
     assert read_weights(str(path), "search") == search
     # One set is a file as Moses' tools read it.
-    write_both_weights(str(path), {"search": search, "lists": search})
+    write_both_weights(str(path), WeightPair(search, search))
     assert path.read_text().startswith("LM0= 0.30000000000000004\nTM0= 1e-300\n")
-    assert read_both_weights(str(path)) == {"search": search, "lists": search}
+    assert read_both_weights(str(path)) == WeightPair(search, search)

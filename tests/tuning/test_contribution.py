@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from phrasescore.records import FeatureLabel
 from tests.random_pools import random_pool
 from tuning.bleu import CorpusBleu
 from tuning.contribution import Retuning, measure_contributions
 from tuning.methods import Found, keep_promises, load_method
-from tuning.pool import FeatureLabel, Pool
+from tuning.pool import Pool
 from tuning.settings import TuneSettings
 
 METRIC = CorpusBleu()

@@ -5,21 +5,21 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from phrasescore.records import FeatureLabel, WeightPair, Weights
 from tests.list_feature_decoder import LABELS, NETWORK, START, ListFeatureDecoder
 from tuning.loop import (
     TOO_FAR,
     Decided,
     LoopResult,
     LoopSettings,
-    NamedWeights,
-    WeightPair,
     run_loop,
     union,
 )
 from tuning.methods import Tuned, load_method
 from tuning.metric import Metric
-from tuning.pool import FeatureLabel, Pool, Vector
+from tuning.pool import Pool, Vector
 from tuning.settings import TuneSettings
+from tuning.weights import named_weights, weights_vector
 
 # For each segment its hypotheses: the values of A and B, and whether it is right.
 Lists = list[list[tuple[float, float, int]]]
@@ -51,13 +51,11 @@ class Script:
         found: Sequence[list[float]],
     ) -> None:
         self.rounds, self.found = rounds, found
-        self.decoded: list[tuple[int, NamedWeights]] = []
+        self.decoded: list[tuple[int, Weights]] = []
         self.starts: list[list[float]] = []
         self.seeds: list[int] = []
 
-    def decode(
-        self, number: int, weights: NamedWeights, segments: Sequence[int] | None = None
-    ) -> Pool:
+    def decode(self, number: int, weights: Weights, segments: Sequence[int] | None = None) -> Pool:
         assert segments is None  # two segments are too few for a trial
         self.decoded.append((number, weights))
         return make_pool(self.rounds[number - 1])
@@ -82,7 +80,7 @@ class Script:
     def run(self, iterations: int = 9, patience: int = 9, decided: Sequence[Decided] = ()):  # type: ignore[no-untyped-def]
         loop = LoopSettings(iterations, patience)
         self.seen: list[LoopResult] = []
-        start = WeightPair({A: 1.0, B: 0.0}, {A: 1.0, B: 0.0})
+        start = WeightPair({"A": (1.0,), "B": (0.0,)}, {"A": (1.0,), "B": (0.0,)})
         arguments = (self.decode, Share(), start, self.optimise, TuneSettings(), loop)
         return run_loop(*arguments, seed=10, decided=decided, on_round=self.seen.append)
 
@@ -109,7 +107,7 @@ def test_the_best_round_is_kept_and_not_the_last() -> None:
     result = script.run(iterations=3)
     assert [done.score for done in result.rounds] == [0, 1, 0.5]
     assert result.best is not None
-    assert (result.best.number, result.best.weights.search) == (2, {A: 0, B: 1})
+    assert (result.best.number, result.best.weights.search) == (2, {"A": (0,), "B": (1,)})
     assert result.best.weights.lists == result.best.weights.search
     assert (result.reason, result.next_weights) == ("3 rounds are done", None)
 
@@ -117,7 +115,7 @@ def test_the_best_round_is_kept_and_not_the_last() -> None:
 def test_each_round_is_decoded_with_what_the_one_before_found() -> None:
     script = Script([ONE, THREE], [[0.25, 0.75]])
     result = script.run(iterations=2)
-    assert script.decoded == [(1, {A: 1, B: 0}), (2, {A: 0.25, B: 0.75})]
+    assert script.decoded == [(1, {"A": (1,), "B": (0,)}), (2, {"A": (0.25,), "B": (0.75,)})]
     assert [(done.new, done.hypotheses) for done in result.rounds] == [(4, 4), (2, 6)]
     assert [done.found_score for done in result.rounds] == [1, None]
     assert script.seeds == [11]
@@ -173,7 +171,7 @@ def test_each_round_is_told_when_it_is_done() -> None:
     script = Script([ONE, TWO, THREE], [[0.0, 1.0], [0.0, 1.0]])
     script.run()
     assert [len(seen.rounds) for seen in script.seen] == [1, 2]
-    assert script.seen[0].next_weights == {A: 0, B: 1}
+    assert script.seen[0].next_weights == {"A": (0,), "B": (1,)}
 
 
 def test_a_feature_that_a_pool_lacks_is_0_there() -> None:
@@ -216,13 +214,13 @@ def test_a_strong_feature_of_lists_alone_helps_and_takes_the_search_nowhere(
     method: str, seed: int
 ) -> None:
     decoder, optimise = ListFeatureDecoder(seed), load_method(method)
-    own = {label: weight for label, weight in START.items() if label != NETWORK}
+    own = {name: weights for name, weights in START.items() if name != NETWORK}
     lists = decoder(1, own).distinct()
-    start = np.array([START[label] for label in LABELS])
+    start = weights_vector(START, LABELS)
     once = optimise(lists, decoder.metric, start, TuneSettings(), seed=seed + 1)
     assert once.score > once.start_score + 0.09
     # Version 0.1 decoded with these weights, less the one that the decoder does not know.
-    less = dict(zip(LABELS, once.weights, strict=True))
+    less = named_weights(once.weights, LABELS)
     del less[NETWORK]
     collapsed = decoder(2, less)
     assert total(decoder.metric, collapsed) < once.start_score - 0.5
@@ -242,7 +240,7 @@ def test_a_strong_feature_of_lists_alone_helps_and_takes_the_search_nowhere(
     assert min(done.decoded_score for done in result.rounds) >= once.start_score - 0.01
     # What the user does: decode with one set of weights, rerank with the other.
     again = decoder(9, best.weights.search)
-    chosen = again.model_best(np.array([best.weights.lists[label] for label in LABELS]))
+    chosen = again.model_best(weights_vector(best.weights.lists, LABELS))
     assert decoder.metric.score(again.stats[chosen].sum(axis=0)) == best.score
 
 
@@ -269,12 +267,12 @@ class Cliff:
         self.falls_in_trials = falls_in_trials
 
     def __call__(
-        self, number: int, weights: NamedWeights, segments: Sequence[int] | None = None
+        self, number: int, weights: Weights, segments: Sequence[int] | None = None
     ) -> Pool:
         chosen = range(SEGMENTS) if segments is None else segments
-        self.decoded.append((weights[B], len(chosen)))
+        self.decoded.append((weights["B"][0], len(chosen)))
         is_trial = segments is not None and not self.falls_in_trials
-        right = 0.8 if is_trial else share_of_right(weights[B])
+        right = 0.8 if is_trial else share_of_right(weights["B"][0])
         # Every number of rounds has hypotheses of its own; the second one is always right.
         return make_pool(
             [
@@ -300,7 +298,7 @@ def towards_one(
 
 def run_cliff(decoder: Cliff, rounds: int) -> tuple[LoopResult, list[str]]:
     lines: list[str] = []
-    start = WeightPair({A: 1.0, B: 0.0}, {A: 1.0, B: 0.0})
+    start = WeightPair({"A": (1.0,), "B": (0.0,)}, {"A": (1.0,), "B": (0.0,)})
     arguments = (decoder, Share(), start, towards_one, TuneSettings(), LoopSettings(rounds))
     return run_loop(*arguments, seed=1, report=lines.append), lines
 
@@ -310,7 +308,7 @@ def test_a_step_that_loses_much_on_some_sentences_is_halved() -> None:
     result, lines = run_cliff(decoder, 2)
     assert decoder.decoded == [(0.0, 300), (1.0, 100), (0.5, 100), (0.5, 300)]
     assert result.best is not None
-    assert result.best.weights.search == {A: 1.0, B: 0.5}
+    assert result.best.weights.search == {"A": (1.0,), "B": (0.5,)}
     (line,) = lines
     assert line.startswith(
         "round 2: 1 of a step towards the weights found takes 100 sentences from"
@@ -349,11 +347,13 @@ def test_the_step_that_fell_is_not_taken_again() -> None:
 def test_it_ends_where_every_step_loses_much() -> None:
     class Trap(Cliff):
         def __call__(
-            self, number: int, weights: NamedWeights, segments: Sequence[int] | None = None
+            self, number: int, weights: Weights, segments: Sequence[int] | None = None
         ) -> Pool:
             lists = super().__call__(number, weights, segments)
             return (
-                lists if weights[B] == 0 else super().__call__(number, {**weights, B: 1}, segments)
+                lists
+                if weights["B"][0] == 0
+                else super().__call__(number, {**weights, "B": (1,)}, segments)
             )
 
     result, lines = run_cliff(Trap(), 5)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from phrasescore.errors import PhrasescoreError
+from phrasescore.records import FeatureLabel
 from tests.random_pools import random_pool
 from tuning.bleu import CorpusBleu
 from tuning.methods import METHODS, Found, Problem, StopTuning, keep_promises, load_method
-from tuning.pool import FeatureLabel
 from tuning.settings import TuneSettings
 
 START = np.array([0.5, -0.2, 0.3])

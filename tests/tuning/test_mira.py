@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from phrasescore.records import FeatureLabel
 from tests.random_pools import random_pool
 from tuning.bleu import CorpusBleu
 from tuning.methods import Problem
 from tuning.mira import _Corpus, _group, _hope_and_fear, _Mira, search_mira
-from tuning.pool import FeatureLabel, Pool
+from tuning.pool import Pool
 from tuning.settings import TuneSettings
 
 

@@ -8,8 +8,9 @@ import pytest
 
 import tuning.pool
 from phrasescore.errors import PhrasescoreError
+from phrasescore.records import FeatureLabel
 from tests.random_pools import random_pool
-from tuning.pool import FeatureLabel, Pool, pool_lists
+from tuning.pool import Pool, pool_lists
 
 LABELS = (FeatureLabel("LM", 0), FeatureLabel("TM", 0))
 

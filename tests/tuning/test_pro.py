@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from phrasescore.records import FeatureLabel
 from tests.random_pools import random_pool
 from tuning.bleu import CorpusBleu
 from tuning.methods import Problem
-from tuning.pool import FeatureLabel, Pool
+from tuning.pool import Pool
 from tuning.pro import draw_pairs, logistic_loss, search_pro, sentence_scores
 from tuning.settings import TuneSettings
 

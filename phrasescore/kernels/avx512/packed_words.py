@@ -16,7 +16,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from phrasescore.kernels import gates
 from phrasescore.kernels.avx512.word_tiles import (
     GROUP,
     LIFT,
@@ -25,15 +24,15 @@ from phrasescore.kernels.avx512.word_tiles import (
     sums_of_bytes,
     sums_of_numbers,
 )
-from phrasescore.kernels.precision import Factor, Precision
-from phrasescore.kernels.workspace import Workspace
+from phrasescore.kernels.precision import Factor, Precision, Workspace
+from phrasescore.kernels.vector_math import is_fused
 
 # Rows at a time, for what they need of memory.
 ROWS = 1024
-# So many products are worth another thread.
+# Products of two numbers per further thread, at least.
 _PRODUCTS = 1 << 28
-# The logarithm, to base 2, of what stands behind the last word: nothing, but a normal number yet.
-_NOTHING = np.float32(-120)
+# Bias, to base 2, of padding words: 2^-120, negligible but not denormal.
+_PADDING_BIAS = np.float32(-120)
 
 
 class PackedWords(ABC):
@@ -48,7 +47,7 @@ class PackedWords(ABC):
 
     def __init__(self, words: Tensor, bias: Tensor, to_base_2: float) -> None:
         self.count, self.width = words.shape
-        self.bias = _extend(bias * to_base_2, _NOTHING)
+        self.bias = _extend(bias * to_base_2, _PADDING_BIAS)
         self.workspace = Workspace(words.device)
 
     def sums_of_powers(self, factors: Tensor, out: Tensor) -> Tensor:
@@ -161,8 +160,7 @@ def are_fastest(precision: Precision) -> bool:
     One that has matrix units (AMX) multiplies bytes faster with these. Where torch has been told
     to do without AVX-512 (``ATEN_CPU_CAPABILITY``), so does this.
     """
-    fused = precision.device.type in gates.FUSED_DEVICES
-    if not fused or torch.backends.cpu.get_cpu_capability() != "AVX512":
+    if not is_fused(precision) or torch.backends.cpu.get_cpu_capability() != "AVX512":
         return False
     has = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
     if precision.name == "int8":

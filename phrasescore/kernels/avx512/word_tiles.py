@@ -204,7 +204,7 @@ def _tile_of_bytes(
 # TILE_WORDS, 1 or GROUP)``: each logit's power of 2 is added to one of ``sums``, ``(rows, LANES)``.
 # Logits of numbers are products and ``bias``; those of bytes are products, and ``starts`` of their
 # row, times ``units`` of it and ``scales`` of the word, and ``bias``. ``kept`` is None or gets the
-# logits, from its number ``start`` on, and so many numbers further for each row. Numbers are int64.
+# logits, from element ``start`` on; ``stride`` is the row stride, in elements. Both are int64.
 _add_tile_of_numbers: Any = intrinsic(_tile_of_numbers)
 _add_tile_of_bytes: Any = intrinsic(_tile_of_bytes)
 

@@ -12,16 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phrasescore.kernels import attention_gates, gates
-from phrasescore.kernels.precision import Product
-from phrasescore.kernels.workspace import Workspace
+from phrasescore.kernels import gates, sentence_gates
+from phrasescore.kernels.precision import Product, Workspace
 from phrasescore.models.alignment import Places, attend
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.gated_decoder import MAXOUT_POOL, GatedUnit
-from phrasescore.scoring.encoder_steps import tanh_of_sums
-from phrasescore.scoring.fixed_products import FixedProducts
-from phrasescore.scoring.positions import on_device
-from phrasescore.scoring.prefix_tree import Ids, Sequences
+from phrasescore.scoring.prefix_tree import Sequences
+from phrasescore.scoring.products import FixedProducts, on_device
 from phrasescore.scoring.tree_decoder import TreeStep
 from phrasescore.vocabulary import Vocabulary
 
@@ -36,13 +33,13 @@ class Annotated(NamedTuple):
 
 
 class AttentiveState(NamedTuple):
-    """The states of a level's nodes, ``(nodes, hidden)``, in one of two buffers."""
+    """The states of a level's nodes, and the sources that they read."""
 
-    states: Tensor
-    buffer: int
-    # alpha of each family, and the family of each node; the first is valid until the next call.
-    weights: Tensor
-    families: Tensor
+    annotated: Annotated
+    states: Tensor  # (nodes, hidden)
+    buffer: int  # which of two buffers the states are in
+    weights: Tensor  # (families, longest source): alpha; valid until the next call
+    families: Tensor  # (nodes,): the family of each node
 
 
 class AttentionDecoder:
@@ -90,7 +87,9 @@ class AttentionDecoder:
         """Return what the decoder needs of some sources, given as word ids without ``</s>``."""
         multiply = self._products.multiply
         sources = _with_ends(sources)
-        words = self._source_embedding.index_select(0, self._index(sources.ids))
+        words = self._source_embedding.index_select(
+            0, on_device(sources.ids, self._products.device)
+        )
         forward, backward = (
             direction(words, sources, reverse=reverse)
             for direction, reverse in zip(self._encoders, (False, True), strict=True)
@@ -99,44 +98,42 @@ class AttentionDecoder:
         places = Places.of(torch.from_numpy(sources.lengths)).to(self._products.device)
         first = multiply("initial", backward.index_select(0, places.starts), self._initial)
         return Annotated(
-            tanh_of_sums(first, self._initial_bias),
+            gates.tanh_of_sums(first, self._initial_bias),
             multiply("keys", annotations, self._annotation) + self._annotation_bias,
             multiply("values", annotations, self._values).clone(),
             places,
         )
 
-    def start(self, encoded: Annotated) -> tuple[AttentiveState, Tensor]:
-        """Return the state after y_0 at each source's root, and t, which predicts y_1."""
-        roots = torch.arange(len(encoded.initial), device=self._products.device)
-        words = torch.full_like(roots, self._start_word)
-        state = AttentiveState(encoded.initial, 0, encoded.initial[:0], roots[:0])
-        return self.advance(encoded, state, TreeStep(roots, words, roots))
+    def start(self, encoded: Annotated, sources: Tensor) -> tuple[AttentiveState, Tensor]:
+        """Return the state after y_0 of some sources, and t, which predicts y_1."""
+        initial = encoded.initial.index_select(0, sources)
+        annotated = encoded._replace(initial=initial, places=encoded.places.of_pairs(sources))
+        state = AttentiveState(annotated, initial, 0, initial[:0], sources[:0])
+        step = TreeStep.first(len(sources), self._start_word, self._products.device)
+        return self.advance(state, step)
 
-    def advance(
-        self, encoded: Annotated, state: AttentiveState, step: TreeStep
-    ) -> tuple[AttentiveState, Tensor]:
+    def advance(self, state: AttentiveState, step: TreeStep) -> tuple[AttentiveState, Tensor]:
         """Return the states of a level's nodes, and t of each, ``(nodes, maxout)``."""
         multiply, take = self._products.multiply, self._workspace.take
-        # Nodes with the same parent lie side by side.
-        goes_on, families = torch.unique_consecutive(step.parents, return_inverse=True)
-        old = state.states.index_select(0, goes_on)
-        products = multiply("state", old, self._state)
+        families = step.families
+        old = state.states.index_select(0, step.going_on)  # (families, hidden)
+        products = multiply("state", old, self._state)  # (families, units + 2 * hidden)
         # One node of each family, whichever: all have the same root.
-        roots = torch.empty_like(goes_on).scatter_(0, families, step.roots)
-        sums, weights = self._contexts(encoded, products, roots)
+        roots = torch.empty_like(step.going_on).scatter_(0, families, step.roots)
+        sums, weights = self._contexts(state.annotated, products, roots)
         count, size, buffer = len(families), old.shape[1], 1 - state.buffer
         update, masked = take("update", count, size), take("masked", count, size)
         shared = (sums, families, self._words, step.words, old)
-        attention_gates.attentive_gates(products, *shared, update, masked)
-        candidates = multiply("candidate", masked, self._candidate)
+        sentence_gates.attentive_gates(products, *shared, update, masked)
+        candidates = multiply("candidate", masked, self._candidate)  # (nodes, hidden)
         new = take(f"states {buffer}", count, size)
-        attention_gates.attentive_blend(candidates, *shared, update, new)
-        readout = multiply("readout", new, self._readout_state)
+        sentence_gates.attentive_blend(candidates, *shared, update, new)
+        readout = multiply("readout", new, self._readout_state)  # (nodes, 2 * maxout)
         units = take("maxout", count, self._units)
-        attention_gates.attentive_maxout(
+        sentence_gates.attentive_maxout(
             readout, sums, families, self._readout_words, step.words, units
         )
-        return AttentiveState(new, buffer, weights, families), units
+        return AttentiveState(state.annotated, new, buffer, weights, families), units
 
     def attention(self, state: AttentiveState) -> Tensor:
         """Return how much the word after each node attends to each word of its source.
@@ -158,9 +155,6 @@ class AttentionDecoder:
         queries = products[:, :units].contiguous()
         attend(queries, encoded.keys, self._energy, encoded.values, places, weights, sums)
         return sums, weights
-
-    def _index(self, positions: Ids) -> Tensor:
-        return on_device(positions, self._products.device)
 
 
 class _Direction:

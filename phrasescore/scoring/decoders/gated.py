@@ -1,59 +1,56 @@
 """The gated decoder over trees of target prefixes, behind either of its encoders.
 
 The equations are those of :mod:`phrasescore.models.gated_decoder`,
-:mod:`phrasescore.models.encoder_decoder` and :mod:`phrasescore.models.grconv`.
+:mod:`phrasescore.models.encoder_decoder` and :mod:`phrasescore.models.grconv`; computed once are a
+source prefix, a source's summary, a target prefix under its source, the product of a state for all
+of its continuations. Every product between a target word and a matrix is a row of a table.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from phrasescore.kernels import gates
-from phrasescore.kernels.precision import Product
-from phrasescore.kernels.workspace import Workspace
+from phrasescore.kernels.sentence_gates import join_cells
 from phrasescore.models.batches import pack_steps
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.models.gated_decoder import MAXOUT_POOL, GatedDecoderNetwork
 from phrasescore.models.grconv import GrconvNetwork
 from phrasescore.models.recursive_convolution import build_pyramid
-from phrasescore.scoring.encoder_steps import join_cells, tanh_of_sums
-from phrasescore.scoring.fixed_products import FixedProducts
-from phrasescore.scoring.positions import on_device
 from phrasescore.scoring.prefix_tree import Ids, Sequences, build_prefix_tree
+from phrasescore.scoring.products import Products, Rows, on_device
 from phrasescore.scoring.tree_decoder import TreeStep
 
 
-class GatedContext(NamedTuple):
-    """What the decoder takes from c of each source."""
-
-    initial: Tensor  # (sources, hidden): h'_0
-    unit: Tensor  # (sources, 3 * hidden): C_z c, C_r c and C c
-    readout: Tensor  # (sources, 2 * maxout): O_c c with the bias
-
-
 class GatedState(NamedTuple):
-    """The states of a level's nodes, ``(nodes, hidden)``, in one of two buffers."""
+    """The states of a level's nodes, and what the decoder takes from c of each root's source."""
 
-    states: Tensor
-    buffer: int
+    states: Tensor  # (nodes, hidden)
+    rounded: Rows  # the same, as products take them
+    buffer: int  # which of two buffers the states are in
+    context: Tensor  # (roots, 3 * hidden): C_z c, C_r c and C c
+    readout: Tensor  # (roots, 2 * maxout): O_c c with the bias
 
 
 class GatedDecoder:
     """The decoder of an encoder-decoder or grConv, with its weights laid out for scoring.
 
-    Every product between a target word and a matrix is a row of a table.
+    Matrices are stored as ``(in, out)`` and multiplied from the right.
     """
 
-    def __init__(self, network: GatedDecoderNetwork, products: FixedProducts) -> None:
+    def __init__(self, network: GatedDecoderNetwork, products: Products) -> None:
         def place(weight: Tensor) -> Tensor:
             return weight.detach().to(products.device, torch.float32).contiguous()
 
         self._products = products
-        self._workspace = Workspace(products.device)
-        self._encode = _ENCODERS[type(network)](network, products)
+        self._encoder: _Encoder
+        if isinstance(network, EncoderDecoder):
+            self._encoder = _UnitEncoder(network, products)
+        else:
+            assert isinstance(network, GrconvNetwork)
+            self._encoder = _ConvolutionEncoder(network, products)
         self._units = network.config.maxout_size
         self.output = place(network.output.weight), place(network.output.bias)
         decoder = network.decoder
@@ -64,48 +61,54 @@ class GatedDecoder:
         # One more row than words: e(y_0) is the zero vector, which leaves nothing but the biases.
         self._start_word = len(network.target_embedding)
         embedding = network.target_embedding.detach()
-        words = torch.cat([embedding, embedding.new_zeros(1, embedding.shape[1])])
-        self._words = place(words @ decoder.input_weight().t() + decoder.input_bias())
+        embedding = torch.cat([embedding, embedding.new_zeros(1, embedding.shape[1])])
+        words = place(embedding @ decoder.input_weight().t() + decoder.input_bias())
+        self._words = words.to(products.table_type)  # (words + 1, 3 * hidden)
         # The two units of a maxout pair go to columns half the width apart.
-        units = torch.arange(MAXOUT_POOL * self._units, device=words.device)
+        units = torch.arange(MAXOUT_POOL * self._units, device=embedding.device)
         apart = units.view(-1, MAXOUT_POOL).t().reshape(-1)
-        self._readout_words = place(words @ network.readout_word.weight[apart].t())
+        self._readout_words = place(embedding @ network.readout_word.weight[apart].t())
         self._readout_hidden = products.prepare(network.readout_hidden.weight[apart].t())
         self._readout_context = products.prepare(network.readout_context.weight[apart].t())
         self._readout_bias = place(network.readout.bias[apart])
         self._factor = products.prepare(network.output_factor.weight.t())
 
-    def encode(self, sources: Sequences) -> GatedContext:
-        """Return what the decoder needs of some sources, given as word ids without ``</s>``."""
-        summaries, multiply = self._encode(sources), self._products.multiply
-        initial = multiply("initial", summaries, self._initial)
-        return GatedContext(
-            tanh_of_sums(initial, self._initial_bias),
-            multiply("context", summaries, self._context).clone(),
-            multiply("readout context", summaries, self._readout_context) + self._readout_bias,
+    def encode(self, sources: Sequences) -> Tensor:
+        """Return a vector of each source, of which :meth:`start` makes c."""
+        return self._encoder.encode(sources)
+
+    def start(self, encoded: Tensor, sources: Tensor) -> tuple[GatedState, Tensor]:
+        """Return the state after y_0 of some sources, and G_r s, which predicts y_1."""
+        products, take = self._products, self._products.workspace.take
+        chosen = take("sources", len(sources), encoded.shape[1])
+        torch.index_select(encoded, 0, sources, out=chosen)
+        summaries = products.round("rounded", self._encoder.summarize(chosen))
+        initial = products.multiply("initial", summaries, self._initial)
+        context = products.multiply("context", summaries, self._context)
+        readout = products.multiply("readout context", summaries, self._readout_context)
+        states = products.tanh_with_bias("initial states", initial, self._initial_bias)
+        state = GatedState(
+            states,
+            products.round("rounded", states),
+            0,
+            context,
+            products.add_bias("readout context, with bias", readout, self._readout_bias),
         )
+        step = TreeStep.first(len(sources), self._start_word, products.device)
+        return self.advance(state, step)
 
-    def start(self, encoded: GatedContext) -> tuple[GatedState, Tensor]:
-        """Return the state after y_0 at each source's root, and G_r s, which predicts y_1."""
-        roots = torch.arange(len(encoded.initial), device=self._products.device)
-        words = torch.full_like(roots, self._start_word)
-        return self.advance(encoded, GatedState(encoded.initial, 0), TreeStep(roots, words, roots))
-
-    def advance(
-        self, encoded: GatedContext, state: GatedState, step: TreeStep
-    ) -> tuple[GatedState, Tensor]:
+    def advance(self, state: GatedState, step: TreeStep) -> tuple[GatedState, Tensor]:
         """Return the states of a level's nodes, and G_r s of each, ``(nodes, rank)``."""
+        products, take = self._products, self._products.workspace.take
         old, buffer = state.states, 1 - state.buffer
-        # A state's product serves all of its continuations, which lie side by side.
-        goes_on, positions = torch.unique_consecutive(step.parents, return_inverse=True)
-        products = self._products.multiply(
-            "recurrent", old.index_select(0, goes_on), self._recurrent
-        )
-        new = self._workspace.take(f"states {buffer}", len(step.words), old.shape[1])
+        # A state's product serves all of its continuations.
+        going_on = products.select("going on", state.rounded, step.going_on)
+        recurrent = products.product("recurrent", going_on, self._recurrent)
+        new = take(f"states {buffer}", len(step.words), old.shape[1])  # (nodes, hidden)
         gates.decoder_step(
-            Product(products),
-            positions,
-            encoded.unit,
+            recurrent,
+            step.families,
+            state.context,
             step.roots,
             self._words,
             step.words,
@@ -113,50 +116,84 @@ class GatedDecoder:
             step.parents,
             new,
         )
-        units = self._workspace.take("maxout", len(new), self._units)
-        products = self._products.multiply("readout", new, self._readout_hidden)
-        gates.maxout(
-            Product(products), encoded.readout, step.roots, self._readout_words, step.words, units
-        )
-        return GatedState(new, buffer), self._products.multiply("factors", units, self._factor)
+        rounded = products.round("rounded", new)
+        readout = products.product("readout", rounded, self._readout_hidden)
+        units = take("maxout", len(new), self._units)  # (nodes, maxout)
+        gates.maxout(readout, state.readout, step.roots, self._readout_words, step.words, units)
+        after = state._replace(states=new, rounded=rounded, buffer=buffer)
+        return after, products.multiply("factors", units, self._factor)
+
+
+class _Encoder(Protocol):
+    def encode(self, sources: Sequences) -> Tensor:
+        """Return a vector of each source, given as word ids without ``</s>``."""
+
+    def summarize(self, encoded: Tensor) -> Tensor:
+        """Return c of some sources, given these vectors."""
 
 
 class _UnitEncoder:
     """c = tanh(V h_N) of a gated unit that reads the source word by word."""
 
-    def __init__(self, network: EncoderDecoder, products: FixedProducts) -> None:
+    def __init__(self, network: EncoderDecoder, products: Products) -> None:
         unit = network.encoder
         self._products = products
         self._embedding = network.source_embedding.detach().to(products.device, torch.float32)
         self._input = products.prepare(unit.input_weight().t())
         self._bias = unit.input_bias().detach().to(products.device, torch.float32)
+        # What each word gives the unit, (words, 3 * hidden). A fixed product is made of the words
+        # of a level instead: of some sentences' words there are few.
+        self._words = None
+        if not products.fixed:
+            words = network.source_embedding @ unit.input_weight().t() + unit.input_bias()
+            self._words = words.detach().to(products.device, torch.float32).contiguous()
         self._gates = products.prepare(unit.gates_weight().t())
         self._candidate = products.prepare(unit.recurrent_candidate.weight.t())
         self._summary = products.prepare(network.summary.weight.t())
         self._summary_bias = network.summary.bias.detach().to(products.device, torch.float32)
 
-    def __call__(self, sources: Sequences) -> Tensor:
-        """Return c of each source, ``(sources, hidden)``."""
-        multiply, count = self._products.multiply, len(sources.lengths)
+    def encode(self, sources: Sequences) -> Tensor:
+        """Return h_N of each source, ``(sources, hidden)``; 0 for an empty one."""
+        take, size = self._products.workspace.take, len(self._summary_bias)
+        count, rows_at_once = len(sources.lengths), self._products.level_rows
         tree = build_prefix_tree(sources, np.zeros(count, dtype=np.int64), num_roots=1)
-        above = self._summary_bias.new_zeros(1, len(self._summary_bias))
-        last = above.repeat(count, 1)
-        for level in tree.levels:
-            parents, words = self._index(level.parents), self._index(level.words)
-            # One row a node in place of a table of all words: of a source's words there are few.
-            inputs = multiply("inputs", self._embedding.index_select(0, words), self._input)
-            inputs += self._bias
-            rows = torch.arange(len(words), device=words.device)
-            states, update, masked = torch.empty(
-                3, len(words), above.shape[1], device=words.device
-            ).unbind()
-            products = multiply("encoder gates", above, self._gates)
-            gates.encoder_gates(Product(products), inputs, rows, above, parents, update, masked)
-            products = multiply("encoder candidate", masked, self._candidate)
-            gates.encoder_blend(Product(products), inputs, rows, above, parents, update, states)
+        last = take("encoder summaries", count, size)
+        last.index_fill_(0, self._index(tree.empty), 0)  # without waiting for a GPU
+        above = take("encoder states 1", 1, size).zero_()
+        for depth, level in enumerate(tree.levels):
+            states = take(f"encoder states {depth % 2}", len(level.words), size)
+            for start in range(0, len(level.words), rows_at_once):
+                part = slice(start, start + rows_at_once)
+                self._step(above, level.parents[part], level.words[part], states[part])
             last[self._index(level.ends)] = states.index_select(0, self._index(level.end_nodes))
             above = states
-        return tanh_of_sums(multiply("summary", last, self._summary), self._summary_bias)
+        return last
+
+    def summarize(self, encoded: Tensor) -> Tensor:
+        """Return c, ``(sources, hidden)``."""
+        summary = self._products.multiply("summary", encoded, self._summary)
+        return self._products.tanh_with_bias("summary, with bias", summary, self._summary_bias)
+
+    def _step(self, above: Tensor, parents: Ids, words: Ids, out: Tensor) -> None:
+        """Write the states of some nodes into ``out``, ``(nodes, hidden)``."""
+        products, take = self._products, self._products.workspace.take
+        # Nodes are in the order of their parents: those of these nodes are neighbours.
+        old = above[parents[0] : parents[-1] + 1]
+        from_parents = self._index(parents - parents[0])
+        table, rows = self._inputs(self._index(words))
+        gated = products.product("encoder gates", old, self._gates)
+        update, masked = take("update", *out.shape), take("masked", *out.shape)
+        gates.encoder_gates(gated, table, rows, old, from_parents, update, masked)
+        candidate = products.product("encoder candidate", masked, self._candidate).first(len(out))
+        gates.encoder_blend(candidate, table, rows, old, from_parents, update, out)
+
+    def _inputs(self, words: Tensor) -> tuple[Tensor, Tensor]:
+        """Return W_z e, W_r e and W e of words with the biases, and the row of each word there."""
+        if self._words is not None:
+            return self._words, words
+        embeddings = self._embedding.index_select(0, words)
+        inputs = self._products.multiply("inputs", embeddings, self._input)
+        return inputs.add_(self._bias), torch.arange(len(words), device=words.device)
 
     def _index(self, positions: Ids) -> Tensor:
         return on_device(positions, self._products.device)
@@ -165,7 +202,7 @@ class _UnitEncoder:
 class _ConvolutionEncoder:
     """c, the last cell of a recursive convolution over the source."""
 
-    def __init__(self, network: GrconvNetwork, products: FixedProducts) -> None:
+    def __init__(self, network: GrconvNetwork, products: Products) -> None:
         def place(weight: Tensor) -> Tensor:
             return weight.detach().to(products.device, torch.float32)
 
@@ -178,7 +215,7 @@ class _ConvolutionEncoder:
         self._gates = products.prepare(network.gate_weight().t())
         self._gates_bias = place(network.gate_left.bias)
 
-    def __call__(self, sources: Sequences) -> Tensor:
+    def encode(self, sources: Sequences) -> Tensor:
         """Return c of each source, ``(sources, encoder)``; 0 for an empty one."""
         multiply, device = self._products.multiply, self._products.device
         steps = pack_steps(torch.from_numpy(sources.lengths))
@@ -200,9 +237,6 @@ class _ConvolutionEncoder:
             tops[steps.order[ending]] = cells[ending]
         return tops
 
-
-_Encoder = Callable[[Sequences], Tensor]
-_ENCODERS: dict[type, Callable[..., _Encoder]] = {
-    EncoderDecoder: _UnitEncoder,
-    GrconvNetwork: _ConvolutionEncoder,
-}
+    def summarize(self, encoded: Tensor) -> Tensor:
+        """Return c: the same."""
+        return encoded

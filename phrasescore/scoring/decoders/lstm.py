@@ -11,12 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phrasescore.kernels.lstm_gates import lstm_cell
 from phrasescore.kernels.precision import Factor
+from phrasescore.kernels.sentence_gates import lstm_cell
 from phrasescore.models.lstm import LstmNetwork, LstmStack
-from phrasescore.scoring.fixed_products import FixedProducts
-from phrasescore.scoring.positions import on_device
 from phrasescore.scoring.prefix_tree import Sequences
+from phrasescore.scoring.products import FixedProducts, on_device
 from phrasescore.scoring.tree_decoder import TreeStep
 from phrasescore.vocabulary import Vocabulary
 
@@ -58,23 +57,25 @@ class LstmDecoder:
             step = sorted_lengths[:active] - 1 - time if self._reverse_source else time
             words = on_device(sources.ids[firsts[:active] + step], device)
             upper = LstmState([h[:active] for h in hidden], [c[:active] for c in cell], time)
-            after = stack.advance(upper, words, torch.arange(active, device=device))
+            rows = torch.arange(active, device=device)
+            after = stack.advance(upper, TreeStep(rows, words, rows, rows, rows))
             for kept, new in zip([*hidden, *cell], [*after.hidden, *after.cell], strict=True):
                 kept[:active] = new
         back = on_device(np.argsort(order), device)
         return LstmState([h[back] for h in hidden], [c[back] for c in cell])
 
-    def start(self, encoded: LstmState) -> tuple[LstmState, Tensor]:
+    def start(self, encoded: LstmState, sources: Tensor) -> tuple[LstmState, Tensor]:
         """Return the states after ``</s>``, which the decoder reads first, and the upper h."""
-        roots = torch.arange(len(encoded.hidden[0]), device=self._products.device)
-        end = torch.full_like(roots, Vocabulary.END)
-        return self.advance(encoded, encoded, TreeStep(roots, end, roots))
+        hidden, cell = (
+            [layer.index_select(0, sources) for layer in layers]
+            for layers in (encoded.hidden, encoded.cell)
+        )
+        step = TreeStep.first(len(sources), Vocabulary.END, self._products.device)
+        return self.advance(LstmState(hidden, cell), step)
 
-    def advance(
-        self, _encoded: LstmState, state: LstmState, step: TreeStep
-    ) -> tuple[LstmState, Tensor]:
+    def advance(self, state: LstmState, step: TreeStep) -> tuple[LstmState, Tensor]:
         """Return the nodes' states, and the upper layer's h."""
-        after = self._decoder.advance(state, step.words, step.parents)
+        after = self._decoder.advance(state, step)
         return after, after.hidden[-1]
 
 
@@ -124,17 +125,14 @@ class _Stack:
             self.layers.append(layer)
         self.size = stack.hidden_size
 
-    def advance(self, state: LstmState, words: Tensor, parents: Tensor) -> LstmState:
+    def advance(self, state: LstmState, step: TreeStep) -> LstmState:
         """Return the states after one more word, valid until the next call but one."""
-        products = self._products
-        # The parents are in order, so that those of one parent are neighbours.
-        going_on, positions = torch.unique_consecutive(parents, return_inverse=True)
+        products, words = self._products, step.words
         nodes = torch.arange(len(words), device=words.device)
         after = LstmState([], [], state.depth + 1)
         for number, layer in enumerate(self.layers):
-            recurrent = products.multiply(
-                "recurrent", state.hidden[number].index_select(0, going_on), layer.recurrent
-            )
+            upper = state.hidden[number].index_select(0, step.going_on)  # (families, hidden)
+            recurrent = products.multiply("recurrent", upper, layer.recurrent)
             if layer.table is not None:
                 below, places = layer.table, words
             else:
@@ -147,12 +145,12 @@ class _Stack:
             )
             lstm_cell(
                 recurrent,
-                positions,
+                step.families,
                 below,
                 places,
                 layer.bias,
                 state.cell[number],
-                parents,
+                step.parents,
                 hidden,
                 cell,
             )

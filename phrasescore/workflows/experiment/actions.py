@@ -186,7 +186,30 @@ class Tune(_Action, frozen=True, tag=True, kw_only=True):
     threads: int | None = None
 
     def run(self, progress: ProgressCallback) -> None:
-        raise NotImplementedError
+        is_embedded = self.decoder == "embedded"
+        phrasescore.tune_with_decoder(
+            self.search if is_embedded else self.decoder,
+            self.source,
+            self.references,
+            self.weights,
+            self.working_dir,
+            output=self.output,
+            moses_ini=self.config,
+            columns=self.columns,
+            backoff_lm=self.backoff_lm,
+            unnormalized=self.unnormalized,
+            method=self.method,
+            iterations=self.iterations,
+            nbest_size=self.nbest_size,
+            patience=self.patience,
+            translations=self.translations,
+            resume=self.resume,
+            report=self.report,
+            report_format="json",
+            seed=self.seed,
+            threads=self.threads,
+            progress=progress,
+        )
 
     def arguments(self) -> Iterable[str]:
         yield from ("--decoder", self.decoder)

@@ -16,13 +16,14 @@ from phrasescore.workflows.experiment.systems import (
     read_models,
     read_systems,
 )
-from phrasescore.cli.toml_table import TomlTable, read_table
+from phrasescore.config.toml_file import TomlTable, read_table, unknown
 from phrasescore.workflows.search_settings import LIMITS, SearchSettings
-from tuning.methods import METHODS, NOT_RANDOM
-from phrasescore.config.toml_file import unknown
+from tuning.methods import METHODS
 
 DECODERS = ("embedded", "moses")
 PREVIOUS, INI = "previous", "moses.ini"
+# Methods that find the same weights with every seed.
+NOT_RANDOM = ("xbleu",)
 # Limits of the search by their names in the file, and the fields of `SearchSettings`.
 _LIMITS = {**LIMITS, "stack-size": "stack_size", "buffer-size": "buffer_size"}
 

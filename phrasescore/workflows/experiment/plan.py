@@ -11,10 +11,8 @@ from moses_integration.ini_paths import named_files, with_paths_from
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import write_both_weights
 from phrasescore.errors import ConfigError
-from phrasescore.features.column_spec import ColumnSpec
+from phrasescore.features.column_spec import ColumnSpec, column_name
 from phrasescore.io.resumable import work_files
-from phrasescore.workflows.columns import column_name
-from phrasescore.workflows.decode import moses_limits
 from phrasescore.workflows.experiment import actions
 from phrasescore.workflows.experiment.checks import check_inputs
 from phrasescore.workflows.experiment.config import PREVIOUS, Experiment, TextSet
@@ -28,7 +26,7 @@ from phrasescore.workflows.experiment.systems import (
     ModelPlan,
     System,
 )
-from phrasescore.workflows.search_settings import SearchSettings
+from phrasescore.workflows.search_settings import SearchSettings, moses_limits
 
 MOSES_INI = "moses.ini"
 

@@ -4,8 +4,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import Part, Weights, read_weights
-from phrasescore.workflows.columns import NETWORK_NAMES
+from moses_integration.weights import Part, read_weights
+from phrasescore.features.column_spec import NETWORK_NAMES
+from phrasescore.records import WeightPair, Weights
+
+_PARTS: tuple[Part, ...] = ("search", "lists")
 
 
 class Layout(NamedTuple):
@@ -45,12 +48,12 @@ def network_names(kinds: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def start_weights(ini: MosesIni, layout: Layout, before: Tuned | None) -> dict[Part, Weights]:
+def start_weights(ini: MosesIni, layout: Layout, before: Tuned | None) -> WeightPair:
     """Return a weight for each feature of a row: of its search, and of its lists.
 
     :param before: a row whose features it has; None starts from moses.ini.
     """
-    return {part: _start_weights(ini, layout, before, part) for part in ("search", "lists")}
+    return WeightPair(*(_start_weights(ini, layout, before, part) for part in _PARTS))
 
 
 def _start_weights(

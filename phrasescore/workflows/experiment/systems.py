@@ -4,11 +4,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from phrasescore.cli.toml_table import TomlTable
-from phrasescore.workflows.train import DEFAULT_PRESETS
-from phrasescore.config.config import Config, preset_names
+from phrasescore.config.config import DEFAULT_PRESETS, Config, preset_names
 from phrasescore.config.settings import MODEL_CONFIGS
-from phrasescore.config.toml_file import unknown
+from phrasescore.config.toml_file import TomlTable, unknown
 from phrasescore.features.column_spec import ColumnKind
 from phrasescore.features import FEATURES, FROM_FILES, NOT_OF_PHRASES, OF_SHORTLISTS
 

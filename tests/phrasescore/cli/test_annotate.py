@@ -300,7 +300,7 @@ def test_the_output_may_not_be_the_input(
     for out in (tiny_table, link, hard_link):
         result = run(tiny_table, "--model", model.path, "-o", out)
         assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-        assert "would overwrite its own input" in result.stderr
+        assert "would overwrite another file" in result.stderr
     assert tiny_table.read_bytes() == before
     result = run(tiny_table, "--model", model.path, "-o", Path(model.path) / "config.toml")
     assert result.exit_code == 1
@@ -331,7 +331,7 @@ def test_files_that_are_in_the_way_are_named_and_kept(
 ) -> None:
     out, part = tmp_path / "out", tmp_path / "out.part"
     part.write_bytes(tiny_table.read_bytes())
-    for table, problem in ((part, "would overwrite its own input"), (tiny_table, "no run of")):
+    for table, problem in ((part, "would overwrite another file"), (tiny_table, "no run of")):
         result = run(table, "--model", model.path, "-o", out)
         assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
         assert problem in result.stderr

@@ -12,15 +12,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from moses_integration import table_blocks
-from phrasescore.cli import annotate, main
+from phrasescore.cli import main
 from tests.doubles import RandomModel
 from tests.random_tables import make_model, make_table
 
 CHUNK = 500
 SMALL_CHUNKS = f"""
 import sys
-import phrasescore.cli.annotate as annotate
+import phrasescore.workflows.annotate as annotate
 import phrasescore.features.neural as neural
 annotate.CHUNK_LINES = {CHUNK}
 neural.BLOCK_SIZE["cpu"] = {CHUNK}
@@ -41,15 +40,6 @@ def start(
     command = [sys.executable, "-c", SMALL_CHUNKS, "annotate", *map(str, arguments)]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=preexec_fn)
-
-
-def test_blocks_end_where_chunks_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(annotate, "CHUNK_LINES", 4)
-    line = b"a ||| b ||| 1\n"
-    # As they are read: whole lines, as many as there happened to be.
-    read = [table_blocks._check("t", before, 1, line * n)[0] for before, n in ((0, 3), (3, 7))]
-    found = [(block.before, block.num_lines) for block in annotate.in_chunks(read)]
-    assert found == [(0, 3), (3, 1), (4, 4), (8, 2)]
 
 
 def finish(process: "subprocess.Popen[bytes]", data: bytes = b"") -> tuple[int, bytes, str]:

@@ -147,9 +147,9 @@ def test_unknown_words_are_those_of_all_models_or_of_one_and_of_either_side() ->
         (["--model", "one", "--feature", "unknown_words@2"], "@2: there is one model"),
         (["--model", "one", "--feature", "unknown_words@0"], "expected the number of a --model"),
         (["--model", "one", "--feature", "unknown_words@"], "expected the number of a --model"),
-        (["--lm", "lm", "--normalize"], "are of a --model's scores"),
-        (["--lm", "lm", "--cache", "cache"], "are of a --model's scores"),
-        (["--lm", "lm", "--word-scores", "words"], "are of a --model's scores"),
+        (["--lm", "lm", "--normalize"], "are for the scores of a model"),
+        (["--lm", "lm", "--cache", "cache"], "are for the scores of a model"),
+        (["--lm", "lm", "--word-scores", "words"], "are for the scores of a model"),
         (["--lm", "lm", "--ensemble"], "--ensemble averages at least two models"),
         (["--lexicon", "-", "--reverse-lexicon", "-"], "two files cannot share stdin"),
     ],
@@ -209,7 +209,7 @@ def test_a_table_s_unknown_words_are_of_one_model_and_side() -> None:
 def test_a_run_is_gone_on_with_to_the_same_bytes_and_with_the_same_lexicon_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("phrasescore.cli.annotate.CHUNK_LINES", 4)
+    monkeypatch.setattr("phrasescore.workflows.annotate.CHUNK_LINES", 4)
     monkeypatch.setattr(lexicon, "BLOCK_ENTRIES", 1)
     Path("table").write_text(TABLE * 20)
     options = ["--lexicon", "lex.f2e", "--feature", "number_mismatch", "-o", "out"]
@@ -238,7 +238,7 @@ def test_a_run_is_gone_on_with_to_the_same_bytes_and_with_the_same_lexicon_only(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--lm", "lm"], "--lm is for rescore alone: Moses scores with a language model as it"),
+        (["--lm", "lm"], "No such option '--lm'"),
         (["--feature", "target_length"], "target_length is for rescore alone: Moses has it"),
         (["--feature", "length_ratio"], "length_ratio is for rescore alone: the ratios of its"),
         (["--feature", "unknown_words"], "at least one model is needed"),
@@ -254,4 +254,4 @@ def test_what_says_nothing_of_phrases_is_refused(arguments: list[str], message: 
 def test_a_lexicon_is_not_overwritten() -> None:
     result = annotate("--lexicon", "lex.f2e", "-o", "lex.f2e")
     assert (result.exit_code, Path("lex.f2e").read_text()) == (1, LEX_F2E)
-    assert "lex.f2e: would overwrite its own input" in result.stderr
+    assert "lex.f2e: would overwrite another file" in result.stderr

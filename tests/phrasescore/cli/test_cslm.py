@@ -151,8 +151,8 @@ def test_perplexities_of_a_network_an_n_gram_model_and_their_mixture(
     ("arguments", "code", "message"),
     [
         ([], 2, "nothing to measure"),
-        (["--lm", "lm.arpa", "--mix-on", "text"], 2, "--mix-on mixes a --model and an --lm"),
-        (["--lm", "lm.arpa", "--log-z"], 2, "--log-z is of a --model"),
+        (["--lm", "lm.arpa", "--mix-on", "text"], 2, "--mix-on needs --model and --lm"),
+        (["--lm", "lm.arpa", "--log-z"], 2, "--log-z needs --model"),
         (["--lm", "text"], 1, "text: expected an ARPA file or a KenLM binary"),
         (["--model", "pairs"], 1, "pairs: expected a model of kind cslm, found one of"),
         (["--lm", "lm.arpa", "empty"], 1, "empty: expected a tokenised text, found no word"),

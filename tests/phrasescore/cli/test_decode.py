@@ -179,7 +179,7 @@ def test_a_table_without_matches_is_told(folder: Path) -> None:
     [
         (["--feature-weight", "LM0"], "expected NAME=VALUE"),
         (["--feature-weight", "LM0=nan"], "expected NAME=VALUE"),
-        (["--feature", "cslm"], "expected a --model for each --feature, got 0 for 1"),
+        (["--feature", "cslm"], "expected a --model for each --feature of the search, got 0 for 1"),
         (["--distinct"], "--distinct and --alignment go with --nbest"),
         (["--decoder", "moses"], "--decoder moses and --moses-bin go together"),
         (["--nbest", "nbest", "0"], "0 is not in the range x>=1"),

@@ -9,9 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-
-from phrasescore.cli import main
 
 COMMAND = [sys.executable, "-m", "phrasescore.cli"]
 
@@ -63,11 +60,8 @@ group(["verb"])
 """
 
 
-@pytest.mark.parametrize("alarm", [signal.SIG_DFL, signal.SIG_IGN])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_waits_for_the_end_of_an_import(
-    tmp_path: Path, number: int, code: int, alarm: signal.Handlers
-) -> None:
+def test_a_signal_waits_for_the_end_of_an_import(tmp_path: Path, number: int, code: int) -> None:
     # As torch does when it imports numpy, the module swallows what comes.
     (tmp_path / "slow.py").write_text(
         "import time\n"
@@ -84,7 +78,6 @@ def test_a_signal_waits_for_the_end_of_an_import(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.getcwd()}"},
-        preexec_fn=lambda: signal.signal(signal.SIGALRM, alarm),
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"begins\n"
@@ -94,21 +87,6 @@ def test_a_signal_waits_for_the_end_of_an_import(
     assert stdout.removesuffix(b"the verb goes on\n") == b"is whole\n"
     assert process.returncode == code, stderr
     assert stderr.count(b"\n") == 1
-
-
-def test_another_one_s_alarm_goes_off(tiny_table: Path) -> None:
-    def handle(*_: object) -> None:
-        """Stand for a handler of the caller's."""
-
-    before = signal.signal(signal.SIGALRM, handle)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 1000)
-        assert CliRunner().invoke(main, ["show", str(tiny_table)]).exit_code == 0
-        assert signal.getitimer(signal.ITIMER_REAL)[0] > 900
-        assert signal.getsignal(signal.SIGALRM) is handle
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize("redirected", ["2>&-", "2>/dev/full"])

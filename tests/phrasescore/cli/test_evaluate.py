@@ -54,7 +54,7 @@ def test_an_n_best_list_is_no_translation(folder: Folder) -> None:
     folder.write("lists", "0 ||| la maison  ||| LM0= -1 ||| -1\n" * 9)
     result = folder.run("base", "lists", "--references", "ref")
     assert result.exit_code == 1
-    assert "lists:1: expected a translation a line, found an n-best list: name" in result.stderr
+    assert "lists:1: expected one translation per line, found an n-best list: name" in result.stderr
 
 
 def test_several_systems_are_told_apart_and_perfect_is_100(folder: Folder) -> None:
@@ -109,7 +109,11 @@ def test_empty_hypotheses_are_counted_and_allowed(folder: Folder) -> None:
     folder.write("base", "\n\n\n")
     result = folder.run("base", "--references", "ref", "--metric", "multi-bleu")
     assert result.exit_code == 0
-    assert result.stderr == "phrasescore: warning: base has 3 empty lines\n"
+    assert result.stderr == (
+        "phrasescore: warning: base has 3 empty lines\n"
+        "phrasescore: warning: base has 0 words, the references 13: are they of the same text, in "
+        "the same language, tokenised alike?\n"
+    )
     assert result.stdout == (
         "BLEU = 0.00, 0.0/0.0/0.0/0.0 (BP=0.000, ratio=0.000, hyp_len=0, ref_len=13)\n"
     )
@@ -167,15 +171,15 @@ def test_the_oracle_of_n_best_lists_is_told(folder: Folder) -> None:
     assert report["nbest"]["first"]["score"] == pytest.approx(first)
 
 
-def test_lists_of_another_text_than_the_references_are_warned_of(folder: Folder) -> None:
+def test_lists_of_another_length_than_the_references_are_warned_of(folder: Folder) -> None:
     sentences = [f"w{number} x{number} y{number} ." for number in range(20)]
     lists = [f"{number} ||| {text} ||| A= 1 ||| 1\n" for number, text in enumerate(sentences)]
     folder.write("nbest", "".join(lists))
-    for references, is_warned in ((sentences, False), (sentences[7:] + sentences[:7], True)):
+    for references, is_warned in ((sentences, False), ([text * 3 for text in sentences], True)):
         folder.write("ref", "".join(f"{text}\n" for text in references))
         result = folder.run("--nbest", "nbest", "--references", "ref")
         assert result.exit_code == 0
-        said = "warning: nbest: the first hypotheses have BLEU " in result.stderr
+        said = "warning: nbest has 80 words, the references 200: are they" in result.stderr
         assert said is is_warned
 
 
@@ -285,7 +289,7 @@ def test_a_byte_that_is_not_utf_8_is_refused_with_its_line(folder: Folder) -> No
 def test_an_empty_file_and_a_missing_one_are_refused(folder: Folder) -> None:
     folder.write("base", "")
     result = folder.run("base", "--references", "ref")
-    expected = "Error: base: expected sentences, one a line, found an empty file\n"
+    expected = "Error: base: expected sentences, one per line, found an empty file\n"
     assert (result.exit_code, result.stderr) == (1, expected)
     result = folder.run("gone", "--references", "ref")
     assert (result.exit_code, result.stderr) == (
@@ -312,7 +316,7 @@ def test_an_input_is_never_overwritten(folder: Folder) -> None:
     ("arguments", "message"),
     [
         ([], "nothing to evaluate"),
-        (["base", "--paired", "bootstrap"], "--paired needs a HYP"),
+        (["base", "--paired", "bootstrap"], "--paired needs a second file of HYP"),
         (["base", "new", "--paired", "bootstrap", "--metric", "multi-bleu"], "of sacrebleu"),
         (["base", "--trials", "5"], "--trials goes with --paired"),
         (["base", "--by-length", "source"], "needs --source"),
@@ -320,7 +324,7 @@ def test_an_input_is_never_overwritten(folder: Folder) -> None:
         (["--nbest", "n", "--by-length", "reference"], "need HYP"),
         (["base", "--plot", "x.png"], "--plot goes with"),
         (["base", "--by-length", "reference", "--plot", "x.bmp"], "expected a name in .pdf"),
-        (["-", "-"], "only one of the files can be stdin"),
+        (["-", "-"], "two files cannot share stdin"),
         (["base", "--seed", "0"], "--seed"),
     ],
 )
@@ -336,10 +340,11 @@ def test_choices_are_those_of_the_code_behind_them() -> None:
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.significance import PairedTest
 
-    from phrasescore.cli import evaluate
+    from phrasescore.cli.evaluate import TOKENIZERS
     from phrasescore.evaluation.plots import FORMATS
+    from phrasescore.workflows import evaluate
 
-    assert set(evaluate.TOKENIZERS) <= set(BLEU.TOKENIZERS)
+    assert set(TOKENIZERS) <= set(BLEU.TOKENIZERS)
     assert set(evaluate.PLOT_FORMATS) == set(FORMATS)
     defaults = PairedTest._DEFAULT_SAMPLES
     assert {"bootstrap": defaults["bs"], "approximate": defaults["ar"]} == evaluate.TRIALS

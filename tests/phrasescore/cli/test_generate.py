@@ -8,7 +8,7 @@ import torch
 from click.testing import CliRunner, Result
 
 from moses_integration.nbest import read_nbest
-from phrasescore.cli import generate_text, main
+from phrasescore.cli import main
 from phrasescore.generation.beam_search import BeamSettings, beam_search
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.generation.sampling import count_samples, sample_targets
@@ -55,8 +55,9 @@ def test_a_text_of_another_language_is_warned_of(model: Path, tmp_path: Path) ->
     (tmp_path / "text").write_text("das haus u\n" * 9)
     result = run(model, tmp_path / "text", "--beam", 1, "-o", tmp_path / "out")
     assert result.exit_code == 0
-    problem = "with 27 words, 18 of them unknown to a network: is it the language that the network"
-    assert f"warning: 9 lines read, {problem} reads" in result.stderr
+    problem = f"18 of its first 27 words are unknown to {model}: is it in the model's language"
+    assert f"warning: {tmp_path / 'text'}: {problem}, tokenised and cased" in result.stderr
+    assert "9 lines read, with 27 words, 18 of them unknown to a network" in result.stderr
 
 
 def test_the_best_of_each_line_is_written_and_an_empty_line_stays_empty(
@@ -70,7 +71,7 @@ def test_the_best_of_each_line_is_written_and_an_empty_line_stays_empty(
     assert (tmp_path / "out").read_text() == f"{first}\n\n{second}\n{third}\n"
     assert "4 sentences" in result.stderr
     assert "4 lines read, with 7 words, 1 of them unknown to a network" in result.stderr
-    assert "is it the language that the network reads" not in result.stderr
+    assert "is it in the model's language" not in result.stderr
     unknown = sum(target.unknown_words for target in best)
     assert (f"warning: {unknown} <unk> predicted, written as such" in result.stderr) == (
         unknown > 0
@@ -151,7 +152,8 @@ def test_unknown_words_are_counted_in_what_is_written_and_not_in_the_rest_of_a_l
 ) -> None:
     found = [Generated(("a",), -1.0), Generated(("<unk>",), -2.0, unknown_words=1)]
     monkeypatch.setattr(
-        generate_text, "best_targets", lambda _, sources, *__, **___: [found for _ in sources]
+        "phrasescore.workflows.generate.best_targets",
+        lambda _, sources, *__, **___: [found for _ in sources],
     )
     result = run(model, "--nbest", tmp_path / "nbest", 2, stdin="u\n")
     assert (result.exit_code, result.stdout) == (0, "a\n")
@@ -306,7 +308,7 @@ def test_a_file_is_in_no_other_one_s_way(model: Path, text: Path, tmp_path: Path
         (["--beam", "3", "--nbest", "n", "4"], "--beam: at least as many as --nbest"),
         (["--nbest", "n", "0"], "'--nbest'"),
         (["--name", "X"], "--name is of the feature in --nbest"),
-        (["--nbest", "n", "2", "--name", "X_1"], "--name X_1: expected a letter"),
+        (["--nbest", "n", "2", "--name", "X_1"], "feature name X_1: expected a letter"),
         (["--sample", "3", "--beam", "2"], "--beam: is not of --sample"),
         (["--sample", "3", "--nbest", "n", "2"], "--nbest: is not of --sample"),
         (["--sample", "3", "--normalize"], "--normalize: is not of --sample"),

@@ -13,11 +13,12 @@ from click.testing import CliRunner, Result
 
 from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
 from moses_integration.table_line import remove_scores
-from phrasescore.cli import generate_table, main
+from phrasescore.cli import main
 from phrasescore.generation.beam_search import BeamSettings, beam_search
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.io.resumable import work_files
 from phrasescore.models.checkpoint import load_checkpoint, save_checkpoint
+from phrasescore.workflows import augment as workflow
 from tests.doubles import RandomModel
 from tests.random_networks import RandomNetwork
 
@@ -210,7 +211,7 @@ def test_a_target_without_its_end_is_no_new_pair(
 ) -> None:
     cut = [Generated(("c", "c"), -1.0, finished=False)]
     monkeypatch.setattr(
-        generate_table, "best_targets", lambda _, sources, *__, **___: [cut for _ in sources]
+        workflow, "best_targets", lambda _, sources, *__, **___: [cut for _ in sources]
     )
     result = run(model.path, "--augment", table)
     assert result.exit_code == 0
@@ -233,15 +234,15 @@ def test_moses_ini_gets_the_indicator_with_weight_0(
 def test_a_killed_run_goes_on_to_the_same_bytes(
     model: RandomModel, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(generate_table, "GROUP_LINES", 1)
+    monkeypatch.setattr(workflow, "GROUP_LINES", 1)
     (tmp_path / "only").write_text("u\nu v\nv\nw\nv w w\nzz\nw w\nu u\n")
     out, whole = tmp_path / "out.gz", tmp_path / "whole.gz"
     options = ["--augment", table, "--sources", tmp_path / "only"]
     assert run(model.path, *options, "-o", whole).exit_code == 0
-    original = generate_table._Augmenter.lines
+    original = workflow._Augmenter.lines
     for groups_done in range(4):
         with monkeypatch.context() as patch:
-            patch.setattr(generate_table._Augmenter, "lines", _stopping(original, groups_done, out))
+            patch.setattr(workflow._Augmenter, "lines", _stopping(original, groups_done, out))
             assert run(model.path, *options, "-o", out).exit_code == 130
         assert not out.exists()
         if groups_done:

@@ -141,31 +141,3 @@ def test_lists_of_another_text_are_named_wherever_they_stand(tmp_path: Path) -> 
         result = CliRunner().invoke(main, ["tune", *order, *options, "--threads", "1"])
         (line,) = [line for line in result.stderr.splitlines() if "warning: " in line]
         assert f"warning: {tmp_path}/test: the first hypotheses have BLEU 0.00" in line
-
-
-def test_evaluate_warns_of_another_text_and_of_references_that_are_not_there(
-    tmp_path: Path,
-) -> None:
-    right = [" ".join(f"w{number}{letter}" for letter in "abcd") for number in range(12)]
-    wrong = right[1:] + right[:1]
-    for name, lines in (("right", right), ("wrong", wrong), ("holes", ["", *right[1:-1], ""])):
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
-    systems = [str(tmp_path / name) for name in ("right", "wrong")]
-    for references, expected in (
-        (("right",), [f"{tmp_path}/wrong: the translations have BLEU 0.00"]),
-        (("holes", "right"), [f"{tmp_path}/wrong: the translations have BLEU 0.00"]),
-        (
-            ("holes",),
-            [
-                f"{tmp_path}/holes: 2 lines are empty: no reference is there",
-                f"{tmp_path}/wrong: the translations have BLEU 0.00",
-            ],
-        ),
-    ):
-        options = [f"--references={tmp_path / name}" for name in references]
-        result = CliRunner().invoke(main, ["evaluate", *systems, *options])
-        assert result.exit_code == 0
-        found = [line for line in result.stderr.splitlines() if "warning: " in line]
-        assert len(found) == len(expected)
-        for line, start in zip(found, expected, strict=True):
-            assert line.startswith(f"phrasescore: warning: {start}")

@@ -273,7 +273,7 @@ def test_wrong_models_and_files_are_refused(arguments: str, message: str, folder
         ),
         (
             '{"words": 3, "segments": [{"start": 0, "end": 1.5}]}\n',
-            "like:1: expected segments side by side",
+            "like:1: expected a line that --segments wrote",
         ),
         (
             '{"words": 4, "segments": [{"start": 0, "end": 3}]}\n',

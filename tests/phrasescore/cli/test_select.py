@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from phrasescore.cli import main, select
+from phrasescore.cli import main
+from phrasescore.language_models import selection
+from phrasescore.workflows import select
 from tests.phrasescore.language_models.test_selection import unigrams
 
 # "sea" is worth most and "law" least; "dog" is worth the same to both models.
@@ -94,9 +96,9 @@ def test_one_model_for_both_sides_is_warned_of() -> None:
     models = f"{MODELS} --in-domain-target in.en --general-target all.fr"
     result = run(f"en fr {models} --lines 1 --processes 1 --target-output o")
     assert result.exit_code == 0
-    warning = "--in-domain and --in-domain-target are one file, for two languages"
+    warning = "the in-domain models of both sides are one file, for two languages"
     assert result.stderr.count(warning) == 1
-    assert "--general-target are one file" not in result.stderr
+    assert "the general models" not in result.stderr
 
 
 @pytest.mark.usefixtures("texts")
@@ -184,14 +186,12 @@ def test_bad_input_is_named_and_leaves_no_file(texts: Path, arguments: str, prob
 def test_a_text_that_changes_while_it_is_read_is_noticed(
     texts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn = select._drawn
-
-    def growing(total: int, limit: select._Limit, seed: int) -> "select.Flags":
+    def draw_later(total: int, count: int, seed: int) -> "selection.Flags":
         with (texts / "en").open("ab") as file:
             file.write(b"one more\n")
-        return drawn(total, limit, seed)
+        return selection.draw(total, count, seed)
 
-    monkeypatch.setattr(select, "_drawn", growing)
+    monkeypatch.setattr(select, "draw", draw_later)
     result = run("en --random --lines 1 -o out")
     assert result.exit_code == 1
     assert "en: has changed while it was read: 5 lines, then 6" in result.stderr

@@ -115,7 +115,7 @@ def test_a_run_that_was_killed_as_it_read_its_text_is_resumed_with_its_settings(
     program = """
 import os, signal
 from phrasescore.cli import main
-from phrasescore.training.table_spool import TableSpool
+from phrasescore.training.pair_store_writer import TableSpool
 TableSpool.add = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 main()
 """
@@ -307,7 +307,7 @@ def test_text_whose_every_sentence_is_too_long_is_refused(
     command = ["-o", tmp_path / "model", "--updates", "3", *TINY, "--set=training.max_length=1"]
     result = train("lstm", *text, *command)
     assert result.exit_code == 1
-    assert "no pair to train on: 80 lines, none with at most 1 words a side" in result.stderr
+    assert "no pair to train on: 80 lines, none with at most 1 words per side" in result.stderr
     assert names(tmp_path) == ["train.en", "train.fr"]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from moses_integration.weights import read_weights
-from phrasescore.cli import tune_search
+from phrasescore.workflows.tune import optimiser as optimiser_module
 from tests.tune_folder import NBEST, REFERENCES, WEIGHTS, TuneFolder
 
 
@@ -144,7 +144,7 @@ def test_ctrl_c_writes_the_best_weights_so_far(
 
         return interrupted
 
-    monkeypatch.setattr(tune_search, "load_method", load)
+    monkeypatch.setattr(optimiser_module, "load_method", load)
     result = folder.run("-o", "out")
     assert (result.exit_code, calls) == (130, [1])
     assert result.stderr.endswith("phrasescore: BLEU 100.00\nphrasescore: interrupted\n")
@@ -158,7 +158,7 @@ def test_a_signal_during_the_report_keeps_the_weights_found(
     def interrupted(*_: object) -> None:
         signal.raise_signal(number)
 
-    monkeypatch.setattr("tuning.contribution.measure_contributions", interrupted)
+    monkeypatch.setattr("phrasescore.workflows.tune.report.measure_contributions", interrupted)
     result = folder.run("-o", "out", "--report", "report")
     assert result.exit_code == code
     assert read_weights("out")["RNN0"][0] > 0
@@ -179,7 +179,7 @@ def test_plateau_smoothing_reaches_the_method(
 
         return heard
 
-    monkeypatch.setattr(tune_search, "load_method", load)
+    monkeypatch.setattr(optimiser_module, "load_method", load)
     assert folder.run("-o", "out", "--plateau-smoothing", "2").exit_code == 0
     assert folder.run("-o", "out").exit_code == 0
     assert found == [2, 0]
@@ -200,7 +200,7 @@ def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
 
         return interrupted
 
-    monkeypatch.setattr(tune_search, "load_method", load)
+    monkeypatch.setattr(optimiser_module, "load_method", load)
     result = folder.run("-o", "out", "--replicas", "5", "--method", "pro")
     assert result.exit_code == 130
     assert "2 replicas: mean 100.00 ± 0.00, average of the weights 100.00" in result.stderr
@@ -217,14 +217,17 @@ def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
         (["--features", "features", "--scores", "scores"], "the weights that the lists were mad"),
         (
             ["--features", "features", "--scores", "scores", "--references", "reference"],
-            "--references goes with NBEST",
+            "--references goes with n-best lists",
         ),
         (
             ["--features", "features", "--scores", "scores", "--metric", "chrf"],
-            "--metric and --reference-length go with NBEST",
+            "--metric and --reference-length go with n-best lists",
         ),
         (["nbest", "--references", "reference", "--ifile", "init.opt"], "--ifile goes with --feat"),
-        (["nbest", "--references", "reference", "--weights", "weights", "--resume"], "--source,"),
+        (
+            ["nbest", "--references", "reference", "--weights", "weights", "--resume"],
+            "--resume: with --decoder",
+        ),
         (
             ["nbest", "--references", "reference", "--weights", "weights", "--iterations", "25"],
             "--iterations: with --decoder",

@@ -5,16 +5,16 @@ import pytest
 from phrasescore.evaluation.breakdowns import (
     MOST_UNKNOWN,
     Group,
-    by_length,
-    by_unknown_words,
     count_unknown,
+    group_by_length,
+    group_by_unknown_words,
 )
 from phrasescore.evaluation.plots import FORMATS, Panel, draw
 from phrasescore.vocabulary import Vocabulary
 
 
 def test_sentences_of_like_length_are_a_group_and_empty_ones_are_apart() -> None:
-    breakdown = by_length("source", [10, 0, 1, 11, 35, 20], width=10)
+    breakdown = group_by_length("source", [10, 0, 1, 11, 35, 20], width=10)
     assert breakdown.title == "words in the source"
     assert breakdown.groups == [
         Group("0", [1]),
@@ -25,11 +25,14 @@ def test_sentences_of_like_length_are_a_group_and_empty_ones_are_apart() -> None
 
 
 def test_a_group_of_one_length_is_called_by_it() -> None:
-    assert by_length("source", [3, 1, 3], width=1).groups == [Group("1", [1]), Group("3", [0, 2])]
+    assert group_by_length("source", [3, 1, 3], width=1).groups == [
+        Group("1", [1]),
+        Group("3", [0, 2]),
+    ]
 
 
 def test_unknown_words_are_grouped_exactly_and_up_to_a_number() -> None:
-    exactly, at_most = by_unknown_words("reference", [0, 3, 0, 1])
+    exactly, at_most = group_by_unknown_words("reference", [0, 3, 0, 1])
     assert exactly.groups == [Group("0", [0, 2]), Group("1", [3]), Group("3", [1])]
     assert at_most.title == "at most so many unknown words in the reference"
     assert at_most.groups == [
@@ -41,7 +44,7 @@ def test_unknown_words_are_grouped_exactly_and_up_to_a_number() -> None:
 
 
 def test_very_many_unknown_words_share_a_group() -> None:
-    exactly, at_most = by_unknown_words("source", [1, MOST_UNKNOWN + 1, MOST_UNKNOWN + 5])
+    exactly, at_most = group_by_unknown_words("source", [1, MOST_UNKNOWN + 1, MOST_UNKNOWN + 5])
     assert exactly.groups == [Group("1", [0]), Group(f"> {MOST_UNKNOWN}", [1, 2])]
     assert at_most.groups[-1] == Group("any", [0, 1, 2])
     assert at_most.groups[-2] == Group(str(MOST_UNKNOWN), [0])

@@ -1,31 +1,45 @@
 """An output that goes on after a kill: the moments that a killed process leaves behind."""
 
 import gzip
+import hashlib
 import json
 import os
 import resource
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from moses_integration import phrase_table
 from phrasescore.errors import DataError, ModelError, PhrasescoreError
 from phrasescore.io import resumable
 from phrasescore.io.resumable import ResumableOutput
 
 
+class Pieces(NamedTuple):
+    """Consecutive lines of an input."""
+
+    before: int
+    pieces: list[bytes]
+
+    @property
+    def num_lines(self) -> int:
+        return len(self.pieces)
+
+    @property
+    def raw(self) -> bytes:
+        return b"".join(self.pieces)
+
+    def lines(self, first: int, after: int) -> "Pieces":
+        return Pieces(self.before + first, self.pieces[first:after])
+
+
 def write_all(out: Path, pieces: list[bytes], *, resume: bool = False) -> bool:
-    """Write what is not done yet, a chunk a piece; return whether there was nothing left to do."""
-    with ResumableOutput(str(out), {"model": "m"}, resume=resume) as target:
-        for piece in pieces[: target.done.lines]:
-            target.skip(piece)
-        target.check_skipped("input")
-        if target.finished:
-            target.check_end(next(iter(pieces[target.done.lines :]), None), "input")
-            return True
-        for piece in pieces[target.done.lines :]:
-            target.write(piece.upper(), piece)
-            target.end_chunk(1)
-    return False
+    """Write the lines that are not done yet, a chunk per line; return whether all were done."""
+    with ResumableOutput(str(out), {"model": "m"}, resume=resume, chunk_lines=1) as target:
+        for block in target.remaining([Pieces(0, pieces)], "input"):
+            target.write(block.raw.upper(), block.raw, block.num_lines)
+        return target.finished
 
 
 class Killed(BaseException):
@@ -44,11 +58,11 @@ def kill_in(out: Path, num_chunks: int, monkeypatch: pytest.MonkeyPatch) -> None
     with monkeypatch.context() as patch:
         patch.setattr(ResumableOutput, "_leave", _nothing)
         with pytest.raises(Killed):  # noqa: SIM117
-            with ResumableOutput(str(out), {"model": "m"}, resume=False) as target:
+            with ResumableOutput(str(out), {"model": "m"}, resume=False, chunk_lines=1) as target:
                 for piece in PIECES[:num_chunks]:
-                    target.write(piece.upper(), piece)
-                    target.end_chunk(1)
-                target.write(b"HALF A CHUNK", b"")
+                    target.write(piece.upper(), piece, 1)
+                target._chunk_lines = 100
+                target.write(b"HALF A CHUNK", b"", 1)
                 while target._waiting:
                     target._waiting.popleft().result()
                 raise Killed
@@ -122,13 +136,35 @@ def test_a_run_that_was_killed_at_its_end_is_not_for_a_longer_input(
 ) -> None:
     out = tmp_path / "out"
     kill_in(out, 3, monkeypatch)
-    with ResumableOutput(str(out), {"model": "m"}, resume=True) as target:
-        for piece in PIECES:
-            target.skip(piece)
-        target.check_skipped("input")
-        with pytest.raises(DataError, match=r"more lines than the 3 that .*\.part was made from"):
-            target.check_end(b"d\n", "input")
-        target.check_end(None, "input")
+    settings = {"model": "m"}
+    with pytest.raises(DataError, match=r"more lines than the 3 that .*\.part was made from"):  # noqa: SIM117
+        with ResumableOutput(str(out), settings, resume=True, chunk_lines=2) as target:
+            target.remaining([Pieces(0, [*PIECES, b"d\n"])], "input")
+    with ResumableOutput(str(out), settings, resume=True, chunk_lines=2) as target:
+        assert list(target.remaining([Pieces(0, PIECES)], "input")) == []
+    assert out.read_bytes() == b"".join(PIECES).upper()
+
+
+def test_blocks_end_where_chunks_do(tmp_path: Path) -> None:
+    line = b"a ||| b ||| 1\n"
+    # As they are read: whole lines, as many as there happened to be.
+    read = [phrase_table._check("t", before, 1, line * n)[0] for before, n in ((0, 3), (3, 7))]
+    with ResumableOutput(str(tmp_path / "out"), {}, resume=False, chunk_lines=4) as target:
+        found = [(block.before, block.num_lines) for block in target.remaining(read, "t")]
+    assert found == [(0, 3), (3, 1), (4, 4), (8, 2)]
+
+
+def test_a_journal_of_version_0_1_is_read(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    Path(f"{out}.part").write_bytes(PIECES[0].upper() + b"HALF")
+    # Its text, as json.dump(..., indent=1) wrote it; the digest is blake2b of 16 bytes.
+    digest = hashlib.blake2b(PIECES[0], digest_size=16).hexdigest()
+    Path(f"{out}.part.json").write_text(
+        '{\n "format": 1,\n "lines": 1,\n "bytes": 2000,\n "input": "' + digest + '",\n'
+        ' "complete": false,\n "settings": {\n  "model": "m"\n }\n}'
+    )
+    assert not write_all(out, PIECES, resume=True)
+    assert out.read_bytes() == b"".join(PIECES).upper()
 
 
 @pytest.mark.parametrize("error", [DataError("t", 1, "bad"), ModelError("nan")])
@@ -138,8 +174,7 @@ def test_what_is_wrong_removes_what_this_run_began_and_nothing_older(
     out = tmp_path / "out"
     with pytest.raises(type(error)):  # noqa: SIM117
         with ResumableOutput(str(out), {"model": "m"}, resume=False) as target:
-            target.write(b"A", b"a")
-            target.end_chunk(1)
+            target.write(b"A", b"a", 1)
             raise error
     assert os.listdir(tmp_path) == []
     kill_in(out, 2, monkeypatch)
@@ -162,7 +197,7 @@ def test_a_part_file_that_is_too_short_is_damaged(
     state = json.loads(journal.read_text())
     for text in ("{}", json.dumps({**state, "bytes": -1}), json.dumps({**state, "lines": -1})):
         journal.write_text(text)
-        with pytest.raises(PhrasescoreError, match="unreadable"):
+        with pytest.raises(PhrasescoreError, match="expected the state of a run of this version"):
             write_all(out, PIECES, resume=True)
 
 
@@ -182,7 +217,7 @@ def test_a_run_that_cannot_begin_leaves_nothing_and_removes_nothing(
     try:
         for path in (tmp_path / "new", done, out):
             with pytest.raises(
-                PhrasescoreError, match=f"{path.name}: cannot write: File too large"
+                PhrasescoreError, match=rf"{path.name}[.a-z]*: cannot write: File too large"
             ):
                 write_all(path, PIECES, resume=True)
     finally:

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from phrasescore.scoring.fixed_products import FixedProducts
 from torch import Tensor
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.kernels import gates, integers, softmax_sums
 from phrasescore.kernels.precision import Factor, Precision, Product
-from phrasescore.scoring.fixed_products import FixedProducts
 
 CPU = torch.device("cpu")
 HIDDEN, ROOTS, WORDS = 37, 4, 9  # 37: no multiple of a vector register's numbers
@@ -75,7 +75,9 @@ def test_products_are_those_of_the_rounded_factors() -> None:
     out = torch.empty(130, 70, dtype=torch.int32)
     product = precision.multiply(precision.pad(rows), precision.prepare(matrix), out)
     found = product.read(torch.empty(130, 70))
-    expected = precision.seen(rows).double() @ precision.seen(matrix.t()).double().t()
+    expected = (
+        precision.rounded_values(rows).double() @ precision.rounded_values(matrix.t()).double().t()
+    )
     torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=1e-6)
     # A step is 2.6 / 127; its rounding deviates by 0.006, twice, in 50 terms: 0.06. Of 9,100 such
     # sums the worst is some five times that.

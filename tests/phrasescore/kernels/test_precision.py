@@ -4,6 +4,8 @@ import click
 import numpy as np
 import pytest
 import torch
+from phrasescore.scoring.fixed_products import FixedProducts
+from phrasescore.scoring.normalizer import Normalizer
 
 from phrasescore.cli.annotate import annotate
 from phrasescore.kernels.precision import (
@@ -12,8 +14,6 @@ from phrasescore.kernels.precision import (
     PrecisionName,
     _warn_of_missing_units,
 )
-from phrasescore.scoring.fixed_products import FixedProducts
-from phrasescore.scoring.normalizer import Normalizer
 from phrasescore.scoring.word_probabilities import WordProbabilities
 
 CPU = torch.device("cpu")
@@ -128,7 +128,10 @@ def test_a_distribution_is_a_softmax_with_the_normaliser_of_scoring(
         probabilities = WordProbabilities(weight / 5, bias, products)
         found, normalizers = probabilities.log_distributions(rows)
         assert torch.equal(normalizers, probabilities.log_normalizers(rows))
-    seen = products.precision.seen(rows).double(), products.precision.seen(weight / 5).double()
+    seen = (
+        products.precision.rounded_values(rows).double(),
+        products.precision.rounded_values(weight / 5).double(),
+    )
     expected = torch.log_softmax(seen[0] @ seen[1].t() + bias.double(), 1)
     tolerance = {"float32": 3e-5, "bfloat16": 0.1, "int8": 3e-4}[precision]
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=tolerance)

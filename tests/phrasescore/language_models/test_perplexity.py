@@ -9,13 +9,13 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from phrasescore.io.monolingual_text import read_monolingual_text
+from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.perplexity import (
     TextScores,
+    measure,
     mixture,
     mixture_weight,
-    perplexity,
     score_with_kenlm,
     score_with_network,
 )
@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 
 
 def test_perplexities_are_those_of_their_definition() -> None:
-    found = perplexity(
+    found = measure(
         TextScores(np.log([0.5, 0.25, 0.001, 0.125]), np.array([False, False, True, False]))
     )
     assert (found.tokens, found.unknown) == (4, 1)
@@ -37,7 +37,7 @@ def test_perplexities_are_those_of_their_definition() -> None:
 
 
 def test_a_text_of_unknown_words_alone_has_no_perplexity_without_them() -> None:
-    found = perplexity(TextScores(np.log([0.5]), np.array([True])))
+    found = measure(TextScores(np.log([0.5]), np.array([True])))
     assert found.including_unknown == pytest.approx(2.0)
     assert math.isnan(found.excluding_unknown)
 
@@ -92,7 +92,7 @@ def test_kenlm_s_perplexities_are_those_that_its_query_prints(shared_data: Path)
     # query -v summary lm.fr.arpa.gz < test_2016_flickr.fr, KenLM in Moses 2025.
     text = shared_data / "test_2016_flickr.fr"
     sentences = [line.words for line in read_monolingual_text(str(text))]
-    found = perplexity(score_with_kenlm(str(shared_data / "lm.fr.arpa.gz"), sentences))
+    found = measure(score_with_kenlm(str(shared_data / "lm.fr.arpa.gz"), sentences))
     assert (found.tokens, found.unknown) == (14988, 151)
     assert found.including_unknown == pytest.approx(22.319274498746218, rel=1e-6)
     assert found.excluding_unknown == pytest.approx(20.233733083810822, rel=1e-6)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phrasescore.language_models.selection import CrossEntropyDifference, any_of, best
+from phrasescore.language_models.selection import CrossEntropyDifference, choose_best, draw
 
 
 def unigrams(path: Path, words: Mapping[str, float]) -> str:
@@ -67,11 +67,11 @@ def test_the_best_are_the_lowest_and_of_equal_ones_the_earlier(
     count = data.draw(st.integers(0, len(numbers)))
     ranks = sorted(range(len(numbers)), key=lambda place: (numbers[place], place))
     expected = [place in ranks[:count] for place in range(len(numbers))]
-    assert best(np.array(numbers, dtype=float), count).tolist() == expected
+    assert choose_best(np.array(numbers, dtype=float), count).tolist() == expected
 
 
 def test_lots_are_as_many_as_asked_for_and_depend_on_the_seed() -> None:
-    drawn = [any_of(1000, 300, seed) for seed in (1, 1, 2)]
+    drawn = [draw(1000, 300, seed) for seed in (1, 1, 2)]
     assert [int(chosen.sum()) for chosen in drawn] == [300] * 3
     assert (drawn[0] == drawn[1]).all()
     # Two draws of 300 of 1000 share 90 on average, with a standard deviation of 7.

@@ -53,9 +53,9 @@ def cells_of(tsv: str) -> list[list[str]]:
 def test_there_is_a_file_for_each_block_and_one_for_all(tmp_path: Path) -> None:
     write_data(REPORT, tmp_path)
     names = {f"{block.name}.tsv" for block in BLOCKS} | {"report.json"}
-    assert {path.name for path in tmp_path.iterdir()} == names
+    assert {path.name for path in tmp_path.rglob("*.*")} == names
     for block in BLOCKS:
-        assert (tmp_path / f"{block.name}.tsv").read_bytes().decode() == to_tsv(block)
+        assert (tmp_path / "data" / f"{block.name}.tsv").read_bytes().decode() == to_tsv(block)
 
 
 def test_the_json_file_has_everything(tmp_path: Path) -> None:
@@ -123,5 +123,5 @@ def test_nothing_is_written_of_a_report_with_a_bad_block(tmp_path: Path) -> None
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(PhrasescoreError, match="there is no folder"):
+    with pytest.raises(FileNotFoundError):
         write_data(REPORT, tmp_path / "missing")

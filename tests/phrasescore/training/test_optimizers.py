@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from phrasescore.config.settings import TrainingConfig
+from phrasescore.config.settings import OptimizerName, TrainingConfig
 from phrasescore.errors import ModelError
 from phrasescore.training import optimizers
 from phrasescore.training.optimizers import FusedAdadelta, TorchOptimizer, build_optimizer
@@ -102,7 +102,7 @@ def test_a_step_of_sgd_is_the_rate_times_the_clipped_gradient() -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["adadelta", "adam", "sgd"])
-def test_a_gradient_that_is_not_finite_changes_nothing(optimizer: str) -> None:
+def test_a_gradient_that_is_not_finite_changes_nothing(optimizer: OptimizerName) -> None:
     for bad in (math.nan, math.inf):
         network = make_network()
         stepper = build_optimizer(network, TrainingConfig(optimizer=optimizer))
@@ -116,7 +116,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(optimizer: str) -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["adadelta", "adam", "sgd"])
-def test_gradients_are_forgotten_after_a_step(optimizer: str) -> None:
+def test_gradients_are_forgotten_after_a_step(optimizer: OptimizerName) -> None:
     network = make_network()
     stepper = build_optimizer(network, TrainingConfig(optimizer=optimizer))
     set_gradients(dict(network.named_parameters()), 1)
@@ -173,7 +173,7 @@ def test_averages_of_weights_that_are_never_touched_do_not_become_subnormal() ->
 
 
 @pytest.mark.parametrize("optimizer", ["adadelta", "adam", "sgd"])
-def test_a_state_that_is_loaded_goes_on_to_the_same_bits(optimizer: str) -> None:
+def test_a_state_that_is_loaded_goes_on_to_the_same_bits(optimizer: OptimizerName) -> None:
     config = TrainingConfig(optimizer=optimizer)
     whole, resumed = make_network(), make_network()
     whole_stepper = build_optimizer(whole, config)
@@ -212,7 +212,7 @@ def test_the_fused_state_is_one_that_torch_can_go_on_with() -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["adadelta", "adam", "sgd"])
-def test_a_state_of_another_network_is_refused(optimizer: str) -> None:
+def test_a_state_of_another_network_is_refused(optimizer: OptimizerName) -> None:
     stepper = build_optimizer(make_network(), TrainingConfig(optimizer=optimizer))
     with pytest.raises(ModelError, match="not of this network: 'other/square_avg'"):
         stepper.load_state({**stepper.state(), "other/square_avg": torch.zeros(1)})

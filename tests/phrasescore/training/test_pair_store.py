@@ -13,17 +13,23 @@ import pytest
 import phrasescore.training.pair_store_writer as writer
 from phrasescore.config.config import Config
 from phrasescore.config.settings import VocabularyConfig
-from phrasescore.errors import ModelError, PhrasescoreError
-from phrasescore.io.parallel_text import read_parallel_text
+from phrasescore.errors import DataError, ModelError, PhrasescoreError
+from phrasescore.io.corpora import read_parallel_text
 from phrasescore.records import PhrasePair
-from phrasescore.training.pair_store import PairStore, word_type
+from phrasescore.training.pair_store import (
+    DrawSettings,
+    Indices,
+    PairDraw,
+    PairStore,
+    Permutation,
+    word_type,
+)
 from phrasescore.training.pair_store_writer import (
+    CountedPair,
     Shortlist,
     fingerprint_input,
     write_pair_store,
 )
-from phrasescore.training.random_order import DrawSettings, PairDraw, Permutation, padding
-from phrasescore.training.table_spool import CountedPair
 from phrasescore.vocabulary import Vocabulary
 
 SIZES = VocabularyConfig(source_size=100, target_size=100)
@@ -38,14 +44,13 @@ def counted(pairs: Iterable[tuple[str, str, float]]) -> Iterator[CountedPair]:
 def texts(store: PairStore) -> list[tuple[str, str]]:
     """Read the pairs back as text."""
     batch = store.batch(np.arange(len(store)))
-    found = []
-    for sources, source_length, targets, target_length in zip(*batch, strict=True):
-        source = [store.source_vocabulary.word(i) for i in sources[:source_length].tolist()]
-        target = [store.target_vocabulary.word(i) for i in targets[:target_length].tolist()]
-        assert not sources[source_length:].any()
-        assert not targets[target_length:].any()
-        found.append((" ".join(source), " ".join(target)))
-    return found
+    sides = []
+    vocabularies = (store.source_vocabulary, store.target_vocabulary)
+    for side, vocabulary in zip(batch, vocabularies, strict=True):
+        phrases = side.ids.split((side.lengths + 1).tolist())
+        assert all(ids[-1] == Vocabulary.END for ids in phrases)
+        sides.append([" ".join(map(vocabulary.word, ids[:-1].tolist())) for ids in phrases])
+    return list(zip(*sides, strict=True))
 
 
 def test_pairs_come_back_in_the_order_of_the_table(tmp_path: Path) -> None:
@@ -55,6 +60,17 @@ def test_pairs_come_back_in_the_order_of_the_table(tmp_path: Path) -> None:
     assert store.record.words == 6 + 5
     source_lengths, target_lengths = store.lengths(np.array([2, 0]))
     assert (source_lengths.tolist(), target_lengths.tolist()) == ([3, 2], [2, 2])
+
+
+def test_a_batch_has_its_pairs_in_their_order_each_with_its_end(tmp_path: Path) -> None:
+    rows = [("a b", "x", 3.0), ("", "y x", 2.0), ("b", "", 1.0)]
+    pairs = (
+        CountedPair(b"", PhrasePair(tuple(s.split()), tuple(t.split())), c) for s, t, c in rows
+    )
+    store = write_pair_store(tmp_path / "pairs", pairs, SIZES, max_length=9)
+    source, target = store.batch(np.array([2, 0, 1]))  # ids: b 2, a 3; x 2, y 3
+    assert (source.ids.tolist(), source.lengths.tolist()) == ([2, 0, 3, 2, 0, 0], [1, 2, 0])
+    assert (target.ids.tolist(), target.lengths.tolist()) == ([0, 2, 0, 3, 2, 0], [0, 1, 2])
 
 
 def test_no_other_file_is_left(tmp_path: Path) -> None:
@@ -208,7 +224,7 @@ def test_a_store_of_another_format_or_size_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="expected 2 pairs"):
         PairStore(folder)
     (folder / "pairs.json").write_text(json.dumps({**record, "format": 9}))
-    with pytest.raises(ModelError, match="expected format 1, got 9"):
+    with pytest.raises(DataError, match=r"pairs\.json: .*expected format 1, got 9"):
         PairStore(folder)
     (folder / "pairs.json").unlink()
     with pytest.raises(ModelError, match=r"pairs\.json: cannot be read"):
@@ -295,6 +311,16 @@ def test_a_window_makes_batches_of_like_lengths(tmp_path: Path) -> None:
     assert spread(16) < 1.5 < 4 < spread(1)
 
 
+def padding(store: PairStore, batches: Iterable[Indices]) -> float:
+    """Return the share of padding that batches would have as padded arrays, both sides together."""
+    words, places = 0, 0
+    for batch in batches:
+        for lengths in store.lengths(batch):
+            words += int(lengths.sum())
+            places += len(lengths) * int(lengths.max())
+    return 1 - words / places
+
+
 def test_batches_of_sentences_have_at_most_5_percent_padding(tmp_path: Path) -> None:
     # Lengths as those of captions: 13 words on average, the sides correlated (0.9).
     generator = np.random.default_rng(1)
@@ -311,15 +337,6 @@ def test_batches_of_sentences_have_at_most_5_percent_padding(tmp_path: Path) -> 
         return padding(store, [draw.batch(0, number) for number in range(draw.batches_per_epoch)])
 
     assert share(100) <= 0.05 < 0.4 < share(1)
-
-
-def test_padding_is_counted_over_both_sides(tmp_path: Path) -> None:
-    rows = [("a a a", "x", 1.0), ("b", "y y", 1.0), ("c c", "z", 1.0)]
-    store = write_pair_store(tmp_path / "pairs", counted(rows), SIZES, max_length=9)
-    # Together 3 x 3 + 3 x 2 places for 6 + 4 words; the last two alone 2 x 2 + 2 x 2 for 3 + 3.
-    assert padding(store, [np.array([0, 1, 2])]) == pytest.approx(5 / 15)
-    assert padding(store, [np.array([0]), np.array([1, 2])]) == pytest.approx(2 / 12)
-    assert padding(store, []) == 0.0
 
 
 @pytest.mark.parametrize("name", ["lstm-small", "sutskever2014"])

@@ -1,4 +1,4 @@
-"""Promises of a training run as a whole: phrasescore.training.run and run_state."""
+"""Promises of a training run as a whole: phrasescore.training.run."""
 
 import dataclasses
 import functools
@@ -15,15 +15,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from phrasescore.errors import ConfigError, ModelError, PhrasescoreError
+from phrasescore.errors import ConfigError, ModelError, PhrasescoreError, StoppedError
 from phrasescore.io.folders import NEW, OLD
 from phrasescore.models.batches import PairBatch
-from phrasescore.models.checkpoint import TrainingRecord, load_checkpoint
+from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.training.loop import TrainingProgress
-from phrasescore.training.pair_store_writer import Shortlist
+from phrasescore.training.pair_store_writer import CountedPair, Shortlist
 from phrasescore.training.run import train_model
-from phrasescore.training.table_spool import CountedPair
 from phrasescore.vocabulary import Vocabulary
 from tests.tiny_runs import (
     TINY,
@@ -52,7 +51,6 @@ def test_a_work_folder_that_is_kept_can_be_trained_on(tmp_path: Path) -> None:
     train_model(run)
     longer = dataclasses.replace(run, config=TINY.override(["training.updates=46"]))
     record = train_model(longer, resume=True)
-    assert isinstance(record, TrainingRecord)
     assert record.updates == 46
     whole = make_run(tmp_path, TINY.override(["training.updates=46"]), "whole")
     train_model(whole)
@@ -108,7 +106,9 @@ def test_a_signal_saves_the_state_and_says_so(tmp_path: Path) -> None:
             if now.update == 13:
                 os.kill(os.getpid(), number)
 
-        assert train_model(run, report=report) == number
+        with pytest.raises(StoppedError, match="stopped after update 13; --resume") as caught:
+            train_model(run, report=report)
+        assert caught.value.signal == number
         assert [path.name for path in run.work.glob("state-*")] == ["state-000000013"]
         assert not run.model.exists()
         train_model(run, resume=True)
@@ -302,7 +302,7 @@ def test_a_run_is_not_resumed_with_another_shortlist(tmp_path: Path) -> None:
     # The same words from elsewhere are the same; what is not named is as it was.
     moved = dataclasses.replace(corpus, origin="corpus moved")
     same = dataclasses.replace(begun, shortlists=lambda: (moved, Shortlist()))
-    assert isinstance(train_model(same, resume=True), TrainingRecord)
+    train_model(same, resume=True)
     assert load_checkpoint(begun.model).target_vocabulary == Vocabulary(["t1", "t2"])
 
 

@@ -93,7 +93,7 @@ def test_an_ensemble_of_different_shortlists_is_warned_of_once(
 ) -> None:
     words = ["la", "rue"]
     small = [RandomModel(tmp_path / str(n), SOURCE_WORDS, words, seed=n) for n in range(2)]
-    warning = "warning: --ensemble: the models predict words of different shortlists"
+    warning = "warning: the ensemble's models predict words of different shortlists"
     of_two = [option for other in small for option in ("--model", other.path)]
     result = run(lists, "--model", model.path, *of_two, "--ensemble", "-o", tmp_path / "out")
     assert result.stderr.count(warning) == 1
@@ -240,7 +240,7 @@ def test_word_scores_do_not_use_the_cache_and_say_so(
     options = ["--model", model.path, "--cache", tmp_path / "cache", "-o", tmp_path / "out"]
     result = run(lists, *options, "--word-scores", tmp_path / "words")
     assert result.exit_code == 0, result.output
-    assert "warning: --word-scores computes every score: the cache is not used" in result.stderr
+    assert "warning: word scores are always computed: the cache is not used" in result.stderr
     assert not (tmp_path / "cache").exists()
 
 

@@ -23,13 +23,13 @@ def test_names_are_given_in_the_order_of_the_columns(
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["A"], "expected a --name for each of 2 columns, got 1"),
-        (["A", "B", "C"], "expected a --name for each of 2 columns, got 3"),
-        (["A", "A"], "--name A: two new features have this name"),
-        (["A", "ANorm"], "--name ANorm: two new features have this name"),
-        (["A", "B_1"], "--name B_1: expected a letter, then letters and digits"),
-        (["A", "1B"], "--name 1B: expected a letter"),
-        (["A", "B="], "--name B=: expected a letter"),
+        (["A"], "--name: expected one for each of 2 columns, got 1"),
+        (["A", "B", "C"], "--name: expected one for each of 2 columns, got 3"),
+        (["A", "A"], "feature name A: two new features have this name"),
+        (["A", "ANorm"], "feature name ANorm: two new features have this name"),
+        (["A", "B_1"], "feature name B_1: expected a letter, then letters and digits"),
+        (["A", "1B"], "feature name 1B: expected a letter"),
+        (["A", "B="], "feature name B=: expected a letter"),
     ],
 )
 def test_names_that_moses_would_misread_are_refused(
@@ -91,7 +91,7 @@ def test_bad_input_is_one_line_with_its_place_and_leaves_no_file(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--feature", "unknown_words"], "at least one --model is needed"),
+        (["--feature", "unknown_words"], "at least one model is needed"),
         (["--model", "MODEL", "--ensemble"], "--ensemble averages at least two models"),
         (["--model", "MODEL", "--word-scores", "-"], "two files cannot share stdin or stdout"),
         (["--model", "MODEL", "--cache", "-"], "--cache needs a file"),

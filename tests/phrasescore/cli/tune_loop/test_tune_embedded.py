@@ -11,8 +11,8 @@ from moses_integration.decoder import phrase_filter
 from moses_integration.weights import read_both_weights
 from phrasescore.cli import main
 from phrasescore.cli.experiment_commands import LAUNCHER
-from phrasescore.cli.tune_rounds import Rounds
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
+from phrasescore.workflows.tune.rounds import Rounds
 from tests.doubles import RandomCslm, RandomModel
 from tests.loop_folder import rounds
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
@@ -72,6 +72,7 @@ def test_tables_and_networks_are_loaded_once(
 
     monkeypatch.setattr("moses_integration.decoder.options.read_phrase_pairs", count)
     monkeypatch.setattr("phrasescore.models.checkpoint.load_checkpoint", load)
+    monkeypatch.setattr("phrasescore.workflows.rescore.load_checkpoint", load)
     RandomCslm(["the", "house", "home"], order=3, path=embedded / "cslm")
     model = RandomModel(embedded / "model", ["la", "maison"], ["the", "home"])
     flags = "--feature cslm --model cslm --processes 1 --stack 30"
@@ -82,8 +83,8 @@ def test_tables_and_networks_are_loaded_once(
     assert len(read) == 1
     assert sorted(loaded) == sorted(["cslm", str(model.path)])
     both = read_both_weights("out")
-    assert {"CSLM0", "RNN0"} <= both["lists"].keys()
-    assert both["lists"].keys() - both["search"].keys() == {"RNN0"}
+    assert {"CSLM0", "RNN0"} <= both.lists.keys()
+    assert both.lists.keys() - both.search.keys() == {"RNN0"}
 
 
 def test_several_processes_find_the_same(embedded: Path) -> None:
@@ -141,7 +142,7 @@ def test_a_run_that_is_stopped_in_a_trial_keeps_its_round_and_goes_on(
     assert stopped.exit_code == 130
     # The weights of the round that is judged, and not nothing.
     first = read_both_weights("out")
-    assert "Lexicon0" in first["lists"]
+    assert "Lexicon0" in first.lists
     resumed = tune(*options, "--resume")
     assert resumed.exit_code == 0, resumed.output
     assert "round 1: taken from work/run1.nbest" in resumed.stderr
@@ -161,13 +162,13 @@ def test_a_run_is_not_resumed_with_other_search_weights(embedded: Path) -> None:
     (embedded / "start").write_text(f"[search]\nLM0= 0.25\n[lists]\n{lists}Lexicon0= 1\n")
     refused = tune(*options, "--resume")
     assert refused.exit_code == 1
-    assert "this run was begun with another start weights of the search" in refused.stderr
+    assert "work was begun with another start weights of the search" in refused.stderr
 
 
 @pytest.mark.parametrize(
     ("options", "config", "problem"),
     [
-        ((), False, "--decoder embedded needs --config, the moses.ini"),
+        ((), False, "--decoder embedded needs --moses-ini, the moses.ini"),
         (("--decoder-flags", "--stak 3"), True, "No such option '--stak'"),
         (("--decoder-flags", "--nbest x 3"), True, "--decoder-flags: the loop sets --nbest itself"),
         (("--decoder-flags", "--config x.ini"), True, "expected options of a search, found --con"),

@@ -86,7 +86,7 @@ def test_another_decoder_is_told_by_the_places_in_its_command(folder: Folder) ->
     assert not (folder.path / "other" / "moses.ini").exists()
     result = folder.run("--working-dir", "third", decoder=command)
     assert result.exit_code == 2
-    assert "give the weights to start from: --weights FILE, or --config" in result.stderr
+    assert "give the weights to start from: --weights FILE, or --moses-ini" in result.stderr
 
 
 def test_names_of_mert_moses_options_are_understood(folder: Folder) -> None:
@@ -115,7 +115,7 @@ def test_a_run_that_is_there_is_neither_lost_nor_mixed_up(folder: Folder) -> Non
     assert "work: there is a run here already: --resume goes on with it" in again.stderr
     other = folder.run("--resume", "--seed", "2")
     assert other.exit_code == 1
-    assert "work: this run was begun with another seed: 1, not 2" in other.stderr
+    assert "work was begun with another seed (1, now 2): resume it as it was begun" in other.stderr
 
 
 # What goes wrong, and going on
@@ -130,7 +130,7 @@ def test_scores_of_a_network_join_each_round(
         loaded.append(path)
         return load_checkpoint(path)
 
-    monkeypatch.setattr("phrasescore.models.checkpoint.load_checkpoint", load)
+    monkeypatch.setattr("phrasescore.workflows.rescore.load_checkpoint", load)
     words = [f"w{number}" for number in range(40)]
     model = RandomModel(folder.path / "model", ["one", "two"], words)
     result = folder.run("--rescore", str(model.path), "--iterations", "2", "--device", "cpu")
@@ -156,13 +156,13 @@ def test_what_is_no_network_joins_each_round_without_one(folder: Folder) -> None
     (lexicon,) = re.findall(r"Lexicon0_0 .*", report)
     (good,) = re.findall(r"Good0_0 .*", report)
     both = read_both_weights("out")
-    assert float(lexicon.split()[2]) == pytest.approx(both["lists"]["Lexicon0"][0], 1e-4)
-    assert float(good.split()[2]) == pytest.approx(both["search"]["Good0"][0], 1e-4)
+    assert float(lexicon.split()[2]) == pytest.approx(both.lists["Lexicon0"][0], 1e-4)
+    assert float(good.split()[2]) == pytest.approx(both.search["Good0"][0], 1e-4)
     assert {"Lexicon0", "TargetLength0"} <= read_weights("out").keys()
     assert "SOURCE --lexicon lex --feature target_length -o RESCORED" in result.stderr
     assert not (folder.path / "work" / "scores.cache").exists()
     refused = folder.run("--rescore-feature", "unknown_words")
-    assert (refused.exit_code, "at least one --model is needed" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "at least one model is needed" in refused.stderr) == (2, True)
 
 
 def test_what_a_network_was_tuned_with_gives_the_bleu_that_was_said(folder: Folder) -> None:

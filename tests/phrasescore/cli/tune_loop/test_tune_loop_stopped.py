@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from moses_integration.weights import read_weights
-from phrasescore.cli import tune_loop, tune_search
-from phrasescore.cli.tune_state import write_state
+from phrasescore.workflows.tune import loop_run
+from phrasescore.workflows.tune import optimiser as optimiser_module
+from phrasescore.workflows.tune.state import write_rounds
 from tests.loop_folder import DECODER, INI, Folder, rounds
 from tuning.loop import LoopResult
 from tuning.methods import load_method
@@ -70,14 +71,14 @@ def test_a_full_disk_leaves_the_state_of_the_round_before_and_the_loop_goes_on_l
         if len(result.rounds) == full_in:
             before.extend([state.read_bytes()] if state.exists() else [])
             patch.setattr(os, "fsync", full)
-        write_state(work, about, result)
+        write_rounds(work, about, result)
 
     with monkeypatch.context() as patch:
-        patch.setattr(tune_loop, "write_state", write)
+        patch.setattr(loop_run, "write_rounds", write)
         failed = folder.run()
     assert failed.exit_code == 1
     (line,) = [line for line in failed.stderr.splitlines() if not line.startswith("phrasescore: ")]
-    assert line.startswith("Error: work/tune.json: cannot write: No space left on device; free")
+    assert line.startswith("Error: work/tune.json: cannot write: No space left on device")
     assert [path.name for path in folder.path.glob("out*")] == []
     assert [path.name for path in (folder.path / "work").glob("*.part")] == []
     assert [state.read_bytes()] == before
@@ -198,7 +199,7 @@ def test_a_signal_while_optimising_keeps_the_best_and_the_loop_goes_on_as_if_not
 
             return interrupted
 
-        patch.setattr(tune_search, "load_method", load)
+        patch.setattr(optimiser_module, "load_method", load)
         stopped = folder.run()
     assert stopped.exit_code == code
     assert stopped.stderr.endswith(f"BLEU {rounds(whole)[0]:.2f}\nphrasescore: {said}\n")
@@ -281,7 +282,7 @@ def test_a_run_with_another_moses_ini_is_not_gone_on_with(folder: Folder) -> Non
     (folder.path / "moses.ini").write_text(INI + "[distortion-limit]\n2\n")
     result = folder.run("--resume")
     assert result.exit_code == 1
-    assert "work: this run was begun with another moses.ini: " in result.stderr
+    assert "work was begun with another moses.ini (" in result.stderr
 
 
 def test_a_run_with_other_content_of_a_model_is_not_gone_on_with(folder: Folder) -> None:
@@ -293,7 +294,7 @@ def test_a_run_with_other_content_of_a_model_is_not_gone_on_with(folder: Folder)
     lexicon.write_text("one w1 0.25\ntwo w2 0.5\n")
     result = folder.run(*options, "--resume")
     assert result.exit_code == 1
-    assert "work: this run was begun with another content of the models: " in result.stderr
+    assert "work was begun with another content of the models (" in result.stderr
 
 
 def test_a_last_line_that_moses_would_leave_out_is_said_before_decoding(folder: Folder) -> None:

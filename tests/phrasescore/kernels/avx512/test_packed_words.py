@@ -5,13 +5,13 @@ import re
 import numpy as np
 import pytest
 import torch
+from phrasescore.scoring.normalizer import Normalizer
 from torch import Tensor
 
 from phrasescore.kernels.avx512 import packed_words, word_tiles
 from phrasescore.kernels.avx512.packed_words import ROWS, PackedBytes, PackedNumbers, PackedWords
 from phrasescore.kernels.avx512.word_tiles import GROUP, TILE_ROWS, TILE_WORDS
 from phrasescore.kernels.precision import Precision, PrecisionName
-from phrasescore.scoring.normalizer import Normalizer
 from tests.phrasescore.kernels.test_kernels import instructions
 
 CPU = torch.device("cpu")
@@ -49,7 +49,7 @@ def test_sums_are_those_of_the_definition(
 ) -> None:
     rows, words, bias = material(count, width, num_words)
     found = sums_of(rows, words, bias, precision)
-    seen = precision.seen(rows).double() @ precision.seen(words).double().t()
+    seen = precision.rounded_values(rows).double() @ precision.rounded_values(words).double().t()
     expected = torch.exp2(seen + bias.double()).sum(1)
     torch.testing.assert_close(found.double(), expected, rtol=EXACT[precision.name], atol=0)
 
@@ -62,7 +62,7 @@ def test_logits_are_those_that_are_summed(count: int, num_words: int, precision:
     packed = packed_words.pack(words, bias, 1.5, precision)
     sums, alone = torch.empty(count), torch.empty(count)
     logits = packed.logits(rows, sums)
-    seen = precision.seen(rows).double() @ precision.seen(words).double().t()
+    seen = precision.rounded_values(rows).double() @ precision.rounded_values(words).double().t()
     expected = 1.5 * (seen + bias.double())
     torch.testing.assert_close(logits.double(), expected, rtol=1e-5, atol=1e-5)
     assert torch.equal(packed.sums_of_powers(rows, alone), sums)

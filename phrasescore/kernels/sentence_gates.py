@@ -1,0 +1,255 @@
+"""Element-wise parts of the networks that score whole sentences alone, each in one pass over memory.
+
+The deep LSTM's cell, RNNsearch's decoder step and grConv's cells. As in
+:mod:`phrasescore.kernels.gates`, each node's rows are read once, where they lie, and a number
+depends on its own row alone, to the last bit. Of RNNsearch, nodes with the same parent (a *family*)
+share what depends on the parent alone: its products, and the context.
+"""
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor
+
+from phrasescore.kernels.precision import arrays
+from phrasescore.kernels.vector_math import (
+    ELEMENTWISE,
+    exp,
+    is_fused,
+    sigmoid,
+    tanh,
+    use_widest_registers,
+)
+
+_ZERO = np.float32(0)
+# Of a grConv cell: a new activation, the left child, the right child.
+_JOIN_GATES = 3
+
+
+@numba.njit(inline="always")
+def _quarters(row):  # type: ignore[no-untyped-def]
+    """Return the parts of i, f, o and g; see :func:`phrasescore.kernels.gates.thirds`."""
+    size = len(row) // 4
+    return row[:size], row[size : 2 * size], row[2 * size : 3 * size], row[3 * size :]
+
+
+@ELEMENTWISE
+def _lstm_cell(  # type: ignore[no-untyped-def]
+    recurrent, positions, below, places, bias, old, parents, hidden, cell
+):
+    use_widest_registers()
+    size = hidden.shape[1]
+    bias_i, bias_f, bias_o, bias_g = _quarters(bias)
+    for node in range(len(hidden)):
+        upper, lower, before = recurrent[positions[node]], below[places[node]], old[parents[node]]
+        upper_i, upper_f, upper_o, upper_g = _quarters(upper)
+        lower_i, lower_f, lower_o, lower_g = _quarters(lower)
+        for j in range(size):
+            admit = sigmoid(upper_i[j] + lower_i[j] + bias_i[j])
+            keep = sigmoid(upper_f[j] + lower_f[j] + bias_f[j])
+            show = sigmoid(upper_o[j] + lower_o[j] + bias_o[j])
+            candidate = tanh(upper_g[j] + lower_g[j] + bias_g[j])
+            inner = keep * before[j] + admit * candidate
+            cell[node, j] = inner
+            hidden[node, j] = show * tanh(inner)
+
+
+def lstm_cell(
+    recurrent: Tensor,
+    positions: Tensor,
+    below: Tensor,
+    places: Tensor,
+    bias: Tensor,
+    old: Tensor,
+    parents: Tensor,
+    hidden: Tensor,
+    cell: Tensor,
+) -> None:
+    """Write h and c of the nodes into ``hidden`` and ``cell``, ``(nodes, hidden)`` each.
+
+    Zaremba et al. (2014), equation 3; i, f, o and g stand one after the other in a row of 4.
+
+    :param recurrent: what the gates get from the last h of this layer, ``(rows, 4 * hidden)``.
+    :param positions: ``(nodes,)``: the row of ``recurrent`` of each node's parent.
+    :param below: what they get from below, ``(other rows, 4 * hidden)``.
+    :param places: ``(nodes,)``: the row of ``below`` of each node.
+    :param bias: ``(4 * hidden,)``.
+    :param old: c before the step, ``(more rows, hidden)``; it must not overlap with ``cell``.
+    :param parents: ``(nodes,)``: the row of ``old`` of each node's parent.
+    """
+    if is_fused(hidden):
+        arguments = (recurrent, positions, below, places, bias, old, parents, hidden, cell)
+        _lstm_cell(*arrays(*arguments))
+        return
+    size = hidden.shape[1]
+    total = recurrent.index_select(0, positions).add_(below.index_select(0, places)).add_(bias)
+    admit, keep, show = total[:, : 3 * size].sigmoid_().split(size, dim=1)
+    candidate = total[:, 3 * size :].tanh_()
+    cell.copy_(old.index_select(0, parents).mul_(keep).addcmul_(admit, candidate))
+    hidden.copy_(show * cell.tanh())
+
+
+@ELEMENTWISE
+def _attentive_gates(products, sums, families, table, words, old, update, masked):  # type: ignore[no-untyped-def]
+    use_widest_registers()
+    size = update.shape[1]
+    units = products.shape[1] - 2 * size
+    for node in range(len(update)):
+        family = families[node]
+        product, context, word = products[family, units:], sums[family], table[words[node]]
+        before = old[family]
+        # Parts of their own, as an index like j + size may compile to a gather: see gates.thirds().
+        product_r, context_r, word_r = product[size:], context[size:], word[size:]
+        for j in range(size):
+            update[node, j] = sigmoid(product[j] + context[j] + word[j])
+            masked[node, j] = before[j] * sigmoid(product_r[j] + context_r[j] + word_r[j])
+
+
+@ELEMENTWISE
+def _attentive_blend(products, sums, families, table, words, old, update, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
+    size = update.shape[1]
+    for node in range(len(update)):
+        family, product = families[node], products[node]
+        context, word = sums[family, 2 * size :], table[words[node], 2 * size :]
+        before = old[family]
+        for j in range(size):
+            candidate = tanh(product[j] + context[j] + word[j])
+            out[node, j] = before[j] + update[node, j] * (candidate - before[j])
+
+
+@ELEMENTWISE
+def _attentive_maxout(products, sums, families, table, words, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
+    size = out.shape[1]
+    others = sums.shape[1] - 2 * size
+    for node in range(len(out)):
+        product, context = products[node], sums[families[node], others:]
+        word = table[words[node]]
+        other_product, other_context, other_word = product[size:], context[size:], word[size:]
+        for j in range(size):
+            first = product[j] + context[j] + word[j]
+            out[node, j] = max(first, other_product[j] + other_context[j] + other_word[j])
+
+
+def attentive_gates(
+    products: Tensor,
+    sums: Tensor,
+    families: Tensor,
+    table: Tensor,
+    words: Tensor,
+    old: Tensor,
+    update: Tensor,
+    masked: Tensor,
+) -> None:
+    """Write z and r * s of the nodes into ``update`` and ``masked``, ``(nodes, hidden)`` each.
+
+    :param products: W_a s, U_z s and U_r s, ``(families, units + 2 * hidden)``.
+    :param sums: C_z c, C_r c, C c and C_o c, ``(families, 3 * hidden + 2 * maxout)``.
+    :param families: ``(nodes,)``: which family each node is of.
+    :param table: W_z e, W_r e and W e of each word with the biases, ``(words, 3 * hidden)``.
+    :param words: ``(nodes,)``: each node's last word.
+    :param old: s, the families' own states, ``(families, hidden)``.
+    """
+    if is_fused(update):
+        _attentive_gates(*arrays(products, sums, families, table, words, old, update, masked))
+        return
+    size = update.shape[1]
+    shared = products[:, -2 * size :] + sums[:, : 2 * size]
+    gates = shared.index_select(0, families)
+    gates.add_(table[:, : 2 * size].index_select(0, words)).sigmoid_()
+    update.copy_(gates[:, :size])
+    torch.mul(gates[:, size:], old.index_select(0, families), out=masked)
+
+
+def attentive_blend(
+    products: Tensor,
+    sums: Tensor,
+    families: Tensor,
+    table: Tensor,
+    words: Tensor,
+    old: Tensor,
+    update: Tensor,
+    out: Tensor,
+) -> None:
+    """Write the nodes' states into ``out``; ``products`` is U (r * s), ``(nodes, hidden)``."""
+    if is_fused(update):
+        _attentive_blend(*arrays(products, sums, families, table, words, old, update, out))
+        return
+    size = update.shape[1]
+    candidate = sums[:, 2 * size : 3 * size].index_select(0, families)
+    candidate.add_(products).add_(table[:, 2 * size :].index_select(0, words)).tanh_()
+    torch.lerp(old.index_select(0, families), candidate, update, out=out)
+
+
+def attentive_maxout(
+    products: Tensor, sums: Tensor, families: Tensor, table: Tensor, words: Tensor, out: Tensor
+) -> None:
+    """Write t, the maxout units, into ``out``, ``(nodes, units)``.
+
+    Column j of the first half and column j of the second are the two inputs of unit j.
+
+    :param products: U_o s, ``(nodes, 2 * units)``.
+    :param table: V_o E y of each word with the bias, ``(words, 2 * units)``.
+    """
+    if is_fused(out):
+        _attentive_maxout(*arrays(products, sums, families, table, words, out))
+        return
+    total = sums[:, -2 * out.shape[1] :].index_select(0, families)
+    total.add_(products).add_(table.index_select(0, words))
+    torch.maximum(*total.chunk(2, dim=1), out=out)
+
+
+@ELEMENTWISE
+def _join_cells(products, bias, logits, gate_bias, old, left, right, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
+    size = out.shape[1]
+    for cell in range(len(out)):
+        a, b = left[cell], right[cell]
+        new = logits[a, 0] + logits[b, 3] + gate_bias[0]
+        first = logits[a, 1] + logits[b, 4] + gate_bias[1]
+        second = logits[a, 2] + logits[b, 5] + gate_bias[2]
+        highest = max(new, first, second)
+        new, first, second = exp(new - highest), exp(first - highest), exp(second - highest)
+        total = new + first + second
+        new, first, second = new / total, first / total, second / total
+        # A part of its own, as an index like j + size may compile to a gather: see gates.thirds().
+        from_left, from_right = products[a], products[b, size:]
+        before_left, before_right, after = old[a], old[b], out[cell]
+        for j in range(size):
+            activation = max(from_left[j] + from_right[j] + bias[j], _ZERO)
+            after[j] = new * activation + first * before_left[j] + second * before_right[j]
+
+
+def join_cells(
+    products: Tensor,
+    bias: Tensor,
+    logits: Tensor,
+    gate_bias: Tensor,
+    old: Tensor,
+    left: Tensor,
+    right: Tensor,
+) -> Tensor:
+    """Return the cells of a level of a recursive convolution, ``(cells, size)``.
+
+    Cho et al. (2014b), section 2.2; see :mod:`phrasescore.models.recursive_convolution`.
+
+    :param products: W_l h and W_r h of the cells below, ``(below, 2 * size)``.
+    :param logits: G_l h and G_r h of the same, ``(below, 6)``.
+    :param old: the cells below, ``(below, size)``.
+    :param left: ``(cells,)``: the row of each cell's left child; ``right``: of its right child.
+    """
+    size = old.shape[1]
+    if is_fused(old):
+        out = old.new_empty(len(left), size)
+        parts = (products, bias, logits, gate_bias, old, left, right, out)
+        _join_cells(*arrays(*parts))
+        return out
+    omega = logits[:, :_JOIN_GATES].index_select(0, left) + logits[:, _JOIN_GATES:].index_select(
+        0, right
+    )
+    omega = torch.softmax(omega.add_(gate_bias), dim=1)
+    new = products[:, :size].index_select(0, left)
+    new.add_(products[:, size:].index_select(0, right)).add_(bias).relu_().mul_(omega[:, :1])
+    new.addcmul_(old.index_select(0, left), omega[:, 1:2])
+    return new.addcmul_(old.index_select(0, right), omega[:, 2:])

@@ -1,0 +1,141 @@
+"""Figures of a sentence by a network: attention matrices and soft parses.
+
+Attention as in Bahdanau et al. (2014), figure 3; soft parses as in Cho et al. (2014b), section 4.2.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from phrasescore.errors import ModelError
+from phrasescore.models.attention import AttentionNetwork
+from phrasescore.models.batches import batch_pairs
+from phrasescore.models.checkpoint import Checkpoint
+from phrasescore.models.grconv import GrconvNetwork
+from phrasescore.report.blocks import Matrix, Pyramid, Section
+from phrasescore.report.sentence_choice import SentencePair
+from phrasescore.report.shown_text import shown
+
+_END = "</s>"
+
+_ATTENTION_LEAD = """\
+Each row is a word of the translation, from the first to its </s>, and shows on which words of the \
+source the network relied as it predicted that word: the weights alpha of a row sum to one.
+
+The translation is given: the network is asked how it would have come to each of its words after \
+the words before it. It need not be the translation that it would choose itself."""
+
+_PARSE_LEAD = """\
+The network joins neighbours, level by level, until one unit stands for the whole sentence. Each \
+unit takes a share of its left child, a share of its right child, and a share of something new \
+made of both. Where the shares are near 0 and 1 a tree can be seen, which nobody has taught the \
+network."""
+
+
+def alignment_section(
+    models: Sequence[tuple[str, Checkpoint]], sentences: Sequence[SentencePair], given: str
+) -> Section:
+    """Return one attention matrix per sentence and model.
+
+    :param models: names and networks of the kind attention.
+    :param given: describes the translations, as "the references".
+    :raises ModelError: if a network is of another kind.
+    """
+    blocks = []
+    for sentence in sentences:
+        for number, (name, checkpoint) in enumerate(models, start=1):
+            read, predicted = sentence.source, sentence.target
+            if checkpoint.reverse:
+                read, predicted = predicted, read
+            blocks.append(
+                Matrix(
+                    name=f"alignment-{number}-{sentence.number}",
+                    title=f"Sentence {sentence.number:,}, {name}",
+                    row_labels=_labels((*predicted, _END)),
+                    column_labels=_labels((*read, _END)),
+                    values=attention_weights(checkpoint, read, predicted),
+                    row_title="predicts",
+                    column_title="reads",
+                    caption=_unknown_words(checkpoint, read, predicted),
+                )
+            )
+    lead = f"{_ATTENTION_LEAD}\n\nHere the translations are {given}."
+    return Section("alignments", "Attention", lead, tuple(blocks))
+
+
+def attention_weights(
+    checkpoint: Checkpoint, read: Sequence[str], predicted: Sequence[str]
+) -> tuple[tuple[float, ...], ...]:
+    """Return alpha: one row per predicted word and ``</s>``, one value per read word and ``</s>``.
+
+    :raises ModelError: if the network has no attention.
+    """
+    network = checkpoint.model
+    if not isinstance(network, AttentionNetwork):
+        raise ModelError(
+            f"a model of the kind {checkpoint.config.kind} has no alignments; expected attention"
+        )
+    ids = (checkpoint.source_vocabulary.ids(read), checkpoint.target_vocabulary.ids(predicted))
+    with torch.inference_mode():
+        rows = network.alignments(batch_pairs([ids]))[0].double().clamp(0.0, 1.0).tolist()
+    return tuple(tuple(round(value, 5) for value in row) for row in rows)
+
+
+def soft_parse_section(
+    models: Sequence[tuple[str, Checkpoint]], sentences: Sequence[SentencePair]
+) -> Section:
+    """Return one soft parse per sentence and model.
+
+    :param models: names and networks of the kind grconv.
+    :raises ModelError: if a network is of another kind.
+    """
+    blocks = []
+    for sentence in sentences:
+        for number, (name, checkpoint) in enumerate(models, start=1):
+            read = sentence.target if checkpoint.reverse else sentence.source
+            blocks.append(
+                Pyramid(
+                    name=f"parse-{number}-{sentence.number}",
+                    title=f"Sentence {sentence.number:,}, {name}",
+                    words=_labels(read),
+                    levels=soft_parse(checkpoint, read),
+                    caption=_unknown_words(checkpoint, read),
+                )
+            )
+    return Section("parses", "Soft parses", _PARSE_LEAD, tuple(blocks))
+
+
+def soft_parse(
+    checkpoint: Checkpoint, words: Sequence[str]
+) -> tuple[tuple[tuple[float, float, float], ...], ...]:
+    """Return the shares of a new activation, of the left and of the right child, per unit.
+
+    :return: by level, from the lowest, and by unit, from the left.
+    :raises ModelError: if the network is not a gated recursive convolution.
+    """
+    network = checkpoint.model
+    if not isinstance(network, GrconvNetwork):
+        raise ModelError(
+            f"a model of the kind {checkpoint.config.kind} has no soft parse; expected grconv"
+        )
+    levels = []
+    for level in network.soft_parse(checkpoint.source_vocabulary.ids(words)).levels:
+        rows = [[round(share, 5) for share in row] for row in level.double().tolist()]
+        levels.append(tuple((new, left, right) for new, left, right in rows))
+    return tuple(levels)
+
+
+def _labels(words: Sequence[str]) -> tuple[str, ...]:
+    return tuple(shown([word]) for word in words)
+
+
+def _unknown_words(
+    checkpoint: Checkpoint, read: Sequence[str], predicted: Sequence[str] = ()
+) -> str:
+    """Return a sentence that lists the unknown words, an empty text where all are known."""
+    unknown = [word for word in read if word not in checkpoint.source_vocabulary]
+    unknown += [word for word in predicted if word not in checkpoint.target_vocabulary]
+    if not unknown:
+        return ""
+    listed = ", ".join(_labels(list(dict.fromkeys(unknown))))
+    return f"Unknown to the network, which takes them as <unk>: {listed}."

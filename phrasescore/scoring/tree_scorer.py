@@ -1,0 +1,212 @@
+"""The one scorer: log-probabilities of many targets of some sources, over the tree of their prefixes.
+
+Targets say the same beginnings again and again. Each distinct prefix of a source's targets is a
+node; a network's decoder runs level by level over the nodes of several sources, and every node's
+distribution gives the log-probabilities of the words that follow it. Nothing is padded, and nothing
+is computed twice. Phrase pairs (:meth:`TreeScorer.score_pairs`) and hypotheses
+(:meth:`TreeScorer.score`) go the same way; how their products are made, and so what their last bits
+depend on, is :mod:`.products`' to say.
+"""
+
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from phrasescore.errors import ModelError
+from phrasescore.scoring.prefix_tree import (
+    Ids,
+    PairPlan,
+    PrefixTree,
+    Sequences,
+    plan_pairs,
+)
+from phrasescore.scoring.products import Products, on_device
+from phrasescore.scoring.tree_decoder import TreeStep, build_decoder
+from phrasescore.scoring.word_probabilities import WordProbabilities
+from phrasescore.vocabulary import Vocabulary
+
+Floats = NDArray[np.float64]
+
+# Rounding may lift the log-probability of a certain event above 0 by this much.
+ROUNDING = 1e-3
+
+
+@dataclass(frozen=True)
+class TreeLogProbs:
+    """The log-probability of every word of a tree, natural logarithms.
+
+    The words' order is that of the nodes, level by level; the ends' that of the sequences.
+    """
+
+    nodes: list[Floats]  # of each level (nodes,): the last word of a prefix, given what precedes
+    ends: Floats  # (sequences,): ``</s>`` after each whole sequence
+
+    def totals(self, tree: PrefixTree) -> Floats:
+        """Return log p of each sequence with its ``</s>``, ``(sequences,)``."""
+        totals = self.ends.copy()
+        path = np.zeros(tree.num_roots)
+        for level, log_probs in zip(tree.levels, self.nodes, strict=True):
+            path = path[level.parents] + log_probs
+            totals[level.ends] += path[level.end_nodes]
+        return totals
+
+    def words(self, tree: PrefixTree) -> list[Floats]:
+        """Return log p of each word of each sequence, its ``</s>`` last."""
+        found: list[Floats] = [self.ends[:0]] * len(self.ends)
+        for sequence in tree.empty:
+            found[sequence] = self.ends[sequence : sequence + 1]
+        paths = np.zeros((tree.num_roots, 0))
+        for level, log_probs in zip(tree.levels, self.nodes, strict=True):
+            paths = np.concatenate([paths[level.parents], log_probs[:, None]], axis=1)
+            for sequence, node in zip(level.ends, level.end_nodes, strict=True):
+                found[sequence] = np.append(paths[node], self.ends[sequence])
+        return found
+
+
+def average_models(models: list[TreeLogProbs]) -> TreeLogProbs:
+    """Return the log of the mean of the models' probabilities, word by word.
+
+    An ensemble decoder averages so at each step (Sutskever et al., 2014). The mean of n models is
+    summed in their order.
+    """
+    return TreeLogProbs(
+        [
+            log_mean_exp(list(level))
+            for level in zip(*[model.nodes for model in models], strict=True)
+        ],
+        log_mean_exp([model.ends for model in models]),
+    )
+
+
+def log_mean_exp(parts: list[Floats]) -> Floats:
+    """Return the log of the mean of e^x over arrays of one shape, summed in their order."""
+    stacked = np.stack(parts)
+    highest = stacked.max(axis=0)
+    total = np.zeros_like(highest)
+    for part in stacked:
+        total += np.exp(part - highest)
+    mean: Floats = highest + np.log(total / len(parts))
+    return mean
+
+
+@dataclass(frozen=True, slots=True)
+class PairWork:
+    """What scoring phrase pairs computed, to be set against the time that it took."""
+
+    pairs: int = 0
+    source_nodes: int = 0  # encoder steps
+    sources: int = 0  # distinct sources: their summaries and what the decoder takes from them
+    target_nodes: int = 0  # distributions over the shortlist
+    products: int = 0  # decoder states that go on: recurrent products
+
+    def __add__(self, other: "PairWork") -> "PairWork":
+        return PairWork(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    @staticmethod
+    def of(plan: PairPlan) -> "PairWork":
+        """Return the work of a plan."""
+        trees = [piece.targets for piece in plan.pieces]
+        roots = sum(tree.num_roots for tree in trees)
+        return PairWork(
+            pairs=sum(len(piece.pairs) for piece in plan.pieces),
+            source_nodes=plan.num_source_nodes,
+            sources=roots,
+            target_nodes=roots + sum(tree.num_nodes for tree in trees),
+            products=roots + sum(tree.num_parents for tree in trees),
+        )
+
+
+class TreeScorer:
+    """Scores targets with one network. Several threads may use one instance at once.
+
+    :param kind: of the network, as its configuration names it.
+    :param network: copied to the products' device in the layout that scoring wants.
+    :param products: how they are made; :func:`.tree_decoder.build_decoder` says for which kinds.
+    """
+
+    def __init__(self, kind: str, network: nn.Module, products: Products) -> None:
+        self._products = products
+        with torch.inference_mode():
+            self._decoder = build_decoder(kind, network, products)
+            self._probabilities = WordProbabilities(*self._decoder.output, products)
+
+    def score(self, sources: Sequences, tree: PrefixTree) -> TreeLogProbs:
+        """Return the log-probability of every word of the tree.
+
+        :param sources: the word ids, without ``</s>``, of the source of each root.
+        :param tree: of the targets' word ids.
+        :raises ModelError: if a value is not a finite log-probability.
+        """
+        with torch.inference_mode():
+            encoded = self._decoder.encode(sources)
+            return self._score_tree(encoded, np.arange(tree.num_roots), tree)
+
+    def score_pairs(self, sources: Sequences, targets: Sequences) -> tuple[Floats, PairWork]:
+        """Return log p(target ``</s>`` | source) of each pair, ``(pairs,)``, and the work done.
+
+        Natural logarithms, summed over the target's words and its ``</s>``, not divided by length.
+
+        :param sources: the source word ids of each pair, without ``</s>``.
+        :param targets: the target word ids of each pair, without ``</s>``.
+        :raises ModelError: if a value is not a finite log-probability.
+        """
+        plan = plan_pairs(sources, targets, self._products.level_rows)
+        values = np.zeros(len(sources.lengths))
+        with torch.inference_mode():
+            encoded = self._decoder.encode(plan.sources)
+            for piece in plan.pieces:
+                scored = self._score_tree(encoded, piece.sources, piece.targets)
+                values[piece.pairs] = scored.totals(piece.targets)
+        return values, PairWork.of(plan)
+
+    def _score_tree(self, encoded: Any, sources: Ids, tree: PrefixTree) -> TreeLogProbs:
+        """Return the log-probabilities of a tree whose roots have these of the encoded sources."""
+        # On a GPU all levels are under way before the first is done. Few networks have sums that
+        # have to be checked and computed anew before.
+        is_cpu = self._products.device.type == "cpu"
+        values = self._walk(encoded, sources, tree, check_range=is_cpu)
+        if not is_cpu and np.isnan(values).any():
+            values = self._walk(encoded, sources, tree, check_range=True)
+        wrong = np.flatnonzero(~(np.isfinite(values) & (values <= ROUNDING)))
+        if len(wrong):
+            raise ModelError(f"a word scores {values[wrong[0]]}, which is no log-probability")
+        np.minimum(values, 0.0, out=values)
+        sizes = [len(tree.empty)]
+        for level in tree.levels:
+            sizes += [len(level.words), len(level.ends)]
+        parts = np.split(values, np.cumsum(sizes[:-1]))
+        ends = np.zeros(sum(sizes[::2]))
+        ends[tree.empty] = parts[0]
+        for level, of_ends in zip(tree.levels, parts[2::2], strict=True):
+            ends[level.ends] = of_ends
+        return TreeLogProbs(parts[1::2], ends)
+
+    def _walk(self, encoded: Any, sources: Ids, tree: PrefixTree, *, check_range: bool) -> Floats:
+        """Return log p of ``</s>`` after what ends at each level, and of the next level's words.
+
+        One after another: the ends of the empty sequences, the words of the first level, and so on.
+
+        :param check_range: see :meth:`WordProbabilities.log_normalizers`; without, some values may
+            be NaN.
+        """
+        decoder, probabilities, device = self._decoder, self._probabilities, self._products.device
+        state, rows = decoder.start(encoded, on_device(sources, device))
+        found: list[Tensor] = []
+        roots, end_nodes = np.arange(tree.num_roots), tree.empty_roots
+        for level in [*tree.levels, None]:
+            normalizers = probabilities.log_normalizers(rows, check_range=check_range)
+            places, words = end_nodes, np.full(len(end_nodes), Vocabulary.END)
+            if level is not None:
+                places = np.concatenate([places, level.parents])
+                words = np.concatenate([words, level.words])
+            found.append(probabilities.log_probs(rows, normalizers, places, words))
+            if level is not None:
+                roots, end_nodes = roots[level.parents], level.end_nodes
+                step = TreeStep.of(level.parents, level.words, roots, device)
+                state, rows = decoder.advance(state, step)
+        values: Floats = torch.cat(found).cpu().numpy()
+        return values

@@ -1,0 +1,314 @@
+"""The work folder of a training run: who may use it, its state, and how it begins and ends.
+
+============================ ==================================================================
+run.json                     the settings: they make it the folder of an unfinished run, are
+                             written before the pairs are read, and go first when the run is over
+pairs/                       :mod:`phrasescore.training.pair_store`
+state-UPDATE/                weights, the optimizer's averages, and a `RunState`: from these
+                             the run goes on to the same weights after a kill
+best-UPDATE.safetensors      the best weights so far
+lock                         held as long as a process is at work
+============================ ==================================================================
+
+A state appears whole; the one before it, and the best weights that it names, are removed only then.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import safetensors
+import safetensors.torch
+from torch import nn
+
+from phrasescore.config.config import Config, check_resumable
+from phrasescore.errors import ModelError, PhrasescoreError
+from phrasescore.io.folders import (
+    LOCK,
+    NEW,
+    OLD,
+    check_folder_above,
+    locked,
+    names_beside,
+    remove_folder,
+    writing_folder,
+)
+from phrasescore.io.state import read_state, write_state
+from phrasescore.models.checkpoint import CurvePoint, load_checkpoint, save_tensors
+from phrasescore.training.optimizers import Optimizer
+from phrasescore.training.pair_store import PairStore
+
+_SETTINGS, _PAIRS = "run.json", "pairs"
+_WEIGHTS, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+# Files of a run that was killed as it began, or as it was begun anew, without its settings.
+_BEGINNINGS = {LOCK, _PAIRS, f"{_PAIRS}{NEW}", f"{_SETTINGS}.new", f"{_SETTINGS}.part"}
+
+
+class RunState(msgspec.Struct):
+    """How far a run is. Everything that the next update depends on, weights apart."""
+
+    # Updates made, and the next batch to draw.
+    update: int = 0
+    epoch: int = 0
+    batch: int = 0
+    # Seconds of training over all resumptions, validations included.
+    seconds: float = 0.0
+    # -log p and predicted words with </s> since the last validation.
+    loss_sum: float = 0.0
+    loss_words: int = 0
+    best_update: int = 0
+    best_perplexity: float | None = None
+    # Validations since the best one.
+    stale: int = 0
+    curve: list[CurvePoint] = msgspec.field(default_factory=list)
+
+
+class _Settings(msgspec.Struct):
+    """The tables of a `Config`."""
+
+    kind: str
+    model: dict[str, Any]
+    vocabulary: dict[str, Any]
+    training: dict[str, Any]
+
+
+class RunFolder:
+    """The work folder of one run; see the head of this module.
+
+    :param path: need not exist: `held` makes it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.pairs = path / _PAIRS
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether it is the folder of an unfinished run."""
+        return (self.path / _SETTINGS).exists()
+
+    @property
+    def has_state(self) -> bool:
+        """Whether there is a state to go on from."""
+        return bool(self._states())
+
+    def settings(self) -> Config | None:
+        """Return the settings of the unfinished run; None where there is no run.
+
+        :raises PhrasescoreError: if the file is damaged, or a setting is wrong.
+        """
+        path = self.path / _SETTINGS
+        stored = read_state(path, _Settings, unversioned=True)
+        if stored is None:
+            return None
+        return Config.from_dict(msgspec.structs.asdict(stored), str(path))
+
+    @contextlib.contextmanager
+    def held(
+        self, model: Path, inputs: Sequence[str], config: Config, *, resume: bool
+    ) -> Iterator[None]:
+        """Keep other processes out of the folder, which is made if need be.
+
+        Refuses to overwrite a model or an unfinished run, and to mix two runs. A run that was
+        stopped before its first state has nothing to lose but its pairs: it may be resumed or begun
+        anew.
+
+        :param model: the folder that the run will write.
+        :param inputs: paths of the input files, which may not be in the folder.
+        :param resume: whether to go on with an unfinished run where there is one.
+        :raises PhrasescoreError: naming the folder or file that is in the way.
+        """
+        self._check(model, config, resume=resume)
+        for name in inputs:
+            if name != "-" and _real(name).is_relative_to(_real(self.path)):
+                raise PhrasescoreError(
+                    f"{name}: in {self.path}, which is removed at the end; choose another "
+                    "--work-dir"
+                )
+        with locked(self.path):
+            # Once more: another process may have ended its run here before the lock was ours.
+            self._check(model, config, resume=resume)
+            yield
+
+    def begin(self, config: Config) -> None:
+        """Remove the files of a run without a state, and write the settings of a new run."""
+        (self.path / _SETTINGS).unlink(missing_ok=True)
+        for path in self.path.iterdir():
+            if path.is_dir():
+                remove_folder(path)
+            elif path.name != LOCK:
+                path.unlink()
+        self.write_settings(config)
+
+    def write_settings(self, config: Config) -> None:
+        """Make the folder that of an unfinished run, which can be resumed.
+
+        :raises PhrasescoreError: if the disk does not take it.
+        """
+        write_state(self.path / _SETTINGS, _Settings(**config.to_dict()))
+
+    def remove(self) -> None:
+        """Remove the folder. A kill on the way leaves one that nobody takes for an unfinished run.
+
+        Without the first step a kill could leave the settings and no state, and ``--resume`` would
+        train from the beginning.
+        """
+        (self.path / _SETTINGS).unlink(missing_ok=True)
+        remove_folder(self.path)
+
+    def save_state(self, state: RunState, network: nn.Module, optimizer: Optimizer) -> None:
+        """Write a state, and remove the files that it makes superfluous.
+
+        :raises PhrasescoreError: if it cannot be written; the state before it is kept.
+        """
+        written = self.path / f"state-{state.update:09d}"
+        with writing_folder(written) as folder:
+            save_tensors(folder / _WEIGHTS, network.state_dict())
+            save_tensors(folder / _OPTIMIZER, optimizer.state())
+            write_state(folder / _STATE, state)
+        for path in self.path.glob("state-*"):
+            if path != written:
+                remove_folder(path)
+        for path in self.path.glob("best-*.safetensors*"):
+            if path != self._best(state.best_update):
+                path.unlink()
+
+    def load_state(self, network: nn.Module, optimizer: Optimizer) -> RunState:
+        """Set network and optimizer to the newest state, and return it; a new run has none.
+
+        :raises PhrasescoreError: if the state is not of this network, or damaged.
+        """
+        states = self._states()
+        if not states:
+            return RunState()
+        folder = states[-1]
+        state = read_state(folder / _STATE, RunState)
+        if state is None:
+            raise ModelError(f"{folder}: cannot go on from this state: {_STATE} is missing")
+        _load_weights(network, folder / _WEIGHTS)
+        try:
+            optimizer.load_state(safetensors.torch.load_file(folder / _OPTIMIZER))
+        except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
+            raise ModelError(f"{folder}: cannot go on from this state: {error}") from error
+        return state
+
+    def save_best(self, update: int, network: nn.Module) -> None:
+        """Write the weights as the best ones, whole or not at all.
+
+        :raises PhrasescoreError: if they cannot be written.
+        """
+        path = self._best(update)
+        part = path.with_suffix(".safetensors.part")
+        try:
+            save_tensors(part, network.state_dict())
+            with part.open("rb") as file:
+                os.fsync(file.fileno())
+            part.replace(path)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise PhrasescoreError(f"{path}: cannot write: {error.strerror}") from error
+
+    def load_best(self, update: int, network: nn.Module) -> None:
+        """Set the network to the best weights, which are those after ``update``.
+
+        :raises ModelError: if they are not there.
+        """
+        _load_weights(network, self._best(update))
+
+    def _best(self, update: int) -> Path:
+        return self.path / f"best-{update:09d}.safetensors"
+
+    def _states(self) -> list[Path]:
+        """Return the whole states, oldest first.
+
+        A state that is written again has another name for an instant; a kill then leaves it so
+        (:func:`phrasescore.io.folders.writing_folder`).
+        """
+        found = []
+        for path in self.path.glob("state-*"):
+            name = path.name.removesuffix(OLD)
+            if name[6:].isdigit() and (path.name == name or not path.with_name(name).exists()):
+                found.append(path)
+        return sorted(found)
+
+    def _check(self, model: Path, config: Config, *, resume: bool) -> None:
+        self._check_apart(model)
+        check_folder_above(model)
+        model_is_there = os.path.lexists(_real(model))
+        stored = self.settings()
+        if stored is not None and self.has_state:
+            if not resume:
+                raise PhrasescoreError(
+                    f"{self.path}: an unfinished run; go on with it by --resume, or remove the "
+                    "folder"
+                )
+            check_resumable(stored, config)
+            if model_is_there and not self._has_made(model, config):
+                raise PhrasescoreError(
+                    f"{model}: there is something already that the run in {self.path} has not "
+                    "made; move it away or choose another --output"
+                )
+            return
+        if model_is_there:
+            no_run = (
+                f", and {self.path} holds no run to go on with (after its end, a run can be "
+                "trained on only if it was started with --keep-work)"
+            )
+            raise PhrasescoreError(
+                f"{model}: there is something already{no_run if resume and stored is None else ''}"
+                "; remove it or choose another --output"
+            )
+        if stored is None:
+            if self.path.is_dir() and {path.name for path in self.path.iterdir()} - _BEGINNINGS:
+                # It will be removed in the end.
+                raise PhrasescoreError(
+                    f"{self.path}: expected a folder for this run alone; remove what is in it"
+                )
+        elif any(self.path.glob("best-*.safetensors")):
+            # Each state was removed by somebody: what was trained so far would be lost unnoticed.
+            raise PhrasescoreError(
+                f"{self.path}: the state of the run is missing; remove the folder to start anew"
+            )
+        elif resume:
+            check_resumable(stored, config)
+
+    def _check_apart(self, model: Path) -> None:
+        """Refuse folders of which one is, or is in, the other: both are removed or replaced."""
+        inside = _real(self.path)
+        for taken in (_real(model), *names_beside(_real(model))):
+            if inside.is_relative_to(taken) or taken.is_relative_to(inside):
+                raise PhrasescoreError(
+                    f"{self.path}: the work folder is removed at the end, and must neither be nor "
+                    f"hold nor be in the model's folder {model}; choose another --work-dir"
+                )
+
+    def _has_made(self, model: Path, config: Config) -> bool:
+        """Return whether a folder is a model that this run has made, and may replace."""
+        store = PairStore(self.pairs)
+        try:
+            made = load_checkpoint(model)
+            check_resumable(made.config, config)
+        except PhrasescoreError:
+            return False
+        last_update = int(self._states()[-1].name.removesuffix(OLD)[6:])
+        return (
+            made.record.updates <= last_update
+            and made.record.data_fingerprint == store.record.fingerprint
+            and made.reverse == store.record.reverse
+            and made.source_vocabulary == store.source_vocabulary
+            and made.target_vocabulary == store.target_vocabulary
+        )
+
+
+def _real(path: str | os.PathLike[str]) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _load_weights(network: nn.Module, path: Path) -> None:
+    try:
+        network.load_state_dict(safetensors.torch.load_file(path))
+    except (OSError, safetensors.SafetensorError, RuntimeError) as error:
+        raise ModelError(f"{path}: cannot be read: {error}") from error

@@ -1,0 +1,341 @@
+"""Put generated phrase pairs into a sorted phrase table."""
+
+import logging
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import torch
+
+from moses_integration.augment import (
+    NewPair,
+    SourceBlock,
+    end_lines,
+    is_writable,
+    read_sources,
+    with_missing,
+    write_block,
+)
+from moses_integration.phrase_table import TableBlock, read_table_blocks
+from phrasescore import __version__
+from phrasescore.devices import usable_threads
+from phrasescore.errors import ArgumentError, DataError, ModelError
+from phrasescore.generation.beam_search import BeamSettings
+from phrasescore.generation.generator import Generator, Source
+from phrasescore.generation.streams import best_targets
+from phrasescore.io.corpora import read_monolingual_text
+from phrasescore.io.digests import digest_text
+from phrasescore.io.file_names import check_files, optional_path
+from phrasescore.io.resumable import check_resume, open_resumable, work_files
+from phrasescore.io.text import shorten
+from phrasescore.kernels.precision import PrecisionName
+from phrasescore.models.checkpoint import Checkpoint
+from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.vocabulary import Vocabulary
+from phrasescore.workflows.annotate import check_moses_ini, declare_scores
+from phrasescore.workflows.generate import USUAL_WIDTH, load_generator
+from phrasescore.workflows.new_pair_scores import NewTargets, PairScores, plan_columns
+from phrasescore.workflows.warnings import collecting_warnings
+
+_logger = logging.getLogger(__name__)
+
+# Lines of a group of sources, or more where its last source has more: what is generated together,
+# and lost at most when a run is killed.
+GROUP_LINES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class AugmentSummary:
+    """The work of one `augment`; of a resumed run, without that of the earlier one."""
+
+    # Sources that were read, and those that targets were generated for.
+    sources: int
+    asked: int
+    # Sources left out because a network does not know one of their words.
+    unknown: int
+    # Pairs added, and generated pairs that the table has already.
+    new: int
+    known: int
+    warnings: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """Return the counts as one line for a user."""
+        return (
+            f"{self.asked:,} of {self.sources:,} sources asked, {self.unknown:,} not for their "
+            f"unknown words; {self.new:,} new pairs; {self.known:,} of the generated ones are in "
+            "the table"
+        )
+
+
+def augment(
+    table: str | os.PathLike[str],
+    model: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    ensemble: Sequence[str | os.PathLike[str]] = (),
+    beam: int | None = None,
+    num_targets: int = 3,
+    min_probability: float = 0.0,
+    min_count: float | None = None,
+    only_sources: str | os.PathLike[str] | None = None,
+    max_phrase_length: int = 7,
+    reverse_model: str | os.PathLike[str] | None = None,
+    lexicon: str | os.PathLike[str] | None = None,
+    reverse_lexicon: str | os.PathLike[str] | None = None,
+    scores: str | None = None,
+    no_indicator: bool = False,
+    moses_ini: str | os.PathLike[str] | None = None,
+    moses_ini_out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    precision: PrecisionName = "float32",
+    device: str = "auto",
+    threads: int | None = None,
+    progress: ProgressCallback | None = None,
+) -> AugmentSummary:
+    """Generate targets for the sources of a phrase table, and add the pairs that it lacks.
+
+    The table stays sorted. Each old line gets one more score, 1, and each new line e, of which
+    Moses takes the logarithms 0 and 1. Sources with a word that a network does not know get
+    nothing: the target would translate the rest of them.
+
+    :param table: sorted as ``LC_ALL=C sort`` does; text or gzip; ``-`` is stdin.
+    :param model: a trained model's folder.
+    :param output: ``-`` is stdout; compressed where the name ends in ``.gz``.
+    :param ensemble: more models, whose probabilities are averaged with the first one's.
+    :param beam: hypotheses that are kept; None for 10, or for ``num_targets`` if that is more.
+    :param num_targets: targets generated per source; those that the table has are dropped.
+    :param min_probability: p(target | source) that a new pair has at least.
+    :param min_count: only sources that were extracted at least so often.
+    :param only_sources: a file of source phrases, one per line: only these; the table need not
+        have them.
+    :param max_phrase_length: words of a new target at most.
+    :param reverse_model: a model trained in reverse, for p(source | target).
+    :param lexicon: Moses' lex.f2e, for lex(target | source).
+    :param reverse_lexicon: Moses' lex.e2f, for lex(source | target).
+    :param scores: the content of each column of a new pair, separated by commas: ``forward``,
+        ``reverse``, ``lexicon``, ``reverse-lexicon`` or a probability; None for Moses' four.
+    :param no_indicator: add no score; old lines stay byte for byte.
+    :param moses_ini: the moses.ini that uses the table.
+    :param moses_ini_out: where that goes with the new score in it, with weight 0.
+    :param resume: go on with a run of the same arguments that was killed; it may have left nothing.
+    :param precision: of the matrix products.
+    :param threads: CPU threads; None for all cores. The number changes no result.
+    :raises ArgumentError: if arguments do not go together.
+    :raises DataError: if a file is not what it should be.
+    :raises ModelError: if a model cannot be loaded, or is of the wrong direction.
+    :raises PhrasescoreError: if a file cannot be written.
+    """
+    table, output = os.fspath(table), os.fspath(output)
+    models = [os.fspath(path) for path in (model, *ensemble)]
+    only_path = optional_path(only_sources)
+    ini_path, new_ini_path = optional_path(moses_ini), optional_path(moses_ini_out)
+    given = {
+        "reverse": optional_path(reverse_model),
+        "lexicon": optional_path(lexicon),
+        "reverse-lexicon": optional_path(reverse_lexicon),
+    }
+    width = max(USUAL_WIDTH, num_targets) if beam is None else beam
+    with collecting_warnings() as warnings:
+        check_moses_ini(ini_path, new_ini_path)
+        if no_indicator and ini_path is not None:
+            problem = "adds no score: moses.ini stays as it is, but for the path"
+            raise ArgumentError(f"`no_indicator` {problem}")
+        if width < num_targets:
+            raise ArgumentError("`beam`: at least as many as `num_targets`")
+        check_resume(output, resume)
+        lexicons = (given["lexicon"], given["reverse-lexicon"])
+        read = (table, only_path, ini_path, *lexicons)
+        check_files(read, (output, *work_files(output), new_ini_path))
+        only = None if only_path is None else _read_sources(only_path)
+        blocks = read_table_blocks(table)
+        first = next(blocks)
+        columns = plan_columns(scores, given, first.num_scores)
+        ini = declare_scores(ini_path, table, output, 1, first.num_scores)
+        generator, checkpoints = load_generator(models, device, precision)
+        if generator.reverse:
+            raise ModelError(
+                f"{models[0]}: expected a model that predicts the target, found one trained with "
+                "--reverse; it may be the --reverse-model"
+            )
+        pair_scores = PairScores(
+            columns, given, device=device, precision=precision, threads=threads
+        )
+        augmenter = _Augmenter(
+            generator,
+            checkpoints,
+            pair_scores,
+            BeamSettings(width, num_targets, unknown=False, max_length=max_phrase_length),
+            only=only,
+            min_count=min_count,
+            min_probability=min_probability,
+            indicator=not no_indicator,
+            threads=usable_threads(threads),
+        )
+        # Everything that the new lines depend on, but for the table; names as in version 0.1.
+        settings = {
+            "version": f"phrasescore {__version__}, torch {torch.__version__}",
+            "precision": precision,
+            "beam": str(width),
+            "columns": str(columns),
+            "num targets": str(num_targets),
+            "min probability": str(min_probability),
+            "min count": str(min_count),
+            "max phrase length": str(max_phrase_length),
+            "no indicator": str(no_indicator),
+            **{f"model {n}": each.fingerprint for n, each in enumerate(checkpoints, start=1)},
+            **pair_scores.fingerprints,
+            "only sources": "all" if only is None else _digest(only),
+        }
+        with open_resumable(output, settings, resume=resume) as target:
+            blocks = target.remaining(chain([first], blocks), table)
+            after = None
+            if isinstance(target.last_skipped, TableBlock):
+                *_, (after, _) = target.last_skipped.pairs()
+            following = next(blocks, None)
+            # With no line left, the last group has the sources behind the table, too.
+            if following is not None:
+                lines = (
+                    line for block in chain([following], blocks) for line in block.table_lines()
+                )
+                sources = read_sources(table, lines, after=after)
+                groups = _groups(with_missing(sources, only or (), after=after))
+                with Meter("generate", "lines", progress) as meter:
+                    for group in groups:
+                        data = b"".join(end_lines(augmenter.lines(group)))
+                        old = [line.raw + line.end for block in group for line in block.lines]
+                        target.write(data, b"".join(old), len(old))
+                        meter.update(len(old))
+            # Before the table appears: if this fails, a resumed run has nothing else left to do.
+            target.flush()
+            if ini is not None and new_ini_path is not None:
+                ini.write(new_ini_path)
+    return augmenter.summary(warnings)
+
+
+def _read_sources(path: str) -> frozenset[Source]:
+    """Return the source phrases in a file.
+
+    :raises DataError: if Moses would not take one for words.
+    """
+    found = set()
+    for number, line in enumerate(read_monolingual_text(path), start=1):
+        if line.words and not is_writable(line.words):
+            problem = "expected a source phrase, words without '|' and tabs"
+            raise DataError(path, number, f"{problem}, found {shorten(' '.join(line.words))}")
+        found.add(line.words)
+    return frozenset(found - {()})
+
+
+def _digest(sources: frozenset[Source]) -> str:
+    return digest_text("\n".join(sorted(" ".join(source) for source in sources)))
+
+
+class _Augmenter:
+    """Makes the lines of a group of sources, old and new.
+
+    :param search: how targets are generated.
+    :param only: the sources that get new targets; None for all.
+    :param min_count: how often a source must have been extracted.
+    :param min_probability: p(target | source) that a new pair has at least.
+    :param indicator: whether each line gets a score that tells new pairs from old ones.
+    """
+
+    def __init__(
+        self,
+        generator: Generator,
+        checkpoints: Sequence[Checkpoint],
+        scores: PairScores,
+        search: BeamSettings,
+        *,
+        only: frozenset[Source] | None,
+        min_count: float | None,
+        min_probability: float,
+        indicator: bool,
+        threads: int,
+    ) -> None:
+        self._generator = generator
+        self._vocabularies = [checkpoint.source_vocabulary for checkpoint in checkpoints]
+        self._scores = scores
+        self._search = search
+        self._only = only
+        self._min_count = min_count
+        self._min_probability = min_probability
+        self._indicator = indicator
+        self._threads = threads
+        self._sources = self._asked = self._unknown = self._new = self._known = 0
+
+    def lines(self, blocks: Sequence[SourceBlock]) -> Iterator[bytes]:
+        """Yield the lines of some sources with their new pairs."""
+        asked = [block for block in blocks if self._is_asked(block)]
+        self._sources += len(blocks)
+        self._asked += len(asked)
+        sources = [block.source for block in asked]
+        generated = best_targets(self._generator, sources, self._search, threads=self._threads)
+        found = [
+            self._new_targets(
+                block, ((target.words, target.log_prob) for target in targets if target.finished)
+            )
+            for block, targets in zip(asked, generated, strict=True)
+        ]
+        new = {
+            item.source: list(map(NewPair, item.targets, rows))
+            for item, rows in zip(found, self._scores.rows(found), strict=True)
+        }
+        self._new += sum(map(len, new.values()))
+        for block in blocks:
+            yield from write_block(block, new.get(block.source, ()), indicator=self._indicator)
+
+    def _is_asked(self, block: SourceBlock) -> bool:
+        if self._only is not None and block.source not in self._only:
+            return False
+        least = self._min_count
+        if least is not None and block.lines and block.times_extracted < least:
+            return False
+        if any(Vocabulary.UNKNOWN in known.ids(block.source) for known in self._vocabularies):
+            self._unknown += 1
+            return False
+        return True
+
+    def _new_targets(
+        self, block: SourceBlock, targets: Iterable[tuple[Source, float]]
+    ) -> NewTargets:
+        """Return the targets that the table lacks and that are probable enough."""
+        new = NewTargets(block.source, [], [])
+        for words, log_prob in targets:
+            if not is_writable(words) or math.exp(log_prob) < self._min_probability:
+                continue
+            if block.lacks(words):
+                new.targets.append(words)
+                new.log_probs.append(log_prob)
+            else:
+                self._known += 1
+        return new
+
+    def summary(self, warnings: Sequence[str]) -> AugmentSummary:
+        """Return the counts as values."""
+        counts = (self._sources, self._asked, self._unknown, self._new, self._known)
+        return AugmentSummary(*counts, tuple(warnings))
+
+
+def _groups(blocks: Iterable[SourceBlock]) -> Iterator[list[SourceBlock]]:
+    """Yield the sources in groups; each but the last ends with the last line of a source.
+
+    Sources that sort behind the table's last one belong to the last group: a resumed run knows by
+    the lines of the table which groups are done.
+    """
+    group: list[SourceBlock] = []
+    between: list[SourceBlock] = []
+    lines = 0
+    for block in blocks:
+        if not block.lines:
+            between.append(block)
+            continue
+        if lines >= GROUP_LINES:
+            yield group
+            group, lines = [], 0
+        group += [*between, block]
+        between = []
+        lines += len(block.lines)
+    yield [*group, *between]

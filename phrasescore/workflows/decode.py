@@ -1,0 +1,131 @@
+"""Translate a text by a Moses model, with the embedded search or with Moses itself."""
+
+import logging
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from moses_integration.decoder.moses_engine import MosesEngine, NbestRequest
+from moses_integration.decoder.source import read_source
+from moses_integration.ini_paths import files_of
+from moses_integration.moses_ini import MosesIni
+from moses_integration.weights import read_weights
+from phrasescore.devices import usable_threads
+from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.io.file_names import check_files
+from phrasescore.progress import ProgressCallback
+from phrasescore.records import Weights
+from phrasescore.workflows.embedded_search import EmbeddedSearch
+from phrasescore.workflows.search_settings import SearchSettings, moses_limits
+from phrasescore.workflows.warnings import collecting_warnings
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeSummary:
+    """How a text was translated."""
+
+    sentences: int
+    # Sentences without any translation within the limits; 0 of Moses, which does not say.
+    untranslated: int
+    # Requests of the embedded search to networks, and the distinct ones among them.
+    requests: int
+    distinct_requests: int
+    warnings: tuple[str, ...] = ()
+
+
+def decode(
+    source: str | os.PathLike[str],
+    config: str | os.PathLike[str],
+    output: str | os.PathLike[str] = "-",
+    *,
+    weights: str | os.PathLike[str] | None = None,
+    feature_weights: Mapping[str, float] | None = None,
+    nbest: tuple[str | os.PathLike[str], int] | None = None,
+    distinct: bool = False,
+    alignment: bool = False,
+    decoder: Literal["embedded", "moses"] = "embedded",
+    moses_bin: str | os.PathLike[str] | None = None,
+    search: SearchSettings | None = None,
+    progress: ProgressCallback | None = None,
+) -> DecodeSummary:
+    """Translate a tokenised text by the model of a moses.ini.
+
+    The translations come in the order of the text, one per line; an empty line stays one. Files
+    appear whole, and only if all went well.
+
+    :param source: a sentence per line, without markup and factors; ``-`` is stdin.
+    :param config: the moses.ini; its paths begin at the working folder, as in Moses.
+    :param output: ``-`` is stdout; compressed where the name ends in ``.gz``.
+    :param weights: a file of other weights than those of the moses.ini.
+    :param feature_weights: other weights of features with one value; they go before ``weights``.
+    :param nbest: the file for n-best lists in Moses' format, and the hypotheses per sentence.
+    :param distinct: let n-best lists have each translation once.
+    :param alignment: let n-best lists have word alignments.
+    :param moses_bin: the folder of Moses' programs, for the decoder ``moses``.
+    :param search: its features, limits and processes; of Moses, the limits and threads.
+    :raises ArgumentError: if arguments do not go together.
+    :raises DataError: if a file is not what it should be.
+    :raises ConfigError: if the moses.ini has something that the embedded search lacks.
+    """
+    source, config, output = os.fspath(source), os.fspath(config), os.fspath(output)
+    settings = SearchSettings() if search is None else search
+    request = None
+    if nbest is not None:
+        request = NbestRequest(os.fspath(nbest[0]), nbest[1], distinct, alignment)
+    elif distinct or alignment:
+        raise ArgumentError("`distinct` and `alignment` go with `nbest`")
+    if config == "-":
+        raise ArgumentError("`config` cannot be stdin: it is read more than once")
+    if (decoder == "moses") != (moses_bin is not None):
+        raise ArgumentError("`decoder` moses and `moses_bin` go together")
+    if decoder == "moses" and (settings.features or settings.ignore):
+        raise ArgumentError("`features` and `ignore` go with the embedded search")
+    settings.check()
+    path = None if weights is None else os.fspath(weights)
+    used = [str(name) for name in files_of(config)]
+    read = (source, config, path, settings.backoff_lm, *used)
+    check_files(read, (output, None if request is None else request.path))
+    given: Weights = {} if path is None else dict(read_weights(path, "search"))
+    given |= {name: (value,) for name, value in (feature_weights or {}).items()}
+    sentences = read_source(source)
+    with collecting_warnings() as warnings:
+        if moses_bin is not None:
+            ini = MosesIni.read(config)
+            given = _known(given, {feature.name for feature in ini.features}, config)
+            threads = min(usable_threads(settings.processes), max(1, len(sentences)))
+            binary = os.path.join(moses_bin, "moses")
+            limits = moses_limits(settings)
+            MosesEngine(binary, ini, given, threads, limits).translate(sentences, output, request)
+            return DecodeSummary(len(sentences), 0, 0, 0, tuple(warnings))
+        made = EmbeddedSearch(config, settings)
+        for name in settings.feature_names:
+            if name not in given:
+                text = "%s has no weight, and so 0: it only stands in n-best lists"
+                _logger.warning(text, name)
+            if len(own := given.get(name, (0.0,))) != 1:
+                raise PhrasescoreError(f"{path}: expected one weight of {name}, found {len(own)}")
+        given = _known(given, {*made.feature_names}, config)
+        made.check_weights({name: given[name] for name in given if name in made.ini_features})
+        with made.open(sentences, given):
+            counts = made.translate(sentences, given, output, request, progress)
+        return DecodeSummary(
+            len(sentences),
+            counts["untranslated"],
+            counts["requests"],
+            counts["distinct"],
+            tuple(warnings),
+        )
+
+
+def _known(weights: Weights, names: Collection[str], path: str) -> Weights:
+    """Return the weights of features that the model has, and warn of the others.
+
+    Those that networks add to its n-best lists stand in the same file.
+    """
+    unknown = [name for name in weights if name.partition("_")[0] not in names]
+    if unknown:
+        _logger.warning("%s has no features for these weights: %s", path, ", ".join(unknown[:10]))
+    return {name: values for name, values in weights.items() if name not in unknown}

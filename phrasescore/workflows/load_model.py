@@ -1,0 +1,105 @@
+"""Load a trained model, to score phrase pairs and lists of hypotheses from Python."""
+
+import os
+from collections.abc import Iterable, Iterator
+
+import torch
+
+from phrasescore.devices import choose_device, usable_threads
+from phrasescore.features.neural import NeuralScore
+from phrasescore.features.sentences import SentenceScores
+from phrasescore.kernels.precision import PrecisionName
+from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
+from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.records import HypothesisList, PhrasePair
+
+
+def load_model(
+    path: str | os.PathLike[str],
+    *,
+    device: str = "auto",
+    precision: PrecisionName = "float32",
+    threads: int | None = None,
+) -> "ScoringModel":
+    """Return a trained model, ready to score on its device.
+
+    :param path: the model's folder.
+    :param device: ``auto`` takes a CUDA device where there is one; or ``cpu``, ``cuda:0``.
+    :param precision: of the matrix products.
+    :param threads: CPU threads; None for all cores. The number changes no value.
+    :raises ModelError: if the folder holds no model that can be used.
+    """
+    place = choose_device(device)
+    return ScoringModel(
+        load_checkpoint(path), place, precision=precision, threads=usable_threads(threads)
+    )
+
+
+class ScoringModel:
+    """A trained model that scores phrase pairs and translations.
+
+    A score is log p(target ``</s>`` | source), or log p(source ``</s>`` | target) of a model that
+    was trained so, and log p(target ``</s>``) of a language model: a natural logarithm, summed over
+    the words of the predicted side and its ``</s>``, and not divided by length. A word outside the
+    shortlist is scored as ``<unk>``. :func:`load_model` makes it.
+
+    :ivar kind: of the network, such as ``encoder-decoder``.
+    :ivar reverse: whether the source is predicted.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        device: torch.device,
+        *,
+        precision: PrecisionName,
+        threads: int,
+    ) -> None:
+        self.kind: str = checkpoint.config.kind
+        self.reverse = checkpoint.reverse
+        self._checkpoint, self._device = checkpoint, device
+        self._precision, self._threads = precision, threads
+        self._pairs: NeuralScore | None = None
+        self._lists: SentenceScores | None = None
+
+    def score_pairs(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
+        """Yield the score of each pair, in order, lazily.
+
+        Pairs are read ahead in blocks; blocks change speed and memory only. A network that scores
+        whole sentences takes each pair as a sentence and its translation.
+
+        :raises ModelError: on reaching a pair whose score is not a finite log-probability.
+        """
+        if isinstance(self._checkpoint.model, EncoderDecoder):
+            return self._open_pairs().values(pairs)
+        lists = (HypothesisList(pair.source, [pair.target]) for pair in pairs)
+        return (score for scores in self.score_lists(lists) for score in scores)
+
+    def score_lists(self, lists: Iterable[HypothesisList]) -> Iterator[list[float]]:
+        """Yield the scores of each list's hypotheses, in order, lazily.
+
+        What hypotheses of a list have in common at their beginning is computed once.
+
+        :raises ModelError: on reaching a hypothesis whose score is not a finite log-probability.
+        """
+        for scores in self._open_lists().values(lists):
+            yield scores.columns[0].tolist()
+
+    def _open_pairs(self) -> NeuralScore:
+        if self._pairs is None:
+            torch.set_num_threads(1)  # scoring has threads of its own
+            self._pairs = NeuralScore(
+                self._checkpoint, self._device, precision=self._precision, threads=self._threads
+            )
+        return self._pairs
+
+    def _open_lists(self) -> SentenceScores:
+        if self._lists is None:
+            torch.set_num_threads(1)  # scoring has threads of its own
+            self._lists = SentenceScores(
+                [self._checkpoint],
+                self._device,
+                precision=self._precision,
+                threads=self._threads,
+            )
+        return self._lists

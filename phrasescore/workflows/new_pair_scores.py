@@ -1,0 +1,174 @@
+"""The scores of generated phrase pairs: the value of each column of the table.
+
+Moses' four columns are p(source | target), lex(source | target), p(target | source) and lex(target
+| source). A network's probability is of the whole phrase and its end, made word by word: it stands
+for both columns of its direction, unless a lexical table is given for the second. A column without
+a model has :data:`FLOOR` in every new pair alike; the indicator's weight can make up for that.
+"""
+
+import logging
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from moses_integration.lexicon import read_lexicon
+from phrasescore.devices import choose_device, usable_threads
+from phrasescore.errors import ArgumentError, ModelError
+from phrasescore.features.lexicon import LexicalScore, Lexicon
+from phrasescore.features.sentences import SentenceScores
+from phrasescore.generation.generator import check_kinds
+from phrasescore.kernels.precision import PrecisionName
+from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.records import HypothesisList, PhrasePair
+
+_logger = logging.getLogger(__name__)
+
+# The least probability in Moses' lexical translation tables, which have 7 decimals.
+FLOOR = 1e-7
+MOSES_COLUMNS = 4
+
+FORWARD, REVERSE = "forward", "reverse"
+LEXICON, REVERSE_LEXICON = "lexicon", "reverse-lexicon"
+_NAMES = (FORWARD, REVERSE, LEXICON, REVERSE_LEXICON)
+
+# The name of the scores that fill a column, or the natural logarithm that all pairs have.
+ColumnContent = str | float
+
+
+class NewTargets(NamedTuple):
+    """New targets of a source, and log p(target | source) of each."""
+
+    source: tuple[str, ...]
+    targets: list[tuple[str, ...]]
+    log_probs: list[float]
+
+
+def plan_columns(
+    scores: str | None, given: Mapping[str, str | None], num_scores: int
+) -> list[ColumnContent]:
+    """Return the content of each column of a new pair.
+
+    :param scores: the contents that are wanted, separated by commas; None for Moses' four.
+    :param given: the files behind the scores, by the scores' names; None where there is no file.
+    :param num_scores: of the table.
+    :raises ArgumentError: if ``scores`` does not fit the table or the files, or is needed and not
+        given.
+    """
+    if scores is not None:
+        columns = [_parse(text.strip(), given) for text in scores.split(",")]
+    elif num_scores != MOSES_COLUMNS:
+        raise ArgumentError(
+            f"the table has {num_scores} scores, and not Moses' {MOSES_COLUMNS}: say with `scores` "
+            "what a new pair has in each column"
+        )
+    else:
+        floor = math.log(FLOOR)
+        reverse: ColumnContent = floor if given[REVERSE] is None else REVERSE
+        columns = [
+            reverse,
+            reverse if given[REVERSE_LEXICON] is None else REVERSE_LEXICON,
+            FORWARD,
+            FORWARD if given[LEXICON] is None else LEXICON,
+        ]
+        if floor in columns:
+            _logger.warning(
+                "no --reverse-model: new pairs have %g in the columns of p(source | target), "
+                "whatever they are",
+                FLOOR,
+            )
+    if len(columns) != num_scores:
+        problem = f"expected {num_scores}, as many as the table has scores, got {len(columns)}"
+        raise ArgumentError(f"`scores`: {problem}")
+    return columns
+
+
+def _parse(text: str, given: Mapping[str, str | None]) -> ColumnContent:
+    if text in _NAMES:
+        if text != FORWARD and given[text] is None:
+            parameter = "reverse_model" if text == REVERSE else text.replace("-", "_")
+            raise ArgumentError(f"`scores`: {text} needs `{parameter}`")
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= 1:
+        problem = f"expected {', '.join(_NAMES)} or a probability above 0, got {text!r}"
+        raise ArgumentError(f"`scores`: {problem}")
+    return math.log(value)
+
+
+class PairScores:
+    """Fills the columns of new pairs.
+
+    :ivar fingerprints: what the scores depend on, by their names: equal texts, equal scores.
+
+    :param given: as of :func:`plan_columns`.
+    :raises PhrasescoreError: if a model or a lexical table is not what it should be.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[ColumnContent],
+        given: Mapping[str, str | None],
+        *,
+        device: str,
+        precision: PrecisionName,
+        threads: int | None,
+    ) -> None:
+        self._columns = columns
+        self.fingerprints: dict[str, str] = {}
+        self._reverse = None
+        reverse = given[REVERSE]
+        if REVERSE in columns and reverse is not None:
+            self._reverse = self._load_reverse(reverse, device, precision, threads)
+        self._lexical = {}
+        for name in (LEXICON, REVERSE_LEXICON):
+            path = given[name]
+            if name in columns and path is not None:
+                lexicon = Lexicon.from_entries(path, read_lexicon(path))
+                score = LexicalScore(lexicon, reverse=name == REVERSE_LEXICON)
+                self._lexical[name] = score
+                self.fingerprints[name] = score.fingerprint
+
+    def _load_reverse(
+        self, path: str, device: str, precision: PrecisionName, threads: int | None
+    ) -> SentenceScores:
+        checkpoint = load_checkpoint(path)
+        check_kinds([checkpoint])
+        if not checkpoint.reverse:
+            raise ModelError(
+                f"--reverse-model {path}: expected a model trained with --reverse, found one that "
+                "predicts the target"
+            )
+        self.fingerprints[REVERSE] = checkpoint.fingerprint
+        return SentenceScores(
+            [checkpoint],
+            choose_device(device),
+            precision=precision,
+            threads=usable_threads(threads),
+        )
+
+    def rows(self, found: Sequence[NewTargets]) -> Iterator[list[tuple[float, ...]]]:
+        """Yield for each source one row per target: natural logarithms, column by column."""
+        by_name: dict[str, Iterator[float]] = {
+            FORWARD: (value for item in found for value in item.log_probs)
+        }
+        if self._reverse is not None:
+            lists = [HypothesisList(item.source, item.targets) for item in found if item.targets]
+            scored = self._reverse.values(lists)
+            by_name[REVERSE] = (value for scores in scored for value in scores.columns[0].tolist())
+        for name, score in self._lexical.items():
+            pairs = (PhrasePair(item.source, target) for item in found for target in item.targets)
+            by_name[name] = score.values(pairs)
+        for item in found:
+            rows = []
+            for _ in item.targets:
+                values = {name: next(column) for name, column in by_name.items()}
+                rows.append(
+                    tuple(
+                        values[content] if isinstance(content, str) else content
+                        for content in self._columns
+                    )
+                )
+            yield rows

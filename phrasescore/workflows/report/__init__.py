@@ -1,0 +1,305 @@
+"""Make a report: a page that shows what models have learned and systems do, and its data files."""
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from phrasescore import __version__
+from phrasescore.devices import choose_device
+from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
+from phrasescore.io.folders import writing_folder
+from phrasescore.progress import ProgressCallback
+from phrasescore.report import SECTIONS
+from phrasescore.report.blocks import Report, Section
+from phrasescore.report.data import DATA, ENCODE_ERRORS, write_data
+from phrasescore.report.page import render_page
+from phrasescore.workflows.report.inputs import (
+    PHRASE_KINDS,
+    NamedModel,
+    ReportInputs,
+    ReportSettings,
+    read_inputs,
+)
+from phrasescore.workflows.report.sections import SECTION_PLANS, SENTENCE_KINDS, missing_inputs
+from phrasescore.workflows.warnings import collecting_warnings
+
+_logger = logging.getLogger(__name__)
+
+StrPath = str | os.PathLike[str]
+
+PAGE = "index.html"
+# The names in the folder of a report; the folder of data holds .tsv files alone.
+_NAMES = {PAGE, "report.json", DATA}
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSummary:
+    """The page that was made."""
+
+    # The path of the page, index.html.
+    page: str
+    # Bytes of the page.
+    size: int
+    # Keys of the sections, in the order of the page.
+    sections: tuple[str, ...]
+    # Tables and figures of all sections.
+    num_blocks: int
+    # Per section that was left out, wholly or in part: its key, and why.
+    left_out: tuple[tuple[str, str], ...]
+    warnings: tuple[str, ...]
+
+    def summary(self) -> str:
+        """Return one line for the log."""
+        return (
+            f"report: {len(self.sections)} sections, {self.num_blocks} tables and figures, "
+            f"{self.size / 1e6:.1f} MB: {self.page}"
+        )
+
+
+def make_report(
+    inputs: Sequence[StrPath],
+    folder: StrPath,
+    *,
+    models: Sequence[StrPath] = (),
+    source: StrPath | None = None,
+    references: Sequence[StrPath] = (),
+    translations: Sequence[tuple[str, StrPath]] = (),
+    tuning_report: StrPath | None = None,
+    experiment: StrPath | None = None,
+    only: Sequence[str] = (),
+    sentences: int | None = None,
+    lines: Sequence[int] | None = None,
+    points: int = 5000,
+    map_points: int = 2000,
+    long: int = 4,
+    table_score: int | None = None,
+    seed: int = 1,
+    device: str = "auto",
+    threads: int | None = None,
+    progress: ProgressCallback | None = None,
+) -> ReportSummary:
+    """Make a page of all that the inputs allow, and its data as ``report.json`` and TSV files.
+
+    A section that lacks an input is left out; the page, like the messages, names that input by its
+    option of the command line. Equal inputs and seeds give equal bytes.
+
+    :param inputs: at most one phrase table, and n-best lists; the first best translations of each
+        list are a system named like the file.
+    :param folder: appears whole or not at all, in the place of an older report or empty folder.
+    :param models: folders of trained models.
+    :param source: source sentences, one per line.
+    :param references: files of reference translations, aligned with the source.
+    :param translations: names of systems and files of their translations. The first system, those
+        of the n-best lists included, is the one that the others are compared with.
+    :param tuning_report: JSON that `phrasescore.tune` wrote.
+    :param experiment: folder of an experiment, with its ``table.toml``.
+    :param only: keys of the sections to make, of `phrasescore.report.SECTIONS`; all where empty.
+        A section that is named here and lacks an input is an error.
+    :param sentences: number of sentences drawn for attention and soft parses; 5 where None.
+    :param lines: lines of the source, from 1, that are shown instead.
+    :param points: phrase pairs drawn for the plot of scores.
+    :param map_points: most words, phrases or sentences of a map.
+    :param long: least number of words of a source phrase that is listed or mapped.
+    :param table_score: number, from 1, of the table's score of the models' probability; where None,
+        3 for p(target | source) and 1 for a reverse model.
+    :param seed: start of every random choice, at least 1.
+    :param device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
+    :param threads: CPU threads; all cores where None.
+    :raises ArgumentError: if arguments do not go together, or `only` names a section that lacks an
+        input.
+    :raises ModelError: if `inputs`, `sentences`, `lines` or `only` need a model of another kind.
+    :raises PhrasescoreError: if a file is not as expected, if ``folder`` holds anything else, or if
+        no section can be made.
+    """
+    at_least_1 = {"points": points, "map_points": map_points, "long": long, "seed": seed}
+    at_least_1["sentences"] = 1 if sentences is None else sentences
+    at_least_1["table_score"] = 1 if table_score is None else table_score
+    at_least_1["lines"] = min(lines or (1,))
+    for name, number in at_least_1.items():
+        if number < 1:
+            raise ArgumentError(f"`{name}`: expected 1 or more, got {number}")
+    if sentences is not None and lines is not None:
+        raise ArgumentError("`sentences` draws lines, and `lines` names them: not both")
+    for key in only:
+        if key not in SECTIONS:
+            raise ArgumentError(f"`only`: expected one of {', '.join(SECTIONS)}, got {key!r}")
+    settings = ReportSettings(
+        inputs=[os.fspath(path) for path in inputs],
+        models=[os.fspath(path) for path in models],
+        source=None if source is None else os.fspath(source),
+        references=[os.fspath(path) for path in references],
+        translations=[(name, os.fspath(path)) for name, path in translations],
+        tuning_report=None if tuning_report is None else os.fspath(tuning_report),
+        experiment=None if experiment is None else os.fspath(experiment),
+        only=only,
+        sentences=sentences,
+        lines=None if lines is None else list(dict.fromkeys(lines)),
+        points=points,
+        map_points=map_points,
+        long=long,
+        table_score=table_score,
+        seed=seed,
+        device=choose_device(device),
+        threads=threads,
+        progress=progress,
+    )
+    _check_folder(os.fspath(folder), settings.paths())
+    with collecting_warnings() as warnings:
+        report, left_out = _make_sections(read_inputs(settings))
+        size = _write(report, folder)
+    return ReportSummary(
+        str(Path(folder) / PAGE),
+        size,
+        tuple(section.key for section in report.sections),
+        sum(len(section.blocks) for section in report.sections),
+        tuple(left_out),
+        tuple(warnings),
+    )
+
+
+# Sections
+
+
+def _make_sections(inputs: ReportInputs) -> tuple[Report, list[tuple[str, str]]]:
+    """Return a report of the sections that can be made, and why others were left out."""
+    _check_kinds(inputs)
+    wanted = inputs.settings.only or SECTIONS
+    missing = {key: missing_inputs(SECTION_PLANS[key], inputs) for key in SECTIONS if key in wanted}
+    if inputs.settings.only:
+        _refuse_missing(missing, inputs)
+    sections: list[Section] = []
+    left_out: list[tuple[str, str]] = []
+    facts: list[tuple[str, str]] = []
+    for key, names in missing.items():
+        if names:
+            reasons: Sequence[str] = [f"needs {_join(names)}"]
+            notes: Sequence[str] = []
+        else:
+            _logger.info("report: %s", key)
+            section, reasons, notes = SECTION_PLANS[key].make(inputs)
+            if section is not None and section.blocks:
+                sections.append(section)
+            for problem in (*reasons, *notes):
+                _logger.warning("%s: %s", key, problem)
+        left_out += [(key, reason) for reason in reasons]
+        facts += [(f"left out: {key}", reason) for reason in reasons]
+        facts += [(f"note: {key}", note) for note in notes]
+    if not sections:
+        problems = "; ".join(f"{name.partition(': ')[2]}: {problem}" for name, problem in facts)
+        raise PhrasescoreError(f"nothing to report ({problems})")
+    facts = [*_facts(inputs), *facts]
+    return Report("phrasescore report", tuple(facts), tuple(sections)), left_out
+
+
+def _check_kinds(inputs: ReportInputs) -> None:
+    """Refuse inputs that are of no use for want of a model of the right kind, or of a line."""
+    if inputs.table is not None and not inputs.of_kind(*PHRASE_KINDS):
+        raise _wrong_kind(f"phrase table {inputs.table}", PHRASE_KINDS, inputs.models)
+    settings, source = inputs.settings, inputs.source
+    if settings.sentences is None and settings.lines is None:
+        return
+    if source is None:
+        raise ArgumentError("`sentences` and `lines` need `source`")
+    if not inputs.of_kind(*SENTENCE_KINDS):
+        raise _wrong_kind("--sentences and --lines", SENTENCE_KINDS, inputs.models)
+    for line in settings.lines or ():
+        if line > len(source.texts):
+            problem = f"--lines: expected a line of the file, which has {len(source.texts):,}"
+            raise DataError(source.path, None, f"{problem}, got {line}")
+
+
+def _refuse_missing(missing: dict[str, list[str]], inputs: ReportInputs) -> None:
+    """Refuse, before the long work, a section that was asked for and lacks an input."""
+    for key, names in missing.items():
+        kinds = SECTION_PLANS[key].kinds
+        if len(names) == 1 and kinds and inputs.models and not inputs.of_kind(*kinds):
+            raise _wrong_kind(key, kinds, inputs.models)
+        if names:
+            raise ArgumentError(f"{key} needs {_join(names)}")
+
+
+def _wrong_kind(name: str, kinds: Sequence[str], models: Sequence[NamedModel]) -> ModelError:
+    found = ", ".join(f"{model.name} ({model.kind})" for model in models) or "none"
+    expected = f"expected a --model of the kind {' or '.join(kinds)}"
+    return ModelError(f"{name}: {expected}, found {found}")
+
+
+def _join(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _facts(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
+    """Yield the names and values of the inputs for the head of the page."""
+    if inputs.table is not None:
+        choice = inputs.table_choice
+        long = f"{choice.num_long:,} source phrases of {inputs.settings.long} words or more"
+        yield "phrase table", f"{inputs.table}: {choice.num_pairs:,} pairs; {long}"
+    for name, model in inputs.models:
+        side = "source given target" if model.reverse else "target given source"
+        yield "model", f"{name}: {model.config.kind}, {side}, {model.num_parameters:,} weights"
+    if inputs.source is not None:
+        yield "source", f"{inputs.source.path}: {len(inputs.source.texts):,} sentences"
+    for references in inputs.references:
+        yield "references", f"{references.path}: {len(references.texts):,} sentences"
+    for system in inputs.systems:
+        yield "translations", f"{system.name}: {system.sentences.path}"
+    for name, result in (("tuning report", inputs.tuning), ("experiment", inputs.experiment)):
+        if result is not None:
+            yield name, result.path
+    yield "seed", str(inputs.settings.seed)
+    yield "made by", f"phrasescore {__version__}"
+
+
+# The folder
+
+
+def _check_folder(folder: str, inputs: Sequence[str]) -> None:
+    """Check, before the long work, that a report may be written.
+
+    :param inputs: paths of the files and folders that it is made from.
+    :raises PhrasescoreError: if the folder holds anything but an older report, if the folder above
+        it is missing or not writable, or if the report would replace an input.
+    """
+    target = Path(os.path.abspath(folder))
+    above = target.parent
+    if not target.name:
+        raise PhrasescoreError(f"{folder}: expected the name of a folder for the report")
+    if not above.is_dir():
+        raise PhrasescoreError(f"{folder}: cannot write: there is no folder {above}")
+    if not os.access(above, os.W_OK):
+        raise PhrasescoreError(f"{folder}: cannot write: the folder {above} may not be written to")
+    if not os.path.lexists(target):
+        return
+    if target.is_symlink() or not target.is_dir():
+        expected = "expected a folder for the report"
+        raise PhrasescoreError(f"{folder}: {expected}, found a file or a link")
+    if os.listdir(target) and not _is_report(target):
+        expected = "expected an older report or an empty folder"
+        raise PhrasescoreError(f"{folder}: {expected}, found another folder; name a new one")
+    for path in inputs:
+        if target in Path(os.path.abspath(path)).parents:
+            raise PhrasescoreError(f"{folder}: would replace {path}, which it is made from")
+
+
+def _is_report(folder: Path) -> bool:
+    """Return whether a folder has the names of a report, and nothing else."""
+    data = folder / DATA
+    return (
+        set(os.listdir(folder)) == _NAMES
+        and data.is_dir()
+        and all(path.suffix == ".tsv" for path in data.iterdir())
+    )
+
+
+def _write(report: Report, folder: StrPath) -> int:
+    """Write the page and its data; return the bytes of the page.
+
+    :raises PhrasescoreError: if they cannot be written, or the report cannot be drawn.
+    """
+    page = render_page(report).encode(errors=ENCODE_ERRORS)
+    with writing_folder(os.path.abspath(folder)) as new:
+        write_data(report, new)
+        (new / PAGE).write_bytes(page)
+    return len(page)

@@ -1,0 +1,268 @@
+"""The inputs of a report: files that are read, and checked against one another, before the work."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import torch
+
+from moses_integration.nbest import read_nbest, split_words
+from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
+from moses_integration.table_line import joint_count
+from phrasescore.config.toml_file import read_toml
+from phrasescore.errors import ArgumentError, DataError
+from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
+from phrasescore.io.text import decode, is_stream, read_lines
+from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
+from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.report.table_choice import (
+    ChoiceLimits,
+    TableChoice,
+    TablePair,
+    choose_from_table,
+)
+from phrasescore.workflows.report.systems import Measured, SystemText, measure
+from phrasescore.workflows.text_checks import warn_of_lengths
+
+# Kinds of networks that score the pairs of a phrase table.
+PHRASE_KINDS = ("encoder-decoder",)
+# The table's scores p(target | source) and p(source | target), from 1, in Moses' order: p(f|e)
+# lex(f|e) p(e|f) lex(e|f), with f the source.
+_DIRECT, _INVERSE = 3, 1
+# Source phrases of each of the two tables of preferences, as in the paper.
+_SOURCES = 10
+
+
+class NamedModel(NamedTuple):
+    """A trained model, and its name in the report."""
+
+    name: str
+    checkpoint: Checkpoint
+
+    @property
+    def kind(self) -> str:
+        """The kind of network."""
+        return self.checkpoint.config.kind
+
+
+class ResultFile(NamedTuple):
+    """The values that another command wrote, and their path for messages."""
+
+    path: str
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportSettings:
+    """The paths and sizes of a report, and the machine for it; see `make_report`."""
+
+    # Phrase tables and n-best lists.
+    inputs: Sequence[str]
+    models: Sequence[str]
+    source: str | None
+    references: Sequence[str]
+    translations: Sequence[tuple[str, str]]
+    tuning_report: str | None
+    experiment: str | None
+    only: Sequence[str]
+    sentences: int | None
+    lines: Sequence[int] | None
+    points: int
+    map_points: int
+    long: int
+    table_score: int | None
+    seed: int
+    device: torch.device
+    threads: int | None
+    progress: ProgressCallback | None
+
+    def texts(self) -> list[str]:
+        """Return the paths of all files of lines."""
+        source = [] if self.source is None else [self.source]
+        return [*self.inputs, *source, *self.references, *(path for _, path in self.translations)]
+
+    def paths(self) -> list[str]:
+        """Return the paths of all inputs."""
+        others = [path for path in (self.tuning_report, self.experiment) if path is not None]
+        return [*self.texts(), *self.models, *others]
+
+
+@dataclass(frozen=True)
+class ReportInputs:
+    """All inputs, read but for the table, whose path is here."""
+
+    table: str | None
+    systems: list[SystemText]
+    source: Sentences | None
+    references: list[Sentences]
+    models: list[NamedModel]
+    tuning: ResultFile | None
+    experiment: ResultFile | None
+    settings: ReportSettings
+
+    def of_kind(self, *kinds: str) -> list[NamedModel]:
+        """Return the models of some kinds, in the order given."""
+        return [model for model in self.models if model.kind in kinds]
+
+    def phrase_models(self) -> list[NamedModel]:
+        """Return the models of p(target | source) of phrase pairs."""
+        return [model for model in self.of_kind(*PHRASE_KINDS) if not model.checkpoint.reverse]
+
+    def table_column(self, model: NamedModel) -> int:
+        """Return the index of the table's score of a model's probability, from 0."""
+        usual = _INVERSE if model.checkpoint.reverse else _DIRECT
+        return (self.settings.table_score or usual) - 1
+
+    @cached_property
+    def table_choice(self) -> TableChoice:
+        """The chosen lines of the table, which is read at the first use, once, as a stream.
+
+        :raises DataError: if the file is no phrase table, or lacks a score that a model needs.
+        """
+        assert self.table is not None
+        columns = [self.table_column(model) for model in self.of_kind(*PHRASE_KINDS)]
+        settings = self.settings
+        limits = ChoiceLimits(settings.points, settings.map_points, _SOURCES, settings.long)
+        with Meter("report: phrase table", "lines", settings.progress) as meter:
+            lines = meter.track(read_phrase_table(self.table))
+            pairs = _table_pairs(self.table, lines, max(columns, default=0) + 1)
+            return choose_from_table(pairs, limits, settings.seed)
+
+    @cached_property
+    def measured(self) -> Measured:
+        """BLEU of the systems."""
+        return measure(self.systems, self.references, self.settings.seed)
+
+
+def read_inputs(settings: ReportSettings) -> ReportInputs:
+    """Read all inputs but the table, and check that they go together.
+
+    :raises ArgumentError: if there are two tables, or two systems of one name.
+    :raises PhrasescoreError: if a file is not of the kind, or not of the length, expected.
+    """
+    for path in settings.texts():
+        if is_stream(path):
+            raise ArgumentError(f"a report is made from files: {path!r} is not one")
+    lists = [path for path in settings.inputs if _is_nbest(path)]
+    tables = [path for path in settings.inputs if path not in lists]
+    if len(tables) > 1:
+        raise ArgumentError(f"expected one phrase table, got {' and '.join(tables)}")
+    names = [*map(os.path.basename, lists), *(name for name, _ in settings.translations)]
+    if len(set(names)) < len(names):
+        raise ArgumentError(f"two systems have one name: {', '.join(names)}")
+    tuning, experiment = settings.tuning_report, settings.experiment
+    results = (
+        None if tuning is None else _read_tuning_report(tuning),
+        None if experiment is None else _read_experiment(experiment),
+    )
+    models = _load_models(settings.models)
+    references = [read_sentences(path) for path in settings.references]
+    source = None if settings.source is None else read_sentences(settings.source)
+    systems = [read_sentences(path) for _, path in settings.translations]
+    systems = [*(_read_first_best(path, settings.progress) for path in lists), *systems]
+    texts = [*references, *systems, *([] if source is None else [source])]
+    if texts:
+        check_aligned(texts)
+    for system in systems if references else ():
+        words, reference_words = (sum(map(len, text.words)) for text in (system, references[0]))
+        warn_of_lengths(system.path, words, reference_words)
+    return ReportInputs(
+        tables[0] if tables else None,
+        [SystemText(*both) for both in zip(names, systems, strict=True)],
+        source,
+        references,
+        models,
+        *results,
+        settings,
+    )
+
+
+def _load_models(paths: Sequence[str]) -> list[NamedModel]:
+    """Return the models, named by the last parts of their paths, or by the paths if ambiguous."""
+    names = [os.path.basename(os.path.abspath(path)) for path in paths]
+    if len(set(names)) < len(names):
+        names = list(paths)
+    if len(set(names)) < len(names):
+        raise ArgumentError("a model is given twice in `models`")
+    return [NamedModel(*both) for both in zip(names, map(load_checkpoint, paths), strict=True)]
+
+
+def _is_nbest(path: str) -> bool:
+    """Return whether a file begins as an n-best list does, and as no phrase table can.
+
+    A source phrase may be a number, but the scores of a table have no names.
+
+    :raises DataError: if the file cannot be read, is empty, or is of neither kind.
+    """
+    first = next(read_lines(path), None)
+    if first is None:
+        raise DataError(path, None, "expected a phrase table or an n-best list, found no lines")
+    fields = first.split(b"|||")
+    if len(fields) < 3:
+        expected = "expected a line of a phrase table or of an n-best list"
+        raise DataError(path, 1, f"{expected}, found no two '|||' in it")
+    is_number = fields[0].strip().isdigit()
+    return is_number and any(token.endswith(b"=") for token in fields[2].split())
+
+
+def _read_first_best(path: str, progress: ProgressCallback | None) -> Sentences:
+    """Return the first hypothesis of each list.
+
+    :raises DataError: if a sentence has no list.
+    """
+    sentences = Sentences(path, [], [])
+    with Meter("n-best lists", "hypotheses", progress) as meter:
+        for expected, found in enumerate(read_nbest(path)):
+            if found.id != expected:
+                problem = f"expected id {expected}, found {found.id}: a sentence has no hypotheses"
+                raise DataError(path, found.first_line, problem)
+            words = split_words(decode(path, found.first_line, found.hypotheses[0]))
+            sentences.texts.append(" ".join(words))
+            sentences.words.append(words)
+            meter.update(len(found.raws))
+    return sentences
+
+
+def _read_tuning_report(path: str) -> ResultFile:
+    """Return the report of ``phrasescore tune``.
+
+    :raises DataError: if the file cannot be read, or has other content.
+    """
+    try:
+        values = msgspec.json.decode(Path(path).read_bytes(), type=dict[str, Any])
+    except OSError as error:
+        raise DataError(path, None, f"cannot open: {error.strerror}") from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        problem = f"expected what tune --report wrote with --format json: {error}"
+        raise DataError(path, None, problem) from error
+    if "features" not in values:
+        raise DataError(path, None, "expected a report of tune, found other JSON")
+    return ResultFile(path, values)
+
+
+def _read_experiment(folder: str) -> ResultFile:
+    path = str(Path(folder) / "table.toml")
+    return ResultFile(path, read_toml(path))
+
+
+def _table_pairs(
+    path: str, lines: Iterator[PhraseTableLine], num_scores: int
+) -> Iterator[TablePair]:
+    """Yield the pairs of a table with their scores and counts.
+
+    :param num_scores: least number of scores of a line.
+    :raises DataError: on reaching a line with fewer scores.
+    """
+    for line in lines:
+        if line.num_scores < num_scores:
+            problem = (
+                f"expected p(target | source) or its reverse as score {num_scores} of a line, "
+                f"found {line.num_scores} scores (--table-score N says which one it is)"
+            )
+            raise DataError(path, line.number, problem)
+        scores = line.raw.split(b"|||", 3)[2].split()
+        yield TablePair(line.pair, tuple(map(float, scores)), joint_count(line.raw))

@@ -1,0 +1,379 @@
+"""The sections of a report: the inputs that each one needs, and how it is made of them."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from phrasescore.config.settings import LANGUAGE_MODELS
+from phrasescore.devices import usable_threads
+from phrasescore.errors import DataError
+from phrasescore.evaluation.breakdowns import (
+    Breakdown,
+    count_unknown,
+    group_by_length,
+    group_by_unknown_words,
+)
+from phrasescore.evaluation.sentences import Sentences
+from phrasescore.features.neural import NeuralScore
+from phrasescore.generation.generator import Generator
+from phrasescore.generation.sampling import CountedSample, count_samples, sample_targets
+from phrasescore.progress import Meter
+from phrasescore.records import PhrasePair
+from phrasescore.report.blocks import Section
+from phrasescore.report.maps import Vectors, map_section
+from phrasescore.report.preferences import (
+    SAMPLES,
+    ModelSamples,
+    Preference,
+    preference_section,
+    sample_section,
+)
+from phrasescore.report.representations import ENCODES_WHOLE, text_vectors, word_vectors
+from phrasescore.report.results import experiment_section, tuning_section
+from phrasescore.report.score_scatter import score_section
+from phrasescore.report.sentence_choice import (
+    SentencePair,
+    Words,
+    draw_sentences,
+    draw_texts,
+    note_long_pairs,
+    note_long_texts,
+    note_unknown_words,
+)
+from phrasescore.report.sentence_figures import alignment_section, soft_parse_section
+from phrasescore.report.shown_text import shown
+from phrasescore.report.training_curves import training_section
+from phrasescore.report.translation_scores import (
+    ComparedTexts,
+    difference_section,
+    translation_section,
+)
+from phrasescore.workflows.report.inputs import (
+    PHRASE_KINDS,
+    NamedModel,
+    ReportInputs,
+    ResultFile,
+)
+from phrasescore.workflows.report.systems import SAMPLES as BOOTSTRAP_SAMPLES
+from phrasescore.workflows.report.systems import TRIALS, measure_groups
+from tuning.bleu import sentence_bleu
+
+# Kinds of networks that have a figure for a sentence.
+SENTENCE_KINDS = ("attention", "grconv")
+# Sentences drawn for these figures, unless the user says how many.
+_SENTENCES = 5
+# Sentence lengths per group of BLEU by length.
+_GROUP_WIDTH = 10
+
+
+class MadeSection(NamedTuple):
+    """A section, or None where it was left out."""
+
+    section: Section | None
+    # Why it, or a part of it, was left out.
+    reasons: Sequence[str] = ()
+    # Doubts about the section that was made.
+    notes: Sequence[str] = ()
+
+
+class SectionPlan(NamedTuple):
+    """The needs of a section, and the function that makes it."""
+
+    make: Callable[[ReportInputs], MadeSection]
+    # Names of inputs, among those of `missing_inputs`.
+    needs: tuple[str, ...] = ()
+    # Kinds of models of which there has to be one; empty where no model is needed.
+    kinds: tuple[str, ...] = ()
+
+
+def missing_inputs(plan: SectionPlan, inputs: ReportInputs) -> list[str]:
+    """Return the inputs that a section needs and that were not given, as the page names them."""
+    is_given = {
+        "TABLE": inputs.table is not None,
+        "--source": inputs.source is not None,
+        "--references": bool(inputs.references),
+        "--tuning-report": inputs.tuning is not None,
+        "--experiment": inputs.experiment is not None,
+        "a --model": bool(inputs.models),
+        _ANY_TARGET: bool(inputs.references or inputs.systems),
+        _SYSTEM: bool(inputs.systems),
+        _TWO_SYSTEMS: len(inputs.systems) > 1,
+    }
+    missing = [name for name in plan.needs if not is_given[name]]
+    if plan.kinds and not inputs.of_kind(*plan.kinds):
+        missing.append(f"a --model of the kind {' or '.join(plan.kinds)}")
+    return missing
+
+
+_ANY_TARGET = "translations (--references, --translation or NBEST)"
+_SYSTEM = "translations (--translation or NBEST)"
+_TWO_SYSTEMS = "translations by two systems (--translation or NBEST)"
+
+
+# Translations
+
+
+def _make_translations(inputs: ReportInputs) -> MadeSection:
+    seed = inputs.settings.seed
+    groups = [measure_groups(inputs.measured, each, seed) for each in _group_sentences(inputs)]
+    tests = ""
+    if len(inputs.systems) > 1:
+        tests = (
+            "p: how often chance alone makes such a difference from the first system: by "
+            f"approximate randomization over sentences ({TRIALS:,} trials), and by sacrebleu's "
+            f"paired bootstrap ({BOOTSTRAP_SAMPLES:,} samples, whose 95% are the ±); seed {seed}."
+        )
+    return MadeSection(translation_section(inputs.measured.scores, groups, tests))
+
+
+def _group_sentences(inputs: ReportInputs) -> list[Breakdown]:
+    """Group the sentences by length, and by the words that the first model does not know."""
+    sides: list[tuple[str, Sequence[Words]]] = [("reference", inputs.references[0].words)]
+    if inputs.source is not None:
+        sides.insert(0, ("source", inputs.source.words))
+    groups = [group_by_length(side, list(map(len, words)), _GROUP_WIDTH) for side, words in sides]
+    for model in inputs.models[:1]:
+        known = {
+            "source": model.checkpoint.table_source_vocabulary,
+            "reference": model.checkpoint.table_target_vocabulary,
+        }
+        for side, words in sides:
+            if side == "reference" or model.kind not in LANGUAGE_MODELS:
+                counts = count_unknown(known[side], words)
+                groups += group_by_unknown_words(f"{side}, to {model.name}", counts)
+    return groups
+
+
+def _make_differences(inputs: ReportInputs) -> MadeSection:
+    def shown_lines(sentences: Sentences) -> list[str]:
+        return list(map(shown, sentences.words))
+
+    texts = ComparedTexts(
+        None if inputs.source is None else shown_lines(inputs.source),
+        shown_lines(inputs.references[0]),
+        [shown_lines(system.sentences) for system in inputs.systems],
+    )
+    scores = 100 * sentence_bleu(inputs.measured.statistics)
+    return MadeSection(difference_section(inputs.measured.scores, scores.tolist(), texts))
+
+
+# Results of other commands
+
+
+def _show_results(
+    make: Callable[[Mapping[str, Any]], Section], result: ResultFile | None, expected: str
+) -> MadeSection:
+    """Return the section of a file that another command wrote.
+
+    :param expected: describes the content, for the error of another one.
+    """
+    assert result is not None
+    try:
+        return MadeSection(make(result.values))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DataError(result.path, None, f"expected {expected}: {error!r}") from error
+
+
+# Phrases of the table
+
+
+def _make_preferences(inputs: ReportInputs) -> MadeSection:
+    choice, models = inputs.table_choice, inputs.phrase_models()
+    if not models:
+        problem = "needs a model of p(target | source), and each --model is a reverse one"
+        return MadeSection(None, [problem])
+    long = inputs.settings.long
+    pairs = [line.pair for source in (*choice.frequent, *choice.rare) for line in source.targets]
+    if not pairs:
+        problem = f"the table has no source phrase of {long} words or more and of 3 targets"
+        return MadeSection(None, [f"{problem} (--long takes shorter ones)"])
+    preferences = [
+        Preference(model.name, dict(zip(pairs, _score(inputs, model, pairs), strict=True)))
+        for model in models
+    ]
+    column = inputs.table_column(models[0])
+    return MadeSection(preference_section(choice, preferences, column, long))
+
+
+def _make_samples(inputs: ReportInputs) -> MadeSection:
+    choice, models = inputs.table_choice, inputs.phrase_models()
+    sources = [source.source for source in (*choice.frequent, *choice.rare)]
+    if not (models and sources):
+        return MadeSection(None, ["has the source phrases of preferences, which were left out"])
+    drawn = [ModelSamples(model.name, _draw(inputs, model, sources)) for model in models]
+    return MadeSection(sample_section(choice, drawn))
+
+
+def _make_scores(inputs: ReportInputs) -> MadeSection:
+    choice = inputs.table_choice
+    pairs = [line.pair for line in choice.pairs]
+    scored = [
+        (model.name, _score(inputs, model, pairs), inputs.table_column(model))
+        for model in inputs.of_kind(*PHRASE_KINDS)
+    ]
+    return MadeSection(score_section(choice.pairs, scored, choice.num_pairs))
+
+
+def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair]) -> list[float]:
+    """Return a network's log-probability of each pair, a natural logarithm."""
+    settings = inputs.settings
+    torch.set_num_threads(1)  # the scorer has threads of its own
+    threads = usable_threads(settings.threads)
+    scorer = NeuralScore(model.checkpoint, settings.device, threads=threads)
+    with Meter(f"report: {model.name}", "pairs", settings.progress, total=len(pairs)) as meter:
+        return list(meter.track(scorer.values(pairs)))
+
+
+def _draw(
+    inputs: ReportInputs, model: NamedModel, sources: Sequence[Words]
+) -> list[list[CountedSample]]:
+    """Return the distinct targets that a network draws for each source, by falling log p.
+
+    Draws without an end within the length allowed are left out.
+    """
+    settings = inputs.settings
+    torch.set_num_threads(usable_threads(settings.threads))
+    generator = Generator([model.checkpoint], settings.device)
+    drawn = sample_targets(generator, sources, SAMPLES, seed=settings.seed)
+    return [count_samples([sample for sample in samples if sample.finished]) for samples in drawn]
+
+
+# Maps
+
+
+def _make_words(inputs: ReportInputs) -> MadeSection:
+    sets: list[Vectors] = []
+    for number, (name, checkpoint) in enumerate(inputs.models, start=1):
+        sets += word_vectors(name, number, checkpoint, inputs.settings.map_points)
+    return MadeSection(*map_section("words", sets, inputs.settings.seed))
+
+
+def _make_phrases(inputs: ReportInputs) -> MadeSection:
+    seed, models = inputs.settings.seed, inputs.phrase_models()
+    if not models:
+        problem = "needs a model that reads the source, and each --model is a reverse one"
+        return MadeSection(None, [problem])
+    phrases = inputs.table_choice.phrases
+    if not phrases:
+        problem = f"the table has no source phrase of {inputs.settings.long} words or more"
+        return MadeSection(None, [f"{problem} (--long takes shorter ones)"])
+    # The map labels the first points first, and those of a sorted table all begin alike.
+    phrases = random.Random(seed).sample(phrases, len(phrases))
+    sets = [
+        text_vectors("phrases", name, number, checkpoint, phrases)
+        for number, (name, checkpoint) in enumerate(models, start=1)
+    ]
+    return MadeSection(*map_section("phrases", sets, seed))
+
+
+def _make_sentences(inputs: ReportInputs) -> MadeSection:
+    assert inputs.source is not None
+    # With a table, the networks that score phrases are taken for networks of phrases alone.
+    kinds = [kind for kind in ENCODES_WHOLE if inputs.table is None or kind not in PHRASE_KINDS]
+    settings = inputs.settings
+    sets, reasons, notes = [], [], []
+    for number, (name, checkpoint) in enumerate(inputs.of_kind(*kinds), start=1):
+        side = inputs.source
+        if checkpoint.reverse:
+            if not inputs.references:
+                reasons.append(f"{name} reads the other side: needs --references")
+                continue
+            side = inputs.references[0]
+        texts = draw_texts(side.words, settings.map_points, settings.seed)
+        if not texts:
+            reasons.append(f"{side.path}: each sentence is empty")
+            continue
+        notes += note_unknown_words(name, checkpoint, texts)
+        notes += note_long_texts(name, checkpoint, texts)
+        sets.append(text_vectors("sentences", name, number, checkpoint, texts))
+    section, problems = map_section("sentences", sets, settings.seed)
+    return MadeSection(section, reasons + problems, notes)
+
+
+# Figures of sentences
+
+
+def _make_alignments(inputs: ReportInputs) -> MadeSection:
+    models = inputs.of_kind("attention")
+    pairs, reasons = _choose_sentences(inputs)
+    given = "the references" if inputs.references else f"those of {inputs.systems[0].name}"
+    section = alignment_section(models, pairs, given)
+    return MadeSection(section, reasons, _notes(models, pairs))
+
+
+def _make_parses(inputs: ReportInputs) -> MadeSection:
+    models, reasons = [], []
+    for model in inputs.of_kind("grconv"):
+        if model.checkpoint.reverse and not (inputs.references or inputs.systems):
+            reasons.append(f"{model.name} reads the other side: needs --references")
+        else:
+            models.append(model)
+    pairs, problems = _choose_sentences(inputs)
+    section = soft_parse_section(models, pairs)
+    return MadeSection(section, reasons + problems, _notes(models, pairs))
+
+
+def _choose_sentences(inputs: ReportInputs) -> tuple[list[SentencePair], list[str]]:
+    """Return the sentences to show, and why named lines, or all, are left out.
+
+    Their translations are the references, else those of the first system, else empty.
+    """
+    assert inputs.source is not None
+    settings, source = inputs.settings, inputs.source.words
+    given = [*inputs.references, *(system.sentences for system in inputs.systems)]
+    sides: list[Sequence[Words]] = [source, *(text.words for text in given[:1])]
+    reasons = []
+    if settings.lines is None:
+        numbers = draw_sentences(sides, settings.sentences or _SENTENCES, settings.seed)
+        if not numbers:
+            reasons = ["each sentence is empty, or its translation is"]
+    else:
+        numbers = [line - 1 for line in settings.lines if all(side[line - 1] for side in sides)]
+        reasons = [
+            f"line {line:,}: the sentence is empty, or its translation is"
+            for line in settings.lines
+            if line - 1 not in numbers
+        ]
+    target = sides[1] if given else [()] * len(source)
+    return [SentencePair(at + 1, source[at], target[at]) for at in numbers], reasons
+
+
+def _notes(models: Sequence[NamedModel], pairs: Sequence[SentencePair]) -> list[str]:
+    notes = []
+    for name, checkpoint in models:
+        read = [pair.target if checkpoint.reverse else pair.source for pair in pairs]
+        notes += note_unknown_words(name, checkpoint, read)
+        notes += note_long_pairs(name, checkpoint, pairs)
+    return notes
+
+
+# By the key of the section, in the order of `phrasescore.report.SECTIONS`.
+SECTION_PLANS = {
+    "translations": SectionPlan(_make_translations, (_SYSTEM, "--references")),
+    "differences": SectionPlan(_make_differences, (_TWO_SYSTEMS, "--references")),
+    "experiment": SectionPlan(
+        lambda inputs: _show_results(
+            experiment_section, inputs.experiment, "the table of an experiment"
+        ),
+        ("--experiment",),
+    ),
+    "tuning": SectionPlan(
+        lambda inputs: _show_results(
+            tuning_section, inputs.tuning, "what tune --report wrote with --format json"
+        ),
+        ("--tuning-report",),
+    ),
+    "preferences": SectionPlan(_make_preferences, ("TABLE",), PHRASE_KINDS),
+    "samples": SectionPlan(_make_samples, ("TABLE",), PHRASE_KINDS),
+    "scores": SectionPlan(_make_scores, ("TABLE",), PHRASE_KINDS),
+    "words": SectionPlan(_make_words, ("a --model",)),
+    "phrases": SectionPlan(_make_phrases, ("TABLE",), PHRASE_KINDS),
+    "sentences": SectionPlan(_make_sentences, ("--source",), ENCODES_WHOLE),
+    "alignments": SectionPlan(_make_alignments, ("--source", _ANY_TARGET), ("attention",)),
+    "parses": SectionPlan(_make_parses, ("--source",), ("grconv",)),
+    "training": SectionPlan(
+        lambda inputs: MadeSection(training_section(inputs.models)), ("a --model",)
+    ),
+}

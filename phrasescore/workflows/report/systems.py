@@ -1,0 +1,97 @@
+"""BLEU of the systems of a report, and how significant their differences are."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from phrasescore.evaluation.breakdowns import Breakdown
+from phrasescore.evaluation.metrics import build_metric, compare
+from phrasescore.evaluation.sentences import Sentences
+from phrasescore.report.translation_scores import GroupScores, SystemScore
+from tuning.bleu import Bleu, BleuScore, Statistics, bleu
+from tuning.significance import randomization_p_value
+
+# Trials of approximate randomization, and samples of the bootstrap.
+TRIALS, SAMPLES = 10_000, 1000
+
+
+class SystemText(NamedTuple):
+    """The translations of a system."""
+
+    name: str
+    sentences: Sentences
+
+
+class Measured(NamedTuple):
+    """The scores of systems, and the statistics that they are made from."""
+
+    metric: Bleu
+    # (systems, sentences, statistics)
+    statistics: Statistics
+    # By system.
+    scores: list[SystemScore]
+
+
+def measure(systems: Sequence[SystemText], references: Sequence[Sentences], seed: int) -> Measured:
+    """Return BLEU of systems, and the significance of their differences from the first one.
+
+    :param seed: start of the random choices of the tests, at least 1.
+    """
+    metric = Bleu([sentences.words for sentences in references])
+    segments = range(metric.num_segments)
+    statistics = np.array(
+        [metric.statistics(system.sentences.words, segments) for system in systems]
+    )
+    scores = []
+    for system, sums in zip(systems, statistics.sum(axis=1), strict=True):
+        whole = BleuScore.of(sums)
+        ratio = whole.length / whole.reference_length if whole.reference_length else 0.0
+        scores.append(SystemScore(system.name, 100 * whole.bleu, ratio))
+    if len(systems) == 1:
+        return Measured(metric, statistics, scores)
+    (bootstrap,) = compare(
+        [build_metric("bleu", [sentences.texts for sentences in references], "none")],
+        [system.sentences.texts for system in systems],
+        "bootstrap",
+        SAMPLES,
+        seed,
+    )
+    for place, drawn in enumerate(bootstrap.systems):
+        p_value = None
+        if place:
+            other = statistics[place : place + 1]
+            p_value = randomization_p_value(metric, statistics[:1], other, trials=TRIALS, seed=seed)
+        scores[place] = scores[place]._replace(
+            randomization=p_value, bootstrap=drawn.p_value, confidence=drawn.confidence
+        )
+    return Measured(metric, statistics, scores)
+
+
+def measure_groups(measured: Measured, breakdown: Breakdown, seed: int) -> GroupScores:
+    """Return BLEU of each group of sentences, as if it were a corpus of its own."""
+    scores, spreads = [], []
+    for group in breakdown.groups:
+        statistics = measured.statistics[:, group.members]
+        scores.append((100 * bleu(statistics.sum(axis=1))).tolist())
+        spreads.append(bootstrap_spread(measured.metric, statistics, seed))
+    return GroupScores(
+        breakdown.title,
+        [group.label for group in breakdown.groups],
+        [len(group.members) for group in breakdown.groups],
+        [list(of_system) for of_system in zip(*scores, strict=True)],
+        [list(of_system) for of_system in zip(*spreads, strict=True)],
+    )
+
+
+def bootstrap_spread(metric: Bleu, statistics: Statistics, seed: int) -> list[float]:
+    """Return half the width of the 95% interval of BLEU over bootstrap samples.
+
+    :param statistics: those of a group of sentences, ``(systems, sentences, statistics)``.
+    :return: by system, 1.96 standard deviations of the samples' BLEU, 0 to 100.
+    """
+    count = statistics.shape[1]
+    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), SAMPLES)
+    sums = np.einsum("ds,nsk->ndk", drawn.astype(np.float64), statistics, optimize=True)
+    found: list[float] = (196 * metric.score(sums).std(axis=1)).tolist()
+    return found

@@ -1,0 +1,174 @@
+"""Put n-best lists in a new order, or take the best hypothesis of each."""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from moses_integration.nbest import NbestList, read_nbest
+from moses_integration.reranking import EvenAverage, ModelScore, Values, WeightedSum, with_total
+from moses_integration.weights import read_weights
+from phrasescore.errors import ArgumentError, DataError
+from phrasescore.io.file_names import check_files
+from phrasescore.io.output import open_output
+from phrasescore.io.text import decode
+from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.workflows.warnings import collecting_warnings
+from tuning.minimum_bayes_risk import expected_gains, posterior
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RerankSummary:
+    """How a new score has changed n-best lists."""
+
+    # Sentences without a list included.
+    sentences: int
+    hypotheses: int
+    # Sentences whose best hypothesis is another one than the decoder's.
+    moved: int
+    # Features that have no weight, in the order of the alphabet.
+    unweighted: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def rerank(
+    nbest: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    weights: str | os.PathLike[str] | Mapping[str, tuple[float, ...]] | None = None,
+    average: Sequence[str] = (),
+    mbr: bool = False,
+    mbr_scale: float | None = None,
+    as_lists: bool = False,
+    ignore_missing: bool = False,
+    ignore_unweighted: bool = False,
+    num_sentences: int | None = None,
+    allow_missing: bool = False,
+    progress: ProgressCallback | None = None,
+) -> RerankSummary:
+    """Order the hypotheses of n-best lists by a new score, and write the best of each list.
+
+    The output has one line per source sentence, in order. Hypotheses of equal score stay in the
+    decoder's order. Scores are natural logarithms; with ``mbr`` the new score is expected BLEU.
+    Either ``weights`` or ``average`` is needed.
+
+    :param nbest: text or gzip; ``-`` is stdin.
+    :param output: ``-`` is stdout; compressed where the name ends in ``.gz``.
+    :param weights: order by the sum of weight times value. A moses.ini, a text of
+        ``Name= value`` lines, or the weights by feature name.
+    :param average: order by the mean of the decoder's total and of these features.
+    :param mbr: take the hypothesis with the highest expected BLEU (minimum Bayes risk).
+    :param mbr_scale: factor of the model scores before they become probabilities; None for 1.
+    :param as_lists: write all lines in their new order, with the new score as total.
+    :param ignore_missing: take 0 for a feature that has a weight and is not in the lists.
+    :param ignore_unweighted: take 0 for the weight of a feature that has none.
+    :param num_sentences: how many sentences there are; None for as many as the last id says.
+    :param allow_missing: write an empty line for a sentence without a list.
+    :raises ArgumentError: if arguments do not go together.
+    :raises DataError: if a file is not what it should be; the output is then not written.
+    """
+    if (weights is None) == (not average):
+        problem = "one of `weights` and `average` is needed, and not both"
+        raise ArgumentError(f"{problem} (`mbr` goes with each)")
+    if (ignore_missing or ignore_unweighted) and weights is None:
+        raise ArgumentError("`ignore_missing` and `ignore_unweighted` go with `weights`")
+    if mbr_scale is not None and not mbr:
+        raise ArgumentError("`mbr_scale` goes with `mbr`")
+    if as_lists and (allow_missing or num_sentences is not None):
+        raise ArgumentError("`num_sentences` and `allow_missing` do not go with `as_lists`")
+    nbest, output = os.fspath(nbest), os.fspath(output)
+    if not (weights is None or isinstance(weights, Mapping)):
+        weights = os.fspath(weights)
+    check_files((nbest, weights if isinstance(weights, str) else None), (output,))
+    score: ModelScore
+    if weights is None:
+        score = EvenAverage(list(dict.fromkeys(average)))
+    else:
+        given = read_weights(weights) if isinstance(weights, str) else dict(weights)
+        score = WeightedSum(given, ignore_missing, ignore_unweighted)
+    scale = (mbr_scale or 1.0) if mbr else None
+    lists: Iterable[NbestList | None] = read_nbest(nbest)
+    if not as_lists:
+        lists = _aligned(read_nbest(nbest), nbest, num_sentences, allow_missing)
+    sentences = moved = 0
+    with (
+        collecting_warnings() as warnings,
+        open_output(output) as stream,
+        Meter("rerank", "hypotheses", progress) as meter,
+    ):
+        for found in lists:
+            sentences += 1
+            if found is None:
+                stream.write(b"\n")
+                continue
+            scores = score(found)
+            if scale is not None:
+                scores = _expected_bleu(found, scores, scale)
+            # The same text may stand in a list several times.
+            moved += found.hypotheses[int(scores.argmax())] != found.hypotheses[0]
+            stream.write(_sorted_lines(found, scores) if as_lists else _best_text(found, scores))
+            meter.update(len(found.raws))
+        unweighted: Iterable[str] = ()
+        if isinstance(score, WeightedSum):
+            unweighted = sorted(score.unweighted)
+            unused = [name for name in score.weights if name not in score.used]
+            if unused:
+                _logger.warning(
+                    "no hypothesis has these features with weights: %s", ", ".join(unused)
+                )
+    return RerankSummary(sentences, meter.done, moved, tuple(unweighted), tuple(warnings))
+
+
+def _aligned(
+    lists: Iterable[NbestList], path: str, num_sentences: int | None, allow_missing: bool
+) -> Iterator[NbestList | None]:
+    """Yield the lists, and None for each sentence that has none.
+
+    :raises DataError: if a list is missing and must not be, or there are too many.
+    """
+    expected = 0
+    for found in lists:
+        if num_sentences is not None and found.id >= num_sentences:
+            problem = f"id {found.id} is beyond the last of {num_sentences:,} sentences"
+            raise DataError(path, found.first_line, f"{problem}, {num_sentences - 1}")
+        if found.id > expected and not allow_missing:
+            problem = f"expected id {expected}, found {found.id}: no list of that sentence"
+            cure = "--allow-missing writes an empty line for it"
+            raise DataError(path, found.first_line, f"{problem} ({cure})")
+        yield from [None] * (found.id - expected)
+        yield found
+        expected = found.id + 1
+    if num_sentences is not None and expected < num_sentences:
+        if not allow_missing:
+            problem = f"expected lists of {num_sentences:,} sentences, the last has id"
+            cure = "--allow-missing writes empty lines"
+            raise DataError(path, None, f"{problem} {expected - 1} ({cure})")
+        yield from [None] * (num_sentences - expected)
+
+
+def _expected_bleu(found: NbestList, scores: Values, scale: float) -> Values:
+    """Return the expected smoothed BLEU of each hypothesis; identical ones have the same."""
+    words = found.distinct()
+    places = {hypothesis: place for place, hypothesis in enumerate(words)}
+    which = np.array([places[hypothesis] for hypothesis in found.hypotheses])
+    probabilities = np.bincount(which, posterior(scores, scale)).astype(np.float64)
+    gains = expected_gains(list(words.values()), probabilities)
+    return np.asarray(gains[which])
+
+
+def _best_text(found: NbestList, scores: Values) -> bytes:
+    """Return the best hypothesis as a line; of equally good ones the first."""
+    best = int(scores.argmax())
+    decode(found.path, found.first_line + best, found.raws[best])
+    return found.hypotheses[best].strip(b" ") + b"\n"
+
+
+def _sorted_lines(found: NbestList, scores: Values) -> bytes:
+    """Return all lines by falling score, which is their new total."""
+    order = (-scores).argsort(kind="stable")
+    lines = (with_total(found.raws[at], found.ends[at], float(scores[at])) for at in order)
+    return b"".join(line + b"\n" for line in lines)

@@ -1,0 +1,375 @@
+"""Add features to the hypotheses of n-best lists."""
+
+import dataclasses
+import logging
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import chain, tee
+from types import TracebackType
+from typing import BinaryIO, NamedTuple, Self
+
+import torch
+
+from moses_integration.nbest import (
+    NbestList,
+    format_features,
+    format_value,
+    read_nbest,
+    with_sources,
+)
+from moses_integration.nbest_lines import check_feature_names
+from phrasescore.config.settings import LANGUAGE_MODELS
+from phrasescore.devices import choose_device, usable_threads
+from phrasescore.errors import ArgumentError
+from phrasescore.features.column_spec import ColumnSpec, check_columns, column_specs
+from phrasescore.features.cslm import CslmOptions, check_cslm
+from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
+from phrasescore.features.sentences import ListScores, SentenceScores, SentenceWork
+from phrasescore.io.file_names import check_files
+from phrasescore.io.output import open_output
+from phrasescore.kernels.precision import PrecisionName
+from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
+from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.records import HypothesisList
+from phrasescore.workflows.columns import added_features
+from phrasescore.workflows.text_checks import UnknownWords
+from phrasescore.workflows.warnings import collecting_warnings
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RescoreSummary:
+    """What was added to one file of n-best lists."""
+
+    # Names of the new features, in the order of the columns.
+    features: tuple[str, ...]
+    # Lines of the file, and lists in it.
+    hypotheses: int
+    lists: int
+    # How much the networks computed; None without networks.
+    networks: SentenceWork | None
+    # For each feature that is not a network's: its name, and a sentence about its values so far.
+    notes: tuple[tuple[str, str], ...]
+    warnings: tuple[str, ...] = ()
+
+    def summary(self) -> list[str]:
+        """Return the lines for a user: of the networks together, then of each other feature."""
+        networks = [] if self.networks is None else [self.networks.summary()]
+        return networks + [f"{name}: {note}" for name, note in self.notes]
+
+
+def rescore(
+    nbest: str | os.PathLike[str],
+    source: str | os.PathLike[str],
+    columns: Sequence[ColumnSpec | str],
+    output: str | os.PathLike[str],
+    *,
+    names: Sequence[str] = (),
+    ensemble: bool = False,
+    normalize: bool = False,
+    word_scores: str | os.PathLike[str] | None = None,
+    replace: bool = False,
+    allow_missing: bool = False,
+    cache: str | os.PathLike[str] | None = None,
+    cache_size: int = DEFAULT_LIMIT,
+    backoff_lm: str | os.PathLike[str] | None = None,
+    unnormalized: bool = False,
+    precision: PrecisionName = "float32",
+    device: str = "auto",
+    threads: int | None = None,
+    progress: ProgressCallback | None = None,
+) -> RescoreSummary:
+    """Add features to the hypotheses of an n-best list as Moses writes it.
+
+    A model's value is log p(hypothesis ``</s>`` | source), or of the reverse, a natural logarithm
+    that is not divided by length. Features go to the end of field 3, in the order of the columns;
+    every other byte of a line stays, and so does the order of the lines.
+
+    :param nbest: text or gzip; ``-`` is stdin, here as in the other paths to read.
+    :param source: what was translated, one tokenised sentence per line.
+    :param columns: one feature per column; a string is a model's folder.
+    :param output: ``-`` is stdout; compressed where the name ends in ``.gz``.
+    :param names: of the new features: one per column, and the ensemble's last. Where there are
+        none, features are named ``LSTM0``, ``RNN0``, ``KenLM0`` and so on.
+    :param ensemble: add a column in which the models' probabilities are averaged at each word.
+    :param normalize: add a column ``<name>Norm`` for each network: its score divided by the number
+        of predicted words and ``</s>``.
+    :param word_scores: where the log-probability of each predicted word goes.
+    :param replace: remove features that have the name of a new one.
+    :param allow_missing: let source sentences have no list.
+    :param cache: a file that keeps the networks' scores from run to run.
+    :param cache_size: scores that the cache keeps; beyond, the oldest go.
+    :param backoff_lm: an n-gram model for the words outside the shortlist of a model of the kind
+        cslm; without it they are ``<unk>``.
+    :param unnormalized: leave log Z out of the scores of a model of the kind cslm.
+    :param precision: of the matrix products.
+    :param threads: CPU threads; None for all cores. The number changes no value.
+    :raises ArgumentError: if arguments do not go together.
+    :raises DataError: if a file is not what it should be; the output is then not written.
+    :raises ModelError: if a model cannot be loaded, or gives a score that is not finite.
+    """
+    nbest, source, output = os.fspath(nbest), os.fspath(source), os.fspath(output)
+    words = None if word_scores is None else os.fspath(word_scores)
+    specs = column_specs(columns)
+    with collecting_warnings() as warnings:
+        if not any(column.kind == "model" for column in specs) and (
+            normalize or words is not None or cache is not None
+        ):
+            problem = "`normalize`, `word_scores` and `cache` are for the scores of a model"
+            raise ArgumentError(problem)
+        files = (each.value for each in specs if each.kind not in ("model", "feature"))
+        read = [nbest, source, *files]
+        if backoff_lm is not None:
+            read.append(os.fspath(backoff_lm))
+        check_files(read, (output, words))
+        if cache == "-":
+            raise ArgumentError("`cache` needs a file: a stream cannot be a cache")
+        check_files(read, (output, words, None if cache is None else os.fspath(cache)))
+        with ListRescorer(
+            specs,
+            names=names,
+            ensemble=ensemble,
+            normalize=normalize,
+            words=words is not None,
+            cache=cache,
+            cache_size=cache_size,
+            backoff_lm=backoff_lm,
+            unnormalized=unnormalized,
+            precision=precision,
+            device=device,
+            threads=threads,
+        ) as rescorer:
+            summary = rescorer.rescore(
+                nbest,
+                source,
+                output,
+                word_scores=words,
+                replace=replace,
+                allow_missing=allow_missing,
+                unknown_words=UnknownWords(source, rescorer.source_vocabularies),
+                progress=progress,
+            )
+    return dataclasses.replace(summary, warnings=tuple(warnings))
+
+
+class _SourcedList(NamedTuple):
+    """An n-best list with the words of its sentence."""
+
+    nbest: NbestList
+    source: tuple[str, ...]
+    # The words of each distinct hypothesis, by its field.
+    distinct: dict[bytes, tuple[str, ...]]
+
+
+class ListRescorer:
+    """Adds features to one file of n-best lists after another; models are loaded once.
+
+    A context manager, which closes the cache. The lists are those of :func:`rescore`, byte for
+    byte; the parameters are that function's.
+
+    :ivar names: of the features that are added.
+    :ivar source_vocabularies: the source words that each translation model knows, by its path.
+    :param words: whether the scores of single words can be asked for; the cache then has no use.
+    :raises ArgumentError: if arguments do not go together.
+    :raises ModelError: if a model cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[ColumnSpec | str],
+        *,
+        names: Sequence[str] = (),
+        ensemble: bool = False,
+        normalize: bool = False,
+        words: bool = False,
+        cache: str | os.PathLike[str] | None = None,
+        cache_size: int = DEFAULT_LIMIT,
+        backoff_lm: str | os.PathLike[str] | None = None,
+        unnormalized: bool = False,
+        precision: PrecisionName = "float32",
+        device: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        specs = column_specs(columns)
+        check_columns(specs, of_phrases=False)
+        paths = [column.value for column in specs if column.kind == "model"]
+        if ensemble and len(paths) < 2:
+            raise ArgumentError("`ensemble` averages at least two models")
+        self._device = choose_device(device) if paths else torch.device("cpu")
+        self._checkpoints = [load_checkpoint(path) for path in paths]
+        backoff = None if backoff_lm is None else os.fspath(backoff_lm)
+        configs = [checkpoint.config for checkpoint in self._checkpoints]
+        check_cslm(configs, backoff, unnormalized=unnormalized)
+        self._added = added_features(
+            specs, self._checkpoints, names, ensemble=ensemble, normalize=normalize
+        )
+        self.names = tuple(added.name for added in self._added)
+        check_feature_names(self.names)
+        self.source_vocabularies = {
+            path: checkpoint.table_source_vocabulary
+            for path, checkpoint in zip(paths, self._checkpoints, strict=True)
+            if checkpoint.config.kind not in LANGUAGE_MODELS
+        }
+        self._ensemble, self._words, self._precision = ensemble, words, precision
+        self._threads = threads
+        self._cslm = CslmOptions(normalized=not unnormalized, backoff=backoff)
+        self._cache = None if cache is None else (os.fspath(cache), cache_size)
+        self._scores: SentenceScores | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def rescore(
+        self,
+        nbest: str | os.PathLike[str],
+        source: str | os.PathLike[str],
+        output: str | os.PathLike[str],
+        *,
+        word_scores: str | os.PathLike[str] | None = None,
+        replace: bool = False,
+        allow_missing: bool = False,
+        unknown_words: UnknownWords | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> RescoreSummary:
+        """Write the lists of a file with the new features at the end of field 3.
+
+        :param unknown_words: counts the words of the source, and warns.
+        :raises DataError: if the lists are not as they should be, or have such features already.
+        """
+        assert word_scores is None or self._words
+        found = read_nbest(os.fspath(nbest), () if replace else self.names)
+        lists = _read(
+            with_sources(found, os.fspath(source), allow_missing=allow_missing), unknown_words
+        )
+        # What is wrong with the files is often seen here, before the networks are laid out.
+        first = next(lists)
+        scores = self._open_scores()
+        if scores is not None:
+            scores.start_counting()
+        with ExitStack() as stack:
+            target = stack.enter_context(open_output(os.fspath(output)))
+            words = None
+            if word_scores is not None:
+                words = stack.enter_context(open_output(os.fspath(word_scores)))
+            meter = stack.enter_context(Meter("rescore", "hypotheses", progress))
+            written = 0
+            for number, (each, result) in enumerate(_scored(chain([first], lists), scores), 1):
+                written = number
+                kept = each.nbest.without_features(self.names) if replace else each.nbest
+                target.write(kept.with_features(self._texts(each, result)))
+                if words is not None and result is not None:
+                    self._write_words(words, each, result)
+                meter.update(len(kept.raws))
+        return RescoreSummary(
+            self.names,
+            meter.done,
+            written,
+            None if scores is None else scores.work,
+            tuple(
+                (added.name, added.feature.summary())
+                for added in self._added
+                if added.feature is not None
+            ),
+        )
+
+    def _open_scores(self) -> SentenceScores | None:
+        """Return what scores lists with the networks; None without networks."""
+        if not self._checkpoints or self._scores is not None:
+            return self._scores
+        cache = None
+        if self._words and self._cache is not None:
+            _logger.warning("word scores are always computed: the cache is not used")
+        elif self._cache is not None:
+            path, size = self._cache
+            cache = self._stack.enter_context(ScoreCache(path, limit=size))
+        torch.set_num_threads(1)  # scoring has threads of its own
+        self._scores = SentenceScores(
+            self._checkpoints,
+            self._device,
+            precision=self._precision,
+            threads=usable_threads(self._threads),
+            ensemble=self._ensemble,
+            words=self._words,
+            cache=cache,
+            cslm=self._cslm,
+        )
+        if self._ensemble:
+            _warn_of_shortlists(self._checkpoints)
+        return self._scores
+
+    def _texts(self, found: _SourcedList, scores: ListScores | None) -> dict[bytes, bytes]:
+        """Return what is added to the lines of each distinct hypothesis."""
+        hypotheses = list(found.distinct.values())
+        values = [added.values(found.source, hypotheses, scores) for added in self._added]
+        return {
+            field: format_features(zip(self.names, row, strict=True))
+            for field, *row in zip(found.distinct, *values, strict=True)
+        }
+
+    def _write_words(self, target: BinaryIO, found: _SourcedList, scores: ListScores) -> None:
+        """Write a line per hypothesis: its id, and for each network a field of ``word=log p``."""
+        assert scores.words is not None
+        lines = {}
+        for place, (field, hypothesis) in enumerate(found.distinct.items()):
+            parts = [str(found.nbest.id).encode()]
+            for added in self._added:
+                if added.network is None or added.normalized:
+                    continue
+                predicted = found.source if added.reverse else hypothesis
+                log_probs = scores.words[added.network][place].tolist()
+                parts.append(
+                    b" ".join(
+                        b"%s=%s" % (word.encode(), format_value(log_prob))
+                        for word, log_prob in zip((*predicted, "</s>"), log_probs, strict=True)
+                    )
+                )
+            lines[field] = b" ||| ".join(parts) + b"\n"
+        target.writelines(lines[field] for field in found.nbest.hypotheses)
+
+
+def _warn_of_shortlists(checkpoints: Sequence[Checkpoint]) -> None:
+    """Warn where the models of an ensemble predict different words."""
+    vocabularies = [checkpoint.target_vocabulary for checkpoint in checkpoints]
+    if any(vocabulary != vocabularies[0] for vocabulary in vocabularies):
+        _logger.warning(
+            "the ensemble's models predict words of different shortlists (of %s words): a smaller "
+            "one gives <unk> more probability than the others give any one rare word",
+            ", ".join(f"{len(vocabulary):,}" for vocabulary in vocabularies),
+        )
+
+
+def _read(
+    lists: Iterable[tuple[NbestList, tuple[str, ...]]], unknown_words: UnknownWords | None
+) -> Iterator[_SourcedList]:
+    """Yield each list with its source and its distinct hypotheses; count the source's words."""
+    for nbest, source in lists:
+        if unknown_words is not None:
+            unknown_words.count(source)
+        yield _SourcedList(nbest, source, nbest.distinct())
+    if unknown_words is not None:
+        unknown_words.warn()
+
+
+def _scored(
+    lists: Iterable[_SourcedList], scores: SentenceScores | None
+) -> Iterator[tuple[_SourcedList, ListScores | None]]:
+    """Yield each list with its scores; each is read once, and held until its scores are there."""
+    if scores is None:
+        for found in lists:
+            yield found, None
+        return
+    lists, ahead = tee(lists)
+    wanted = (HypothesisList(each.source, list(each.distinct.values())) for each in ahead)
+    yield from zip(lists, scores.values(wanted), strict=True)

@@ -1,0 +1,108 @@
+"""How the embedded search translates: the features, limits and processes that a user chooses."""
+
+import os
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from phrasescore.config.config import Config
+from phrasescore.errors import ArgumentError, DataError, ModelError
+
+# Features that a search may have beside those of moses.ini, and their names in n-best lists.
+SEARCH_FEATURES = {"cslm": "CSLM"}
+# The limits among the settings: fields of `SearchLimits`, by the names of moses.ini's sections.
+LIMITS = {
+    "stack": "stack_size",
+    "beam-threshold": "beam_threshold",
+    "distortion-limit": "distortion_limit",
+    "max-phrase-length": "max_phrase_length",
+    "search-algorithm": "algorithm",
+    "cube-pruning-pop-limit": "pop_limit",
+    "cube-pruning-diversity": "diversity",
+    "n-best-factor": "nbest_factor",
+    "stack-diversity": "stack_diversity",
+}
+
+# The values of [search-algorithm] in a moses.ini, in their order.
+ALGORITHMS = ("normal", "cube")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """How the embedded search translates. A limit that is None is that of moses.ini, or Moses'."""
+
+    # Features beside those of moses.ini, of `SEARCH_FEATURES`, and the folder of each one's model.
+    features: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    # Of models of the kind cslm: an n-gram model for the words outside the shortlist, and whether
+    # log Z is left out.
+    backoff_lm: str | None = None
+    unnormalized: bool = False
+    # Features of moses.ini that are left out, by their names.
+    ignore: tuple[str, ...] = ()
+    # Hypotheses per stack; 0 for no limit.
+    stack_size: int | None = None
+    # A probability, relative to the best hypothesis of a stack; 0 for no limit.
+    beam_threshold: float | None = None
+    # Words; 0 for monotone translations, -1 for no limit.
+    distortion_limit: int | None = None
+    # Source words.
+    max_phrase_length: int | None = None
+    algorithm: Literal["normal", "cube"] | None = None
+    # Of cube pruning: hypotheses taken per stack, and made of each coverage at least.
+    pop_limit: int | None = None
+    diversity: int | None = None
+    # Of lists of distinct hypotheses: paths looked at for each hypothesis; 0 for 1,000.
+    nbest_factor: int | None = None
+    # Hypotheses kept of each coverage.
+    stack_diversity: int | None = None
+    # Processes that translate at the same time; None for one per core.
+    processes: int | None = None
+    # CPU threads of the networks per process; None for the cores divided by the processes.
+    threads: int | None = None
+    # Requests of the search to a network that are scored together; changes speed only.
+    buffer_size: int = 4096
+    # Where the networks run: auto, cpu, cuda or cuda:N.
+    device: str = "auto"
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The names in n-best lists of the features beside those of moses.ini."""
+        return [
+            f"{SEARCH_FEATURES[name]}{self.features[:place].count(name)}"
+            for place, name in enumerate(self.features)
+        ]
+
+    def limits(self) -> dict[str, Any]:
+        """Return the limits that are not None, by the names of moses.ini's sections."""
+        given = {section: getattr(self, field) for section, field in LIMITS.items()}
+        return {section: value for section, value in given.items() if value is not None}
+
+    def check(self) -> None:
+        """Check the features and their models, before the long work.
+
+        :raises ArgumentError: if features and models, or their options, do not go together.
+        :raises PhrasescoreError: if a model is none, or of another kind than its feature.
+        """
+        if len(self.features) != len(self.models):
+            problem = "expected a --model for each --feature of the search"
+            raise ArgumentError(f"{problem}, got {len(self.models)} for {len(self.features)}")
+        configs = []
+        for name, model in zip(self.features, self.models, strict=True):
+            configs.append(config := Config.from_toml(os.path.join(model, "config.toml")))
+            if config.kind != name:
+                problem = f"expected a model of kind {name}, found one of {config.kind}"
+                raise ModelError(f"{model}: {problem}")
+        if configs or self.backoff_lm is not None or self.unnormalized:
+            from phrasescore.features.cslm import check_cslm  # imports torch
+
+            check_cslm(configs, self.backoff_lm, unnormalized=self.unnormalized)
+        if self.backoff_lm is not None and not os.path.exists(self.backoff_lm):
+            raise DataError(self.backoff_lm, None, "cannot open: No such file or directory")
+
+
+def moses_limits(settings: SearchSettings) -> dict[str, str]:
+    """Return the limits of a search as Moses' command line has them, by option without ``-``."""
+    return {
+        name: str(ALGORITHMS.index(value) if name == "search-algorithm" else value)
+        for name, value in settings.limits().items()
+    }

@@ -1,0 +1,232 @@
+"""Translate a text piece by piece, with networks alone (Pouget-Abadie et al., 2014)."""
+
+import dataclasses
+import logging
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import torch
+
+from phrasescore.config.settings import LANGUAGE_MODELS
+from phrasescore.devices import choose_device, usable_threads
+from phrasescore.errors import ArgumentError, ModelError
+from phrasescore.features.sentences import SentenceScores
+from phrasescore.generation.beam_search import BeamSettings
+from phrasescore.generation.generator import Generated, Generator
+from phrasescore.generation.random_segmentation import fit_random_cuts
+from phrasescore.generation.segment_file import format_segments, read_sizes
+from phrasescore.generation.segmentation import (
+    CONFIDENCES,
+    Cut,
+    SegmentationWork,
+    Segmenter,
+    cut_by_random_confidence,
+    cut_nothing,
+)
+from phrasescore.generation.streams import best_targets
+from phrasescore.io.corpora import read_monolingual_text
+from phrasescore.io.file_names import check_files, optional_path
+from phrasescore.io.output import open_output
+from phrasescore.kernels.precision import PrecisionName
+from phrasescore.models.checkpoint import REVERSE, Checkpoint, load_checkpoint
+from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.records import HypothesisList
+from phrasescore.vocabulary import Vocabulary
+from phrasescore.workflows.warnings import collecting_warnings
+
+_logger = logging.getLogger(__name__)
+
+FORWARD = "forward"
+BEST, NONE, RANDOM, RANDOM_CONFIDENCE = "best", "none", "random", "random-confidence"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSummary:
+    """The work of one `segment`."""
+
+    work: SegmentationWork
+    # Segments that are longer than the longest sentence of the forward model's training.
+    too_long: int
+    warnings: tuple[str, ...]
+
+
+def segment(
+    source: str | os.PathLike[str],
+    model: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    reverse_model: str | os.PathLike[str] | None = None,
+    swapped: bool = False,
+    confidence: str = "penalized",
+    segmentation: str = BEST,
+    like: str | os.PathLike[str] | None = None,
+    max_segment: int = 20,
+    min_length: int = 1,
+    beam: int = 10,
+    candidates: int | None = None,
+    no_unknown: bool = False,
+    segments: str | os.PathLike[str] | None = None,
+    seed: int = 1,
+    precision: PrecisionName = "float32",
+    device: str = "auto",
+    threads: int | None = None,
+    progress: ProgressCallback | None = None,
+) -> SegmentSummary:
+    """Translate sentences, each cut into the segments that networks are most confident of.
+
+    Every span of a sentence is translated, the segmentation with the highest sum of confidences is
+    taken, and the translations of its segments are joined. What a sentence gets depends on it alone
+    (with a random control on its number, too). An empty line stays one.
+
+    :param source: tokenised sentences, one per line; ``-`` is stdin.
+    :param model: the trained model that translates segments.
+    :param output: ``-`` is stdout; compressed where the name ends in ``.gz``.
+    :param reverse_model: a model trained in reverse, which tells how well a translation leads back;
+        needed for every confidence but ``forward``.
+    :param swapped: ``reverse_model`` was trained forward, on the two texts in the other order.
+    :param confidence: a name of :data:`phrasescore.generation.segmentation.CONFIDENCES`.
+    :param segmentation: ``best``, or a control: ``none``, ``random`` or ``random-confidence``.
+    :param like: for ``random``: the ``segments`` of another run, whose lengths are imitated.
+    :param max_segment: words of the longest segment.
+    :param min_length: sentences with fewer words stay whole.
+    :param beam: width of the search for translations.
+    :param candidates: translations of a segment of which the one with the highest confidence is
+        taken; None for ``beam``.
+    :param no_unknown: never predict ``<unk>``.
+    :param segments: a file for the segments: JSON, one line per sentence.
+    :param seed: of the random controls.
+    :param precision: of the matrix products.
+    :param threads: CPU threads; None for all cores. The number changes no result.
+    :raises ArgumentError: if arguments do not go together.
+    :raises DataError: if a text is not what it should be; no file is then written.
+    :raises ModelError: if a model cannot be loaded, or is of the wrong kind or direction.
+    """
+    source, output = os.fspath(source), os.fspath(output)
+    reverse_path, like_path = optional_path(reverse_model), optional_path(like)
+    details = optional_path(segments)
+    with collecting_warnings() as warnings:
+        if (confidence == FORWARD) != (reverse_path is None):
+            problem = "asks no" if confidence == FORWARD else "needs a"
+            raise ArgumentError(f"`confidence` {confidence} {problem} `reverse_model`")
+        if swapped and reverse_path is None:
+            raise ArgumentError("`swapped` is said of a `reverse_model`, and there is none")
+        if segmentation == RANDOM and like_path is None:
+            problem = "needs `like`: the segments of another run"
+            raise ArgumentError(f"`segmentation` random {problem}")
+        if segmentation != RANDOM and like_path is not None:
+            raise ArgumentError("`like` is for `segmentation` random")
+        if candidates is not None and candidates > beam:
+            raise ArgumentError(f"`candidates` {candidates} needs a `beam` at least as wide")
+        check_files((source, like_path), (output, details))
+        cut: Cut | None = None
+        if segmentation == NONE:
+            cut = cut_nothing
+        elif segmentation == RANDOM_CONFIDENCE:
+            cut = cut_by_random_confidence(seed, max_segment)
+        elif like_path is not None:
+            sizes = read_sizes(like_path, min_length=min_length, max_segment=max_segment)
+            cut = fit_random_cuts(sizes, max_segment=max_segment, seed=seed)
+        place, num_threads = choose_device(device), usable_threads(threads)
+        torch.set_num_threads(1)  # the search and the scores have threads of their own
+        forward = _load_forward(os.fspath(model))
+        scores = None
+        if reverse_path is not None:
+            reverse = _load_reverse(reverse_path, forward, swapped=swapped)
+            scores = SentenceScores([reverse], place, precision=precision, threads=num_threads)
+        generator = Generator([forward], place, precision=precision)
+        search = BeamSettings(width=beam, num_best=candidates or beam, unknown=not no_unknown)
+
+        def translate(spans: Sequence[tuple[str, ...]]) -> list[list[Generated]]:
+            return list(best_targets(generator, spans, search, threads=num_threads))
+
+        def score_back(lists: Sequence[HypothesisList]) -> list[list[float]]:
+            assert scores is not None
+            return [found.columns[0].tolist() for found in scores.values(lists)]
+
+        segmenter = Segmenter(
+            translate,
+            None if scores is None else score_back,
+            CONFIDENCES[confidence],
+            max_segment=max_segment,
+            cut=cut,
+            min_length=min_length,
+        )
+        longest = forward.config.training.max_length
+        too_long = 0
+        with ExitStack() as stack:
+            translations = stack.enter_context(open_output(output))
+            lines = None if details is None else stack.enter_context(open_output(details))
+            meter = stack.enter_context(Meter("segment", "sentences", progress))
+            sentences = (line.words for line in read_monolingual_text(source))
+            for number, sentence in enumerate(segmenter.segment(sentences)):
+                translations.write((" ".join(sentence.translation) + "\n").encode())
+                if lines is not None:
+                    lines.write(format_segments(number, sentence))
+                too_long += sum(each.end - each.start > longest for each in sentence.segments)
+                meter.update()
+        if too_long:
+            _logger.warning(
+                "%s segments are longer than the %s words that were the most in training: networks "
+                "translate such ones badly",
+                *(f"{too_long:,}", f"{longest:,}"),
+            )
+    return SegmentSummary(segmenter.work, too_long, tuple(warnings))
+
+
+def _load_forward(path: str) -> Checkpoint:
+    """Return the model that translates spans.
+
+    :raises ModelError: if it translates nothing, or the other way round.
+    """
+    checkpoint = _load_translator(f"--model {path}", path)
+    if checkpoint.reverse:
+        problem = "expected a model that predicts the target, found one trained with --reverse"
+        raise ModelError(f"--model {path}: {problem}; is it the --reverse-model?")
+    return checkpoint
+
+
+def _load_reverse(path: str, forward: Checkpoint, *, swapped: bool) -> Checkpoint:
+    """Return the model that scores spans given their translations, as one trained in reverse.
+
+    :param swapped: it was trained forward, on the texts in the other order.
+    :raises ModelError: if it scores nothing, or the same way round as ``forward``.
+    """
+    name = f"--reverse-model {path}"
+    checkpoint = _load_translator(name, path)
+    if swapped and checkpoint.reverse:
+        raise ModelError(f"{name}: trained with --reverse, so that it is not --swapped")
+    if not swapped and not checkpoint.reverse:
+        raise ModelError(
+            f"{name}: expected a model trained with --reverse, found one that predicts its second "
+            "text; if that was the source, say --swapped"
+        )
+    reads = _words(checkpoint.source_vocabulary)
+    of_source = len(reads & _words(forward.source_vocabulary))
+    of_target = len(reads & _words(forward.target_vocabulary))
+    if of_source > of_target:
+        raise ModelError(
+            f"{name}: expected a model that reads what --model writes, found one that has "
+            f"{of_source:,} of the words that --model reads and {of_target:,} of those that it "
+            "writes"
+        )
+    record = dataclasses.replace(checkpoint.record, direction=REVERSE)
+    return dataclasses.replace(checkpoint, record=record)
+
+
+def _load_translator(name: str, path: str) -> Checkpoint:
+    """Return a model that reads one text and predicts another.
+
+    :param name: of the model, for messages.
+    """
+    checkpoint = load_checkpoint(path)
+    kind = checkpoint.config.kind
+    if kind in LANGUAGE_MODELS:
+        problem = f"expected a model that reads one text and predicts the other, found a {kind}"
+        raise ModelError(f"{name}: {problem}, which knows one language")
+    return checkpoint
+
+
+def _words(vocabulary: Vocabulary) -> set[str]:
+    return {vocabulary.word(number) for number in range(len(vocabulary))}

@@ -1,0 +1,147 @@
+"""Report what a model folder or a phrase table holds."""
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from moses_integration.phrase_table import read_phrase_table
+from moses_integration.table_report import Coverage, TableReport, report_table
+from phrasescore.config.settings import LANGUAGE_MODELS
+from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.progress import Meter, ProgressCallback
+
+if TYPE_CHECKING:
+    from phrasescore.report.model_summary import ModelReport
+
+# Phrases of more words than this share a row of the text.
+_LONGEST = 10
+# A folder with one of these is a model, though perhaps a damaged one.
+_MODEL_FILES = {"config.toml", "model.safetensors", "training.json"}
+
+
+@dataclass(frozen=True, slots=True)
+class TableFigures:
+    """The figures of a phrase table."""
+
+    path: str
+    report: TableReport
+
+    def to_json(self) -> str:
+        """Return one JSON object, indented."""
+        return json.dumps({"path": self.path, **dataclasses.asdict(self.report)}, indent=2)
+
+    def to_text(self) -> str:
+        """Return lines for a person, without a line end after the last."""
+        rows = _rows(self.report)
+        width = max(len(name) for name, _ in rows)
+        lines = [f"{name:<{width}}  {value}" for name, value in rows]
+        return "\n".join([*lines, "", *_length_lines(self.report), "", *_score_lines(self.report)])
+
+
+def show(
+    path: str | os.PathLike[str],
+    *,
+    model: str | os.PathLike[str] | None = None,
+    progress: ProgressCallback | None = None,
+) -> "ModelReport | TableFigures":
+    """Return the figures of a model folder or a phrase table; ``to_text()`` lays them out.
+
+    A table is read once, as a stream.
+
+    :param path: a folder is a model, everything else a table; ``-`` is stdin.
+    :param model: a model's folder; how much of a table its shortlists cover.
+    :raises ArgumentError: if there is a ``model`` for a model.
+    :raises DataError: at the first line that is not one of a phrase table.
+    :raises PhrasescoreError: if a folder is no model.
+    """
+    path = os.fspath(path)
+    if not os.path.isdir(path):
+        return _count_table(path, None if model is None else os.fspath(model), progress)
+    if model is not None:
+        raise ArgumentError("`model` goes with a phrase table, and this is a folder")
+    if not _MODEL_FILES.intersection(os.listdir(path)):
+        raise PhrasescoreError(f"{path}: expected a model or a phrase table, found a folder")
+    from phrasescore.report.model_summary import model_report  # imports torch
+
+    return model_report(path)
+
+
+def _count_table(path: str, model: str | None, progress: ProgressCallback | None) -> TableFigures:
+    shortlists = None
+    if model is not None:
+        from phrasescore.models.checkpoint import load_checkpoint  # imports torch
+
+        checkpoint = load_checkpoint(model)
+        if checkpoint.config.kind in LANGUAGE_MODELS:
+            raise PhrasescoreError(
+                f"{model}: expected a model with a shortlist for each side of a table, found a "
+                f"language model ({checkpoint.config.kind})"
+            )
+        shortlists = (checkpoint.table_source_vocabulary, checkpoint.table_target_vocabulary)
+    # A pipe can be read only once.
+    again = os.path.isfile(path)
+    with Meter("show", "lines", progress) as meter:
+        report = report_table(
+            meter.track(read_phrase_table(path)),
+            shortlists=shortlists,
+            read_again=(lambda: read_phrase_table(path)) if again else None,
+        )
+    return TableFigures(path, report)
+
+
+def _rows(report: TableReport) -> list[tuple[str, str]]:
+    """Return the names and values of the figures that are one line each."""
+    each = report.targets_per_source
+    counts = report.counts
+    rows = [
+        ("lines", f"{report.lines:,}"),
+        ("distinct sources", f"{report.distinct_sources:,}"),
+        ("distinct targets", f"{report.distinct_targets:,}"),
+        (
+            "targets per source",
+            f"mean {each.mean:.2f}, median {each.median:g}, max {each.max:,}"
+            + ("" if each.max_source is None else f" (of {each.max_source!r})"),
+        ),
+        ("times extracted", f"{counts.joint:,.0f} in all (joint counts)"),
+        ("lines extracted once", f"{counts.once:,} ({counts.once / report.lines:.1%})"),
+        ("lines without counts", f"{report.lines - counts.lines:,}"),
+    ]
+    return rows if report.coverage is None else rows + _coverage_rows(report.coverage)
+
+
+def _coverage_rows(coverage: Coverage) -> list[tuple[str, str]]:
+    return [
+        (
+            f"{side} words in shortlist",
+            f"{plain:.2%} of the running words; {by_count:.2%} weighted by the counts",
+        )
+        for side, plain, by_count in (
+            ("source", coverage.source_words, coverage.source_words_by_count),
+            ("target", coverage.target_words, coverage.target_words_by_count),
+        )
+    ] + [("pairs without <unk>", f"{coverage.pairs:.2%} of the lines")]
+
+
+def _length_lines(report: TableReport) -> list[str]:
+    """Lay out the lengths of phrases; those of more than _LONGEST words share a row."""
+    names = [*map(str, range(1, _LONGEST + 1)), f"> {_LONGEST}"]
+    sides = []
+    for lengths in (report.source_lengths, report.target_lengths):
+        counts = [lengths.get(length, 0) for length in range(1, _LONGEST + 1)]
+        sides.append([*counts, report.lines - sum(counts)])
+    lines = [f"{'words':>7}  {'source phrases':>22}  {'target phrases':>22}"]
+    for name, *both in zip(names, *sides, strict=True):
+        if any(both):
+            cells = (f"{count:>14,} {count / report.lines:>7.1%}" for count in both)
+            lines.append("  ".join((f"{name:>7}", *cells)))
+    return lines
+
+
+def _score_lines(report: TableReport) -> list[str]:
+    header = f"{'column':>7}  {'lowest':>12}  {'highest':>12}  {'mean of ln':>12}"
+    return [header] + [
+        f"{number:>7}  {column.min:>12.6g}  {column.max:>12.6g}  {column.mean_log:>12.4f}"
+        for number, column in enumerate(report.scores, start=1)
+    ]

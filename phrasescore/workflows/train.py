@@ -1,0 +1,228 @@
+"""Training: from a phrase table, parallel text or one text to a model folder."""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import torch
+
+from moses_integration.phrase_table import read_phrase_table
+from moses_integration.table_line import joint_count
+from phrasescore.config.config import layer_settings
+from phrasescore.config.settings import LANGUAGE_MODELS, MODEL_CONFIGS
+from phrasescore.config.toml_file import unknown
+from phrasescore.devices import choose_device, usable_threads
+from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.io.corpora import read_monolingual_text, read_parallel_text
+from phrasescore.io.text import same_file
+from phrasescore.models.checkpoint import CurvePoint, TrainingRecord
+from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.records import PhrasePair
+from phrasescore.training.loop import TrainingProgress
+from phrasescore.training.pair_store_writer import CountedPair, Shortlist
+from phrasescore.training.run import TrainingRun, train_model
+from phrasescore.training.run_folder import RunFolder
+from phrasescore.vocabulary import Vocabulary, count_words
+
+_logger = logging.getLogger(__name__)
+
+# Kinds of networks that may be trained on a phrase table; all but language models are trained on
+# parallel text.
+_TABLE_KINDS = ("encoder-decoder",)
+
+_StrPath = str | os.PathLike[str]
+
+
+def train(
+    kind: str,
+    inputs: _StrPath | Sequence[_StrPath],
+    output: _StrPath,
+    *,
+    preset: str | None = None,
+    config_file: _StrPath | None = None,
+    settings: Iterable[str] = (),
+    reverse: bool = False,
+    updates: int | None = None,
+    epochs: float | None = None,
+    minutes: float | None = None,
+    source_corpus: _StrPath | None = None,
+    target_corpus: _StrPath | None = None,
+    source_vocabulary: _StrPath | None = None,
+    target_vocabulary: _StrPath | None = None,
+    resume: bool = False,
+    work_dir: _StrPath | None = None,
+    keep_work: bool = False,
+    seed: int | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    progress: ProgressCallback | None = None,
+) -> TrainingRecord:
+    """Train a network and write its model folder, whole or not at all.
+
+    Training stops at the first limit that is reached, or when the perplexity of held-out pairs
+    stops falling; the weights that were best on them are kept. A run that was stopped or killed
+    goes on with ``resume``, on a CPU to the same bits. Cho et al. (2014), section 2.
+
+    :param kind: of network, as the keys of `phrasescore.config.settings.MODEL_CONFIGS`.
+    :param inputs: the two files of a parallel text; or a phrase table, for an encoder-decoder; or
+        one text, for a language model. One of them may be ``-``, which is stdin.
+    :param output: the folder to make.
+    :param preset: name of the settings to start from; by default the small ones of the kind.
+    :param config_file: a TOML file of settings, instead of a preset.
+    :param settings: changes of settings, as ``training.batch_size=32``.
+    :param reverse: learn p(source | target).
+    :param updates: stop after so many batches.
+    :param epochs: stop after so many passes over the pairs.
+    :param minutes: stop after so many minutes of training, all resumptions counted.
+    :param source_corpus: a text whose most frequent words are the source shortlist; by default
+        those of ``inputs`` are. ``target_corpus`` likewise.
+    :param source_vocabulary: a ``source.vocab`` of another model, instead; ``target_vocabulary``
+        likewise.
+    :param resume: go on with the unfinished run in ``work_dir``, if there is one.
+    :param work_dir: for the state of the run; by default ``output`` with ``.work`` at its end.
+    :param keep_work: keep that folder at the end, to train further by ``resume``.
+    :param seed: of the start weights, the held-out part and the order of the pairs.
+    :param device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
+    :param threads: of the CPU; by default as many as are usable.
+    :param progress: called as the input is read and after updates.
+    :raises ArgumentError: if the arguments do not go together.
+    :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
+    :raises PhrasescoreError: if a folder is in the way, if the run to resume is another one, and
+        for whatever is wrong with inputs, settings, memory or disk.
+    """
+    names = [inputs] if isinstance(inputs, str | os.PathLike) else inputs
+    paths = tuple(os.fspath(name) for name in names)
+    source = _SideOptions("source", _text(source_corpus), _text(source_vocabulary))
+    target = _SideOptions("target", _text(target_corpus), _text(target_vocabulary))
+    _check_arguments(kind, paths, source, target, reverse=reverse)
+    model = Path(os.path.normpath(output))
+    if not model.name or os.fspath(output) == "-":
+        shown = os.fspath(output) or repr("")
+        raise PhrasescoreError(f"{shown}: expected the name of a folder to make")
+    work = Path(work_dir) if work_dir else model.with_name(f"{model.name}.work")
+    stored = RunFolder(work).settings() if resume else None
+    limits = {"updates": updates, "epochs": epochs, "minutes": minutes, "seed": seed}
+    config = layer_settings(kind, preset, _text(config_file), settings, limits, stored)
+    if resume and stored is None and not model.exists():
+        # With the settings of this call: an error or Ctrl-C in the text leaves no run.
+        _logger.info("%s: holds no run to go on with; a new one begins", work)
+    torch.set_num_threads(usable_threads(threads))
+    read_side, predicted_side = (target, source) if reverse else (source, target)
+    run = TrainingRun(
+        inputs=paths,
+        read=lambda: _read(kind, paths, progress),
+        model=model,
+        work=work,
+        config=config,
+        device=choose_device(device),
+        reverse=reverse,
+        shortlists=lambda: (read_side.shortlist(), predicted_side.shortlist()),
+        keep_work=keep_work,
+    )
+    curve: list[CurvePoint] = []
+    with Meter("train", "updates", progress) as meter:
+        return train_model(run, resume=resume, report=lambda now: _report(meter, now, curve))
+
+
+class _SideOptions:
+    """From where a side's shortlist comes: a corpus, a vocabulary, or (neither) the input."""
+
+    def __init__(self, side: str, corpus: str | None, vocabulary: str | None) -> None:
+        self.side, self.corpus, self.vocabulary = side, corpus, vocabulary
+
+    def shortlist(self) -> Shortlist:
+        """Read the corpus or vocabulary."""
+        if self.corpus is not None:
+            return Shortlist(f"corpus {self.corpus}", counts=count_words(self.corpus))
+        if self.vocabulary is not None:
+            loaded = Vocabulary.load(self.vocabulary)
+            return Shortlist(f"vocabulary {self.vocabulary}", vocabulary=loaded)
+        return Shortlist()
+
+
+def _text(path: _StrPath | None) -> str | None:
+    return None if path is None else os.fspath(path)
+
+
+def _check_arguments(
+    kind: str, inputs: tuple[str, ...], source: _SideOptions, target: _SideOptions, *, reverse: bool
+) -> None:
+    """Refuse inputs from which this kind cannot learn, and options that exclude one another."""
+    if kind not in MODEL_CONFIGS:
+        raise ArgumentError(f"`kind`: {unknown('kind of network', kind, MODEL_CONFIGS)}")
+    if kind in LANGUAGE_MODELS:
+        if len(inputs) != 1:
+            raise ArgumentError(f"{kind} is trained on one text, got {len(inputs)} files")
+        if reverse or source.corpus or source.vocabulary:
+            raise ArgumentError(
+                f"{kind} reads no source: it has no reverse and no source shortlist"
+            )
+    elif len(inputs) not in (1, 2):
+        raise ArgumentError(
+            f"expected a phrase table or two files of parallel text, got {len(inputs)} files"
+        )
+    elif len(inputs) == 1 and kind not in _TABLE_KINDS:
+        raise ArgumentError(
+            f"{kind} is trained on parallel text: name two files, SOURCE and TARGET"
+        )
+    elif inputs.count("-") > 1:
+        raise ArgumentError("only one of SOURCE and TARGET can be -, which is stdin")
+    elif len(inputs) == 2 and same_file(*inputs):
+        raise ArgumentError("SOURCE and TARGET are one file: expected a text and a translation")
+    for side in (source, target):
+        if side.corpus is not None and side.vocabulary is not None:
+            raise ArgumentError(
+                f"`{side.side}_corpus` and `{side.side}_vocabulary` exclude one another"
+            )
+    lists = (source.corpus, source.vocabulary, target.corpus, target.vocabulary)
+    if (*inputs, *lists).count("-") > 1:
+        raise ArgumentError("two files cannot share stdin")
+
+
+def _read(
+    kind: str, inputs: tuple[str, ...], progress: ProgressCallback | None
+) -> Iterator[CountedPair]:
+    """Yield the pairs of a table by their counts, or of text, where each line counts 1.
+
+    The sentences of one text are pairs without a source.
+    """
+    with Meter("read", "lines", progress) as meter:
+        if kind in LANGUAGE_MODELS:
+            for text in meter.track(read_monolingual_text(inputs[0])):
+                yield CountedPair(text.raw, PhrasePair((), text.words), 1.0)
+        elif len(inputs) == 1:
+            for line in meter.track(read_phrase_table(inputs[0])):
+                yield CountedPair(line.raw, line.pair, joint_count(line.raw))
+        else:
+            for sentence in meter.track(read_parallel_text(*inputs)):
+                yield CountedPair(sentence.raw, sentence.pair, 1.0)
+
+
+def _report(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) -> None:
+    """Count an update, and log each point of the curve once."""
+    left = f", {_duration(now.seconds_left)} left" if now.seconds_left is not None else ""
+    meter.update(
+        1,
+        f"update {now.update:,}, epoch {now.epochs:.2f}, loss {now.loss:.3f}, "
+        f"{now.words_per_second:,.0f} words/s{left}",
+    )
+    point = now.latest
+    if point is not None and curve[-1:] != [point]:
+        # Points from before a run was resumed are not news.
+        is_news = bool(curve) or point.update >= now.update - 1
+        curve.append(point)
+        if is_news and point.validation_perplexity is not None:
+            _logger.info(
+                "update %s, %.1f minutes: loss %.3f, validation perplexity %.3f",
+                f"{point.update:,}",
+                point.minutes,
+                point.training_loss,
+                point.validation_perplexity,
+            )
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

@@ -1,0 +1,142 @@
+"""A method of tuning with its settings, which the user may stop."""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from phrasescore.devices import usable_threads
+from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.evaluation.sentences import check_aligned, read_sentences
+from phrasescore.records import FeatureLabel
+from phrasescore.training.signals import catching_signals, raise_signal
+from tuning.bleu import Bleu, ReferenceLength
+from tuning.chrf import Chrf
+from tuning.methods import METHODS, Optimise, Report, StopTuning, Tuned, load_method
+from tuning.metric import Interpolated, Metric, ReferenceMetric
+from tuning.pool import Pool, Vector
+from tuning.settings import TuneSettings
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Optimiser:
+    """A method with its settings: a `tuning.methods.Optimise` that a user may stop.
+
+    After Ctrl-C or SIGTERM a method returns the best weights that it has so far; a second Ctrl-C
+    interrupts it.
+
+    :raises ArgumentError: if there is no such method.
+    """
+
+    method: str
+    # Of mert: random starts, and intervals on each side of one that smooth the metric.
+    starts: int = 20
+    plateau_smoothing: int = 0
+    # Features, or single values of them as LM0_0, whose weights stay.
+    fixed: Sequence[str] = ()
+    # None for all cores.
+    threads: int | None = None
+    # Features that may be fixed and that a pool may lack.
+    others: Collection[str] = ()
+    # The signal by which the user has stopped it.
+    stopped_by: int | None = None
+    _optimise: Optimise = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ArgumentError(f"`method`: expected one of {', '.join(METHODS)}")
+        self._optimise = load_method(self.method)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the user has stopped it."""
+        return self.stopped_by is not None
+
+    def raise_stop(self) -> NoReturn:
+        """Raise the signal that stopped it, when all is written."""
+        assert self.stopped_by is not None
+        raise_signal(self.stopped_by)
+
+    def settings(self, labels: Sequence[FeatureLabel]) -> TuneSettings:
+        """Return the settings for a pool of these features; without any, none is fixed yet."""
+        fixed = fixed_labels(self.fixed, labels, self.others) if labels else ()
+        return TuneSettings(
+            fixed=fixed,
+            threads=usable_threads(self.threads),
+            starts=self.starts,
+            neighbours=self.plateau_smoothing,
+        )
+
+    def __call__(
+        self,
+        pool: Pool,
+        metric: Metric,
+        start: Vector,
+        settings: TuneSettings,
+        *,
+        seed: int,
+        report: Report = _logger.debug,
+    ) -> Tuned:
+        """Return weights that are at least as good as the start.
+
+        :param settings: where features are fixed, replaced by the `settings` for this pool.
+        """
+        with catching_signals() as caught:
+
+            def report_or_stop(line: str) -> None:
+                report(line)
+                if caught:
+                    raise StopTuning
+
+            if self.fixed:
+                settings = self.settings(pool.labels)
+            tuned = self._optimise(pool, metric, start, settings, seed=seed, report=report_or_stop)
+            self.stopped_by = caught[0] if caught else None
+        for note in tuned.notes:
+            _logger.info("%s: %s", tuned.method, note)
+        return tuned
+
+
+def fixed_labels(
+    names: Sequence[str], labels: Sequence[FeatureLabel], others: Collection[str] = ()
+) -> tuple[FeatureLabel, ...]:
+    """Return the labels of fixed features: all of a feature's, or one.
+
+    :param others: features that may be named and need not be there.
+    :raises PhrasescoreError: if there is no feature of a name.
+    """
+    found: list[FeatureLabel] = []
+    for name in names:
+        chosen = [label for label in labels if name in (label.name, str(label))]
+        if not chosen and name.rpartition("_")[0] not in others and name not in others:
+            there = ", ".join(dict.fromkeys(label.name for label in labels))
+            raise PhrasescoreError(f"--fix {name}: there is no such feature; there are {there}")
+        found.extend(chosen)
+    return tuple(dict.fromkeys(found))
+
+
+def read_metric(
+    paths: Sequence[str], metrics: Mapping[str, float], reference_length: ReferenceLength
+) -> tuple[ReferenceMetric, list[list[tuple[str, ...]]]]:
+    """Return the metric, and the words of the references by file and sentence.
+
+    :param paths: of the references.
+    :param metrics: the weight of ``bleu`` or ``chrf``, or of both.
+    :raises ArgumentError: if there is no metric, or an unknown one, or a weight is not above 0.
+    :raises DataError: if the references cannot be read, or are not aligned.
+    """
+    for name, weight in metrics.items():
+        if name not in ("bleu", "chrf") or not 0 < weight < float("inf"):
+            raise ArgumentError("`metrics`: expected bleu or chrf, and weights above 0")
+    references = [read_sentences(path) for path in paths]
+    check_aligned(references)
+    words = [sentences.words for sentences in references]
+    made: list[ReferenceMetric] = [
+        Bleu(words, reference_length=reference_length) if name == "bleu" else Chrf(words)
+        for name in metrics
+    ]
+    if len(made) == 1:
+        return made[0], words
+    return Interpolated(made, list(metrics.values())), words

@@ -1,0 +1,132 @@
+"""Read pools to tune on: from n-best lists, or from the files of Moses' extractor."""
+
+import os
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from moses_integration.tuning_files import check_pair, read_features, read_scores
+from moses_integration.tuning_lists import FeatureColumns, TuningList, read_tuning_lists
+from phrasescore.workflows.text_checks import warn_of_lengths
+from tuning.loop import union
+from tuning.metric import ReferenceMetric
+from tuning.pool import Pool
+
+# Distinct hypotheses whose statistics are computed in one go: words take much more room.
+_BATCH = 20_000
+
+
+class ListReader:
+    """Reads n-best lists into pools; the statistics of each hypothesis are computed only once.
+
+    :param metric: against the references of all segments.
+    :param references: by file and segment.
+    """
+
+    def __init__(
+        self, metric: ReferenceMetric, references: Sequence[Sequence[Sequence[str]]]
+    ) -> None:
+        self._metric = metric
+        self._reference_words = sum(map(len, references[0]))
+        self._num_segments = num_segments = len(references[0])
+        self._columns = FeatureColumns()
+        # For each segment: the row of each hypothesis' statistics, by its text.
+        self._known: list[dict[bytes, int]] = [{} for _ in range(num_segments)]
+        self._stats = np.empty((0, metric.num_stats))
+        self._waiting: list[tuple[int, tuple[str, ...]]] = []
+
+    def read(self, path: str, *, check: bool = True, segments: Sequence[int] | None = None) -> Pool:
+        """Return the hypotheses of a file, in its order, each line a row.
+
+        :param check: warn where the first hypotheses are of another length than the references.
+        :param segments: of the lists; None for all.
+        :raises DataError: as `read_tuning_lists`.
+        """
+        values, rows, sizes = [], [], []
+        num_words = 0
+        wanted = range(self._num_segments) if segments is None else segments
+        # A feature that a trial shows first must not change the order of features, for a resumed
+        # run has no trial.
+        columns = self._columns if segments is None else FeatureColumns()
+        for found in read_tuning_lists(path, len(wanted), columns):
+            values.append(found.values)
+            rows.append(self._rows(wanted[found.segment], found))
+            sizes.append(len(found.values))
+            num_words += len(next(iter(found.hypotheses.values())))
+        if check:
+            # A decoder's lists get their name when they are known to be whole.
+            warn_of_lengths(path.removesuffix(".part"), num_words, self._reference_words)
+        self._compute()
+        labels = columns.labels
+        features = np.zeros((sum(sizes), len(labels)))
+        starts = np.cumsum([0, *sizes], dtype=np.int64)
+        for start, part in zip(starts, values, strict=False):
+            features[start : start + len(part), : part.shape[1]] = part
+        return Pool(labels, features, self._stats[np.concatenate(rows)], starts)
+
+    def _rows(
+        self, segment: int, found: TuningList
+    ) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+        """Return the row of each hypothesis' statistics; new ones wait for `_compute`."""
+        known = self._known[segment]
+        rows = []
+        for text, words in found.hypotheses.items():
+            key = text.strip(b" ")
+            row = known.get(key)
+            if row is None:
+                row = known[key] = len(self._stats) + len(self._waiting)
+                self._waiting.append((segment, words))
+            rows.append(row)
+        if len(self._waiting) >= _BATCH:
+            self._compute()
+        return np.array(rows)[found.which]
+
+    def _compute(self) -> None:
+        if self._waiting:
+            segments = [segment for segment, _ in self._waiting]
+            words = [hypothesis for _, hypothesis in self._waiting]
+            found = self._metric.statistics(words, segments)
+            self._stats = np.concatenate([self._stats, found])
+            self._waiting.clear()
+
+
+def read_extracted(features: Sequence[str], scores: Sequence[str]) -> Pool:
+    """Return the union of the pools in files of Moses' extractor.
+
+    :param scores: for each file of features, that of the same hypotheses' statistics.
+    :raises DataError: if a file is not what it should be, or two are not of the same hypotheses.
+    """
+    pools = []
+    for features_path, scores_path in zip(features, scores, strict=True):
+        values = read_features(features_path)
+        statistics = read_scores(scores_path)
+        check_pair(values, statistics)
+        pools.append(
+            Pool(values.labels, values.values, statistics.bleu_statistics(), values.starts)
+        )
+    return union(pools)
+
+
+def find_references(names: Sequence[str]) -> list[str]:
+    """Return the files of references: a name, or NAME0, NAME1 and so on as in mert-moses.pl."""
+    paths: list[str] = []
+    for name in names:
+        numbered = [f"{name}0"]
+        while os.path.exists(numbered[-1]):
+            numbered.append(f"{name}{len(numbered)}")
+        if name != "-" and not os.path.exists(name) and len(numbered) > 1:
+            paths.extend(numbered[:-1])
+        else:
+            paths.append(name)
+    return paths
+
+
+def some_names(names: Iterable[str]) -> str:
+    """Return names for a message: at most ten, and how many there are beside them.
+
+    >>> some_names(["LM0", "TM0"])
+    'LM0, TM0'
+    """
+    listed = list(names)
+    more = [f"and {len(listed) - 10:,} more"] if len(listed) > 10 else []
+    return ", ".join(listed[:10] + more)

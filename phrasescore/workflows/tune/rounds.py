@@ -1,0 +1,130 @@
+"""The rounds of tuning with a decoder: decoding and rescoring in a working folder."""
+
+import logging
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from moses_integration.decoder.moses import log_tail
+from moses_integration.weights import is_sparse
+from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.io.text import read_lines
+from phrasescore.progress import ProgressCallback
+from phrasescore.records import Weights
+from phrasescore.workflows.tune.pooling import ListReader, some_names
+from phrasescore.workflows.tune.state import remove_rounds
+from tuning.pool import Pool
+
+if TYPE_CHECKING:
+    from phrasescore.workflows.rescore import ListRescorer
+
+_logger = logging.getLogger(__name__)
+
+
+class Decoder(Protocol):
+    """A decoder for the tuning loop: any callable that translates a file into n-best lists."""
+
+    def __call__(self, source: str, weights: Weights, size: int, nbest: str, /) -> None:
+        """Translate each line of a file, and write its n-best list, in the order of the lines.
+
+        :param source: the path of the text, a sentence per line.
+        :param weights: of the decoder's features; a feature that is not named has weight 0.
+        :param size: hypotheses per list, at most; a translation should come only once.
+        :param nbest: the path where the lists go, in Moses' format with the names of features:
+            ``id ||| words ||| Name= value ... ||| total``. The first hypothesis of a list is the
+            decoder's own translation.
+        """
+
+
+class Rounds:
+    """Decodes in a working folder; a round whose lists are there is not decoded again.
+
+    :param size: hypotheses per list.
+    :param own: the features that the decoder has; None where that is not known.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        source: str,
+        work: Path,
+        size: int,
+        reader: ListReader,
+        own: Collection[str] | None,
+        rescorer: "ListRescorer | None",
+        progress: ProgressCallback | None,
+    ) -> None:
+        self._decoder, self._source, self._work, self._size = decoder, source, work, size
+        self._reader, self._own, self._rescorer = reader, own, rescorer
+        self._progress = progress
+
+    def __call__(
+        self, number: int, weights: Weights, segments: Sequence[int] | None = None
+    ) -> Pool:
+        """Return the lists of a round: a `tuning.loop.Decode`."""
+        if segments is not None:
+            return self._try(weights, segments)
+        nbest = self._work / f"run{number}.nbest"
+        if nbest.exists():
+            _logger.info("round %d: taken from %s", number, nbest)
+            return self._read(f"run{number}", str(nbest), is_first=number == 1)
+        _logger.info("round %d: decoding", number)
+        # It gets its name when it is known to be complete.
+        part = f"{nbest}.part"
+        self._decode(self._source, weights, part)
+        pool = self._read(f"run{number}", part, is_first=number == 1)
+        if number == 1:
+            names = dict.fromkeys(label.name for label in pool.labels)
+            unnamed = [name for name in names if name not in weights and name not in self._added]
+            if unnamed:
+                _logger.info("without a weight, and so from 0: %s", some_names(unnamed))
+        os.replace(part, nbest)
+        return pool
+
+    def _try(self, weights: Weights, segments: Sequence[int]) -> Pool:
+        """Return the lists of some of the sentences; their files are removed."""
+        lines = list(read_lines(self._source))
+        source = self._work / "trial.source"
+        source.write_bytes(b"".join(lines[segment] + b"\n" for segment in segments))
+        nbest = str(self._work / "trial.nbest")
+        self._decode(str(source), weights, nbest)
+        pool = self._read("trial", nbest, source=str(source), segments=segments)
+        remove_rounds(self._work, "trial.")
+        return pool
+
+    @property
+    def _added(self) -> Collection[str]:
+        return () if self._rescorer is None else self._rescorer.names
+
+    def _decode(self, source: str, weights: Weights, nbest: str) -> None:
+        """Decode with the weights that the decoder knows features for."""
+        own = {
+            name: values
+            for name, values in weights.items()
+            if self._own is None or name in self._own or is_sparse(name)
+        }
+        self._decoder(source, own, self._size, nbest)
+
+    def _read(
+        self,
+        name: str,
+        nbest: str,
+        *,
+        source: str | None = None,
+        segments: Sequence[int] | None = None,
+        is_first: bool = False,
+    ) -> Pool:
+        try:
+            path = nbest
+            if self._rescorer is not None:
+                path = str(self._work / f"{name}.rescored.gz")
+                source = source or self._source
+                done = self._rescorer.rescore(nbest, source, path, progress=self._progress)
+                if done.networks is not None:
+                    _logger.info("%s", done.networks.summary())
+            return self._reader.read(path, check=is_first, segments=segments)
+        except DataError as error:
+            log = str(self._work / f"{name}.log")
+            said = log_tail(log) if os.path.exists(log) else ""
+            raise PhrasescoreError(f"{error}{said}") from error

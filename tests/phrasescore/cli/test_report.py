@@ -1,0 +1,196 @@
+"""``phrasescore report`` as a user meets it: its options, messages and exit codes."""
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from phrasescore.cli import main
+from tests.report_folder import SOURCE, Folder, facts, keys, nbest, save_models, table_lines
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+TEXTS = ["--source", "src", "--references", "ref"]
+
+
+@pytest.fixture(scope="module")
+def report_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models")
+    save_models(path)
+    return path
+
+
+@pytest.fixture
+def folder(report_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    monkeypatch.chdir(tmp_path)
+    return Folder(tmp_path, report_models)
+
+
+def run(folder: Folder, *arguments: str, models: str = "", quiet: bool = True) -> Result:
+    for name in models.split():
+        arguments = (*arguments, "--model", folder.model(name))
+    words = ["report", *arguments, "-o", "out"]
+    return CliRunner().invoke(main, ["-q", *words] if quiet else words)
+
+
+def refused(folder: Folder, *arguments: str, models: str = "", code: int = 1) -> str:
+    """Run the command; return its message. Nothing is written."""
+    result = run(folder, *arguments, models=models)
+    assert result.exit_code == code, result.output
+    assert not [path for path in folder.path.iterdir() if path.name.startswith("out")]
+    return result.stderr.splitlines()[-1].removeprefix("Error: ")
+
+
+def test_all_options_reach_the_report_and_stderr_says_what_was_made(folder: Folder) -> None:
+    folder.write("lists", nbest(("the house",), ("the street",), ("house",)))
+    inputs = ["table", "lists", *TEXTS, "--references", "ref", "--translation", "a=b=base"]
+    folder.write("b=base", "x\ny\nz\n")
+    only = ["--only", "parses", "--only", "scores", "--only", "translations"]
+    sizes = ["--points", "7", "--map-points", "8", "--long", "3", "--table-score", "1"]
+    others = ["--lines", "3,1,3", "--seed", "4", "--device", "cpu", "--threads", "1"]
+    result = run(folder, *inputs, *only, *sizes, *others, models="rnn gr", quiet=False)
+    assert (result.exit_code, result.stdout) == (0, ""), result.output
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("phrasescore: report: 3 sections, ")
+    assert last.endswith(" MB: out/index.html")
+    report = folder.report()
+    assert keys(report) == ["translations", "scores", "parses"]
+    told = facts(report)
+    assert told["phrase table"] == "table: 36 pairs; 12 source phrases of 3 words or more"
+    assert (told["translations"], told["seed"]) == ("a: b=base", "4")
+    _, scores, parses = report["sections"]
+    assert [found["name"] for found in parses["blocks"]] == ["parse-1-3", "parse-1-1"]
+    assert len(scores["blocks"][0]["x"]) == 7
+    assert scores["blocks"][0]["x_label"] == "ln p of the table (score 1)"
+
+
+def test_a_section_that_is_left_out_is_warned_of_and_no_failure(folder: Folder) -> None:
+    result = run(folder, "table", models="reverse-rnn")
+    assert result.exit_code == 0
+    problem = "preferences: needs a model of p(target | source), and each --model is a reverse one"
+    assert result.stderr.splitlines()[0] == f"phrasescore: warning: {problem}"
+
+
+# What is refused
+
+
+def test_a_table_without_a_model_of_phrases_is_refused(folder: Folder) -> None:
+    expected = "phrase table table: expected a --model of the kind encoder-decoder, found"
+    assert refused(folder, "table") == f"{expected} none"
+    assert refused(folder, "table", models="att") == f"{expected} att (attention)"
+
+
+def test_what_was_asked_for_and_cannot_be_is_refused(folder: Folder) -> None:
+    for arguments in (["--sentences", "3"], ["--lines", "3"]):
+        message = refused(folder, *TEXTS, *arguments, models="deep")
+        assert message == (
+            "--sentences and --lines: expected a --model of the kind attention or grconv, found "
+            "deep (lstm)"
+        )
+    message = refused(folder, *TEXTS, "--only", "alignments", models="deep")
+    assert message == "alignments: expected a --model of the kind attention, found deep (lstm)"
+    message = refused(folder, "--only", "sentences", models="deep", code=2)
+    assert message == "sentences needs --source"
+    # Before the long work of the others.
+    result = run(folder, "--only", "words", "--only", "parses", models="deep", quiet=False)
+    assert (result.exit_code, "report: words" in result.stderr) == (2, False)
+    message = refused(folder, "--lines", "3", models="deep", code=2)
+    assert message == "--sentences and --lines need --source"
+
+
+def test_nothing_to_show_is_an_error_that_says_what_is_needed(folder: Folder) -> None:
+    message = refused(folder)
+    assert message.startswith("nothing to report (translations: needs translations (--translation")
+    assert "words: needs a --model" in message
+    message = refused(folder, "--source", "src", "--only", "parses", models="reverse-gr")
+    expected = "parses: reverse-gr reads the other side: needs --references"
+    assert message == f"nothing to report ({expected})"
+
+
+def test_a_table_that_lacks_the_score_is_refused_with_the_option(folder: Folder) -> None:
+    folder.write("table", "a ||| b ||| 0.5 0.5\n")
+    message = refused(folder, "table", models="rnn")
+    assert message == (
+        "table:1: expected p(target | source) or its reverse as score 3 of a line, found 2 scores "
+        "(--table-score N says which one it is)"
+    )
+    assert run(folder, "table", "--table-score", "2", models="rnn").exit_code == 0
+    told = facts(folder.report())
+    assert "no source phrase of 4 words or more" in told["left out: preferences"]
+    assert "no source phrase of 4 words or more" in told["left out: phrases"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing"], "missing: cannot open: No such file or directory"),
+        (["src"], "src:1: expected a line of a phrase table or of an n-best list, found no two"),
+        (["--model", "src"], "src: expected the folder of a trained model, found a file"),
+        (["--source", "src", "--references", "one"], "one:1: the file ends with this line"),
+        (["--experiment", "src"], "src/table.toml: cannot be read"),
+        (["--tuning-report", "no"], "no: cannot open: No such file or directory"),
+        (["--tuning-report", "src"], "src: expected what tune --report wrote with --format json"),
+        (["--tuning-report", "nan"], "nan: expected what tune --report wrote with --format json"),
+        (["--tuning-report", "deep"], "deep: expected what tune --report wrote with --format json"),
+        (["--tuning-report", "bad"], "bad: expected what tune --report wrote with --format json"),
+        (["--tuning-report", "other"], "other: expected a report of tune, found other JSON"),
+        (["gap", "--references", "ref"], "gap:1: expected id 0, found 1: a sentence has no"),
+        (["lists", "--references", "ref"], "lists:1: the file ends with this line, and ref has 3"),
+        (["empty"], "empty: expected a phrase table or an n-best list, found no lines"),
+    ],
+)  # fmt: skip
+def test_a_wrong_input_is_said_in_one_line(
+    folder: Folder, arguments: list[str], message: str
+) -> None:
+    for name, text in (
+        ("one", "the house\n"),
+        ("nan", '{"features": [NaN]}'),
+        ("deep", "[" * 100_000),
+        ("bad", '{"features": [1], "metric": "BLEU", "start": 1, "reached": 2}'),
+        ("other", "{}"),
+        ("gap", nbest(("a",)).replace("0 |||", "1 |||")),
+        ("lists", nbest(("a",))),
+        ("empty", ""),
+    ):
+        folder.write(name, text)
+    assert refused(folder, *arguments).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["table", "table2"], "expected one phrase table, got table and table2"),
+        (["--source", "-"], "a report is made from files: '-' is not one"),
+        (["pipe"], "a report is made from files: 'pipe' is not one"),
+        (["--translation", "base"], "expected NAME=FILE, got 'base'"),
+        (["--lines", "0"], "expected numbers of lines, from 1, with commas between them, got '0'"),
+        (["--lines", "1", "--sentences", "2"], "--sentences draws lines, and --lines names them"),
+        (["--model", "m", "--model", "m"], "a model is given twice in --model"),
+        (
+            ["--translation", "a=ref", "--translation", "a=base", "--references", "ref"],
+            "two systems have one name: a, a",
+        ),
+    ],
+)
+def test_a_wrong_command_line_is_refused(
+    folder: Folder, arguments: list[str], message: str
+) -> None:
+    folder.write("table2", "".join(table_lines()))
+    os.mkfifo(folder.path / "pipe")
+    assert message in refused(folder, *arguments, code=2)
+
+
+def test_a_line_that_is_not_there_is_refused_before_the_work(folder: Folder) -> None:
+    arguments = ["--source", "src", "--references", "ref", "--lines", "4"]
+    message = "src: --lines: expected a line of the file, which has 3, got 4"
+    assert refused(folder, *arguments, models="att") == message
+    assert "report: words" not in run(folder, *arguments, models="att", quiet=False).stderr
+
+
+def test_an_input_is_not_replaced(folder: Folder) -> None:
+    result = CliRunner().invoke(main, ["-q", "report", "--model", folder.model("rnn"), "-o", "src"])
+    assert result.exit_code == 1
+    message = "src: expected a folder for the report, found a file or a link"
+    assert result.stderr == f"Error: {message}\n"
+    assert (folder.path / "src").read_text() == SOURCE

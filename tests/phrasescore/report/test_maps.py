@@ -1,0 +1,149 @@
+"""Planes against other ways to compute them, maps of clusters, and what a map says of itself."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn.manifold
+
+from phrasescore.report.blocks import Points
+from phrasescore.report.maps import (
+    Vectors,
+    choose_perplexity,
+    map_section,
+    neighbour_map,
+    principal_components,
+)
+
+
+def clusters(points: int, seed: int = 0) -> np.ndarray:
+    """Return points around two places that are far apart, half of them around each."""
+    numbers = np.random.default_rng(seed)
+    centres = np.array([[10.0] * 8, [-10.0] * 8])
+    return centres[np.arange(points) % 2] + numbers.normal(size=(points, 8))
+
+
+def test_components_are_the_eigenvectors_of_the_covariance() -> None:
+    numbers = np.random.default_rng(3)
+    vectors = numbers.normal(size=(40, 6)) @ numbers.normal(size=(6, 6)) + 7.0
+    found, shares = principal_components(vectors)
+    values, axes = np.linalg.eigh(np.cov(vectors.T))
+    order = np.argsort(values)[::-1][:2]
+    expected = (vectors - vectors.mean(axis=0)) @ axes[:, order]
+    # An eigenvector's sign is free.
+    expected *= np.sign((expected * found).sum(axis=0))
+    assert found == pytest.approx(expected)
+    assert shares == pytest.approx(values[order] / values.sum())
+
+
+def test_the_sign_of_a_component_does_not_depend_on_the_sign_of_an_eigenvector() -> None:
+    vectors = np.array([[0.0, 0.0], [1.0, 0.0], [-3.0, 0.0]])
+    # By hand: the mean is -2/3, and the point farthest from it is positive.
+    found, shares = principal_components(vectors)
+    assert found == pytest.approx(np.array([[-2 / 3, 0], [-5 / 3, 0], [7 / 3, 0]]))
+    assert shares == pytest.approx([1.0, 0.0])
+    for seed in range(8):
+        plane, _ = principal_components(np.random.default_rng(seed).normal(size=(5, 3)))
+        assert (plane.max(axis=0) > -plane.min(axis=0)).all()
+
+
+def test_what_there_are_too_few_dimensions_for_is_0() -> None:
+    found, shares = principal_components(np.array([[1.0], [3.0]]))
+    assert np.abs(found) == pytest.approx(np.array([[1.0, 0.0], [1.0, 0.0]]))
+    assert shares.tolist() == [1.0, 0.0]
+
+
+def test_equal_points_have_no_components() -> None:
+    found, shares = principal_components(np.ones((3, 4)))
+    assert not found.any()
+    assert shares.tolist() == [0.0, 0.0]
+
+
+def test_two_clusters_stay_apart_in_a_map() -> None:
+    found = neighbour_map(clusters(80), seed=1)
+    distances = np.linalg.norm(found[:, None] - found[None], axis=2)
+    same = np.arange(80)[:, None] % 2 == np.arange(80)[None] % 2
+    np.fill_diagonal(distances, np.inf)
+    # The nearest point to each one is of its own cluster.
+    assert same[np.arange(80), distances.argmin(axis=1)].all()
+    centres = [found[place::2].mean(axis=0) for place in (0, 1)]
+    spread = max(np.linalg.norm(found[place::2] - centres[place], axis=1).max() for place in (0, 1))
+    assert np.linalg.norm(centres[0] - centres[1]) > 2 * spread
+
+
+def test_the_same_vectors_give_the_same_map() -> None:
+    vectors = clusters(30)
+    assert (neighbour_map(vectors, seed=1) == neighbour_map(vectors, seed=1)).all()
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"), [(4, 1.0), (10, 3.0), (91, 30.0), (92, 30.0), (5000, 30.0)]
+)
+def test_perplexity_is_at_most_a_third_of_the_other_points(points: int, expected: float) -> None:
+    assert choose_perplexity(points) == expected
+
+
+@pytest.mark.parametrize(("points", "expected"), [(7, 2.0), (200, 30.0)])
+def test_a_map_has_the_perplexity_that_is_told(
+    monkeypatch: pytest.MonkeyPatch, points: int, expected: float
+) -> None:
+    made = sklearn.manifold.TSNE
+    asked = []
+
+    def build(**settings: Any) -> sklearn.manifold.TSNE:
+        asked.append(settings["perplexity"])
+        return made(**settings, max_iter=250)
+
+    monkeypatch.setattr(sklearn.manifold, "TSNE", build)
+    neighbour_map(clusters(points), seed=1)
+    assert asked == [expected]
+
+
+@pytest.mark.parametrize("points", [4, 5, 7])
+def test_few_points_make_a_map(points: int) -> None:
+    assert np.isfinite(neighbour_map(clusters(points), seed=1)).all()
+
+
+def test_vectors_of_one_dimension_make_a_map() -> None:
+    assert neighbour_map(np.arange(6.0)[:, None], seed=1).shape == (6, 2)
+
+
+@pytest.mark.parametrize("vectors", [np.zeros((3, 2)), np.ones((5, 2))])
+def test_too_few_points_and_equal_ones_are_refused(vectors: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        neighbour_map(vectors, seed=1)
+
+
+# Sections
+
+
+def vectors(points: int, *, same: bool = False) -> Vectors:
+    numbers = np.random.default_rng(0)
+    made = np.ones((points, 5)) if same else numbers.normal(size=(points, 5))
+    names = tuple(f"w{number}" for number in range(points))
+    return Vectors("m: words", "words-1", made, names, names, "Words.")
+
+
+def test_a_map_is_drawn_both_ways_with_all_labels() -> None:
+    section, reasons = map_section("words", [vectors(10)], seed=1)
+    tsne, pca = section.blocks
+    assert isinstance(tsne, Points)
+    assert isinstance(pca, Points)
+    assert (tsne.name, pca.name, reasons) == ("words-1-tsne", "words-1-pca", [])
+    assert "perplexity 3 (and not 30: there are only 10 points)" in tsne.caption
+    assert all(len(part) == 10 for part in (tsne.x, tsne.y, tsne.labels, pca.x, pca.groups))
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (vectors(3), "m: words: a map needs 4 points, found 3"),
+        (vectors(6, same=True), "m: words: all 6 vectors are the same"),
+    ],
+)
+def test_a_map_that_cannot_be_is_left_out_with_the_reason(given: Vectors, reason: str) -> None:
+    section, reasons = map_section("words", [given, vectors(8)], seed=1)
+    assert reasons == [reason]
+    assert len(section.blocks) == 2
+    section, reasons = map_section("words", [given], seed=1)
+    assert (section.blocks, reasons) == ((), [reason])

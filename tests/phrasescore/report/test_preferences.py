@@ -1,0 +1,82 @@
+"""Tables of what networks prefer and draw, worked out by hand."""
+
+import math
+
+from phrasescore.generation.generator import Generated
+from phrasescore.generation.sampling import CountedSample
+from phrasescore.report.preferences import (
+    ModelSamples,
+    Preference,
+    preference_section,
+    sample_section,
+)
+from phrasescore.report.table_choice import SourcePhrase, TableChoice
+from tests.report_blocks import blocks_of, pair, table_of
+
+# The table's best are c, a, d (b and e behind); the network's are b, a, d.
+PHRASE = SourcePhrase(
+    ("la", "maison", "est", "bleue"),
+    [
+        pair("la maison est bleue", name, probability, 2.0)
+        for name, probability in (("a", 0.3), ("b", 0.05), ("c", 0.4), ("d", 0.2), ("e", 0.05))
+    ],
+)
+NETWORK = {
+    line.pair: math.log(probability)
+    for line, probability in zip(PHRASE.targets, (0.25, 0.5, 0.01, 0.125, 0.02), strict=True)
+}
+
+
+def chosen(frequent: list[SourcePhrase], rare: list[SourcePhrase]) -> TableChoice:
+    return TableChoice([], [], frequent, rare, num_pairs=0, num_long=0)
+
+
+def test_preferences_are_the_three_best_of_the_table_and_of_the_network() -> None:
+    models = [Preference("rnn", NETWORK)]
+    section = preference_section(chosen([PHRASE], []), models, column=0, long=4)
+    found = table_of(section, "preferences-frequent")
+    assert found.columns == (
+        *("source phrase", "times extracted", "targets", "the table prefers", "rnn prefers"),
+    )
+    by_table, by_network = "c (0.400)\na (0.300)\nd (0.200)", "b (0.500)\na (0.250)\nd (0.125)"
+    assert found.rows == (("la maison est bleue", 10, 5, by_table, by_network),)
+    assert set(blocks_of(section)) == {"preferences-frequent"}
+    assert preference_section(chosen([], []), [], column=0, long=4).blocks == ()
+
+
+def test_several_networks_have_columns_of_their_own() -> None:
+    unlikely = {each: -10.0 - value for each, value in NETWORK.items()}
+    models = [Preference("one", NETWORK), Preference("two", unlikely)]
+    found = table_of(preference_section(chosen([], [PHRASE]), models, 0, 4), "preferences-rare")
+    assert found.columns[4:] == ("one prefers", "two prefers")
+    # exp(-10) / 0.01 is 0.0045, exp(-10) / 0.02 half of that, exp(-10) / 0.125 0.0004.
+    assert found.rows[0][5] == "c (0.005)\ne (0.002)\nd (< 0.001)"
+
+
+def counted(text: str, times: int, log_prob: float) -> CountedSample:
+    return CountedSample(Generated(tuple(text.split()), log_prob, True, 0), times)
+
+
+def test_samples_are_the_five_best_with_their_counts() -> None:
+    drawn = [counted(name, 10 - at, -1.0 - at) for at, name in enumerate("bxacyz")]
+    section = sample_section(chosen([PHRASE], []), [ModelSamples("m", [drawn])])
+    found = table_of(section, "samples-frequent")
+    assert found.columns == ("source phrase", "m draws")
+    ((source, lines),) = found.rows
+    assert source == "la maison est bleue"
+    assert str(lines).split("\n") == [
+        "b (× 10, -1.00)",
+        "x (× 9, -2.00, new)",
+        "a (× 8, -3.00)",
+        "c (× 7, -4.00)",
+        "y (× 6, -5.00, new)",
+    ]
+
+
+def test_samples_of_rare_phrases_come_after_those_of_frequent_ones() -> None:
+    other = SourcePhrase(("x",), [])
+    models = [ModelSamples(name, [[counted("a", 1, -1)], [counted("q", 2, -2)]]) for name in "mn"]
+    found = table_of(sample_section(chosen([PHRASE], [other]), models), "samples-rare")
+    assert found.columns == ("source phrase", "m draws", "n draws")
+    assert found.rows == (("x", "q (× 2, -2.00, new)", "q (× 2, -2.00, new)"),)
+    assert sample_section(chosen([], []), []).blocks == ()

@@ -1,0 +1,95 @@
+"""Weights and the table of an experiment, as other commands write them."""
+
+from phrasescore.report.blocks import Lines
+from phrasescore.report.results import experiment_section, tuning_section
+from tests.report_blocks import blocks_of, table_of
+
+TUNED = {
+    "method": "mert",
+    "metric": "BLEU",
+    "seed": 3,
+    "sentences": 1014,
+    "hypotheses": 2000,
+    "start": 57.0,
+    "reached": 60.0,
+    "features": [
+        {"name": "LM0_0", "start": 0.5, "weight": 0.25, "contribution": 0.2, "share": 0.75,
+         "left_out": 55.5},
+        {"name": "TM0_0", "start": 0.5, "weight": 0.1, "contribution": -0.1, "share": 0.25,
+         "left_out": None},
+    ],
+    "replicas": [{"seed": 1, "score": 59.5}],
+    "cross_validation": [{"method": "pro", "tuned_on": 58.0, "held_out": 57.5}],
+    "rounds": [{"round": 1, "score": 58.0, "hypotheses": 10, "new": 5}],
+}  # fmt: skip
+
+
+def test_weights_come_with_what_is_lost_without_them() -> None:
+    section = tuning_section(TUNED)
+    assert table_of(section, "tuning-weights").rows == (
+        ("LM0_0", 0.5, 0.25, 0.2, 75.0, 55.5, -4.5),
+        ("TM0_0", 0.5, 0.1, -0.1, 25.0, None, None),
+    )
+    found = blocks_of(section)
+    shares, losses, rounds = (found[f"tuning-{name}"] for name in ("shares", "ablations", "rounds"))
+    assert isinstance(shares, Lines)
+    assert isinstance(losses, Lines)
+    assert isinstance(rounds, Lines)
+    assert (shares.bars, shares.series[0].y) == (True, (75.0, 25.0))
+    assert losses.series[0].y == (-4.5, None)
+    assert (rounds.series[0].x, rounds.series[0].y) == ((1.0,), (58.0,))
+    assert table_of(section, "tuning-seeds").rows == ((1, 59.5),)
+    assert table_of(section, "tuning-methods").rows == (("pro", 58.0, 57.5),)
+    assert "BLEU 57.00 with the weights it began with, 60.00 with those it found" in section.lead
+
+
+def test_two_sets_of_weights_are_told_apart() -> None:
+    features = [
+        {"name": "LM0_0", "start": 0.5, "search": 0.4, "weight": 0.25},
+        {"name": "Attention0_0", "start": 0.0, "search": None, "weight": 0.125},
+    ]
+    found = table_of(tuning_section({**TUNED, "features": features}), "tuning-weights")
+    assert found.columns[1:4] == ("weight before", "search weight", "list weight")
+    assert [row[:4] for row in found.rows] == [
+        ("LM0_0", 0.5, 0.4, 0.25),
+        ("Attention0_0", 0.0, None, 0.125),
+    ]
+
+
+def test_weights_alone_are_enough() -> None:
+    features = [{"name": "LM0_0", "start": 0.5, "weight": 0.25}]
+    section = tuning_section({**TUNED, "features": features, "replicas": [], "rounds": []})
+    assert set(blocks_of(section)) == {"tuning-weights", "tuning-methods"}
+
+
+def test_an_experiment_has_its_table_and_bars_with_their_deviation() -> None:
+    section = experiment_section(
+        {
+            "notes": ["one.", "two."],
+            "row": [
+                {"name": "base", "rounds": ["6+"], "dev": {"bleu": 30.0, "replicas": [30.0]}},
+                {
+                    "name": "+ rnn",
+                    "rounds": ["4", "5"],
+                    "remarks": ["odd"],
+                    "dev": {
+                        "bleu": 31.125, "replicas": [31, 31.25], "deviation": 0.125,
+                        "difference": 1.125, "p_value": 0.0012,
+                    },
+                },
+                {"name": "to come"},
+            ],
+        }
+    )  # fmt: skip
+    found = table_of(section, "experiment-table")
+    assert found.columns == ("system", "dev", "dev ±", "dev: difference", "dev: p", "rounds")
+    assert found.rows == (
+        ("base", 30.0, None, None, None, "6+"),
+        ("+ rnn *", 31.12, 0.12, 1.12, 0.0012, "4, 5"),
+        ("to come", None, None, None, None, ""),
+    )
+    bars = blocks_of(section)["experiment-bars"]
+    assert isinstance(bars, Lines)
+    (series,) = bars.series
+    assert (series.y, series.spread) == ((30.0, 31.12, None), (0.0, 0.125, 0.0))
+    assert section.lead == "one. two."

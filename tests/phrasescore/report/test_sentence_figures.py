@@ -1,0 +1,78 @@
+"""Attention and soft parses of networks, against the slow references."""
+
+import numpy as np
+import pytest
+
+from phrasescore.errors import ModelError
+from phrasescore.report.blocks import Matrix, Pyramid
+from phrasescore.report.sentence_choice import SentencePair
+from phrasescore.report.sentence_figures import (
+    alignment_section,
+    attention_weights,
+    soft_parse,
+    soft_parse_section,
+)
+from tests import reference_attention, reference_grconv
+from tests.random_networks import RandomNetwork
+
+SOURCE_WORDS, TARGET_WORDS = ["la", "maison", "bleue", "est"], ["the", "house", "is", "blue"]
+# "grande" and "big" are unknown: id 1.
+PAIR = SentencePair(3, ("la", "grande", "maison"), ("the", "big", "&lt;house&gt;", "house"))
+
+
+def test_attention_is_that_of_the_slow_network_word_by_word() -> None:
+    network = RandomNetwork("attention", SOURCE_WORDS, TARGET_WORDS)
+    found = attention_weights(network.checkpoint, PAIR.source, PAIR.target)
+    expected = reference_attention.alignments(network.parameters, [2, 1, 3], [2, 1, 1, 3])
+    assert np.array(found) == pytest.approx(expected, abs=2e-5)
+    assert np.array(found).shape == (5, 4)
+
+
+def test_a_matrix_has_the_words_of_both_sides_and_says_which_are_unknown() -> None:
+    network = RandomNetwork("attention", SOURCE_WORDS, TARGET_WORDS)
+    section = alignment_section([("att", network.checkpoint)], [PAIR], "the references")
+    (matrix,) = section.blocks
+    assert isinstance(matrix, Matrix)
+    assert matrix.column_labels == ("la", "grande", "maison", "</s>")
+    # Plain text: what Moses escaped is what it was; the page escapes it again.
+    assert matrix.row_labels == ("the", "big", "<house>", "house", "</s>")
+    assert matrix.caption.endswith("as <unk>: grande, big, <house>.")
+    assert (matrix.name, matrix.title) == ("alignment-1-3", "Sentence 3, att")
+    assert "the references" in section.lead
+
+
+def test_a_reverse_model_reads_the_target() -> None:
+    network = RandomNetwork("attention", TARGET_WORDS, SOURCE_WORDS, reverse=True)
+    section = alignment_section([("att", network.checkpoint)], [PAIR], "given")
+    (matrix,) = section.blocks
+    assert isinstance(matrix, Matrix)
+    assert matrix.row_labels == ("la", "grande", "maison", "</s>")
+    expected = reference_attention.alignments(network.parameters, [2, 1, 1, 3], [2, 1, 3])
+    assert np.array(matrix.values) == pytest.approx(expected, abs=2e-5)
+
+
+def test_soft_parses_are_those_of_the_slow_network() -> None:
+    network = RandomNetwork("grconv", SOURCE_WORDS, TARGET_WORDS)
+    words = ("la", "maison", "grande", "est", "bleue")
+    found = soft_parse(network.checkpoint, words)
+    _, expected = reference_grconv.encode(network.parameters, [2, 3, 1, 5, 4])
+    assert [len(level) for level in found] == [4, 3, 2, 1]
+    for level, wanted in zip(found, expected, strict=True):
+        assert np.array(level) == pytest.approx(np.array(wanted), abs=2e-5)
+
+
+def test_a_sentence_of_one_word_has_a_parse_without_levels() -> None:
+    network = RandomNetwork("grconv", SOURCE_WORDS, TARGET_WORDS)
+    section = soft_parse_section([("g", network.checkpoint)], [SentencePair(1, ("la",), ())])
+    (pyramid,) = section.blocks
+    assert isinstance(pyramid, Pyramid)
+    assert (pyramid.words, pyramid.levels) == (("la",), ())
+
+
+def test_a_network_of_another_kind_is_refused_with_the_kind_that_is_needed() -> None:
+    lstm = RandomNetwork("lstm", SOURCE_WORDS, TARGET_WORDS).checkpoint
+    attention = RandomNetwork("attention", SOURCE_WORDS, TARGET_WORDS).checkpoint
+    with pytest.raises(ModelError, match="lstm has no alignments; expected attention"):
+        attention_weights(lstm, ("la",), ("the",))
+    with pytest.raises(ModelError, match="attention has no soft parse; expected grconv"):
+        soft_parse(attention, ("la",))

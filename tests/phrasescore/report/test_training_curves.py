@@ -1,0 +1,37 @@
+"""Learning curves, worked out by hand."""
+
+import math
+
+import pytest
+
+from phrasescore.models.checkpoint import Checkpoint, CurvePoint, TrainingRecord
+from phrasescore.report.blocks import Lines
+from phrasescore.report.training_curves import training_section
+from tests.random_networks import RandomNetwork
+from tests.report_blocks import blocks_of, table_of
+
+
+def trained(*curve: CurvePoint) -> Checkpoint:
+    made = RandomNetwork("lstm", ["a"], ["b", "c"]).checkpoint
+    record = TrainingRecord(curve=curve, best_update=20, updates=30, minutes=1.26)
+    return Checkpoint(
+        made.model, made.config, made.source_vocabulary, made.target_vocabulary, record
+    )
+
+
+def test_curves_are_perplexities_by_update() -> None:
+    points = (CurvePoint(10, 0.5, math.log(8.0), None), CurvePoint(20, 1.0, 0.0, 5.5))
+    # What has diverged is not drawn.
+    model = trained(CurvePoint(5, 0.1, 800.0, 2e6), *points)
+    section = training_section([("m", model), ("untrained", trained())])
+    held_out, seen = (blocks_of(section)[f"training-{name}"] for name in ("held-out", "seen"))
+    assert isinstance(held_out, Lines)
+    assert isinstance(seen, Lines)
+    assert [(one.name, one.x, one.y) for one in held_out.series] == [("m", (20.0,), (5.5,))]
+    (line,) = seen.series
+    assert line.y == pytest.approx((8.0, 1.0))
+    rows = table_of(section, "training-models").rows
+    assert rows[0][:3] == ("m", "lstm", "target")
+    assert rows[0][4:6] == (1, 2)
+    assert rows[0][7:11] == (30, 1.3, 20, 5.5)
+    assert rows[1][10] is None

@@ -1,0 +1,293 @@
+"""Promises of phrasescore.training.run_folder: no run takes another's folder, or loses its own."""
+
+import dataclasses
+import itertools
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from phrasescore.errors import ConfigError, DataError, ModelError, PhrasescoreError
+from phrasescore.io.folders import NEW, OLD, locked
+from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.training import run_folder
+from phrasescore.training.pair_store_writer import CountedPair
+from phrasescore.training.run import TrainingRun, train_model
+from phrasescore.training.run_folder import RunFolder
+from tests.tiny_runs import TINY, KilledError, kill_after, make_run, weights
+
+SAVING = TINY.override(["training.checkpoint_updates=4"])
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.mark.parametrize("work", ["model", "model/work", ".", "x/../model", "link", f"model{OLD}"])
+@pytest.mark.parametrize("resume", [False, True])
+def test_work_and_model_folder_may_not_be_or_hold_one_another(
+    tmp_path: Path, work: str, resume: bool
+) -> None:
+    (tmp_path / "x").mkdir()
+    (tmp_path / "link").symlink_to("model")
+    run = make_run(tmp_path)
+    run = dataclasses.replace(run, model=tmp_path / "model", work=tmp_path / work)
+    with pytest.raises(PhrasescoreError, match="choose another --work-dir"):
+        train_model(run, resume=resume)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "table", "x"]
+
+
+def test_a_work_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    run.work.mkdir()
+    (run.work / "thesis.tex").write_text("x")
+    with pytest.raises(PhrasescoreError, match="expected a folder for this run alone"):
+        train_model(run)
+    assert (run.work / "thesis.tex").exists()
+
+
+def test_two_runs_cannot_share_a_work_folder(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    with (
+        locked(run.work),
+        pytest.raises(PhrasescoreError, match="another run is at work here"),
+    ):
+        train_model(run, resume=True)
+
+
+def test_a_kill_while_the_work_folder_is_removed_leaves_no_run_to_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(tmp_path, SAVING)
+
+    def killed(folder: Path, **_: object) -> None:
+        # Half way, at the worst: what the next run would look for is gone.
+        for state in folder.glob("state-*"):
+            rmtree(state)
+        for best in folder.glob("best-*"):
+            best.unlink()
+        raise KilledError
+
+    rmtree = shutil.rmtree
+    # Only the end of a run removes its folder when the model is there.
+    with monkeypatch.context() as patch, pytest.raises(KilledError):
+        patch.setattr(
+            shutil,
+            "rmtree",
+            lambda path, **kwargs: (killed if path == run.work else rmtree)(path, **kwargs),
+        )
+        train_model(run)
+    before = weights(run)
+    assert run.work.exists()
+    for resume in (True, False):
+        with pytest.raises(PhrasescoreError, match="model: there is something already"):
+            train_model(run, resume=resume)
+    assert weights(run) == before
+
+
+def test_a_finished_model_is_not_replaced_by_a_run_that_lost_its_state(tmp_path: Path) -> None:
+    run = dataclasses.replace(make_run(tmp_path, SAVING), keep_work=True)
+    train_model(run)
+    before = weights(run)
+    for path in [*run.work.glob("state-*"), *run.work.glob("best-*")]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for resume in (True, False):
+        with pytest.raises(PhrasescoreError, match="model: there is something already"):
+            train_model(run, resume=resume)
+    assert weights(run) == before
+
+
+@pytest.mark.parametrize("found", ["folder", "file", "model", "longer run", "link"])
+def test_a_run_that_goes_on_replaces_nothing_that_it_has_not_made(
+    tmp_path: Path, found: str
+) -> None:
+    run = make_run(tmp_path, SAVING)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(10))
+    theirs = tmp_path / "theirs"
+    match found:
+        case "folder" | "link":
+            theirs.mkdir()
+            (theirs / "thesis.tex").write_text("x")
+        case "file":
+            theirs.write_text("x")
+        case "model":
+            train_model(make_run(tmp_path, SAVING.override(["training.seed=5"]), "theirs"))
+        case "longer run":
+            # Stopped by its limit at update 9, the run would put less in its place.
+            train_model(make_run(tmp_path, SAVING, "theirs"))
+            run = dataclasses.replace(run, config=SAVING.override(["training.updates=9"]))
+    if found == "link":
+        run.model.symlink_to(theirs)
+    else:
+        theirs.rename(run.model)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(PhrasescoreError, match="model: there is something already that the run in"):
+        train_model(run, resume=True)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_input_in_the_work_folder_is_refused(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    run.work.mkdir()
+    inputs = (str(run.work / "pairs"),)
+    shutil.copy(run.inputs[0], inputs[0])
+    with pytest.raises(PhrasescoreError, match=r"pairs: in .*model\.work, which is removed"):
+        train_model(dataclasses.replace(run, inputs=inputs))
+    assert Path(inputs[0]).stat().st_size == Path(run.inputs[0]).stat().st_size
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_best_weights_without_a_state_are_an_error(tmp_path: Path, resume: bool) -> None:
+    run = make_run(tmp_path, SAVING)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(10))
+    for path in run.work.glob("state-*"):
+        shutil.rmtree(path)
+    with pytest.raises(PhrasescoreError, match=r"model\.work: the state of the run is missing"):
+        train_model(run, resume=resume)
+    assert list(run.work.glob("best-*"))
+
+
+def test_a_run_that_ended_while_another_waited_for_the_lock_is_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(tmp_path, SAVING)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(5))
+    lock, calls = locked, itertools.count()
+
+    def slow(work: Path) -> object:
+        if next(calls) == 0:
+            train_model(run, resume=True)  # by another process, in truth
+        return lock(work)
+
+    monkeypatch.setattr(run_folder, "locked", slow)
+    with pytest.raises(PhrasescoreError, match="model: there is something already"):
+        train_model(run, resume=True)
+
+
+def test_a_run_without_a_state_is_begun_anew_with_other_settings(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(3))
+    (run.work / f"state-000000004{NEW}").mkdir()  # killed as it was written
+    other = TINY.override(["training.seed=5", "vocabulary.source_size=3"])
+    with pytest.raises(ConfigError, match=r"--resume: \[vocabulary\] source_size"):
+        train_model(dataclasses.replace(run, config=other), resume=True)
+    again = dataclasses.replace(run, config=other)
+    train_model(again)
+    fresh = make_run(tmp_path, other, "fresh")
+    train_model(fresh)
+    assert weights(again) == weights(fresh)
+    assert not run.work.exists()
+
+
+def test_an_error_as_a_run_is_begun_anew_leaves_nothing_of_the_old_one(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(3))
+    with pytest.raises(PhrasescoreError, match="no pair to train on"):
+        train_model(dataclasses.replace(run, read=lambda: iter(())))
+    assert not run.work.exists()
+
+
+def test_a_run_without_a_state_that_is_resumed_reads_the_table_no_more(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(3))
+    train_model(dataclasses.replace(run, read=lambda: iter(())), resume=True)
+    assert run.model.is_dir()
+
+
+def killed_as_it_read(run: TrainingRun) -> None:
+    """Leave what a kill leaves while the table is read."""
+
+    def copied() -> Iterator[CountedPair]:
+        shutil.copytree(run.work, aside)
+        return iter(())
+
+    aside = run.work.with_name("aside")
+    with pytest.raises(PhrasescoreError, match="no pair to train on"):
+        train_model(dataclasses.replace(run, read=copied))
+    aside.rename(run.work)
+
+
+def test_a_run_that_was_killed_as_it_read_its_table_keeps_its_settings(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    killed_as_it_read(run)
+    assert RunFolder(run.work).settings() == TINY
+    # Neither another's settings nor an error in the table cost the run its own.
+    other = dataclasses.replace(run, config=TINY.override(["training.seed=5"]))
+    with pytest.raises(ConfigError, match=r"--resume: \[training\] seed"):
+        train_model(other, resume=True)
+    with pytest.raises(PhrasescoreError, match="no pair to train on"):
+        train_model(dataclasses.replace(run, read=lambda: iter(())), resume=True)
+    assert RunFolder(run.work).settings() == TINY
+    train_model(run, resume=True)
+    fresh = make_run(tmp_path, name="fresh")
+    train_model(fresh)
+    assert weights(run) == weights(fresh)
+    assert not run.work.exists()
+
+
+def test_a_run_that_was_killed_as_it_read_its_table_may_be_begun_anew(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    killed_as_it_read(run)
+    again = dataclasses.replace(run, config=TINY.override(["training.seed=5"]))
+    train_model(again)
+    assert again.model.is_dir()
+
+
+def test_pairs_that_are_lost_beside_a_state_are_an_error(tmp_path: Path) -> None:
+    run = make_run(tmp_path, SAVING)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(10))
+    shutil.rmtree(run.work / "pairs")
+    with pytest.raises(ModelError, match="pairs"):
+        train_model(run, resume=True)
+    assert list(run.work.glob("state-*"))
+
+
+def test_a_run_that_is_at_work_is_not_begun_anew(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(3))
+    with locked(run.work), pytest.raises(PhrasescoreError, match="another run is at work here"):
+        train_model(run)
+    assert RunFolder(run.work).settings() == TINY
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "null"])
+def test_settings_that_are_none_are_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(DataError, match=r"run\.json: expected the state of a run"):
+        RunFolder(tmp_path).settings()
+
+
+def test_a_removed_work_folder_loses_its_settings_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed: list[str] = []
+    (tmp_path / "run.json").write_text("{}")
+    monkeypatch.setattr(shutil, "rmtree", lambda path: removed.extend(os.listdir(path)))
+    RunFolder(tmp_path).remove()
+    assert removed == []
+
+
+def test_a_run_of_version_0_1_goes_on(repository: Path, tmp_path: Path) -> None:
+    # Stopped after update 10 by version 0.1; its run.json has no format.
+    shutil.copytree(repository / "tests" / "data" / "work-of-0.1", tmp_path / "model.work")
+    run = make_run(tmp_path, SAVING)
+    assert RunFolder(run.work).settings() == SAVING
+    seen: list[int] = []
+    record = train_model(run, resume=True, report=lambda now: seen.append(now.update))
+    assert (seen[0], seen[-1], record.curve[0].update) == (9, 23, 6)
+    whole = make_run(tmp_path, SAVING, "whole")
+    train_model(whole)
+    # On the processor that wrote the folder the weights have the same bits.
+    found, expected = (load_checkpoint(each.model).model.state_dict() for each in (run, whole))
+    for name, weight in expected.items():
+        torch.testing.assert_close(found[name], weight, rtol=1e-4, atol=1e-6, msg=name)

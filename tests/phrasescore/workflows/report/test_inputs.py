@@ -1,0 +1,37 @@
+"""The inputs of reports: which kind a file is of, the names of models, and lengths of texts."""
+
+import shutil
+
+import pytest
+
+from tests.report_folder import BASELINE, REFERENCE, Folder, facts
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_models_have_the_last_parts_of_their_paths_or_whole_paths_where_these_are_equal(
+    folder: Folder,
+) -> None:
+    for parent in ("one", "two"):
+        shutil.copytree(folder.model("rnn"), folder.path / parent / "rnn")
+    one, two = (str(folder.path / parent / "rnn") for parent in ("one", "two"))
+    report = folder.make(models=one, only=["training"])
+    assert facts(report)["model"].startswith("rnn: encoder-decoder, target given source, ")
+    report = folder.make(models=f"{one} {two}", only=["training"])
+    assert [row[0] for row in report["sections"][0]["blocks"][-1]["rows"]] == [one, two]
+
+
+def test_a_table_whose_source_is_a_number_is_no_list(folder: Folder) -> None:
+    folder.write("table", "0 ||| zero ||| 0.5 0.5 0.5 0.5 ||| ||| 1 1 1\n")
+    report = folder.make("table", models="rnn", only=["scores"])
+    assert facts(report)["phrase table"] == "table: 1 pairs; 0 source phrases of 4 words or more"
+
+
+def test_translations_of_another_length_are_warned_of(folder: Folder) -> None:
+    folder.write("other", "the\nhouse\n\n")
+    translations = [("same", "base"), ("other", "other")]
+    summary = folder.summary(references=["ref"], translations=translations, only=["translations"])
+    words, reference_words = 2, len(REFERENCE.split())
+    assert 2 * len(BASELINE.split()) > reference_words
+    (warning,) = summary.warnings
+    assert warning.startswith(f"other has {words} words, the references {reference_words}: ")

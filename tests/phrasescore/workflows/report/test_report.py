@@ -1,0 +1,134 @@
+"""Promises of phrasescore.make_report: its summary, its files, and the folder that it replaces."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import phrasescore
+from phrasescore.errors import ArgumentError, PhrasescoreError
+from tests.report_folder import BASELINE, SOURCE, Folder, facts
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_a_report_is_a_page_and_its_data_and_its_summary_tells_of_it(folder: Folder) -> None:
+    model = Path(folder.model("rnn"))
+    made = phrasescore.make_report([], Path("out"), models=[model], only=["training", "words"])
+    assert (made.page, made.sections, made.warnings) == (
+        *("out/index.html", ("words", "training"), ()),
+    )
+    out = folder.path / "out"
+    assert sorted(path.name for path in out.iterdir()) == ["data", "index.html", "report.json"]
+    assert len(list((out / "data").iterdir())) == made.num_blocks
+    assert (out / "index.html").stat().st_size == made.size
+    assert (out / "index.html").read_text("utf-8").startswith("<!doctype html>")
+    blocks, size = made.num_blocks, made.size / 1e6
+    expected = f"report: 2 sections, {blocks} tables and figures, {size:.1f} MB: out/index.html"
+    assert made.summary() == expected
+
+
+def test_sections_without_their_inputs_are_told_in_the_summary_and_on_the_page(
+    folder: Folder,
+) -> None:
+    made = folder.summary(models="rnn")
+    left_out = dict(made.left_out)
+    assert left_out["alignments"].startswith("needs --source, translations (--references,")
+    told = facts(folder.report())
+    assert all(told[f"left out: {key}"] == reason for key, reason in left_out.items())
+    assert {*left_out, *made.sections} == {*phrasescore.report.SECTIONS}
+
+
+def test_the_same_seed_makes_the_same_bytes_and_another_one_draws_others(folder: Folder) -> None:
+    made = []
+    for seed in (1, 1, 2):
+        folder.make("table", models="rnn", points=9, map_points=8, seed=seed)
+        files = [path for path in sorted((folder.path / "out").rglob("*")) if path.is_file()]
+        made.append({path.name: path.read_bytes() for path in files})
+    assert made[0] == made[1]
+    assert made[0]["scores-1.tsv"] != made[2]["scores-1.tsv"]
+    assert len(made[0]["scores-1.tsv"].splitlines()) == 10
+
+
+def test_names_may_have_bytes_that_are_no_text(folder: Folder) -> None:
+    folder.write(os.fsdecode(b"b\xff"), BASELINE)
+    name, path = os.fsdecode(b"s\xe9"), os.fsdecode(b"b\xff")
+    report = folder.make(source="src", references=["ref"], translations=[(name, path)])
+    # As JSON writes them.
+    assert facts(report)["translations"] == "s\udce9: b\udcff"
+    assert "s\\udce9: b\\udcff" in (folder.path / "out" / "index.html").read_text("utf-8")
+    assert "\ns\\udce9\t" in (folder.path / "out" / "data" / "bleu.tsv").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"points": 0}, "`points`: expected 1 or more, got 0"),
+        ({"lines": [2, 0]}, "`lines`: expected 1 or more, got 0"),
+        ({"lines": [1], "sentences": 2}, "`sentences` draws lines, and `lines` names them"),
+        ({"sentences": 2}, "`sentences` and `lines` need `source`"),
+        ({"only": ["weights"]}, "`only`: expected one of translations, differences, "),
+        ({"only": ["tuning"]}, "tuning needs --tuning-report"),
+    ],
+)
+def test_arguments_that_do_not_go_together_are_refused(
+    folder: Folder, arguments: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        folder.make(models="rnn", **arguments)
+    assert problem in str(caught.value)
+
+
+# The folder
+
+
+def test_another_folder_is_not_replaced_and_an_older_report_is(folder: Folder) -> None:
+    out = folder.path / "out"
+    out.mkdir()
+    (out / "thesis.tex").write_text("years of work")
+    with pytest.raises(PhrasescoreError) as caught:
+        folder.make(models="rnn", only=["training"])
+    expected = "out: expected an older report or an empty folder, found another folder"
+    assert str(caught.value).startswith(expected)
+    assert (out / "thesis.tex").read_text() == "years of work"
+    shutil.rmtree(out)
+    out.mkdir()
+    folder.make(models="rnn", only=["training"])
+    folder.make(models="rnn", only=["words"])
+    assert sorted(path.name for path in (out / "data").iterdir()) == [
+        f"words-1-{side}-{how}.tsv" for side in ("source", "target") for how in ("pca", "tsne")
+    ]
+
+
+@pytest.mark.parametrize("name", ["index.html", "data/notes.txt", "data"])
+def test_a_web_site_is_no_older_report(folder: Folder, name: str) -> None:
+    (folder.path / "out").mkdir()
+    folder.write("out/index.html", "years of work")
+    if name != "index.html":
+        folder.write("out/report.json", "{}")
+        if name != "data":
+            (folder.path / "out" / "data").mkdir()
+        folder.write(f"out/{name}", "years of work")
+    with pytest.raises(PhrasescoreError, match="out: expected an older report or an empty folder"):
+        folder.make(models="rnn", only=["training"])
+    assert (folder.path / "out" / name).read_text() == "years of work"
+
+
+@pytest.mark.parametrize("option", ["source", "references", "tuning_report"])
+def test_a_report_does_not_replace_what_it_is_made_from(folder: Folder, option: str) -> None:
+    folder.make(models="rnn", only=["training"])
+    path = "out/data/mine.tsv"
+    folder.write(path, SOURCE)
+    with pytest.raises(PhrasescoreError, match=f"out: would replace {path}, which it is made from"):
+        folder.make(models="rnn", **{option: [path] if option == "references" else path})
+    assert (folder.path / path).read_text() == SOURCE
+
+
+@pytest.mark.parametrize("name", ["src", "nowhere/out", "/"])
+def test_a_folder_that_cannot_be_made_is_refused_before_the_work(folder: Folder, name: str) -> None:
+    with pytest.raises(PhrasescoreError) as caught:
+        phrasescore.make_report([], name, models=["no model"])
+    assert str(caught.value).startswith(f"{name}: ")
+    assert (folder.path / "src").read_text() == SOURCE

@@ -1,0 +1,263 @@
+"""The sections of reports that are made of a table, texts and models."""
+
+import json
+from typing import Any
+
+import pytest
+
+from phrasescore.generation.generator import Generated
+from phrasescore.models.checkpoint import save_checkpoint
+from phrasescore.report import SECTIONS
+from phrasescore.workflows.report import sections
+from tests.doubles import RandomModel
+from tests.random_networks import RandomNetwork
+from tests.report_folder import (
+    BASELINE,
+    EXAMPLE,
+    REFERENCE,
+    SOURCE,
+    TARGET_WORDS,
+    WORDS,
+    Folder,
+    block,
+    facts,
+    keys,
+    nbest,
+    table_lines,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+TEXTS: dict[str, Any] = {"source": "src", "references": ["ref"]}
+
+
+def test_every_section_has_a_plan() -> None:
+    assert tuple(sections.SECTION_PLANS) == SECTIONS
+
+
+# Phrases of the table
+
+
+def test_a_table_and_its_model_make_the_papers_tables_and_figures(folder: Folder) -> None:
+    report = folder.make("table", models="rnn")
+    assert keys(report) == ["preferences", "samples", "scores", "words", "phrases", "training"]
+    assert len(block(report, "phrases-1-tsne")["x"]) == 12
+    told = facts(report)
+    assert told["phrase table"] == "table: 36 pairs; 12 source phrases of 4 words or more"
+    assert told["left out: alignments"] == (
+        "needs --source, translations (--references, --translation or NBEST) and a --model of the "
+        "kind attention"
+    )
+    assert told["left out: parses"] == "needs --source and a --model of the kind grconv"
+    assert told["left out: experiment"] == "needs --experiment"
+    frequent, rare = (block(report, f"preferences-{name}") for name in ("frequent", "rare"))
+    assert [row[1] for row in frequent["rows"]] == [9] * 6 + [3] * 4
+    assert [row[1] for row in rare["rows"]] == [3] * 6
+
+
+def test_network_scores_are_those_of_the_slow_network_and_table_scores_the_third(
+    folder: Folder,
+) -> None:
+    model = RandomModel(folder.path / "rnn", WORDS, TARGET_WORDS)
+    points = block(folder.make("table", models="rnn", only=["scores"]), "scores-1")
+    for label, score in zip(points["labels"], points["y"], strict=True):
+        source, target = (side.split() for side in label.split(" → "))
+        assert score == pytest.approx(model.log_prob(source, target), abs=1e-4)
+    assert {round(2.718281828**x, 6) for x in points["x"]} == {0.5, 0.375, 0.125}
+    assert len(points["x"]) == 36
+
+
+def test_a_reverse_model_is_set_against_the_first_score_and_has_no_preferences(
+    folder: Folder,
+) -> None:
+    report = folder.make("table", models="reverse-rnn")
+    assert keys(report) == ["scores", "words", "training"]
+    assert {round(2.718281828**x, 6) for x in block(report, "scores-1")["x"]} == {0.25}
+    told = facts(report)
+    assert "each --model is a reverse one" in told["left out: preferences"]
+    assert "each --model is a reverse one" in told["left out: phrases"]
+
+
+def test_samples_without_an_end_are_left_out(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = Generated(("the", "street"), -9.0, finished=False)
+    whole = Generated(("the",), -1.0)
+    monkeypatch.setattr(
+        sections,
+        "sample_targets",
+        lambda _generator, sources, *_, **__: [[cut, whole, whole] for _ in sources],
+    )
+    report = folder.make("table", models="rnn", only=["samples"])
+    rows = block(report, "samples-frequent")["rows"]
+    assert {row[1] for row in rows} == {"the (× 2, -1.00, new)"}
+
+
+def test_text_with_html_in_it_stays_text(folder: Folder) -> None:
+    evil = "<script>alert(1)</script>"
+    folder.write("table", "".join(table_lines()).replace("maison", evil).replace("house", "&lt;b>"))
+    report = folder.make("table", models="rnn", only=["scores"])
+    labels = block(report, "scores-1")["labels"]
+    assert any(evil in label and "<b>" in label for label in labels)
+    page = (folder.path / "out" / "index.html").read_text("utf-8")
+    assert evil not in page
+
+
+# Figures of sentences
+
+
+def test_attention_and_soft_parses_are_of_the_same_sentences(folder: Folder) -> None:
+    report = folder.make(models="att gr", **TEXTS, lines=[2, 1])
+    assert keys(report) == ["words", "alignments", "parses", "training"]
+    names = [found["name"] for s in report["sections"][1:3] for found in s["blocks"]]
+    assert names == ["alignment-1-2", "alignment-1-1", "parse-1-2", "parse-1-1"]
+    assert block(report, "alignment-1-2")["row_labels"] == ["the", "street", "is", "big", "</s>"]
+    assert block(report, "parse-1-1")["words"] == ["la", "maison", "est", "bleue"]
+    # Three sentences make no map.
+    assert facts(report)["left out: sentences"].endswith("a map needs 4 points, found 3")
+
+
+def test_sentences_are_drawn_where_none_are_named(folder: Folder) -> None:
+    folder.write("src", SOURCE * 10)
+    folder.write("ref", REFERENCE * 10)
+    arguments: dict[str, Any] = {**TEXTS, "sentences": 3, "only": ["alignments"]}
+    first, other = (folder.make(models="att", **arguments, seed=seed) for seed in (1, 5))
+    assert len(first["sections"][0]["blocks"]) == 3
+    assert first["sections"] != other["sections"]
+
+
+def test_an_empty_line_is_left_out(folder: Folder) -> None:
+    folder.write("src", "la\n\nla\n")
+    report = folder.make(models="att", **TEXTS, lines=[2, 3], only=["alignments"])
+    problem = "line 2: the sentence is empty, or its translation is"
+    assert facts(report)["left out: alignments"] == problem
+    assert len(report["sections"][0]["blocks"]) == 1
+
+
+def test_a_sentence_longer_than_those_of_the_training_is_warned_of(folder: Folder) -> None:
+    network = RandomNetwork("attention", WORDS, TARGET_WORDS, max_length=3)
+    save_checkpoint(folder.path / "short", network.checkpoint)
+    short = str(folder.path / "short")
+    summary = folder.summary(models=short, **TEXTS, lines=[1], only=["alignments"])
+    problem = "sentence 1 has 4 words, and short was trained on at most 3"
+    assert summary.warnings == (f"alignments: {problem}",)
+    assert facts(folder.report())["note: alignments"] == problem
+
+
+def test_a_model_that_knows_few_of_the_words_is_warned_of(folder: Folder) -> None:
+    folder.write("src", "la casa blanca\n" * 5)
+    report = folder.make(models="gr", source="src", sentences=1, only=["parses"])
+    assert facts(report)["note: parses"] == (
+        "gr knows 1 of the 3 words that it reads: was it trained on this language, and text split "
+        "like this?"
+    )
+
+
+def test_a_reverse_model_parses_the_references(folder: Folder) -> None:
+    arguments: dict[str, Any] = {"source": "src", "only": ["parses"], "lines": [3]}
+    report = folder.make(models="reverse-gr gr", **arguments, references=["ref"])
+    assert block(report, "parse-1-3")["words"] == ["the", "house"]
+    report = folder.make(models="reverse-gr gr", **arguments)
+    assert block(report, "parse-1-3")["words"] == ["la", "maison"]
+    problem = "reverse-gr reads the other side: needs --references"
+    assert facts(report)["left out: parses"] == problem
+
+
+# Maps
+
+
+def test_sentences_are_mapped_by_what_an_lstm_makes_of_them(folder: Folder) -> None:
+    folder.write("src", "".join(f"{word} {other}\n" for word in WORDS for other in WORDS[:2]))
+    report = folder.make(models="deep", source="src", only=["sentences"])
+    tsne, pca = report["sections"][0]["blocks"]
+    assert len(pca["x"]) == 12
+    assert pca["labels"][0] == "la la"
+    assert tsne["is_map"]
+    assert pca["is_map"]
+
+
+def test_a_reverse_model_maps_the_references(folder: Folder) -> None:
+    text = "".join(f"{word} {other}\n" for word in TARGET_WORDS for other in TARGET_WORDS[:1])
+    folder.write("ref", text)
+    folder.write("src", "la\n" * 6)
+    arguments: dict[str, Any] = {"source": "src", "only": ["sentences", "training"]}
+    report = folder.make(models="reverse-deep", **arguments, references=["ref"])
+    assert block(report, "sentences-1-pca")["labels"][1] == "house the"
+    report = folder.make(models="reverse-deep", **arguments)
+    problem = "reverse-deep reads the other side: needs --references"
+    assert facts(report)["left out: sentences"] == problem
+
+
+def test_a_language_model_has_words_and_a_curve(folder: Folder) -> None:
+    assert keys(folder.make(models="lm")) == ["words", "training"]
+
+
+# Translations and results
+
+
+def test_systems_are_measured_and_set_against_the_first(folder: Folder) -> None:
+    lines = BASELINE.splitlines()
+    folder.write("lists", nbest((lines[0], "x"), (lines[1],), (lines[2], "the house")))
+    report = folder.make("lists", models="rnn", **TEXTS, translations=[("better", "ref")])
+    assert keys(report)[:2] == ["translations", "differences"]
+    rows = block(report, "bleu")["rows"]
+    assert [row[0] for row in rows] == ["lists", "better"]
+    assert rows[1][1] == 100.0
+    # multi-bleu.perl's figure, by hand: of n = 1 to 4, 8 of 8, 4 of 5, 2 of 3 and 1 of 1 match; 8
+    # words for 10.
+    expected = 100 * 2.718281828459045 ** (1 - 10 / 8) * (1 * 4 / 5 * 2 / 3 * 1) ** 0.25
+    assert rows[0][1] == pytest.approx(expected, abs=0.005)
+    assert (rows[0][4], rows[0][5]) == (None, None)
+    assert 0 < rows[1][4] <= 1
+    most = block(report, "differences-1-better")
+    # By hand: "house" for "the house" has exp(1 - 2) of 1; "the house blue" for "the house is
+    # blue" exp(1 - 4/3) of the fourth root of 3/3, 2/3, 1/2 and 1/1.
+    gains = [100 * (1 - 2.718281828**-1), 100 * (1 - 2.718281828 ** (-1 / 3) * (1 / 3) ** 0.25)]
+    assert [row[0] for row in most["rows"]] == [3, 1]
+    assert [row[1] for row in most["rows"]] == pytest.approx(gains, abs=0.005)
+    titles = [found["title"] for found in report["sections"][0]["blocks"][1:]]
+    assert titles[:2] == ["BLEU by words in the source", "BLEU by words in the reference"]
+    assert "BLEU by unknown words in the source, to rnn" in titles
+
+
+def test_translations_of_one_system_stand_for_themselves(folder: Folder) -> None:
+    report = folder.make(translations=[("base", "base")], references=["ref"])
+    assert keys(report) == ["translations"]
+    assert block(report, "bleu")["columns"] == ["system", "BLEU", "length ratio"]
+    assert facts(report)["left out: differences"].startswith("needs translations by two systems")
+
+
+def test_a_group_of_one_sentence_has_no_spread(folder: Folder) -> None:
+    folder.write("src", SOURCE.replace("la maison\n", "la maison " * 6 + "\n"))
+    report = folder.make(**TEXTS, translations=[("base", "base")])
+    (series,) = block(report, "bleu-groups-1")["series"]
+    assert series["x"] == ["1-10", "11-20"]
+    assert series["spread"][0] > 0
+    assert series["spread"][1] == 0
+
+
+def test_weights_and_an_experiment_are_shown(folder: Folder) -> None:
+    features = [{"name": "LM0_0", "start": 1.0, "weight": 0.5}]
+    values = {"method": "mert", "metric": "BLEU", "seed": 1, "sentences": 3, "hypotheses": 9,
+              "start": 1.0, "reached": 2.0, "features": features}  # fmt: skip
+    folder.write("tuned.json", json.dumps(values))
+    (folder.path / "exp").mkdir()
+    folder.write("exp/table.toml", '[[row]]\nname = "base"\n"dev" = { bleu = 30.0 }\n')
+    report = folder.make(tuning_report="tuned.json", experiment="exp")
+    assert keys(report) == ["experiment", "tuning"]
+
+
+def test_the_shipped_example_has_a_report(folder: Folder) -> None:
+    report = folder.make(
+        EXAMPLE / "phrase-table.gz",
+        EXAMPLE / "test.20best.gz",
+        models="rnn",
+        source=EXAMPLE / "test.en",
+        references=[EXAMPLE / "test.fr"],
+        points=50,
+        map_points=20,
+    )
+    assert keys(report) == [
+        "translations", "preferences", "samples", "scores", "words", "phrases", "training",
+    ]  # fmt: skip
+    assert block(report, "bleu")["rows"][0][:2] == ["test.20best.gz", 70.65]

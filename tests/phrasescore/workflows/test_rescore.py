@@ -1,0 +1,64 @@
+"""``phrasescore.rescore`` and `ListRescorer` from Python; the command's tests have the rest."""
+
+from pathlib import Path
+
+import pytest
+
+import phrasescore
+from phrasescore.errors import ArgumentError
+from phrasescore.progress import Progress
+from phrasescore.workflows.rescore import ListRescorer
+from tests.doubles import RandomModel
+from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> RandomModel:
+    return RandomModel(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS)
+
+
+def test_the_summary_has_counts_notes_and_warnings(tmp_path: Path, model: RandomModel) -> None:
+    lists = Lists(tmp_path)
+    Path(lists.source).write_text("unheard of words\n" * len(lists.sources))
+    columns: list[str | phrasescore.ColumnSpec] = [str(model.path)]
+    columns.append(phrasescore.ColumnSpec("feature", "target_length"))
+    seen: list[Progress] = []
+    source, output = Path(lists.source), tmp_path / "out"
+    done = phrasescore.rescore(lists.path, source, columns, output, progress=seen.append)
+    assert (done.features, done.hypotheses, done.lists) == (("RNN0", "TargetLength0"), 180, 6)
+    distinct = len({(number, tuple(words)) for number, words in lists.hypotheses})
+    assert done.networks is not None
+    assert (done.networks.hypotheses, done.networks.cached) == (distinct, None)
+    ((name, note),) = done.notes
+    assert (name, note.endswith(" target words")) == ("TargetLength0", True)
+    (warning,) = done.warnings
+    assert warning.startswith(f"{lists.source}: 18 of its first 18 words are unknown to ")
+    assert (seen[-1].done, seen[-1].finished) == (180, True)
+
+
+def test_one_rescorer_writes_what_each_call_alone_writes(
+    tmp_path: Path, model: RandomModel
+) -> None:
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+    files = [Lists(folder, seed=seed) for seed, folder in enumerate(folders)]
+    with ListRescorer([str(model.path)], cache=tmp_path / "cache") as rescorer:
+        for again in (False, True):
+            for lists in files:
+                done = rescorer.rescore(lists.path, lists.source, tmp_path / "many")
+                phrasescore.rescore(lists.path, lists.source, [str(model.path)], tmp_path / "alone")
+                assert (tmp_path / "many").read_bytes() == (tmp_path / "alone").read_bytes()
+                assert done.networks is not None
+                assert done.networks.lists == 6  # of this file alone
+                found = done.networks.cached == done.networks.hypotheses
+                assert found is again
+
+
+def test_arguments_that_do_not_go_together_are_named(tmp_path: Path, model: RandomModel) -> None:
+    lists = Lists(tmp_path)
+    with pytest.raises(ArgumentError, match=r"^`ensemble` averages at least two models$"):
+        phrasescore.rescore(lists.path, lists.source, [str(model.path)], "out", ensemble=True)
+    with pytest.raises(ArgumentError, match=r"^nothing to add: "):
+        phrasescore.rescore(lists.path, lists.source, [], tmp_path / "out")
+    assert not (tmp_path / "out").exists()

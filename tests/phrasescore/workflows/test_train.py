@@ -1,0 +1,122 @@
+"""Promises of phrasescore.train, as a user of the library meets them."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import phrasescore
+from phrasescore.errors import ArgumentError, ConfigError, PhrasescoreError
+from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.progress import Progress
+from tests.tiny_runs import write_table
+
+TINY = (
+    "model.hidden_size=6",
+    "model.embedding_size=4",
+    "model.maxout_size=3",
+    "model.output_rank=4",
+    "training.batch_size=5",
+    "training.validation_share=0.2",
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(name="table")
+def written_table(tmp_path: Path) -> Path:
+    return write_table(tmp_path / "table")
+
+
+def test_a_table_becomes_a_model_whose_record_is_returned(table: Path, tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    record = phrasescore.train(
+        *("encoder-decoder", table, tmp_path / "model"),
+        settings=TINY,
+        updates=20,
+        seed=3,
+        device="cpu",
+        threads=1,
+        progress=seen.append,
+    )
+    assert (record.updates, record.stopped_by, record.seed) == (20, "updates", 3)
+    assert record.summary().startswith("stopped by updates; validation perplexity ")
+    loaded = load_checkpoint(tmp_path / "model")
+    assert loaded.record == record
+    assert loaded.config.training.seed == 3
+    finished = {now.task: (now.done, now.unit) for now in seen if now.finished}
+    assert finished == {"read": (60, "lines"), "train": (20, "updates")}
+
+
+def stop_after(update: int) -> Callable[[Progress], None]:
+    def progress(now: Progress) -> None:
+        if now.note.startswith(f"update {update},"):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return progress
+
+
+def test_a_run_that_a_signal_stops_raises_and_goes_on_to_the_same_bits(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("phrasescore.progress.INTERVAL", 0.0)
+    work = tmp_path / "elsewhere"
+
+    def train(name: str, **arguments: object) -> phrasescore.TrainingRecord:
+        return phrasescore.train(
+            *("encoder-decoder", [str(table)], tmp_path / name),
+            **{"updates": 20, "device": "cpu", "threads": 1, **arguments},  # type: ignore[arg-type]
+        )
+
+    train("whole", settings=TINY)
+    with pytest.raises(phrasescore.StoppedError, match="stopped after update 7") as caught:
+        train("model", settings=TINY, work_dir=work, progress=stop_after(7))
+    assert caught.value.signal == signal.SIGTERM
+    assert not (tmp_path / "model").exists()
+    train("model", work_dir=work, resume=True)
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "model")]
+    assert weights[0] == weights[1]
+    assert not work.exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "arguments", "problem"),
+    [
+        ("lsmt", ["a", "b"], {}, "`kind`: unknown kind of network; did you mean 'lstm'?"),
+        ("lstm", ["a"], {}, "lstm is trained on parallel text"),
+        ("encoder-decoder", [], {}, "expected a phrase table or two files"),
+        ("cslm", ["a", "b"], {}, "cslm is trained on one text, got 2 files"),
+        ("cslm", "a", {"reverse": True}, "cslm reads no source"),
+        (
+            "encoder-decoder",
+            "a",
+            {"target_corpus": "b", "target_vocabulary": "c"},
+            "`target_corpus` and `target_vocabulary` exclude one another",
+        ),
+        (
+            "encoder-decoder",
+            "a",
+            {"preset": "small", "config_file": "b"},
+            "`preset` and `config_file` exclude one another",
+        ),
+        ("encoder-decoder", "-", {"source_corpus": "-"}, "two files cannot share stdin"),
+    ],
+)
+def test_arguments_that_do_not_go_together_are_refused(
+    tmp_path: Path, kind: str, inputs: str | list[str], arguments: dict, problem: str
+) -> None:
+    with pytest.raises(ArgumentError, match=problem.replace("?", r"\?")):
+        phrasescore.train(kind, inputs, tmp_path / "model", **arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_wrong_with_settings_or_output_is_said(table: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="did you mean 'hidden_size'"):
+        phrasescore.train(
+            "encoder-decoder", table, tmp_path / "m", settings=["model.hiden_size=3"], updates=1
+        )
+    with pytest.raises(PhrasescoreError, match="expected the name of a folder to make"):
+        phrasescore.train("encoder-decoder", table, "-", updates=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["table"]

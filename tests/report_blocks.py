@@ -1,0 +1,25 @@
+"""Blocks of a section by their names, for tests of sections."""
+
+from phrasescore.records import PhrasePair
+from phrasescore.report.blocks import Lines, Points, Section, Table
+from phrasescore.report.table_choice import TablePair
+
+
+def blocks_of(section: Section) -> dict[str, Table | Points | Lines]:
+    found = {}
+    for block in section.blocks:
+        assert isinstance(block, Table | Points | Lines)
+        found[block.name] = block
+    return found
+
+
+def table_of(section: Section, name: str) -> Table:
+    found = blocks_of(section)[name]
+    assert isinstance(found, Table)
+    return found
+
+
+def pair(source: str, target: str, probability: float, times: float = 1.0) -> TablePair:
+    return TablePair(
+        PhrasePair(tuple(source.split()), tuple(target.split())), (probability,), times
+    )
