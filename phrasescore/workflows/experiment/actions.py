@@ -70,11 +70,10 @@ class Train(_Action, frozen=True, tag=True, kw_only=True):
             self.output,
             preset=self.preset,
             reverse=self.reverse,
-            settings=self.settings,
+            settings=(*self.settings, *(f"training.{key}={n}" for key, n in self.limits.items())),
             threads=self.threads,
             resume=self.resume,
             progress=progress,
-            **self.limits,
         )
 
     def arguments(self) -> Iterable[str]:

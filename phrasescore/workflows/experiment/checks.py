@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from moses_integration.decoder.source import read_source
-from phrasescore.workflows.experiment.config import Experiment
-from phrasescore.workflows.experiment.systems import ModelPlan
 from phrasescore.config.config import Config
 from phrasescore.errors import ConfigError, DataError
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import REVERSE, read_record
+from phrasescore.workflows.experiment.config import Experiment
+from phrasescore.workflows.experiment.systems import ModelPlan
 
 _logger = logging.getLogger(__name__)
 

@@ -4,11 +4,12 @@ Paths are relative to the file. A key that is not known is refused, with the one
 ``docs/experiment.md`` says what each of them is for.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
+from phrasescore.config.toml_file import TomlTable, read_table, unknown
 from phrasescore.workflows.experiment.systems import (
     FILE_FEATURES,
     ModelPlan,
@@ -16,7 +17,6 @@ from phrasescore.workflows.experiment.systems import (
     read_models,
     read_systems,
 )
-from phrasescore.config.toml_file import TomlTable, read_table, unknown
 from phrasescore.workflows.search_settings import LIMITS, SearchSettings
 from tuning.methods import METHODS
 
@@ -54,7 +54,7 @@ class Engine:
     iterations: int = 15
     patience: int = 5
     # The limits of the search.
-    search: SearchSettings = SearchSettings()
+    search: SearchSettings = field(default_factory=SearchSettings)
 
 
 @dataclass(frozen=True)

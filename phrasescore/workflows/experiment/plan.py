@@ -17,7 +17,12 @@ from phrasescore.workflows.experiment import actions
 from phrasescore.workflows.experiment.checks import check_inputs
 from phrasescore.workflows.experiment.config import PREVIOUS, Experiment, TextSet
 from phrasescore.workflows.experiment.row_report import read_report
-from phrasescore.workflows.experiment.start_weights import Layout, Tuned, network_names, start_weights
+from phrasescore.workflows.experiment.start_weights import (
+    Layout,
+    Tuned,
+    network_names,
+    start_weights,
+)
 from phrasescore.workflows.experiment.steps import Step
 from phrasescore.workflows.experiment.systems import (
     CSLM,
@@ -355,9 +360,7 @@ class _Planner:
         inputs = (lists, text.source, *self._inputs(names))
         yield Step(_step_name("rescore", text.name, run), rescore, inputs, (rescored,))
         output = run.output(text)
-        rerank = actions.Rerank(
-            nbest=str(rescored), weights=str(run.weights), output=str(output)
-        )
+        rerank = actions.Rerank(nbest=str(rescored), weights=str(run.weights), output=str(output))
         inputs = (rescored, run.weights)
         yield Step(_step_name("rerank", text.name, run), rerank, inputs, (output,))
 

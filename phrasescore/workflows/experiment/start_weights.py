@@ -56,9 +56,7 @@ def start_weights(ini: MosesIni, layout: Layout, before: Tuned | None) -> Weight
     return WeightPair(*(_start_weights(ini, layout, before, part) for part in _PARTS))
 
 
-def _start_weights(
-    ini: MosesIni, layout: Layout, before: Tuned | None, part: Part
-) -> Weights:
+def _start_weights(ini: MosesIni, layout: Layout, before: Tuned | None, part: Part) -> Weights:
     weights = dict(ini.tuneable_weights())
     weights |= dict.fromkeys(layout.extra.values(), (0.0,))
     if before is not None:
