@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from phrasescore.scoring.fixed_products import FixedProducts
 from torch import nn
 
 from phrasescore.config.config import Config
@@ -18,7 +19,6 @@ from phrasescore.models.checkpoint import (
 )
 from phrasescore.models.cslm import CslmNetwork
 from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.scoring.fixed_products import FixedProducts
 from phrasescore.scoring.prefix_tree import Sequences as TokenSequences
 from phrasescore.scoring.tree_decoder import TreeStep
 from phrasescore.vocabulary import Vocabulary

@@ -7,9 +7,9 @@ from click.testing import CliRunner, Result
 
 from moses_integration.weights import write_weights
 from phrasescore.cli import main
-from phrasescore.cli.experiment_config import read_experiment
-from phrasescore.cli.experiment_plan import Plan, Run, build_plan
 from phrasescore.records import Weights
+from phrasescore.workflows.experiment.config import read_experiment
+from phrasescore.workflows.experiment.plan import Plan, Run, build_plan
 
 INI = """\
 [feature]

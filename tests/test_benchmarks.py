@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from phrasescore.scoring.scorer import Work
 
 from phrasescore.config.config import Config
 from phrasescore.config.settings import EncoderDecoderConfig
 from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.scoring.scorer import Work
 from tests.benchmarks.arithmetic import plain_operations, plan_operations, unshared_work
 from tests.benchmarks.material import write_slices
 from tests.benchmarks.results import Row

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from moses_integration.phrase_table import read_phrase_table
-from phrasescore.cli.experiment_config import read_experiment
+from phrasescore.workflows.experiment.config import read_experiment
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 FOLDER = REPOSITORY / "examples" / "english-french"

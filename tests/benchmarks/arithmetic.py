@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.scoring.scorer import Work
+
+from phrasescore.models.encoder_decoder import EncoderDecoder
 from tests.benchmarks.plain_torch import IdPair
 
 

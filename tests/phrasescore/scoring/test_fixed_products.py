@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from phrasescore.scoring.fixed_products import FixedProducts
 from torch import Tensor
 
 from phrasescore.kernels.precision import Precision
-from phrasescore.scoring.fixed_products import FixedProducts
 
 CPU = torch.device("cpu")
 # Float32 numbers of a cache line.

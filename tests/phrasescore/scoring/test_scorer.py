@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from phrasescore.scoring.scorer import PairScorer
 from torch import Tensor
 
 from phrasescore.config.settings import EncoderDecoderConfig
@@ -14,7 +15,6 @@ from phrasescore.kernels.precision import Factor, Precision, PrecisionName, Prod
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.scoring import normalizer
 from phrasescore.scoring.prefix_tree import Sequences
-from phrasescore.scoring.scorer import PairScorer
 from tests.reference_encoder_decoder import log_prob, random_parameters
 
 CPU = torch.device("cpu")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from phrasescore.cli.experiment_commands import LAUNCHER
 
 from moses_integration.decoder import phrase_filter
 from moses_integration.weights import read_both_weights
 from phrasescore.cli import main
-from phrasescore.cli.experiment_commands import LAUNCHER
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.workflows.tune.rounds import Rounds
 from tests.doubles import RandomCslm, RandomModel

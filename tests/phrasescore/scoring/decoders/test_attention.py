@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from phrasescore.scoring.sentence_scorer import SentenceScorer, TreeLogProbs
 
 from phrasescore.config.settings import AttentionConfig
 from phrasescore.kernels import attention_gates, gates
@@ -13,7 +14,6 @@ from phrasescore.models import alignment
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import batch_pairs
 from phrasescore.scoring.prefix_tree import Sequences, build_prefix_tree
-from phrasescore.scoring.sentence_scorer import SentenceScorer, TreeLogProbs
 from phrasescore.vocabulary import Vocabulary
 from tests.reference_attention import log_probs, random_parameters
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from phrasescore.scoring.sentence_scorer import SentenceScorer
 
 from phrasescore.config.settings import EncoderDecoderConfig, GrconvConfig
 from phrasescore.kernels import gates
@@ -17,7 +18,6 @@ from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.models.gated_decoder import GatedDecoderNetwork
 from phrasescore.models.grconv import GrconvNetwork
 from phrasescore.scoring.prefix_tree import Sequences, build_prefix_tree
-from phrasescore.scoring.sentence_scorer import SentenceScorer
 from tests import reference_encoder_decoder, reference_grconv
 
 KINDS = ("encoder-decoder", "grconv")

@@ -5,6 +5,8 @@ import random
 import numpy as np
 import pytest
 import torch
+from phrasescore.scoring.fixed_products import FixedProducts
+from phrasescore.scoring.sentence_scorer import SentenceScorer, TreeLogProbs
 
 from phrasescore.config.settings import LstmConfig
 from phrasescore.kernels import gates, lstm_gates
@@ -12,9 +14,7 @@ from phrasescore.kernels.precision import Precision, PrecisionName
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.lstm import LstmNetwork
 from phrasescore.scoring.decoders.lstm import LstmDecoder
-from phrasescore.scoring.fixed_products import FixedProducts
 from phrasescore.scoring.prefix_tree import Sequences, build_prefix_tree
-from phrasescore.scoring.sentence_scorer import SentenceScorer, TreeLogProbs
 from phrasescore.vocabulary import Vocabulary
 from tests.reference_lstm import random_parameters, word_log_probs
 

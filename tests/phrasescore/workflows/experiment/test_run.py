@@ -1,49 +1,44 @@
 """``phrasescore experiment`` from end to end, with commands that are doubles."""
 
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
 
+from phrasescore.workflows.experiment import actions
 from tests.experiment_folder import CONFIG, experiment
 
 COMMANDS = """\
 import pathlib, sys, json
-verb, *words = sys.argv[1:]
+given = json.loads(sys.argv[1])
+verb = given["type"].lower()
 with open({calls!r}, "a") as calls:
     calls.write(verb + "\\n")
-given = dict(zip(words, words[1:]))
-output = pathlib.Path(given["-o"])
+output = pathlib.Path(given["output"])
 if verb == "train":
     output.mkdir()
-    (output / "model").write_text(words[0])
+    (output / "model").write_text(given["kind"])
 elif verb == "annotate":
     output.write_text("table")
-    pathlib.Path(given["--moses-ini-out"]).write_text(pathlib.Path(given["--moses-ini"]).read_text()
+    pathlib.Path(given["moses_ini_out"]).write_text(pathlib.Path(given["moses_ini"]).read_text()
         .replace("num-features=2", "num-features=3").replace("0.5 0.25", "0.5 0.25 0"))
 elif verb == "tune":
-    output.write_text(pathlib.Path(given["--weights"]).read_text())
-    print("phrasescore: round 1: BLEU 12.34", file=sys.stderr)
-    pathlib.Path(given["--translations"]).write_text(pathlib.Path(given["--source"]).read_text())
+    output.write_text(pathlib.Path(given["weights"]).read_text())
+    print(json.dumps({{"news": "round 1: BLEU 12.34"}}))
+    pathlib.Path(given["translations"]).write_text(pathlib.Path(given["source"]).read_text())
     report = {{"reached": 5, "rounds": [], "ended_by_itself": True, "warnings": [], "features": []}}
-    pathlib.Path(given["--report"]).write_text(json.dumps(report))
+    pathlib.Path(given["report"]).write_text(json.dumps(report))
 elif verb == "decode":
-    output.write_text(pathlib.Path(words[0]).read_text())
+    output.write_text(pathlib.Path(given["source"]).read_text())
 """
 
 
 @pytest.fixture
 def doubles(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Put a double in the place of every command; ``calls`` has the verbs that were run."""
-    import sys
-
-    from phrasescore.cli import experiment_steps
-
     (folder / "commands.py").write_text(COMMANDS.format(calls=str(folder / "calls")))
-    launcher = (sys.executable, str(folder / "commands.py"))
-    defaults = experiment_steps.StepRunner.__init__.__kwdefaults__
-    assert defaults is not None
-    monkeypatch.setitem(defaults, "launcher", launcher)
+    monkeypatch.setattr(actions, "_STEP", (sys.executable, str(folder / "commands.py")))
     (folder / "x.toml").write_text(
         f"systems = ['Baseline', '+RNN']\n{CONFIG}[tuning]\nreplicas = 1\n"
     )
@@ -74,7 +69,7 @@ def test_a_run_makes_the_table_and_the_next_one_has_nothing_to_do(doubles: Path)
 
 def test_what_a_command_warns_of_is_said_and_stands_under_the_table(doubles: Path) -> None:
     with (doubles / "commands.py").open("a") as code:
-        code.write("if verb == 'tune': print('phrasescore: warning: odd lists', file=sys.stderr)\n")
+        code.write("if verb == 'tune': print(json.dumps({'warning': 'odd lists'}))\n")
     result = experiment()
     assert "phrasescore: warning: tune Baseline seed 1: odd lists\n" in result.stderr
     assert "Warning of tune Baseline seed 1: odd lists.\n" in result.stdout

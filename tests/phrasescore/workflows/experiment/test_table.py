@@ -1,4 +1,4 @@
-"""The table of an experiment: phrasescore.cli.experiment_table."""
+"""The table of an experiment: phrasescore.workflows.experiment.table."""
 
 import html.parser
 import re
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore.cli.experiment_config import read_experiment
-from phrasescore.cli.experiment_table import measure, to_html, to_text, to_toml
+from phrasescore.workflows.experiment.config import read_experiment
+from phrasescore.workflows.experiment.table import measure, to_html, to_text, to_toml
 from tests.experiment_folder import plan_of, write_tuned
 
 

@@ -25,13 +25,6 @@ class Layout(NamedTuple):
     of_lists: frozenset[str] = frozenset()
 
 
-class Given(NamedTuple):
-    """A row before it is tuned."""
-
-    ini: MosesIni
-    layout: Layout
-
-
 class Tuned(NamedTuple):
     """A row that is tuned."""
 
@@ -39,12 +32,12 @@ class Tuned(NamedTuple):
     layout: Layout
 
 
-def extra_names(kinds: Mapping[str, str]) -> dict[str, str]:
-    """Return what features of networks are called in n-best lists, by model.
+def network_names(kinds: Mapping[str, str]) -> dict[str, str]:
+    """Return the names of networks' features in n-best lists, by model.
 
     :param kinds: of the models, in the order in which they are named to a command.
 
-    >>> extra_names({"first": "lstm", "second": "lstm"})
+    >>> network_names({"first": "lstm", "second": "lstm"})
     {'first': 'LSTM0', 'second': 'LSTM1'}
     """
     counts: dict[str, int] = {}
@@ -55,19 +48,19 @@ def extra_names(kinds: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def start_weights(given: Given, before: Tuned | None) -> WeightPair:
+def start_weights(ini: MosesIni, layout: Layout, before: Tuned | None) -> WeightPair:
     """Return a weight for each feature of a row: of its search, and of its lists.
 
     :param before: a row whose features it has; None starts from moses.ini.
     """
-    return WeightPair(*(_start_weights(given, before, part) for part in _PARTS))
+    return WeightPair(*(_start_weights(ini, layout, before, part) for part in _PARTS))
 
 
-def _start_weights(given: Given, before: Tuned | None, part: Part) -> Weights:
-    weights = dict(given.ini.tuneable_weights())
-    weights |= dict.fromkeys(given.layout.extra.values(), (0.0,))
+def _start_weights(ini: MosesIni, layout: Layout, before: Tuned | None, part: Part) -> Weights:
+    weights = dict(ini.tuneable_weights())
+    weights |= dict.fromkeys(layout.extra.values(), (0.0,))
     if before is not None:
-        old, new = before.layout, given.layout
+        old, new = before.layout, layout
         renamed = {name: new.extra[model] for model, name in old.extra.items()}
         for name, values in read_weights(before.weights, part).items():
             if name == old.table:
@@ -76,5 +69,5 @@ def _start_weights(given: Given, before: Tuned | None, part: Part) -> Weights:
                 weights[name] = (*values[: old.num_scores], *added)
             else:
                 weights[renamed.get(name, name)] = values
-    lacking = given.layout.of_lists if part == "search" else ()
+    lacking = layout.of_lists if part == "search" else ()
     return {name: values for name, values in weights.items() if name not in lacking}

@@ -1,27 +1,36 @@
-"""From what is wanted to the commands that make it: networks, tables, weights, translations."""
+"""From the wanted rows to the steps that make them: networks, tables, weights, translations."""
 
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from moses_integration.ini_paths import named_files, with_paths_from
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import write_both_weights
-from phrasescore.cli.decode import LIMITS
-from phrasescore.cli.experiment_check import check_inputs
-from phrasescore.cli.experiment_commands import PHRASESCORE
-from phrasescore.cli.experiment_config import PREVIOUS, Experiment, TextSet
-from phrasescore.cli.experiment_features import Features
-from phrasescore.cli.experiment_report import read_report
-from phrasescore.cli.experiment_rows import CSLM, FILE_FEATURES, TABLE_KIND, ModelPlan, System
-from phrasescore.cli.experiment_start import Given, Layout, Tuned, extra_names, start_weights
-from phrasescore.cli.experiment_steps import Step
 from phrasescore.errors import ConfigError
-from phrasescore.features.column_spec import column_name
+from phrasescore.features.column_spec import ColumnSpec, column_name
 from phrasescore.io.resumable import work_files
+from phrasescore.workflows.experiment import actions
+from phrasescore.workflows.experiment.checks import check_inputs
+from phrasescore.workflows.experiment.config import PREVIOUS, Experiment, TextSet
+from phrasescore.workflows.experiment.row_report import read_report
+from phrasescore.workflows.experiment.start_weights import (
+    Layout,
+    Tuned,
+    network_names,
+    start_weights,
+)
+from phrasescore.workflows.experiment.steps import Step
+from phrasescore.workflows.experiment.systems import (
+    CSLM,
+    FILE_FEATURES,
+    TABLE_KIND,
+    ModelPlan,
+    System,
+)
 from phrasescore.workflows.search_settings import SearchSettings, moses_limits
 
 MOSES_INI = "moses.ini"
@@ -35,7 +44,7 @@ class Run:
     seed: int
     folder: Path
     ini: Path
-    # What its search reads, but for the ini and models.
+    # The files that its search reads, but for the ini and models.
     model_files: tuple[Path, ...]
     # Earlier rows of the same seed, whose features it has.
     parts: tuple["Run", ...] = ()
@@ -49,7 +58,7 @@ class Run:
 
     @property
     def report(self) -> Path:
-        """What tuning says of itself, as JSON."""
+        """The report of its tuning, as JSON."""
         return self.folder / "report.json"
 
     def output(self, text: TextSet) -> Path:
@@ -66,18 +75,18 @@ class Plan:
     written: dict[Path, bytes]
     # By replica and then by row.
     runs: tuple[Run, ...]
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
 
 def build_plan(wanted: Experiment, folder: Path, *, only_shown: bool = False) -> Plan:
-    """Return what has to be done, whether it is done already or not.
+    """Return all steps, whether they are done already or not.
 
     :param folder: where everything goes; absolute.
-    :param only_shown: nothing will be run: models may still be in training.
+    :param only_shown: nothing will run: models may still be in training.
     :raises PhrasescoreError: if a file that the user names is not there or not what it should be.
     """
     planner = _Planner(wanted, folder)
-    planner.check(only_shown=only_shown)
+    check_inputs(wanted, planner.model_files, only_shown=only_shown)
     return planner.plan()
 
 
@@ -96,14 +105,12 @@ class _Planner:
             raise ConfigError(str(wanted.moses_ini), f"[feature] {name}", "expected a path=")
         self._table = wanted.table or Path(self._table_feature.path)
         self._files = named_files(ini)
-        self._features = Features(wanted, folder)
         self._engine = wanted.engine
-        self._threads = (
-            () if (given := wanted.engine.threads) is None else ("--threads", str(given))
-        )
 
-    def check(self, *, only_shown: bool) -> None:
-        check_inputs(self._wanted, (self._table, *self._files), only_shown=only_shown)
+    @property
+    def model_files(self) -> tuple[Path, ...]:
+        """The phrase table, and the files that moses.ini names."""
+        return (self._table, *self._files)
 
     def plan(self) -> Plan:
         named = {name for system in self._wanted.systems for _, name in system.features()}
@@ -113,12 +120,41 @@ class _Planner:
         plain = [run for run in runs if not run.system.features()]
         steps = [step for run in plain for step in self._tune_and_decode(run)]
         steps += [self._train(model) for model in models if model.path is None]
-        steps += self._tables()
+        steps += self._annotate()
         for run in runs:
             steps += self._tune_and_decode(run) if run not in plain else ()
         return Plan(tuple(steps), self._written, tuple(runs), tuple(self._notes()))
 
     # Networks and tables
+
+    def _model_folder(self, name: str) -> Path:
+        return self._wanted.models[name].path or self._folder / "models" / name
+
+    def _columns(self, names: tuple[str, ...]) -> tuple[ColumnSpec, ...]:
+        """Return the columns that networks and other features make, by their names."""
+        found = []
+        for name in names:
+            if name in self._wanted.models:
+                found.append(ColumnSpec("model", str(self._model_folder(name))))
+            elif name in FILE_FEATURES:
+                found.append(ColumnSpec(FILE_FEATURES[name], str(self._wanted.feature_files[name])))
+            else:
+                found.append(ColumnSpec("feature", name))
+        return tuple(found)
+
+    def _cslm(self, names: tuple[str, ...]) -> tuple[str | None, bool]:
+        """Return the n-gram model behind the language models of a row, and whether log Z is out."""
+        models = [self._wanted.models[name] for name in names if name in self._wanted.models]
+        backoff = next((str(model.backoff_lm) for model in models if model.backoff_lm), None)
+        return backoff, any(model.unnormalized for model in models)
+
+    def _inputs(self, names: tuple[str, ...]) -> tuple[Path, ...]:
+        """Return the files and folders that networks and other features depend on."""
+        models, files = self._wanted.models, self._wanted.feature_files
+        found = [self._model_folder(name) for name in names if name in models]
+        found += [path for name in names if (path := files.get(name)) is not None]
+        backoff = {path for name in names if name in models and (path := models[name].backoff_lm)}
+        return (*found, *sorted(backoff))
 
     def _train(self, model: ModelPlan) -> Step:
         if model.kind == TABLE_KIND:
@@ -128,37 +164,37 @@ class _Planner:
                 problem = f"is missing: expected the text that {model.name} is trained on"
                 raise ConfigError("the experiment", "[data] train", problem)
             inputs = self._wanted.train[1:] if model.kind == CSLM else self._wanted.train
-        output = self._features.model_folder(model.name)
-        command = [PHRASESCORE, "train", model.kind, *map(str, inputs), "-o", str(output)]
-        if model.preset is not None:
-            command += ["--preset", model.preset]
-        command += ["--reverse"] if model.reverse else []
-        command += model.options
-        if "--threads" not in model.options:
-            command += self._threads
-        work = output.with_name(f"{output.name}.work")
-        return Step(
-            f"train {model.name}", tuple(command), inputs, (output,), ("--resume",), (work,)
+        output = self._model_folder(model.name)
+        action = actions.Train(
+            kind=model.kind,
+            inputs=tuple(map(str, inputs)),
+            output=str(output),
+            preset=model.preset,
+            reverse=model.reverse,
+            limits=model.limits,
+            settings=model.settings,
+            threads=model.threads or self._engine.threads,
         )
+        work = output.with_name(f"{output.name}.work")
+        return Step(f"train {model.name}", action, inputs, (output,), (work,))
 
-    def _tables(self) -> Iterator[Step]:
+    def _annotate(self) -> Iterator[Step]:
         """Yield the steps that annotate, one for each different choice of columns."""
-        for columns in dict.fromkeys(system.columns for system in self._wanted.systems):
-            if not columns:
+        for names in dict.fromkeys(system.columns for system in self._wanted.systems):
+            if not names:
                 continue
-            table, ini = self._table_of(columns), self._ini_of(columns)
-            command = [PHRASESCORE, "annotate", str(self._table)]
-            command += self._features.options(columns)
-            command += ["-o", str(table), "--moses-ini", str(self._base)]
-            command += ["--moses-ini-out", str(ini), *self._threads]
-            yield Step(
-                f"annotate {'+'.join(columns)}",
-                tuple(command),
-                (self._table, self._base, *self._features.inputs(columns)),
-                (table, ini),
-                ("--resume",),
-                tuple(map(Path, work_files(str(table)))),
+            table, ini = self._table_of(names), self._ini_of(names)
+            action = actions.Annotate(
+                table=str(self._table),
+                columns=self._columns(names),
+                output=str(table),
+                moses_ini=str(self._base),
+                moses_ini_out=str(ini),
+                threads=self._engine.threads,
             )
+            inputs = (self._table, self._base, *self._inputs(names))
+            partial_files = tuple(map(Path, work_files(str(table))))
+            yield Step(f"annotate {'+'.join(names)}", action, inputs, (table, ini), partial_files)
 
     def _table_of(self, columns: tuple[str, ...]) -> Path:
         return self._folder / "tables" / "+".join(columns) / "phrase-table.gz"
@@ -201,7 +237,7 @@ class _Planner:
         return run.parts if self._wanted.tuning.start == PREVIOUS else ()
 
     def _added(self, system: System) -> dict[str, str]:
-        """Return what a row has beyond moses.ini, by the labels of a tuning report."""
+        """Return the features of a row beyond moses.ini, by the labels of a tuning report."""
         layout = self._layout(system)
         found = {f"{name}_0": model for model, name in layout.extra.items()}
         for place, column in enumerate(layout.columns, layout.num_scores):
@@ -215,47 +251,33 @@ class _Planner:
         """Return what scores n-best lists; with Moses, the networks of the search as well."""
         return (*(() if self._in_search(system) else system.search), *system.rescore)
 
-    def _decode(self, run: Run, source: str) -> list[str]:
-        """Return the beginning of a command that decodes."""
-        command = [PHRASESCORE, "decode", source, "--config", str(run.ini)]
-        if self._engine.decoder == "moses":
-            command += ["--decoder", "moses", "--moses-bin", str(self._engine.moses_bin)]
-        return [*command, *self._search_options(run)]
+    def _search(self, run: Run) -> SearchSettings:
+        """Return how a row is searched."""
+        names = self._in_search(run.system)
+        backoff_lm, unnormalized = self._cslm(names)
+        return replace(
+            self._engine.search,
+            features=(CSLM,) * len(names),
+            models=tuple(str(self._model_folder(name)) for name in names),
+            backoff_lm=backoff_lm,
+            unnormalized=unnormalized,
+            threads=self._engine.threads if names else None,
+            processes=self._engine.processes,
+        )
 
-    def _search_options(self, run: Run) -> list[str]:
-        """Return the options of decode that say how a row is searched."""
-        engine = self._engine
-        command = []
-        for name in self._in_search(run.system):
-            command += ["--feature", CSLM, "--model", str(self._features.model_folder(name))]
-        command += self._features.cslm_options(self._in_search(run.system))
-        if self._in_search(run.system):
-            command += self._threads
-        if engine.processes is not None:
-            command += ["--processes", str(engine.processes)]
-        return [*command, *engine.search]
-
-    def _tuned_decoder(self, run: Run) -> list[str]:
-        """Return the options of tune that say what decodes."""
+    def _decoder(self) -> str:
+        """Return what decodes in the rounds of tuning."""
         engine = self._engine
         if engine.decoder != "moses":
-            flags = shlex.join(self._search_options(run))
-            return ["--decoder", "embedded", *(["--decoder-flags", flags] if flags else [])]
-        limits = dict(zip(engine.search[::2], engine.search[1::2], strict=True))
-        limits["--stack"] = limits.pop("--stack-size", limits.get("--stack", ""))
-        given = {
-            LIMITS[name][0]: LIMITS[name][1].convert(value, None, None)
-            for option, value in limits.items()
-            if (name := option[2:]) in LIMITS and value
-        }
+            return "embedded"
         command = [str(engine.moses_bin / "moses") if engine.moses_bin else "moses"]
         command += ["-threads", str(engine.processes or "all")]
-        for name, value in moses_limits(SearchSettings(**given)).items():
+        for name, value in moses_limits(engine.search).items():
             command += [f"-{name}", value]
-        return ["--decoder", shlex.join(command)]
+        return shlex.join(command)
 
     def _decode_inputs(self, run: Run) -> tuple[Path, ...]:
-        models = self._features.inputs(self._in_search(run.system))
+        models = self._inputs(self._in_search(run.system))
         binary = () if self._engine.moses_bin is None else (self._engine.moses_bin / "moses",)
         return (run.ini, *run.model_files, *models, *binary)
 
@@ -264,83 +286,87 @@ class _Planner:
         for text in self._wanted.tests:
             if self._in_lists(run.system):
                 yield from self._decode_and_rerank(run, text)
-                continue
-            command = self._decode(run, str(text.source))
-            command += ["--weights", str(run.weights), "-o", str(run.output(text))]
-            yield Step(
-                _name("decode", text.name, run),
-                tuple(command),
-                (*self._decode_inputs(run), text.source, run.weights),
-                (run.output(text),),
-            )
+            else:
+                yield self._decode(run, text, run.output(text), None)
 
     def _tune(self, run: Run) -> Step:
         engine, dev, own = self._engine, self._wanted.dev, run.system
         start, work = run.folder / "start", run.folder / "tuning"
-        command = [PHRASESCORE, "tune", *self._tuned_decoder(run), "--config", str(run.ini)]
-        command += ["--source", str(dev.source)]
-        for path in dev.references:
-            command += ["--references", str(path)]
-        command += ["--weights", str(start), "--working-dir", str(work)]
-        command += ["--method", self._wanted.tuning.method, "--seed", str(run.seed)]
-        command += ["--nbest-size", str(own.nbest_size or engine.nbest_size)]
-        command += ["--iterations", str(own.iterations or engine.iterations)]
-        command += ["--patience", str(own.patience or engine.patience), *self._threads]
         names = self._in_lists(run.system)
-        models = self._features.inputs(names)
-        options = self._features.options(names)
-        for flag, value in zip(options[::2], options[1::2], strict=True):
-            # --rescore MODEL, --rescore-lm FILE and so on.
-            command += [f"--rescore{flag[1:]}".removesuffix("-model"), value]
-        command += self._features.cslm_options(names)
-        command += ["--translations", str(run.output(dev)), "-o", str(run.weights)]
-        command += ["--report", str(run.report), "--format", "json"]
+        backoff_lm, unnormalized = self._cslm(names)
+        action = actions.Tune(
+            decoder=self._decoder(),
+            config=str(run.ini),
+            source=str(dev.source),
+            references=tuple(map(str, dev.references)),
+            weights=str(start),
+            working_dir=str(work),
+            output=str(run.weights),
+            translations=str(run.output(dev)),
+            report=str(run.report),
+            search=self._search(run),
+            columns=self._columns(names),
+            backoff_lm=backoff_lm,
+            unnormalized=unnormalized,
+            method=self._wanted.tuning.method,
+            seed=run.seed,
+            nbest_size=own.nbest_size or engine.nbest_size,
+            iterations=own.iterations or engine.iterations,
+            patience=own.patience or engine.patience,
+            threads=engine.threads,
+        )
         before = [path for each in self._starts(run) for path in (each.weights, each.report)]
+        inputs = (*self._decode_inputs(run), dev.source, *dev.references)
         return Step(
-            _name("tune", "", run),
-            tuple(command),
-            (*self._decode_inputs(run), dev.source, *dev.references, *models, *before),
+            _step_name("tune", "", run),
+            action,
+            (*inputs, *self._inputs(names), *before),
             (run.weights, run.report, run.output(dev)),
-            ("--resume",),
             (work,),
             partial(self._write_start, run, start),
         )
 
+    def _decode(self, run: Run, text: TextSet, output: Path, nbest: Path | None) -> Step:
+        engine = self._engine
+        action = actions.Decode(
+            source=str(text.source),
+            config=str(run.ini),
+            weights=str(run.weights),
+            output=str(output),
+            search=self._search(run),
+            moses_bin=str(engine.moses_bin) if engine.decoder == "moses" else None,
+            nbest=None if nbest is None else str(nbest),
+            nbest_size=run.system.nbest_size or engine.nbest_size,
+        )
+        inputs = (*self._decode_inputs(run), text.source, run.weights)
+        outputs = (output,) if nbest is None else (output, nbest)
+        return Step(_step_name("decode", text.name, run), action, inputs, outputs)
+
     def _decode_and_rerank(self, run: Run, text: TextSet) -> Iterator[Step]:
         """Yield the steps of a row whose networks score n-best lists."""
         lists, rescored = (run.folder / f"{text.name}.{end}" for end in ("nbest.gz", "rescored.gz"))
-        size = run.system.nbest_size or self._engine.nbest_size
-        command = self._decode(run, str(text.source))
-        command += ["--weights", str(run.weights)]
-        command += ["--nbest", str(lists), str(size), "--distinct"]
-        first = run.folder / f"{text.name}.decoded"
-        yield Step(
-            _name("decode", text.name, run),
-            (*command, "-o", str(first)),
-            (*self._decode_inputs(run), text.source, run.weights),
-            (first, lists),
-        )
+        yield self._decode(run, text, run.folder / f"{text.name}.decoded", lists)
         names = self._in_lists(run.system)
-        models = self._features.inputs(names)
-        command = [PHRASESCORE, "rescore", str(lists), "--source", str(text.source)]
-        command += [*self._features.options(names), *self._features.cslm_options(names)]
-        yield Step(
-            _name("rescore", text.name, run),
-            (*command, *self._threads, "-o", str(rescored)),
-            (lists, text.source, *models),
-            (rescored,),
+        backoff_lm, unnormalized = self._cslm(names)
+        rescore = actions.Rescore(
+            nbest=str(lists),
+            source=str(text.source),
+            columns=self._columns(names),
+            output=str(rescored),
+            backoff_lm=backoff_lm,
+            unnormalized=unnormalized,
+            threads=self._engine.threads,
         )
-        command = [PHRASESCORE, "rerank", str(rescored), "--weights", str(run.weights)]
-        yield Step(
-            _name("rerank", text.name, run),
-            (*command, "-o", str(run.output(text))),
-            (rescored, run.weights),
-            (run.output(text),),
-        )
+        inputs = (lists, text.source, *self._inputs(names))
+        yield Step(_step_name("rescore", text.name, run), rescore, inputs, (rescored,))
+        output = run.output(text)
+        rerank = actions.Rerank(nbest=str(rescored), weights=str(run.weights), output=str(output))
+        inputs = (rescored, run.weights)
+        yield Step(_step_name("rerank", text.name, run), rerank, inputs, (output,))
 
     def _write_start(self, run: Run, path: Path) -> None:
         """Write the weights that tuning starts from."""
-        given, before = Given(MosesIni.read(str(run.ini)), self._layout(run.system)), None
+        before = None
         if starts := self._starts(run):
             # Of equally good ones the richest, and of these the latest.
             best = max(
@@ -348,25 +374,25 @@ class _Planner:
                 key=lambda each: (read_report(each.report).reached, len(each.system.features())),
             )
             before = Tuned(str(best.weights), self._layout(best.system))
-        write_both_weights(str(path), start_weights(given, before))
+        ini = MosesIni.read(str(run.ini))
+        write_both_weights(str(path), start_weights(ini, self._layout(run.system), before))
 
     def _layout(self, system: System) -> Layout:
-        own = self._table_feature.num_features
         models = self._wanted.models
         names = (*self._in_search(system), *self._in_lists(system))
-        kinds = {name: models[name].kind for name in names if name in models}
-        extra = extra_names(kinds)
+        extra = network_names({name: models[name].kind for name in names if name in models})
         for name in names:
             if name not in models:
-                extra[name] = f"{column_name(name if name in FILE_FEATURES else 'feature', name)}0"
+                extra[name] = f"{column_name(FILE_FEATURES.get(name, 'feature'), name)}0"
         of_lists = frozenset(extra[name] for name in self._in_lists(system))
+        own = self._table_feature.num_features
         return Layout(self._table_feature.name, own, system.columns, extra, of_lists)
 
     def _notes(self) -> Iterator[str]:
         engine = self._engine
         name = "Moses" if engine.decoder == "moses" else "the embedded search"
-        limits = f" ({' '.join(engine.search)})" if engine.search else ""
-        yield f"Decoded by {name}{limits}."
+        limits = " ".join(actions.search_options(engine.search))
+        yield f"Decoded by {name}{f' ({limits})' if limits else ''}."
         tuning = self._wanted.tuning
         yield (
             f"Weights of each row tuned on dev by {tuning.method}, seeds "
@@ -382,7 +408,7 @@ class _Planner:
             yield "CSLM scores Moses' n-best lists: Moses' search does not know it."
 
 
-def _name(verb: str, text: str, run: Run) -> str:
+def _step_name(verb: str, text: str, run: Run) -> str:
     return f"{verb} {text} {run.system.name} seed {run.seed}".replace("  ", " ")
 
 

@@ -1,19 +1,17 @@
-"""What is looked at before the long work of an experiment: texts, files and networks."""
+"""Checks before the long work of an experiment: of texts, files and networks."""
 
 import logging
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
-import click
-
 from moses_integration.decoder.source import read_source
-from phrasescore.cli.experiment_commands import PHRASESCORE
-from phrasescore.cli.experiment_config import Experiment
-from phrasescore.cli.experiment_rows import ModelPlan
-from phrasescore.cli.experiment_steps import Step
-from phrasescore.errors import ConfigError, DataError, PhrasescoreError
+from phrasescore.config.config import Config
+from phrasescore.errors import ConfigError, DataError
 from phrasescore.io.text import read_lines
+from phrasescore.models.checkpoint import REVERSE, read_record
+from phrasescore.workflows.experiment.config import Experiment
+from phrasescore.workflows.experiment.systems import ModelPlan
 
 _logger = logging.getLogger(__name__)
 
@@ -59,34 +57,6 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
             _refuse_missing(model.name, model.path, only_shown=only_shown)
 
 
-def check_commands(steps: Iterable[Step]) -> None:
-    """Refuse a value that a command would refuse when its turn comes.
-
-    :raises PhrasescoreError: with the name of the step.
-    """
-    from phrasescore.cli import main
-    from phrasescore.config.config import layer_settings
-
-    for step in steps:
-        program, name, *arguments = step.command
-        verb = main.get_command(click.Context(main), name) if program == PHRASESCORE else None
-        if verb is None:
-            continue
-        try:
-            with verb.make_context(name, arguments) as context:
-                if name == "train":
-                    given = context.params
-                    limits = {key: given[key] for key in ("updates", "epochs", "minutes", "seed")}
-                    layer_settings(
-                        *(given["kind"], given["preset"], given["config_file"]),
-                        given["settings"],
-                        limits,
-                    )
-        except (click.UsageError, ConfigError) as error:
-            said = error.format_message() if isinstance(error, click.UsageError) else str(error)
-            raise PhrasescoreError(f"{step.name}: {said}") from error
-
-
 def _refuse_missing(name: str, path: Path, *, only_shown: bool) -> None:
     problem = f"there is no model {path}"
     work = path.with_name(f"{path.name}.work")
@@ -113,9 +83,6 @@ def _count_lines(path: Path) -> int:
 
 def _check_model(model: ModelPlan, path: Path) -> None:
     """Check that a network which is there is what its name, or its ``kind``, says."""
-    from phrasescore.config.config import Config
-    from phrasescore.models.checkpoint import REVERSE, read_record
-
     record, _ = read_record(path)
     kind = Config.from_toml(path / "config.toml").kind
     if kind != model.kind:

@@ -4,26 +4,28 @@ Paths are relative to the file. A key that is not known is refused, with the one
 ``docs/experiment.md`` says what each of them is for.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import click
+import msgspec
 
-from phrasescore.cli.decode import LIMITS
-from phrasescore.cli.experiment_rows import (
+from phrasescore.config.toml_file import TomlTable, read_table, unknown
+from phrasescore.workflows.experiment.systems import (
     FILE_FEATURES,
     ModelPlan,
     System,
     read_models,
     read_systems,
 )
-from phrasescore.cli.tune_options import METHODS, NOT_RANDOM
-from phrasescore.config.toml_file import TomlTable, read_table, unknown
+from phrasescore.workflows.search_settings import LIMITS, SearchSettings
+from tuning.methods import METHODS
 
 DECODERS = ("embedded", "moses")
 PREVIOUS, INI = "previous", "moses.ini"
-# Of decode, beside the limits that moses.ini has.
-_MORE_LIMITS = ("stack-size", "buffer-size")
+# Methods that find the same weights with every seed.
+NOT_RANDOM = ("xbleu",)
+# Limits of the search by their names in the file, and the fields of `SearchSettings`.
+_LIMITS = {**LIMITS, "stack-size": "stack_size", "buffer-size": "buffer_size"}
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ class Engine:
     # Rounds of tuning, and those without a better translation after which it ends.
     iterations: int = 15
     patience: int = 5
-    # Limits of the search, as options of phrasescore decode.
-    search: tuple[str, ...] = ()
+    # The limits of the search.
+    search: SearchSettings = field(default_factory=SearchSettings)
 
 
 @dataclass(frozen=True)
@@ -134,21 +136,7 @@ def _engine(table: TomlTable) -> Engine:
     moses_bin = table.path("moses_bin")
     if decoder == "moses" and moses_bin is None:
         raise table.error("moses_bin", "is missing: expected the folder of Moses' binaries")
-    limits = table.table("search")
-    options: list[str] = []
-    for key in limits.names():
-        value = limits.value(key)
-        name = key.replace("_", "-")
-        if name not in (*LIMITS, *_MORE_LIMITS):
-            raise limits.error(key, unknown("limit", name, (*LIMITS, *_MORE_LIMITS)))
-        if type(value) not in (int, float, str):
-            raise limits.error(key, f"expected a number or a string, got {value!r}")
-        if name in LIMITS:
-            try:
-                LIMITS[name][1].convert(str(value), None, None)
-            except click.BadParameter as error:
-                raise limits.error(key, error.message) from error
-        options += [f"--{name}", str(value)]
+    search = _search(table.table("search"))
     found = Engine(
         decoder,
         moses_bin,
@@ -159,10 +147,26 @@ def _engine(table: TomlTable) -> Engine:
         # The weights that a round finds are tried by the next one.
         table.whole("iterations", usual.iterations, minimum=2),
         table.whole("patience", usual.patience),
-        tuple(options),
+        search,
     )
     table.close()
     return found
+
+
+def _search(table: TomlTable) -> SearchSettings:
+    """Return the limits of the search."""
+    given = {}
+    for key in table.names():
+        name = key.replace("_", "-")
+        if name not in _LIMITS:
+            raise table.error(key, unknown("limit", name, _LIMITS))
+        field = _LIMITS[name]
+        given[field] = table.value(key)
+        try:
+            msgspec.convert({field: given[field]}, SearchSettings)
+        except msgspec.ValidationError as error:
+            raise table.error(key, str(error).partition(" - at ")[0]) from error
+    return SearchSettings(**given)
 
 
 def _tuning(table: TomlTable) -> Tuning:

@@ -1,6 +1,6 @@
 """The networks and the rows of an experiment, as its file names them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ from phrasescore.config.config import DEFAULT_PRESETS, Config, preset_names
 from phrasescore.config.settings import MODEL_CONFIGS
 from phrasescore.config.toml_file import TomlTable, unknown
 from phrasescore.features import FEATURES, FROM_FILES, NOT_OF_PHRASES, OF_SHORTLISTS
+from phrasescore.features.column_spec import ColumnKind
 
 UNKNOWN_WORDS = "unknown_words"
 CSLM = "cslm"
@@ -16,9 +17,13 @@ TABLE_KIND = "encoder-decoder"
 KINDS = {"rnn": TABLE_KIND, "reverse": TABLE_KIND, CSLM: CSLM}
 # Features that are no networks: those of a file, which [data] names;
 # and the others, which rescore and annotate know by the same names.
-FILE_FEATURES = ("lm", "lexicon", "reverse_lexicon")
+FILE_FEATURES: dict[str, ColumnKind] = {
+    "lm": "lm",
+    "lexicon": "lexicon",
+    "reverse_lexicon": "reverse_lexicon",
+}
 OTHER_FEATURES = tuple(sorted(FEATURES.keys() - FROM_FILES))
-_TRAIN_LIMITS = ("minutes", "epochs", "updates", "seed", "threads")
+_TRAIN_LIMITS = ("minutes", "epochs", "updates", "seed")
 
 
 @dataclass(frozen=True)
@@ -31,8 +36,11 @@ class ModelPlan:
     path: Path | None = None
     preset: str | None = None
     reverse: bool = False
-    # Of the command line: ("--minutes", "30", "--set", "training.batch_size=32").
-    options: tuple[str, ...] = ()
+    # When training ends, and its seed: minutes, epochs, updates, seed.
+    limits: dict[str, int | float] = field(default_factory=dict)
+    # As "training.batch_size=32".
+    settings: tuple[str, ...] = ()
+    threads: int | None = None
     # Of a cslm: an n-gram model for the words outside its shortlist, and whether log Z is left out.
     backoff_lm: Path | None = None
     unnormalized: bool = False
@@ -90,15 +98,18 @@ def _model(table: TomlTable, name: str) -> ModelPlan:
     kind = table.text("kind", sorted(MODEL_CONFIGS)) or _kind(name)
     if kind is None:
         raise table.error("kind", "is missing: expected a kind of network")
-    options: list[str] = []
+    limits: dict[str, int | float] = {}
     for key in _TRAIN_LIMITS:
         value = table.value(key)
         if value is not None:
             if type(value) not in (int, float) or value < 0:
                 raise table.error(key, f"expected a number, got {value!r}")
-            options += [f"--{key}", str(value)]
+            limits[key] = value
     preset = table.text("preset", preset_names(kind))
     settings_of = Config.preset(preset or DEFAULT_PRESETS[kind])
+    overridden = [f"training.{key}={value}" for key, value in limits.items()]
+    settings_of.override(overridden, path=f"[models.{name}]")
+    assignments: list[str] = []
     groups = table.table("set")
     for group in groups.names():
         settings = groups.table(group)
@@ -107,15 +118,17 @@ def _model(table: TomlTable, name: str) -> ModelPlan:
             if type(value) not in (bool, int, float, str):
                 raise settings.error(key, f"expected a setting, got {value!r}")
             text = str(value).lower() if isinstance(value, bool) else str(value)
-            options += ["--set", f"{group}.{key}={text}"]
-            settings_of.override([f"{group}.{key}={text}"], path=f"[models.{name}.set]")
+            assignments.append(f"{group}.{key}={text}")
+            settings_of.override(assignments[-1:], path=f"[models.{name}.set]")
     found = ModelPlan(
         name,
         kind,
         table.path("path"),
         preset,
         table.flag("reverse") or name == "reverse",
-        tuple(options),
+        limits,
+        tuple(assignments),
+        table.whole("threads"),
         table.path("backoff_lm"),
         table.flag("unnormalized"),
     )

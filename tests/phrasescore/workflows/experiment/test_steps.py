@@ -9,14 +9,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from phrasescore.cli.experiment_commands import Command, stop
-from phrasescore.cli.experiment_jobs import run_steps
-from phrasescore.cli.experiment_steps import Step, StepRunner
 from phrasescore.errors import PhrasescoreError
+from phrasescore.workflows.experiment.process import StepProcess, stop
+from phrasescore.workflows.experiment.steps import Step, StepRunner
 
 # A command: writes what it read, with its own name before it, and a line into "calls".
 COMMAND = """\
@@ -53,8 +53,21 @@ def run(
         if was_run:
             names.append(step.name)
 
-    run_steps(StepRunner(folder, say), steps, jobs, after)
+    StepRunner(folder, say).run(steps, jobs, after)
     return names
+
+
+@dataclass(frozen=True)
+class Words:
+    """A command as the action of a step."""
+
+    words: tuple[str, ...]
+    more: tuple[str, ...] = ()
+
+    def command(self, *, resume: bool = False) -> tuple[str, ...]:
+        return (*self.words, *(self.more if resume else ()))
+
+    program = command
 
 
 class Steps:
@@ -72,10 +85,9 @@ class Steps:
         command = [sys.executable, str(self.folder / "command.py"), name]
         return Step(
             name,
-            (*command, str(self.folder / source), str(target), *more),
+            Words((*command, str(self.folder / source), str(target), *more), ("--resume",)),
             (self.folder / source,),
             (target,),
-            ("--resume",),
             (self.folder / f"part.{name}",),
         )
 
@@ -111,13 +123,12 @@ class Steps:
 import sys; sys.path.insert(0, {os.getcwd()!r})
 from pathlib import Path
 from phrasescore.io.folders import locked
-from phrasescore.cli.experiment_jobs import run_steps
-from phrasescore.cli.experiment_steps import StepRunner
-from tests.test_experiment_steps import Steps
+from phrasescore.workflows.experiment.steps import StepRunner
+from tests.phrasescore.workflows.experiment.test_steps import Steps
 made = Steps(Path({str(self.folder)!r}))
 with locked(made.folder) as lock:
     steps = made.steps() + [made.step(name, "input2") for name in {list(more)}]
-    run_steps(StepRunner(made.folder, print, lock=lock), steps, {jobs}, lambda *_: None)
+    StepRunner(made.folder, print, lock=lock).run(steps, {jobs}, lambda *_: None)
 """
         process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
         for name in begun:
@@ -164,7 +175,7 @@ def test_a_changed_setting_repeats_its_step_and_what_reads_a_changed_output(step
 
 
 def test_warnings_of_the_last_run_are_kept(steps: Steps) -> None:
-    warning = "print('phrasescore: warning: {}', file=sys.stderr)\n"
+    warning = 'print(\'{{"warning":"{}"}}\')\n'
     code = COMMAND + "".join(map(warning.format, ("it is odd", "so it is", "it is odd")))
     (steps.folder / "command.py").write_text(code)
     step = steps.step("a", "input")
@@ -209,7 +220,7 @@ def test_an_older_output_that_was_changed_does_not_come_back(steps: Steps) -> No
 
 def test_a_message_quotes_the_latest_run_of_a_step_alone(steps: Steps) -> None:
     steps.run()
-    (steps.folder / "command.py").write_text("import sys; print('no such table'); sys.exit(7)")
+    (steps.folder / "command.py").write_text("import sys; sys.exit('no such table')")
     (steps.folder / "input").write_text("news")
     with pytest.raises(PhrasescoreError, match=r"a\.log\): no such table$"):
         steps.run()
@@ -244,7 +255,7 @@ def test_the_content_of_a_folder_counts(steps: Steps) -> None:
     model = steps.folder / "model"
     model.mkdir()
     (model / "weights").write_text("1")
-    step = Step("show", ("true",), (model,), ())
+    step = Step("show", Words(("true",)), (model,), ())
     assert run(steps.folder, [step]) == ["show"]
     assert run(steps.folder, [step]) == []
     (model / "weights").rename(model / "renamed")
@@ -273,13 +284,13 @@ def test_a_step_that_cannot_go_on_can_be_begun_anew(steps: Steps) -> None:
 
 
 def test_a_command_that_is_not_there_is_named(steps: Steps) -> None:
-    step = Step("moses", ("/no/such/moses",), (), ())
+    step = Step("moses", Words(("/no/such/moses",)), (), ())
     with pytest.raises(PhrasescoreError, match="cannot run '/no/such/moses': No such file"):
         run(steps.folder, [step])
 
 
 def test_a_command_that_ends_well_without_its_output_has_failed(steps: Steps) -> None:
-    step = Step("nothing", ("true",), (), (steps.folder / "output",))
+    step = Step("nothing", Words(("true",)), (), (steps.folder / "output",))
     with pytest.raises(PhrasescoreError, match=r"nothing wrote no .*output .*it said nothing"):
         run(steps.folder, [step])
     assert not StepRunner(steps.folder, print).is_done(step)
@@ -359,7 +370,7 @@ def test_a_signal_reaches_the_command_as_ctrl_c(steps: Steps) -> None:
         "import time\ntry:\n open('ready', 'w').close()\n time.sleep(60)\n"
         "except KeyboardInterrupt: open('stopped', 'w').close()"
     )
-    step = Step("sleep", (sys.executable, "-c", code), (), ())
+    step = Step("sleep", Words((sys.executable, "-c", code)), (), ())
 
     def interrupt_when_ready() -> None:
         # However long a busy machine takes to start it.
@@ -381,10 +392,11 @@ def test_a_signal_reaches_the_command_as_ctrl_c(steps: Steps) -> None:
 
 
 def test_what_was_started_in_the_background_is_stopped_at_once(tmp_path: Path) -> None:
-    code = "import sys; sys.stdout.write('ready'); sys.stdout.flush(); import time; time.sleep(60)"
+    code = "import sys; sys.stderr.write('ready'); sys.stderr.flush(); import time; time.sleep(60)"
+    words = (sys.executable, "-c", code)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        command = Command("sleep", (sys.executable, "-c", code), tmp_path / "log")
+        command = StepProcess("sleep", words, words, tmp_path / "log")
         while b"ready" not in (tmp_path / "log").read_bytes().split(b"\n", 1)[1]:
             assert command.wait(0.05) is None
         stop([command])
@@ -392,6 +404,7 @@ def test_what_was_started_in_the_background_is_stopped_at_once(tmp_path: Path) -
         signal.signal(signal.SIGINT, before)
     assert command.wait(0) == -signal.SIGTERM
     assert command.seconds < 30
+    command.close()
 
 
 def _interrupt(_number: int, _frame: object) -> None:
@@ -400,13 +413,16 @@ def _interrupt(_number: int, _frame: object) -> None:
 
 def test_a_state_that_is_none_is_an_error_that_names_it(steps: Steps) -> None:
     (steps.folder / "steps.json").write_text(json.dumps({"format": 99, "steps": {}}))
-    with pytest.raises(PhrasescoreError, match=r"steps\.json: expected the state .*format 99"):
+    with pytest.raises(PhrasescoreError, match=r"steps\.json: expected the state .*1, got 99"):
         steps.run()
 
 
 def test_what_is_run_is_said_as_a_user_could_type_it(steps: Steps) -> None:
     steps.run()
-    assert steps.said[:2] == ["step 1 of 3: a", f"$ {shlex.join(steps.steps()[0].command)}"]
+    assert steps.said[:2] == [
+        "step 1 of 3: a",
+        f"$ {shlex.join(steps.steps()[0].action.command())}",
+    ]
 
 
 # Several at a time: "other" reads nothing of "a" and "b", and "b" what "a" writes.

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import read_weights
 from phrasescore.cli import main
-from phrasescore.cli.experiment_config import read_experiment
-from phrasescore.cli.experiment_plan import build_plan
+from phrasescore.workflows.experiment.config import read_experiment
+from phrasescore.workflows.experiment.plan import build_plan
 from tests.doubles import RandomModel
 from tests.experiment_folder import CONFIG, INI, experiment, names, plan_of, write_tuned
 

@@ -1,0 +1,1 @@
+"""Experiments: a table of systems, trained, tuned and measured by one call."""
