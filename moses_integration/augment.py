@@ -19,19 +19,19 @@ from phrasescore.errors import DataError
 from phrasescore.io.text import shorten
 
 ORIGIN = b"{{Tree generated}}"
-# Behind a phrase in a line: what its bytes are compared with.
+# Follows a phrase in a line, and so counts when lines are sorted by their bytes.
 _SEPARATOR = b" ||| "
 
 
 class SourceBlock(NamedTuple):
-    """A source and the lines of the table that have it: none, if the table lacks it."""
+    """A source and its lines of the table; an empty list if the table lacks it."""
 
     source: tuple[str, ...]
     lines: list[PhraseTableLine]
 
     @property
     def key(self) -> bytes:
-        """What sources are sorted by."""
+        """The bytes that sources are sorted by."""
         return _key(self.source)
 
     @property
@@ -45,10 +45,10 @@ class SourceBlock(NamedTuple):
 
 
 class NewPair(NamedTuple):
-    """A target that a source gets."""
+    """A new target of a source."""
 
     target: tuple[str, ...]
-    # Natural logarithms, as many as a line of the table has scores.
+    # Natural logarithms, one per score of a line of the table.
     log_scores: tuple[float, ...]
 
 
@@ -89,7 +89,7 @@ def with_missing(
 ) -> Iterator[SourceBlock]:
     """Yield the blocks, and one without lines for each of ``sources`` that they lack, sorted.
 
-    :param after: the source before the first block; what does not sort behind it is left out.
+    :param after: the source before the first block; sources up to that one are left out.
     """
     waiting = sorted(set(sources), key=_key, reverse=True)
     while after is not None and waiting and _key(waiting[-1]) <= _key(after):
@@ -105,7 +105,7 @@ def with_missing(
 
 
 def is_writable(phrase: Sequence[str]) -> bool:
-    """Return whether Moses would read these words as they are, as a phrase.
+    """Return whether Moses would read these words unchanged as a phrase.
 
     ``|`` separates factors, and blanks words; a phrase has words.
     """
@@ -132,7 +132,7 @@ def write_block(
 
 
 def end_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield lines, with a newline after one that has none if another follows it."""
+    """Yield lines; one without a newline gets one if another line follows."""
     ends = True
     for line in lines:
         yield line if ends else b"\n" + line

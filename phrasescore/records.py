@@ -16,7 +16,7 @@ class _Phrases(NamedTuple):
 class PhrasePair(_Phrases):
     """A source phrase and a target phrase, as words without ``<s>`` and ``</s>``.
 
-    A NamedTuple and not a frozen dataclass: it is made once a line of a phrase table, and costs a
+    A NamedTuple and not a frozen dataclass: it is made once per line of a phrase table, and costs a
     third of the time.
 
     :raises TypeError: if a side is a string, whose letters would be taken for words.
@@ -34,9 +34,9 @@ class PhrasePair(_Phrases):
 
 
 class PhraseBlock(NamedTuple):
-    """Phrase pairs as they lie in a text, for who does without an object for each."""
+    """Phrase pairs as byte offsets into a text, so no object per pair is made."""
 
-    # UTF-8; what is not in a phrase may be anything.
+    # UTF-8; the bytes outside the phrases may be anything.
     text: bytes
     # (pairs, 4): where the source begins and ends, and where the target. Between the words of
     # a phrase is one space; an empty phrase has no words.

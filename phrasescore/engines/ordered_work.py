@@ -16,9 +16,9 @@ from phrasescore.errors import PhrasescoreError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Items that wait for each process: enough that none waits for one that takes long.
+# Items queued per process: enough to keep all busy while one item takes long.
 _AHEAD = 8
-# Seconds between two looks at whether the process that wants the results is still there.
+# Seconds between two checks that the parent process is alive.
 _LOOK_EVERY = 1.0
 
 
@@ -31,7 +31,7 @@ class _Failed(NamedTuple):
 def in_order(
     work: Callable[[Item], Result], items: Iterable[Item], processes: int
 ) -> Iterator[Result]:
-    """Yield ``work(item)`` of each item, in their order; one process works right here.
+    """Yield ``work(item)`` of each item, in their order; ``processes=1`` starts no process.
 
     :raises PhrasescoreError: that ``work`` raises, or if a process dies.
     """
@@ -40,13 +40,13 @@ def in_order(
 
 
 class OrderedProcesses(Generic[Item, Result]):
-    """Processes that stay between one stream of items and the next: a context manager.
+    """A pool of processes that serves one stream of items after another; a context manager.
 
     They are forks of this one, made when the first item comes: what ``work`` holds then is shared
-    and not copied, and it must not have started threads yet. Results are sent, and so made of plain
-    values.
+    and not copied, and it must not have started threads yet. Results are sent between processes, so
+    they must be plain values.
 
-    :param closed: descriptors that they do not keep, such as a lock's.
+    :param closed: file descriptors that the processes close, such as a lock's.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class OrderedProcesses(Generic[Item, Result]):
             self._pool.shutdown(cancel_futures=True)
 
     def map(self, items: Iterable[Item]) -> Iterator[Result]:
-        """Yield ``work(item)`` of each item, in their order; one process works right here.
+        """Yield ``work(item)`` of each item, in their order; ``processes=1`` starts no process.
 
         :raises PhrasescoreError: that ``work`` raises, or if a process dies.
         """
@@ -99,7 +99,7 @@ def _result(future: "Future[Result | _Failed]") -> Result:
 
 
 class _Worker(Generic[Item, Result]):
-    """What a process does with an item; `current` is set in a forked process alone."""
+    """The work of a process on an item; `current` is set in a forked process alone."""
 
     current: "_Worker | None" = None  # type: ignore[type-arg]
 

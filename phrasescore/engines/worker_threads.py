@@ -7,11 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 @contextlib.contextmanager
 def worker_threads(count: int, start: Callable[[], None]) -> Iterator[ThreadPoolExecutor]:
-    """Give threads; what still waits for them is given up at the end.
+    """Yield a thread pool; queued work is cancelled on exit.
 
-    A generator that is left in the middle, by an error of who reads it, is closed where the garbage
-    collector happens to run. That may be one of its own threads, which cannot wait for itself: it
-    ends by itself then.
+    A generator that its reader leaves in the middle is closed wherever the garbage collector runs.
+    That may be one of the pool's own threads, which cannot wait for itself: it then ends by itself.
 
     :param start: called first in each thread.
     """

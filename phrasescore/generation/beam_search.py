@@ -25,7 +25,7 @@ BATCH_ROWS = {"cpu": 768, "cuda": 16384}
 
 @dataclass(frozen=True)
 class BeamSettings:
-    """What is searched, and how widely."""
+    """How targets are searched for, and how many are wanted."""
 
     # Hypotheses of a source that are kept: 1 takes the best word each time, 12 is what Sutskever et
     # al. (2014) end with.
@@ -66,7 +66,7 @@ class Candidates(NamedTuple):
     roots: Ids  # its source
 
     def select(self, chosen: Ids) -> "Candidates":
-        """Return the chosen ones, in that order."""
+        """Return the chosen candidates, in that order."""
         return Candidates(
             self.places[chosen], self.words[chosen], self.log_probs[chosen], self.roots[chosen]
         )

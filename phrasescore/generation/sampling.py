@@ -21,13 +21,13 @@ from phrasescore.vocabulary import Vocabulary
 
 # Samples that are drawn together: their distinct beginnings are the rows of a step.
 BATCH_SAMPLES = {"cpu": 2048, "cuda": 65536}
-# Of a seed and of numbers: those of 64-bit unsigned integers.
+# The largest seed and the largest number of a source: 64-bit unsigned integers.
 HIGHEST = 2**64 - 1
 
 
 @dataclass(frozen=True)
 class SampleSettings:
-    """What is drawn; see :func:`sample_targets`."""
+    """How samples are drawn; see :func:`sample_targets`."""
 
     count: int
     temperature: float = 1.0
@@ -57,8 +57,8 @@ def sample_targets(
         distribution, less than 1 is nearer to the best word.
     :param max_length: words at most; None for twice those of the source and 10.
     :param unknown: whether ``<unk>`` may be drawn.
-    :param numbers: the number of each source, 0, 1, ... by default. Numbers are what makes the
-        samples of two sources differ.
+    :param numbers: the number of each source, 0, 1, ... by default. Sources with different
+        numbers get different samples.
     :raises PhrasescoreError: if the temperature, the seed or a number is out of range.
     """
     if not 0 < temperature < np.inf:
@@ -80,7 +80,7 @@ def sample_targets(
 
 
 def random_numbers(seed: int, numbers: Sequence[int], count: int, length: int) -> Floats:
-    """Return numbers from 0 to 1, 1 not included, ``(sources, samples, words)``."""
+    """Return numbers from 0 up to, not including, 1: ``(sources, samples, words)``."""
     found = np.empty((len(numbers), count, length))
     for row, number in zip(found, numbers, strict=True):
         key = np.array([seed, number], np.uint64)

@@ -40,7 +40,7 @@ Cut = Callable[[int, int], list[int]]
 
 
 class Confidence(NamedTuple):
-    """A definition of confidence: what a sum of log-probabilities is divided by."""
+    """A definition of confidence: a sum of log-probabilities, and its divisor."""
 
     # Whether the reverse model's log-probability is added to the forward model's.
     both: bool
@@ -100,7 +100,7 @@ def best_cuts(confidences: Floats) -> list[int]:
     taken, then that with the longest one before it, and so on: the first index in eq. 6.
 
     :param confidences: ``(words, longest)``: at ``[i, n - 1]`` that of the span of n words from
-        word i, counted from 0. What would reach beyond the sentence is not looked at.
+        word i, counted from 0. Spans that reach beyond the sentence are ignored.
 
     >>> best_cuts(np.array([[-3.0, -1.0], [-3.0, -2.5], [-1.0, np.nan]]))
     [2, 1]
@@ -152,7 +152,7 @@ def cut_nothing(_number: int, length: int) -> list[int]:
 
 
 class _Translated(NamedTuple):
-    """What was found for a span: the best of eq. 3."""
+    """The best translation of a span, by eq. 3."""
 
     target: Words
     confidence: float
@@ -161,7 +161,7 @@ class _Translated(NamedTuple):
 
 @dataclass
 class SegmentationWork:
-    """What was done so far."""
+    """Counts of the work so far."""
 
     sentences: int = 0
     # Sentences that stayed in one piece.
@@ -179,7 +179,7 @@ class SegmentationWork:
     spans: int = 0
 
     def summary(self) -> str:
-        """Return what was done, with mean and variance of the segments' lengths."""
+        """Return the counts as one line, with mean and variance of the segments' lengths."""
         parts = [
             f"{self.sentences:,} sentences, {self.whole:,} of them whole",
             f"{self.spans:,} spans translated, {self.wanted:,} wanted",

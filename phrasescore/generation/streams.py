@@ -12,9 +12,9 @@ from phrasescore.generation.beam_search import BATCH_ROWS, BeamSettings, beam_se
 from phrasescore.generation.generator import Generated, Generator, Source
 from phrasescore.generation.sampling import BATCH_SAMPLES, SampleSettings, sample_targets
 
-# Batches that are read together and cut by length: enough that a batch's sources are alike.
+# Batches that are read together and then cut by length, so that a batch's sources are alike.
 WINDOW_BATCHES = 4
-# What a source without words has, and nobody is asked.
+# The target of a source without words, for which no network is asked.
 EMPTY = Generated((), 0.0)
 
 _Work = Callable[[int, list[Source]], list[list[Generated]]]
@@ -79,9 +79,10 @@ def samples(
 def _in_order(
     work: _Work, sources: Iterable[Source], size: int, threads: int
 ) -> Iterator[list[Generated]]:
-    """Yield what ``work`` makes of windows of sources, which it gets with the first one's number.
+    """Yield the results of ``work`` on windows of sources, in order.
 
-    One more window is read ahead than there are threads.
+    ``work`` gets the number of a window's first source, and the window. One more window is read
+    ahead than there are threads.
     """
     iterator = iter(sources)
     waiting: deque[Future[list[list[Generated]]]] = deque()

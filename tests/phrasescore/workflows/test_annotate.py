@@ -1,0 +1,76 @@
+"""``phrasescore.annotate`` as a library function: what it returns, and refuses."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import phrasescore
+from phrasescore.errors import ArgumentError
+from phrasescore.features.column_spec import ColumnSpec
+from phrasescore.progress import Progress
+from tests.random_tables import make_model
+
+PUNCTUATION = ColumnSpec("feature", "punctuation_mismatch")
+
+
+def test_it_returns_counts_and_sentences_and_hands_on_progress(
+    tmp_path: Path, tiny_table: Path
+) -> None:
+    model = make_model(tmp_path / "model")
+    seen: list[Progress] = []
+    done = phrasescore.annotate(
+        tiny_table, [str(model.path), PUNCTUATION], tmp_path / "out", progress=seen.append
+    )
+    assert (done.lines, done.warnings) == (4, ())
+    assert done.columns[0].startswith("4 pairs scored in ")
+    assert len(done.columns) == 2
+    assert (seen[-1].task, seen[-1].done, seen[-1].finished) == ("annotate", 4, True)
+    lines = (tmp_path / "out").read_text().splitlines()
+    assert [len(line.split(" ||| ")[2].split()) for line in lines] == [4, 4, 4, 4]
+
+
+def test_its_warnings_are_values(tmp_path: Path, tiny_table: Path) -> None:
+    (tmp_path / "moses.ini").write_text(
+        "[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path=/x/other\n"
+        "[weight]\nT0= 1 1\n"
+    )
+    done = phrasescore.annotate(
+        tiny_table,
+        [PUNCTUATION],
+        tmp_path / "out",
+        moses_ini=tmp_path / "moses.ini",
+        moses_ini_out=tmp_path / "new.ini",
+    )
+    (warning,) = done.warnings
+    assert "moses.ini: T0 has path=/x/other, which is not" in warning
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "problem"),
+    [
+        ([], {}, "nothing to add"),
+        ([ColumnSpec("lm", "lm.arpa")], {}, "a language model is for rescore alone"),
+        ([PUNCTUATION], {"moses_ini": "x"}, "`moses_ini` and `moses_ini_out` go together"),
+        ([PUNCTUATION], {"resume": True}, "`resume` needs `output` FILE"),
+    ],
+)
+def test_arguments_that_do_not_go_together_are_refused(
+    tiny_table: Path, columns: list[ColumnSpec], options: dict, problem: str
+) -> None:
+    with pytest.raises(ArgumentError, match=problem):
+        phrasescore.annotate(tiny_table, columns, "-", **options)
+
+
+def test_a_column_without_a_network_imports_no_torch(tmp_path: Path, tiny_table: Path) -> None:
+    code = (
+        "import sys, phrasescore\n"
+        "from phrasescore.features.column_spec import ColumnSpec\n"
+        "column = ColumnSpec('feature', 'number_mismatch')\n"
+        "phrasescore.annotate(sys.argv[1], [column], sys.argv[2])\n"
+        "print('torch' in sys.modules)\n"
+    )
+    command = [sys.executable, "-c", code, str(tiny_table), str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
