@@ -46,7 +46,11 @@ def test_a_table_and_its_model_make_the_papers_tables_and_figures(folder: Folder
 
 def test_translations_of_another_length_are_warned_of(folder: Folder) -> None:
     lines = [f"the house {number} is blue" for number in range(12)]
-    for name, order in (("src", lines), ("ref", lines), ("base", [f"{line} {line} {line}" for line in lines])):
+    for name, order in (
+        ("src", lines),
+        ("ref", lines),
+        ("base", [f"{line} {line} {line}" for line in lines]),
+    ):
         folder.write(name, "".join(f"{line.replace(' ', f' {line[10:12]}')}\n" for line in order))
     options = ["--source", "src", "--references", "ref", "--only", "translations"]
     for name, is_wrong in (("base", True), ("ref", False)):
