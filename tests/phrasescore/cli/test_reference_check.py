@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from moses_integration.nbest import read_nbest
 from phrasescore.cli import main
@@ -104,43 +104,6 @@ def test_of_many_sentences_the_first_2000_are_looked_at() -> None:
     texts = [[f"{letter}{number}" for letter in "abcd"] for number in range(2000)]
     assert doubt([texts + [list("abcd")] * 40_000], texts + [list("abcd")] * 40_000, WHAT) is None
     assert doubt([[list("abcd")] * 2000], [list("abcd")] * 2000, WHAT) is not None
-
-
-def tune(folder: Path, references: list[str]) -> Result:
-    lines = []
-    for number in range(12):
-        for place, last in enumerate(("x", "y")):
-            text = " ".join(f"w{number}{letter}" for letter in "abcd")
-            lines.append(f"{number} ||| {text} {last} ||| LM0= -{place} ||| -{place}\n")
-    (folder / "nbest").write_text("".join(lines))
-    (folder / "weights").write_text("LM0= 1\n")
-    (folder / "reference").write_text("".join(f"{line}\n" for line in references))
-    options = ["--references", str(folder / "reference"), "--weights", str(folder / "weights")]
-    return CliRunner().invoke(main, ["tune", str(folder / "nbest"), *options, "--threads", "1"])
-
-
-def test_the_command_warns_and_goes_on(tmp_path: Path) -> None:
-    right = [" ".join(f"w{number}{letter}" for letter in "abcd") + " y" for number in range(12)]
-    result = tune(tmp_path, right)
-    assert (result.exit_code, "warning" in result.stderr) == (0, False)
-    result = tune(tmp_path, right[1:] + right[:1])
-    assert result.exit_code == 0
-    (line,) = [line for line in result.stderr.splitlines() if "warning: " in line]
-    assert f"warning: {tmp_path}/nbest: the first hypotheses have BLEU 0.00, 0 words in" in line
-    assert "0 words in common with their references and 0 with those of other" in line
-
-
-def test_lists_of_another_text_are_named_wherever_they_stand(tmp_path: Path) -> None:
-    right = [" ".join(f"w{number}{letter}" for letter in "abcd") + " y" for number in range(12)]
-    tune(tmp_path, right)
-    text = (tmp_path / "nbest").read_text()
-    (tmp_path / "test").write_text(text.replace("w", "v"))
-    lists = [str(tmp_path / name) for name in ("nbest", "test")]
-    options = ["--references", str(tmp_path / "reference"), "--weights", str(tmp_path / "weights")]
-    for order in (lists, lists[::-1]):
-        result = CliRunner().invoke(main, ["tune", *order, *options, "--threads", "1"])
-        (line,) = [line for line in result.stderr.splitlines() if "warning: " in line]
-        assert f"warning: {tmp_path}/test: the first hypotheses have BLEU 0.00" in line
 
 
 def test_evaluate_warns_of_another_text_and_of_references_that_are_not_there(
