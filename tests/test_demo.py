@@ -218,5 +218,5 @@ def test_the_demo_is_the_table_of_the_paper_and_a_row_of_lists() -> None:
     ]  # fmt: skip
     # What a busy machine makes of them must be what a free one does.
     for model in wanted.models.values():
-        assert "--minutes" not in model.options
-        assert {"--updates", "--epochs"} & set(model.options)
+        assert "minutes" not in model.limits
+        assert {"updates", "epochs"} & set(model.limits)
