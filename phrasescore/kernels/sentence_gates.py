@@ -1,4 +1,4 @@
-"""Element-wise parts of the networks that score whole sentences alone, each in one pass over memory.
+"""Element-wise parts of networks that score sentences alone, each in one pass over memory.
 
 The deep LSTM's cell, RNNsearch's decoder step and grConv's cells. As in
 :mod:`phrasescore.kernels.gates`, each node's rows are read once, where they lie, and a number
@@ -245,7 +245,9 @@ def join_cells(
         parts = (products, bias, logits, gate_bias, old, left, right, out)
         _join_cells(*arrays(*parts))
         return out
-    omega = logits[:, :_JOIN_GATES].index_select(0, left) + logits[:, _JOIN_GATES:].index_select(0, right)
+    omega = logits[:, :_JOIN_GATES].index_select(0, left) + logits[:, _JOIN_GATES:].index_select(
+        0, right
+    )
     omega = torch.softmax(omega.add_(gate_bias), dim=1)
     new = products[:, :size].index_select(0, left)
     new.add_(products[:, size:].index_select(0, right)).add_(bias).relu_().mul_(omega[:, :1])

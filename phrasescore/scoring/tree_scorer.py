@@ -1,4 +1,4 @@
-"""The one scorer: log-probabilities of many targets of some sources, over the tree of their prefixes.
+"""The one scorer: log-probabilities of many targets of some sources, over trees of prefixes.
 
 Targets say the same beginnings again and again. Each distinct prefix of a source's targets is a
 node; a network's decoder runs level by level over the nodes of several sources, and every node's
@@ -185,9 +185,7 @@ class TreeScorer:
             ends[level.ends] = of_ends
         return TreeLogProbs(parts[1::2], ends)
 
-    def _walk(
-        self, encoded: Any, sources: Ids, tree: PrefixTree, *, check_range: bool
-    ) -> Floats:
+    def _walk(self, encoded: Any, sources: Ids, tree: PrefixTree, *, check_range: bool) -> Floats:
         """Return log p of ``</s>`` after what ends at each level, and of the next level's words.
 
         One after another: the ends of the empty sequences, the words of the first level, and so on.

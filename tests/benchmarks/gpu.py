@@ -21,7 +21,7 @@ from phrasescore.kernels.precision import Precision, PrecisionName
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock
-from phrasescore.scoring.scorer import Work
+from phrasescore.scoring.tree_scorer import PairWork
 from tests.benchmarks.arithmetic import plan_operations
 from tests.benchmarks.material import (
     padded_vocabularies,
@@ -111,7 +111,7 @@ class _Side:
         peaks: list[float] = []
         for _ in range(self._options.turns):
             peaks.append(_measure_peak(self._precision, self._options.peak_size))
-            self._feature.work = Work()
+            self._feature.work = PairWork()
             start = time.perf_counter()
             pairs = len(_values(self._feature, blocks))
             seconds = time.perf_counter() - start

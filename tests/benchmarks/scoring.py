@@ -28,7 +28,7 @@ from phrasescore.kernels.precision import PrecisionName, lacks_units
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock, PhrasePair
-from phrasescore.scoring.scorer import Work
+from phrasescore.scoring.tree_scorer import PairWork
 from tests.benchmarks import plain_torch
 from tests.benchmarks.arithmetic import plain_operations, plan_operations, unshared_work
 from tests.benchmarks.machine import measure_peak, torch_threads
@@ -244,7 +244,7 @@ class _Bench:
 
     def _ours(self, path: Path, precision: PrecisionName) -> None:
         column = KeptColumn(self.ours[precision])
-        column.feature.work = Work()
+        column.feature.work = PairWork()
         side = self.found.ours[precision]
         # The scorer's threads compute with one thread each.
         with torch_threads(1):

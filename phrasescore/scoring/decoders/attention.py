@@ -87,7 +87,9 @@ class AttentionDecoder:
         """Return what the decoder needs of some sources, given as word ids without ``</s>``."""
         multiply = self._products.multiply
         sources = _with_ends(sources)
-        words = self._source_embedding.index_select(0, on_device(sources.ids, self._products.device))
+        words = self._source_embedding.index_select(
+            0, on_device(sources.ids, self._products.device)
+        )
         forward, backward = (
             direction(words, sources, reverse=reverse)
             for direction, reverse in zip(self._encoders, (False, True), strict=True)
