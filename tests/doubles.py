@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from phrasescore.scoring.fixed_products import FixedProducts
 from torch import nn
 
 from phrasescore.config.config import Config
@@ -20,6 +19,7 @@ from phrasescore.models.checkpoint import (
 from phrasescore.models.cslm import CslmNetwork
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.scoring.prefix_tree import Sequences as TokenSequences
+from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_decoder import TreeStep
 from phrasescore.vocabulary import Vocabulary
 from tests import reference_cslm
@@ -124,7 +124,7 @@ class BigramDecoder:
     # Nodes whose predicting row was made, over all instances: what was shared was made once.
     rows_made = 0
 
-    def __init__(self, network: nn.Module, products: FixedProducts) -> None:
+    def __init__(self, network: nn.Module, products: Products) -> None:
         assert isinstance(network, BigramNetwork)
         logits = network.logits.detach()
         self.output = logits.t(), torch.zeros(len(logits))
@@ -134,15 +134,15 @@ class BigramDecoder:
         """Return the number of sources: no more is needed."""
         return len(sources.lengths)
 
-    def start(self, encoded: int) -> tuple[None, torch.Tensor]:
-        """Return the rows after ``</s>``."""
-        return None, self._rows(torch.zeros(encoded, dtype=torch.int64))
+    def start(self, encoded: int, sources: torch.Tensor) -> tuple[int, torch.Tensor]:
+        """Return the number of roots as the state, and the rows after ``</s>``."""
+        assert int(sources.max()) < encoded
+        return len(sources), self._rows(torch.zeros_like(sources))
 
-    def advance(self, encoded: int, state: None, step: TreeStep) -> tuple[None, torch.Tensor]:
+    def advance(self, state: int, step: TreeStep) -> tuple[int, torch.Tensor]:
         """Return the rows after each node's word."""
-        assert state is None
-        assert int(step.roots.max()) < encoded
-        return None, self._rows(step.words)
+        assert int(step.roots.max()) < state
+        return state, self._rows(step.words)
 
     def _rows(self, words: torch.Tensor) -> torch.Tensor:
         BigramDecoder.rows_made += len(words)

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from phrasescore.scoring.scorer import Work
 
 from phrasescore.config.config import Config
 from phrasescore.config.settings import EncoderDecoderConfig
 from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.scoring.tree_scorer import PairWork
 from tests.benchmarks.arithmetic import plain_operations, plan_operations, unshared_work
 from tests.benchmarks.material import write_slices
 from tests.benchmarks.results import Row
@@ -134,10 +134,10 @@ def test_the_arithmetic_is_counted_by_hand() -> None:
     model = EncoderDecoder(config.model, 6, 5)
     # A source step 3 * 4; a source (1 + 1 + 3) * 4 + 2 * 2; a product 3 * 4; a distribution
     # 2 * 2 + 1 * 4 + 4 * 5.
-    work = Work(pairs=9, source_nodes=1, sources=10, products=100, target_nodes=1000)
+    work = PairWork(pairs=9, source_nodes=1, sources=10, products=100, target_nodes=1000)
     assert plan_operations(work, model) == 2 * (12 + 10 * 24 + 100 * 12 + 1000 * 28)
     pairs = [([2, 3], [4]), ([2], [2, 3, 4])]
-    assert unshared_work(pairs) == Work(
+    assert unshared_work(pairs) == PairWork(
         pairs=2, source_nodes=3, sources=2, products=6, target_nodes=6
     )
     # As one padded batch 4 source steps and 8 target steps, each with an input product 3 * 2 * 3,

@@ -14,8 +14,12 @@ from phrasescore.errors import ArgumentError
 from phrasescore.features.network_scores import ModelScores, count_unknown
 from phrasescore.io.digests import digest_content
 from phrasescore.kernels.precision import Precision
-from phrasescore.language_models.ngram_tree import score_tree
-from phrasescore.language_models.word_scorer import BOUNDARY, Numbering, WordScorer
+from phrasescore.language_models.word_scorer import (
+    BOUNDARY,
+    Numbering,
+    WordScorer,
+    score_tree,
+)
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.scoring.hypothesis_texts import HypothesisTexts
 

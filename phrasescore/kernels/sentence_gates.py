@@ -1,4 +1,4 @@
-"""Element-wise parts of the networks that score whole sentences alone, each in one pass over memory.
+"""Element-wise parts of networks that score sentences alone, each in one pass over memory.
 
 The deep LSTM's cell, RNNsearch's decoder step and grConv's cells. As in
 :mod:`phrasescore.kernels.gates`, each node's rows are read once, where they lie, and a number

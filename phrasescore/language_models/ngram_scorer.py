@@ -2,7 +2,8 @@
 
 Each distinct context is computed once, in the order of the contexts, and so is what a word adds to
 the first layer at a place: W_i e(w) is a row of a table that grows with the words that come. A
-value does not depend on what is asked beside it, to the last bit (:mod:`phrasescore.scoring.products`).
+value does not depend on what is asked beside it, to the last bit
+(:mod:`phrasescore.scoring.products`).
 """
 
 import threading

@@ -1,5 +1,6 @@
 """The plan of scoring n-best lists: one tree for the hypotheses of several sentences."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import chain
 
@@ -13,7 +14,9 @@ class HypothesisTexts:
     """The sentences of some lists as numbers of their distinct words."""
 
     def __init__(self, group: list[HypothesisList]) -> None:
-        numbers: dict[str, int] = {}
+        # A word's number is made where it is first looked up: how many there are before it.
+        numbers: defaultdict[str, int] = defaultdict()
+        numbers.default_factory = numbers.__len__
         sources = [item.source for item in group]
         hypotheses = list(chain.from_iterable(item.hypotheses for item in group))
         self._sources = _sequences(sources, numbers)
@@ -42,9 +45,9 @@ class HypothesisTexts:
         )
 
 
-def _sequences(sentences: Sequence[tuple[str, ...]], numbers: dict[str, int]) -> Sequences:
+def _sequences(sentences: Sequence[tuple[str, ...]], numbers: defaultdict[str, int]) -> Sequences:
     lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
     total = int(lengths.sum())
     words = chain.from_iterable(sentences)
-    ids = np.fromiter((numbers.setdefault(word, len(numbers)) for word in words), np.int64, total)
+    ids = np.fromiter(map(numbers.__getitem__, words), np.int64, total)
     return Sequences(ids, lengths)

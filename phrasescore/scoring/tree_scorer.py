@@ -1,4 +1,4 @@
-"""The one scorer: log-probabilities of many targets of some sources, over the tree of their prefixes.
+"""The one scorer: log-probabilities of many targets of some sources, over trees of prefixes.
 
 Targets say the same beginnings again and again. Each distinct prefix of a source's targets is a
 node; a network's decoder runs level by level over the nodes of several sources, and every node's

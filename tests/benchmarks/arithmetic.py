@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phrasescore.scoring.scorer import Work
-
 from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.scoring.tree_scorer import PairWork
 from tests.benchmarks.plain_torch import IdPair
 
 
-def plan_operations(work: Work, model: EncoderDecoder) -> float:
+def plan_operations(work: PairWork, model: EncoderDecoder) -> float:
     """Return the operations of the scorer for the work that it says it did.
 
     Words come in by tables, so no product with an embedding is among them.
@@ -32,10 +31,10 @@ def plan_operations(work: Work, model: EncoderDecoder) -> float:
     )
 
 
-def unshared_work(pairs: Sequence[IdPair]) -> Work:
+def unshared_work(pairs: Sequence[IdPair]) -> PairWork:
     """Return the work of scoring each pair on its own, without padding."""
     steps = sum(len(target) + 1 for _, target in pairs)
-    return Work(
+    return PairWork(
         pairs=len(pairs),
         source_nodes=sum(len(source) for source, _ in pairs),
         sources=len(pairs),
@@ -55,7 +54,7 @@ def plain_operations(pairs: Sequence[IdPair], model: EncoderDecoder, batch_size:
         source_steps += len(batch) * max(source for source, _ in batch)
         target_steps += len(batch) * max(target for _, target in batch)
     real = unshared_work(pairs)
-    padded = Work(
+    padded = PairWork(
         source_nodes=source_steps,
         sources=real.sources,
         products=target_steps,

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from moses_integration.table_blocks import read_table_blocks
 from numpy.typing import NDArray
-from phrasescore.scoring.scorer import Work
 
-from moses_integration.phrase_table import read_table_blocks
 from phrasescore.config.config import Config
 from phrasescore.features.neural import NeuralScore
 from phrasescore.kernels.precision import Precision, PrecisionName
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock
+from phrasescore.scoring.tree_scorer import PairWork
 from tests.benchmarks.arithmetic import plan_operations
 from tests.benchmarks.material import (
     padded_vocabularies,
@@ -111,7 +111,7 @@ class _Side:
         peaks: list[float] = []
         for _ in range(self._options.turns):
             peaks.append(_measure_peak(self._precision, self._options.peak_size))
-            self._feature.work = Work()
+            self._feature.work = PairWork()
             start = time.perf_counter()
             pairs = len(_values(self._feature, blocks))
             seconds = time.perf_counter() - start

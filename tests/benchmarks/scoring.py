@@ -15,10 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from moses_integration.annotate import annotate
+from moses_integration.table_blocks import read_table_blocks
 from numpy.typing import NDArray
-from phrasescore.scoring.scorer import Work
 
-from moses_integration.phrase_table import add_columns, read_table_blocks
+from phrasescore.cli.annotate import in_chunks, write_chunks
 from phrasescore.config.config import Config
 from phrasescore.config.settings import EncoderDecoderConfig
 from phrasescore.features.neural import NeuralScore
@@ -27,6 +28,7 @@ from phrasescore.kernels.precision import PrecisionName, lacks_units
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock, PhrasePair
+from phrasescore.scoring.tree_scorer import PairWork
 from tests.benchmarks import plain_torch
 from tests.benchmarks.arithmetic import plain_operations, plan_operations, unshared_work
 from tests.benchmarks.machine import measure_peak, torch_threads
@@ -128,10 +130,9 @@ class Measurements:
 
 def annotate_file(table: Path, output: Path, column: KeptColumn) -> None:
     """Add the column to a .gz table and write a .gz table, as ``phrasescore annotate`` does."""
-    with ResumableOutput(str(output), {}, resume=False, chunk_lines=CHUNK_LINES) as target:
-        blocks = target.remaining(read_table_blocks(str(table)), str(table))
-        for block, data in add_columns(blocks, [column]):
-            target.write(data, block.raw, block.num_lines)
+    annotated = annotate(in_chunks(read_table_blocks(str(table))), [column])
+    with ResumableOutput(str(output), {}, resume=False) as target:
+        write_chunks(annotated, target, lambda _: None)
 
 
 def measure_scoring(options: ScoringOptions) -> Report:
@@ -243,7 +244,7 @@ class _Bench:
 
     def _ours(self, path: Path, precision: PrecisionName) -> None:
         column = KeptColumn(self.ours[precision])
-        column.feature.work = Work()
+        column.feature.work = PairWork()
         side = self.found.ours[precision]
         # The scorer's threads compute with one thread each.
         with torch_threads(1):

@@ -216,7 +216,7 @@ def test_a_probability_above_one_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
     scores = SentenceScores([checkpoint()], CPU)
     monkeypatch.setattr(
         "phrasescore.scoring.word_probabilities.WordProbabilities.log_normalizers",
-        lambda _self, rows: torch.full((len(rows),), -9.0, dtype=torch.float64),
+        lambda _self, rows, **_: torch.full((len(rows),), -9.0, dtype=torch.float64),
     )
     with pytest.raises(ModelError, match="no log-probability"):
         list(scores.values([hypothesis_list("x", "a")]))

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from phrasescore.scoring.fixed_products import FixedProducts
 from torch import Tensor
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.kernels import gates, integers, softmax_sums
 from phrasescore.kernels.precision import Factor, Precision, Product
+from phrasescore.scoring.products import FixedProducts
 
 CPU = torch.device("cpu")
 HIDDEN, ROOTS, WORDS = 37, 4, 9  # 37: no multiple of a vector register's numbers
@@ -73,7 +73,7 @@ def test_products_are_those_of_the_rounded_factors() -> None:
     precision = Precision("int8", CPU)
     rows, matrix = numbers(130, 50), numbers(50, 70, seed=2)
     out = torch.empty(130, 70, dtype=torch.int32)
-    product = precision.multiply(precision.pad(rows), precision.prepare(matrix), out)
+    product = precision.multiply(precision.round(rows), precision.prepare(matrix), out)
     found = product.read(torch.empty(130, 70))
     expected = (
         precision.rounded_values(rows).double() @ precision.rounded_values(matrix.t()).double().t()
@@ -143,7 +143,7 @@ class TestKernels:
     @staticmethod
     def product(columns: int) -> Product:
         precision = Precision("int8", CPU)
-        rows, matrix = precision.pad(numbers(11, 20)), precision.prepare(numbers(20, columns))
+        rows, matrix = precision.round(numbers(11, 20)), precision.prepare(numbers(20, columns))
         out = torch.empty(len(rows.values), columns, dtype=torch.int32)
         return precision.multiply(rows, matrix, out).first(11)
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from phrasescore.kernels import attention_gates, gates, integers, lstm_gates, softmax_sums
+from phrasescore.kernels import gates, integers, sentence_gates, softmax_sums
 from phrasescore.kernels.vector_math import EXACT, exp, sigmoid, tanh
-from phrasescore.scoring import encoder_steps
 
 HIDDEN, UNITS, WORDS, ROWS = 48, 32, 7, 5
 PLACES = np.zeros(ROWS, np.int64)
@@ -72,17 +71,20 @@ LOOPS: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
     "encoder blend in int8": (gates._encoder_blend, (*integers_of(HIDDEN), *ENCODER)),
     "rounding to int8": (integers._round_rows, (STATE, STATE.astype(np.int8), STATE[:, 0])),
     "scaling int8": (integers._scale, (*integers_of(HIDDEN), STATE)),
-    "LSTM": (lstm_gates._lstm_cell, (*LSTM, *PARENT, STATE, STATE)),
+    "LSTM": (sentence_gates._lstm_cell, (*LSTM, *PARENT, STATE, STATE)),
     "attention gates": (
-        attention_gates._gates,
+        sentence_gates._attentive_gates,
         (rows(UNITS + 2 * HIDDEN), SUMS, *FAMILY, STATE, STATE, STATE),
     ),
-    "attention blend": (attention_gates._blend, (STATE, SUMS, *FAMILY, STATE, STATE, STATE)),
+    "attention blend": (
+        sentence_gates._attentive_blend,
+        (STATE, SUMS, *FAMILY, STATE, STATE, STATE),
+    ),
     "attention maxout": (
-        attention_gates._maxout,
+        sentence_gates._attentive_maxout,
         (rows(2 * UNITS), SUMS, PLACES, rows(2 * UNITS, WORDS), PLACES, rows(UNITS)),
     ),
-    "grConv": (encoder_steps._join_cells, (*JOIN, STATE, PLACES, PLACES, STATE)),
+    "grConv": (sentence_gates._join_cells, (*JOIN, STATE, PLACES, PLACES, STATE)),
 }
 
 

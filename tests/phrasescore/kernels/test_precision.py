@@ -4,8 +4,6 @@ import click
 import numpy as np
 import pytest
 import torch
-from phrasescore.scoring.fixed_products import FixedProducts
-from phrasescore.scoring.normalizer import Normalizer
 
 from phrasescore.cli.annotate import annotate
 from phrasescore.kernels.precision import (
@@ -14,9 +12,11 @@ from phrasescore.kernels.precision import (
     PrecisionName,
     _warn_of_missing_units,
 )
+from phrasescore.scoring.products import FixedProducts, LevelProducts, Products
 from phrasescore.scoring.word_probabilities import WordProbabilities
 
 CPU = torch.device("cpu")
+EACH_KIND = pytest.mark.parametrize("kind", [FixedProducts, LevelProducts])
 
 
 def certain(size: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -26,27 +26,22 @@ def certain(size: float) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.usefixtures("way_of_words")
+@EACH_KIND
 @pytest.mark.parametrize(
     ("precision", "size"), [("float32", 2e3), ("bfloat16", 1.0), ("int8", 1.0)]
 )
 def test_a_certain_word_has_log_probability_0_whatever_rounding_does(
-    precision: PrecisionName, size: float
+    precision: PrecisionName, size: float, kind: type[Products]
 ) -> None:
     rows, weight = certain(size)
     found = Precision(precision, CPU)
-    words = torch.arange(len(rows))
+    words = np.arange(len(rows))
     with torch.inference_mode():
-        probabilities = WordProbabilities(weight, torch.zeros(len(rows)), FixedProducts(found, CPU))
+        probabilities = WordProbabilities(weight, torch.zeros(len(rows)), kind(found, CPU))
         normalizers = probabilities.log_normalizers(rows)
-        of_words = probabilities.log_probs(rows, normalizers, words.numpy(), words.numpy())
-        normalizer = Normalizer(weight, torch.zeros(len(rows)), found)
-        factors = normalizer.extend(rows, torch.empty(len(rows), normalizer.width))
-        log_normalizers = normalizer.log_normalizers(factors)
-        places = torch.arange(len(rows))
-        of_pairs = normalizer.log_probs(normalizer.seen(factors), places, words, log_normalizers)
-    for log_probs in (of_words, of_pairs):
-        assert log_probs.max() == 0
-        assert log_probs.min() > -1
+        log_probs = probabilities.log_probs(rows, normalizers, words, words)
+    assert log_probs.max() == 0
+    assert log_probs.min() > -1
 
 
 def test_what_rounding_does_not_explain_is_left_for_others_to_find() -> None:
@@ -58,34 +53,29 @@ def test_what_rounding_does_not_explain_is_left_for_others_to_find() -> None:
 
 # With a bias of 0 sums are as exp() takes them; 100 and -150 put them beyond its range.
 @pytest.mark.usefixtures("way_of_words")
+@EACH_KIND
 @pytest.mark.parametrize("shift", [0.0, 100.0, -150.0])
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_errors_of_a_probable_word_and_of_the_sum_that_it_makes_cancel_out(
-    precision: PrecisionName, shift: float
+    precision: PrecisionName, shift: float, kind: type[Products]
 ) -> None:
     # One word has most of the probability: that log p is near 0 whatever its logit's error.
     generator = torch.Generator().manual_seed(2)
     rows = torch.randn(300, 64, generator=generator)
     weight = torch.cat([rows[:1], 0.1 * torch.randn(50, 64, generator=generator)]) * 0.5
     rows = rows + 1.0 * rows[:1]
-    words = torch.zeros(len(rows), dtype=torch.int64)
     bias = torch.full((len(weight),), shift)
     expected = torch.log_softmax(rows.double() @ weight.double().t(), 1)[:, 0]
     found = Precision(precision, CPU)
     with torch.inference_mode():
-        products = WordProbabilities(weight, bias, FixedProducts(found, CPU))
-        of_words = products.log_probs(
-            rows, products.log_normalizers(rows), np.arange(len(rows)), words.numpy()
+        probabilities = WordProbabilities(weight, bias, kind(found, CPU))
+        places, words = np.arange(len(rows)), np.zeros(len(rows), np.int64)
+        log_probs = probabilities.log_probs(
+            rows, probabilities.log_normalizers(rows), places, words
         )
-        normalizer = Normalizer(weight, bias, found)
-        factors = normalizer.extend(rows, torch.empty(len(rows), normalizer.width))
-        log_normalizers = normalizer.log_normalizers(factors)
-        places = torch.arange(len(rows))
-        of_pairs = normalizer.log_probs(normalizer.seen(factors), places, words, log_normalizers)
     probable = expected > -0.01
     assert probable.sum() > 100
-    for log_probs in (of_words, of_pairs):
-        assert (log_probs.double() - expected)[probable].abs().max() < 1e-3
+    assert (log_probs - expected)[probable].abs().max() < 1e-3
 
 
 # Beyond 60 and below -60, sums are those of rows that exp() alone would not do for.
@@ -177,32 +167,37 @@ def test_a_logit_that_no_sum_is_taken_from_is_not_rounded(precision: PrecisionNa
 
 
 @pytest.mark.usefixtures("way_of_words")
+@EACH_KIND
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
-def test_a_certain_word_of_logit_0_is_no_more_than_certain(precision: PrecisionName) -> None:
+def test_a_certain_word_of_logit_0_is_no_more_than_certain(
+    precision: PrecisionName, kind: type[Products]
+) -> None:
     # A power of 2 is good to 2e-4 of its value, and this word's is all there is.
     bias = torch.tensor([0.0, -100.0, -100.0])
     with torch.inference_mode():
-        normalizer = Normalizer(torch.zeros(3, 8), bias, Precision(precision, CPU))
-        factors = normalizer.extend(torch.ones(5, 8), torch.empty(5, normalizer.width))
-        words = torch.zeros(5, dtype=torch.int64)
-        log_normalizers, places = normalizer.log_normalizers(factors), torch.arange(5)
-        found = normalizer.log_probs(normalizer.seen(factors), places, words, log_normalizers)
+        products = kind(Precision(precision, CPU), CPU)
+        probabilities, rows = WordProbabilities(torch.zeros(3, 8), bias, products), torch.ones(5, 8)
+        normalizers = probabilities.log_normalizers(rows)
+        found = probabilities.log_probs(rows, normalizers, np.arange(5), np.zeros(5, np.int64))
     assert found.tolist() == [0] * 5
 
 
 @pytest.mark.usefixtures("way_of_words")
+@EACH_KIND
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
-def test_words_whose_exp_is_cut_off_add_up_to_nothing(precision: PrecisionName) -> None:
+def test_words_whose_exp_is_cut_off_add_up_to_nothing(
+    precision: PrecisionName, kind: type[Products]
+) -> None:
     bias = torch.full((20_001,), -200.0)
     bias[0] = -68.0
     with torch.inference_mode():
-        normalizer = Normalizer(torch.zeros(len(bias), 8), bias, Precision(precision, CPU))
-        factors = normalizer.extend(torch.ones(5, 8), torch.empty(5, normalizer.width))
-        found = normalizer.log_normalizers(factors)
+        products = kind(Precision(precision, CPU), CPU)
+        probabilities = WordProbabilities(torch.zeros(len(bias), 8), bias, products)
+        found = probabilities.log_normalizers(torch.ones(5, 8))
     # In bfloat16 the logit has 8 bits.
-    expected = torch.full((5,), -68.0)
+    expected = torch.full((5,), -68.0, dtype=torch.float64)
     torch.testing.assert_close(
-        found, expected, rtol=0, atol=0.2 if precision == "bfloat16" else 1e-5
+        found.double(), expected, rtol=0, atol=0.2 if precision == "bfloat16" else 1e-5
     )
 
 

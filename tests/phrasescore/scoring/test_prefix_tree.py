@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -102,12 +103,9 @@ def test_a_plan_has_every_pair_once_with_its_own_source(seed: int, piece_size: i
         as_sequences([target for _, target in pairs]),
         piece_size,
     )
-    spelled = spell(plan.sources.levels, [None])
-    sources = dict.fromkeys(plan.sources.empty.tolist(), ())
-    for level, names in zip(plan.sources.levels, spelled, strict=True):
-        for number, node in zip(level.ends.tolist(), level.end_nodes.tolist(), strict=True):
-            sources[number] = names[node][1]
-    assert sorted(sources) == list(range(len({source for source, _ in pairs})))
+    words = iter(plan.sources.ids.tolist())
+    sources = [tuple(islice(words, length)) for length in plan.sources.lengths.tolist()]
+    assert sorted(sources) == sorted({source for source, _ in pairs})
     found = {}
     for piece in plan.pieces:
         assert len(piece.pairs) <= piece_size
@@ -129,6 +127,6 @@ def test_equal_sources_are_one_wherever_they_stand() -> None:
     sources = [(1, 2), (1,), (1, 2), (), (1, 2, 3), ()]
     plan = plan_pairs(as_sequences(sources), as_sequences([(5,)] * 6), 100)
     # Prefixes: 1, 1 2, 1 2 3; distinct sources: 4; under each, the one target prefix 5.
-    assert plan.sources.num_nodes == 3
+    assert plan.num_source_nodes == 3
     assert [len(piece.sources) for piece in plan.pieces] == [4]
     assert plan.pieces[0].targets.num_nodes == 4

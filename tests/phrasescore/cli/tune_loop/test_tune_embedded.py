@@ -1,12 +1,11 @@
 """``phrasescore tune --decoder embedded``: the loop with the search in the same process."""
 
 import json
-import shlex
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-
 
 from moses_integration.decoder import phrase_filter
 from moses_integration.weights import read_both_weights

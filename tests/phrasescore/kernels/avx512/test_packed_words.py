@@ -5,13 +5,14 @@ import re
 import numpy as np
 import pytest
 import torch
-from phrasescore.scoring.normalizer import Normalizer
 from torch import Tensor
 
 from phrasescore.kernels.avx512 import packed_words, word_tiles
 from phrasescore.kernels.avx512.packed_words import ROWS, PackedBytes, PackedNumbers, PackedWords
 from phrasescore.kernels.avx512.word_tiles import GROUP, TILE_ROWS, TILE_WORDS
 from phrasescore.kernels.precision import Precision, PrecisionName
+from phrasescore.scoring.products import LevelProducts
+from phrasescore.scoring.word_probabilities import WordProbabilities
 from tests.phrasescore.kernels.test_kernels import instructions
 
 CPU = torch.device("cpu")
@@ -179,10 +180,10 @@ def test_packed_words_and_blocks_have_the_same_normalisers(
     found = []
     for packs in (True, False):
         monkeypatch.setattr(packed_words, "are_fastest", lambda _, packs=packs: packs)
-        normalizer = Normalizer(weight, bias, precision)
-        assert (normalizer._packed is not None) == packs
-        factors = normalizer.extend(rows, torch.empty(len(rows), normalizer.width))
-        found.append(normalizer.log_normalizers(factors))
+        probabilities = WordProbabilities(weight, bias, LevelProducts(precision, CPU))
+        assert isinstance(probabilities._summands, PackedWords) == packs
+        with torch.inference_mode():
+            found.append(probabilities.log_normalizers(rows))
     in_integers = precision.name == "int8"
     torch.testing.assert_close(*found, rtol=0, atol=2e-4 if in_integers else 1e-5)
     exact = torch.logsumexp(rows.double() @ weight.double().t() + bias, 1)

@@ -5,16 +5,16 @@ import random
 import numpy as np
 import pytest
 import torch
-from phrasescore.scoring.sentence_scorer import SentenceScorer, TreeLogProbs
 
 from phrasescore.config.settings import AttentionConfig
-from phrasescore.kernels import attention_gates, gates
+from phrasescore.kernels import vector_math
 from phrasescore.kernels.precision import Precision, PrecisionName
 from phrasescore.models import alignment
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import batch_pairs
 from phrasescore.scoring.prefix_tree import Sequences, build_prefix_tree
-from phrasescore.vocabulary import Vocabulary
+from phrasescore.scoring.products import FixedProducts
+from phrasescore.scoring.tree_scorer import TreeLogProbs, TreeScorer
 from tests.reference_attention import log_probs, random_parameters
 
 WORDS = {"source_size": 30, "target_size": 25}
@@ -62,20 +62,19 @@ def sequences(rows: list[list[int]]) -> Sequences:
     return Sequences(ids, np.array([len(row) for row in rows], np.int64))
 
 
-def score(scorer: SentenceScorer, lists: Lists) -> list[list[np.ndarray]]:
+def score(scorer: TreeScorer, lists: Lists) -> list[list[np.ndarray]]:
     """Return the log-probabilities of all words of each list's targets."""
     targets = [target for _, row in lists for target in row]
     roots = np.array([place for place, (_, row) in enumerate(lists) for _ in row])
     tree = build_prefix_tree(sequences(targets), roots, len(lists))
     sources = sequences([source for source, _ in lists])
-    target_ids = np.arange(WORDS["target_size"])
-    found: TreeLogProbs = scorer.score(sources, tree, target_ids, Vocabulary.END)
+    found: TreeLogProbs = scorer.score(sources, tree)
     words = iter(found.words(tree))
     return [[next(words) for _ in row] for _, row in lists]
 
 
-def make_scorer(network: AttentionNetwork, precision: PrecisionName = "float32") -> SentenceScorer:
-    return SentenceScorer("attention", network, CPU, Precision(precision, CPU))
+def make_scorer(network: AttentionNetwork, precision: PrecisionName = "float32") -> TreeScorer:
+    return TreeScorer("attention", network, FixedProducts(Precision(precision, CPU), CPU))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -121,7 +120,7 @@ def test_plain_torch_computes_the_same_as_the_compiled_loops(
     network, _ = make_network()
     lists = make_lists(4)
     compiled = score(make_scorer(network), lists)
-    for module in (alignment, attention_gates, gates):
+    for module in (alignment, vector_math):
         monkeypatch.setattr(module, "FUSED_DEVICES", ())
     plain = score(make_scorer(network), lists)
     for first, second in zip(compiled, plain, strict=True):

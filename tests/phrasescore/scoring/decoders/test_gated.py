@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from phrasescore.scoring.sentence_scorer import SentenceScorer
 
 from phrasescore.config.settings import EncoderDecoderConfig, GrconvConfig
-from phrasescore.kernels import gates
+from phrasescore.kernels import vector_math
 from phrasescore.kernels.precision import Precision, PrecisionName
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.models.gated_decoder import GatedDecoderNetwork
 from phrasescore.models.grconv import GrconvNetwork
 from phrasescore.scoring.prefix_tree import Sequences, build_prefix_tree
+from phrasescore.scoring.products import FixedProducts
+from phrasescore.scoring.tree_scorer import TreeScorer
 from tests import reference_encoder_decoder, reference_grconv
 
 KINDS = ("encoder-decoder", "grconv")
@@ -67,8 +68,8 @@ def make_lists(count: int, size: int) -> Lists:
 
 def make_scorer(
     kind: str, network: GatedDecoderNetwork, precision: PrecisionName = "float32"
-) -> SentenceScorer:
-    return SentenceScorer(kind, network, CPU, Precision(precision, CPU))
+) -> TreeScorer:
+    return TreeScorer(kind, network, FixedProducts(Precision(precision, CPU), CPU))
 
 
 def sequences(rows: Sequence[Sequence[int]]) -> Sequences:
@@ -76,13 +77,13 @@ def sequences(rows: Sequence[Sequence[int]]) -> Sequences:
     return Sequences(ids, np.array([len(row) for row in rows], dtype=np.int64))
 
 
-def score(scorer: SentenceScorer, lists: Lists) -> list[float]:
+def score(scorer: TreeScorer, lists: Lists) -> list[float]:
     """Return log p of each target of each list, computed together."""
     targets = [target for _, targets in lists for target in targets]
     roots = np.repeat(np.arange(len(lists)), [len(targets) for _, targets in lists])
     tree = build_prefix_tree(sequences(targets), roots, len(lists))
     sources = sequences([source for source, _ in lists])
-    return scorer.score(sources, tree, np.arange(TARGET_SIZE), 0).totals(tree).tolist()
+    return scorer.score(sources, tree).totals(tree).tolist()
 
 
 def pairs_of(lists: Lists) -> list[tuple[list[int], list[int]]]:
@@ -108,7 +109,7 @@ def test_the_plain_torch_code_gives_the_same_scores(
     network, _ = make_network(kind)
     lists = make_lists(12, 6)
     fused = score(make_scorer(kind, network), lists)
-    monkeypatch.setattr(gates, "FUSED_DEVICES", ())
+    monkeypatch.setattr(vector_math, "FUSED_DEVICES", ())
     assert score(make_scorer(kind, network), lists) == pytest.approx(fused, abs=1e-5)
 
 
@@ -123,9 +124,10 @@ def test_a_score_has_the_same_bits_alone_and_among_others(
     # More rows than one fixed product has.
     lists = make_lists(70, 3)
     together = score(scorer, lists)
-    assert [value for one in lists for value in score(scorer, [one])] == together
-    some = [(source, targets[:1]) for source, targets in lists[::5]]
     firsts = np.cumsum([0, *(len(targets) for _, targets in lists[:-1])])
+    for first, one in zip(firsts[::3], lists[::3], strict=True):
+        assert score(scorer, [one]) == together[first : first + len(one[1])]
+    some = [(source, targets[:1]) for source, targets in lists[::5]]
     assert score(scorer, some) == [together[first] for first in firsts[::5]]
     assert score(make_scorer(kind, network, precision), lists) == together
 

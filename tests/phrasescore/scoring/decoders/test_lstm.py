@@ -5,17 +5,16 @@ import random
 import numpy as np
 import pytest
 import torch
-from phrasescore.scoring.fixed_products import FixedProducts
-from phrasescore.scoring.sentence_scorer import SentenceScorer, TreeLogProbs
 
 from phrasescore.config.settings import LstmConfig
-from phrasescore.kernels import gates, lstm_gates
+from phrasescore.kernels import vector_math
 from phrasescore.kernels.precision import Precision, PrecisionName
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.lstm import LstmNetwork
 from phrasescore.scoring.decoders.lstm import LstmDecoder
 from phrasescore.scoring.prefix_tree import Sequences, build_prefix_tree
-from phrasescore.vocabulary import Vocabulary
+from phrasescore.scoring.products import FixedProducts
+from phrasescore.scoring.tree_scorer import TreeLogProbs, TreeScorer
 from tests.reference_lstm import random_parameters, word_log_probs
 
 SOURCE_SIZE, TARGET_SIZE = 30, 25
@@ -65,19 +64,19 @@ def sequences(rows: list[list[int]]) -> Sequences:
     return Sequences(ids, np.array([len(row) for row in rows], np.int64))
 
 
-def score(scorer: SentenceScorer, lists: Lists) -> list[list[np.ndarray]]:
+def score(scorer: TreeScorer, lists: Lists) -> list[list[np.ndarray]]:
     """Return the log-probabilities of all words of each list's targets."""
     targets = [target for _, row in lists for target in row]
     roots = np.array([place for place, (_, row) in enumerate(lists) for _ in row])
     tree = build_prefix_tree(sequences(targets), roots, len(lists))
     sources = sequences([source for source, _ in lists])
-    found: TreeLogProbs = scorer.score(sources, tree, np.arange(TARGET_SIZE), Vocabulary.END)
+    found: TreeLogProbs = scorer.score(sources, tree)
     words = iter(found.words(tree))
     return [[next(words) for _ in row] for _, row in lists]
 
 
-def make_scorer(network: LstmNetwork, precision: PrecisionName = "float32") -> SentenceScorer:
-    return SentenceScorer("lstm", network, CPU, Precision(precision, CPU))
+def make_scorer(network: LstmNetwork, precision: PrecisionName = "float32") -> TreeScorer:
+    return TreeScorer("lstm", network, FixedProducts(Precision(precision, CPU), CPU))
 
 
 @pytest.mark.parametrize("layers", [1, 3])
@@ -124,8 +123,7 @@ def test_plain_torch_computes_the_same_as_the_compiled_loop(
     network, _ = make_network()
     lists = make_lists(4)
     compiled = score(make_scorer(network), lists)
-    for module in (gates, lstm_gates):
-        monkeypatch.setattr(module, "FUSED_DEVICES", ())
+    monkeypatch.setattr(vector_math, "FUSED_DEVICES", ())
     plain = score(make_scorer(network), lists)
     for first, second in zip(compiled, plain, strict=True):
         for values, others in zip(first, second, strict=True):

@@ -1,11 +1,11 @@
-"""Promises of phrasescore.scoring.fixed_products: a row's bits depend on nothing beside it."""
+"""Promises of phrasescore.scoring.products: a row's bits depend on nothing beside it."""
 
 import pytest
 import torch
-from phrasescore.scoring.fixed_products import FixedProducts
 from torch import Tensor
 
 from phrasescore.kernels.precision import Precision
+from phrasescore.scoring.products import FixedProducts
 
 CPU = torch.device("cpu")
 # Float32 numbers of a cache line.
