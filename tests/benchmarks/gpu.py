@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from moses_integration.table_blocks import read_table_blocks
 from numpy.typing import NDArray
 
+from moses_integration.phrase_table import read_table_blocks
 from phrasescore.config.config import Config
 from phrasescore.features.neural import NeuralScore
 from phrasescore.kernels.precision import Precision, PrecisionName

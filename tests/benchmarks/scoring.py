@@ -15,11 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from moses_integration.annotate import annotate
-from moses_integration.table_blocks import read_table_blocks
 from numpy.typing import NDArray
 
-from phrasescore.cli.annotate import in_chunks, write_chunks
+from moses_integration.phrase_table import add_columns, read_table_blocks
 from phrasescore.config.config import Config
 from phrasescore.config.settings import EncoderDecoderConfig
 from phrasescore.features.neural import NeuralScore
@@ -130,9 +128,10 @@ class Measurements:
 
 def annotate_file(table: Path, output: Path, column: KeptColumn) -> None:
     """Add the column to a .gz table and write a .gz table, as ``phrasescore annotate`` does."""
-    annotated = annotate(in_chunks(read_table_blocks(str(table))), [column])
-    with ResumableOutput(str(output), {}, resume=False) as target:
-        write_chunks(annotated, target, lambda _: None)
+    with ResumableOutput(str(output), {}, resume=False, chunk_lines=CHUNK_LINES) as target:
+        blocks = target.remaining(read_table_blocks(str(table)), str(table))
+        for block, data in add_columns(blocks, [column]):
+            target.write(data, block.raw, block.num_lines)
 
 
 def measure_scoring(options: ScoringOptions) -> Report:
