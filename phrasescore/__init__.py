@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from phrasescore.workflows.decode import decode as decode
     from phrasescore.workflows.evaluate import evaluate as evaluate
     from phrasescore.workflows.evaluation import Evaluation as Evaluation
+    from phrasescore.workflows.experiment.run import run_experiment as run_experiment
+    from phrasescore.workflows.experiment.table import ExperimentTable as ExperimentTable
     from phrasescore.workflows.generate import GenerateSummary as GenerateSummary
     from phrasescore.workflows.generate import generate as generate
     from phrasescore.workflows.load_model import ScoringModel as ScoringModel
@@ -57,6 +59,7 @@ _HOMES = {
     "ColumnSpec": "phrasescore.features.column_spec",
     "DecodeSummary": "phrasescore.workflows.decode",
     "Evaluation": "phrasescore.workflows.evaluation",
+    "ExperimentTable": "phrasescore.workflows.experiment.table",
     "GenerateSummary": "phrasescore.workflows.generate",
     "LoopOutcome": "phrasescore.workflows.tune.loop",
     "PhrasePair": "phrasescore.records",
@@ -83,6 +86,7 @@ _HOMES = {
     "perplexity": "phrasescore.workflows.perplexity",
     "rerank": "phrasescore.workflows.rerank",
     "rescore": "phrasescore.workflows.rescore",
+    "run_experiment": "phrasescore.workflows.experiment.run",
     "segment": "phrasescore.workflows.segment",
     "select": "phrasescore.workflows.select",
     "show": "phrasescore.workflows.show",

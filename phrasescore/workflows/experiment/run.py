@@ -11,7 +11,7 @@ from phrasescore.io.folders import locked
 from phrasescore.workflows.experiment.config import Experiment, read_experiment
 from phrasescore.workflows.experiment.plan import Plan, build_plan
 from phrasescore.workflows.experiment.steps import Step, StepRunner, check_experiment_folder
-from phrasescore.workflows.experiment.table import ResultTable, measure, write_table
+from phrasescore.workflows.experiment.table import ExperimentTable, measure, write_table
 
 _logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def plan_experiment(
 
 def run_experiment(
     config: str | os.PathLike[str], folder: str | os.PathLike[str], *, jobs: int | None = None
-) -> ResultTable:
+) -> ExperimentTable:
     """Run what is not done of an experiment, and return its table.
 
     The folder gets ``table.txt``, ``table.toml`` and ``table.html``, from the first row on. Each
@@ -79,7 +79,7 @@ def _prepare(
 
 def _run(
     wanted: Experiment, plan: Plan, folder: Path, runner: StepRunner, jobs: int
-) -> ResultTable:
+) -> ExperimentTable:
     """Run what is not done; the table is there from the first row on, and grows."""
     texts = (wanted.dev, *wanted.tests)
     outputs = {run.output(text) for run in plan.runs for text in texts}
@@ -95,7 +95,7 @@ def _run(
         if was_run and translated:
             write_table(table(), folder)
 
-    def table() -> ResultTable:
+    def table() -> ExperimentTable:
         notes = [*plan.notes, *_warnings(plan.steps, runner)]
         return measure(texts, plan.runs, made, notes, _timed(plan.steps, runner))
 

@@ -4,8 +4,8 @@ import html
 import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,8 @@ TEST = (
 ROUNDS = "rounds: of tuning; + where the limit of rounds ended it, and more could gain."
 
 
-class Cell(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SystemScores:
     """The figures of a row on a text."""
 
     # Of each replica, 0 to 100.
@@ -50,12 +51,13 @@ class Cell(NamedTuple):
         return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else None
 
 
-class Row(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SystemRow:
     """A system."""
 
     name: str
     # By text; a text that no replica has translated yet is not there.
-    cells: dict[str, Cell]
+    cells: dict[str, SystemScores]
     # Of tuning, of each replica: "4", and "6+" where the number of rounds ended it.
     rounds: str = ""
     # What its reader has to know.
@@ -67,11 +69,12 @@ class Row(NamedTuple):
         return f"{self.name} *" if self.remarks else self.name
 
 
-class ResultTable(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ExperimentTable:
     """All rows."""
 
     texts: list[str]
-    rows: list[Row]
+    rows: list[SystemRow]
     notes: list[str]
     # Lines about what was run, for the HTML file.
     steps: list[str]
@@ -83,7 +86,7 @@ def measure(
     made: Collection[Path],
     notes: Sequence[str],
     steps: Sequence[str],
-) -> ResultTable:
+) -> ExperimentTable:
     """Return the table of what has been translated so far.
 
     :param made: the translations that are there.
@@ -104,26 +107,26 @@ def measure(
             check_aligned([read_sentences(str(text.references[0])), *systems])
             segments = range(metric.num_segments)
             stats = np.array([metric.statistics(system.words, segments) for system in systems])
-            cell = Cell([100 * float(score) for score in metric.score(stats.sum(axis=1))])
+            cell = SystemScores([100 * float(score) for score in metric.score(stats.sum(axis=1))])
             if row is rows[0]:
                 baseline = cell.mean, stats
             elif baseline is not None:
                 mean, before = baseline
                 p_value = randomization_p_value(metric, before, stats, trials=TRIALS, seed=SEED)
-                cell = Cell(cell.scores, cell.mean - mean, p_value)
+                cell = SystemScores(cell.scores, cell.mean - mean, p_value)
             row.cells[text.name] = cell
     remarks = [f"* {row.name}: {remark}." for row in rows for remark in row.remarks]
     # A warning of tuning is one of the remarks already.
     others = [note for note in notes if not any(note.endswith(each) for each in _texts(rows))]
     about = [METRIC, TEST, ROUNDS, *remarks, *others]
-    return ResultTable([text.name for text in texts], rows, about, list(steps))
+    return ExperimentTable([text.name for text in texts], rows, about, list(steps))
 
 
-def _texts(rows: Sequence[Row]) -> Iterator[str]:
+def _texts(rows: Sequence[SystemRow]) -> Iterator[str]:
     return (f": {remark}." for row in rows for remark in row.remarks)
 
 
-def _row(name: str, runs: Sequence[Run], made: Collection[Path]) -> Row:
+def _row(name: str, runs: Sequence[Run], made: Collection[Path]) -> SystemRow:
     """Return a row without figures, with what its tuning says."""
     done = [(run, read_report(run.report)) for run in runs if run.report in made]
     rounds = [f"{found.rounds}{'' if found.ended_by_itself else '+'}" for _, found in done]
@@ -136,7 +139,7 @@ def _row(name: str, runs: Sequence[Run], made: Collection[Path]) -> Row:
         remark if count == len(done) else f"{remark} (in {count} of {len(done)} runs)"
         for remark, count in counts.items()
     )
-    return Row(name, {}, ", ".join(rounds), tuple(remarks))
+    return SystemRow(name, {}, ", ".join(rounds), tuple(remarks))
 
 
 def _worse(run: Run, found: RowReport, made: Collection[Path]) -> Iterator[str]:
@@ -154,14 +157,14 @@ def _metric(text: TextSet) -> Bleu:
     return Bleu([sentences.words for sentences in references])
 
 
-def write_table(table: ResultTable, folder: Path) -> None:
+def write_table(table: ExperimentTable, folder: Path) -> None:
     """Write ``table.txt``, ``table.toml`` and ``table.html``, each whole or not at all."""
     for ending, text in (("txt", to_text), ("toml", to_toml), ("html", to_html)):
         with open_output(str(folder / f"table.{ending}")) as stream:
             stream.write(text(table).encode())
 
 
-def to_text(table: ResultTable) -> str:
+def to_text(table: ExperimentTable) -> str:
     """Return the table as text, a line a row."""
     heads = ["", *table.texts, "rounds"]
     lines = [heads]
@@ -176,11 +179,11 @@ def to_text(table: ResultTable) -> str:
     return "\n".join([*shown, "", *table.notes]) + "\n"
 
 
-def _cells(table: ResultTable, row: Row) -> Iterator[Cell | None]:
+def _cells(table: ExperimentTable, row: SystemRow) -> Iterator[SystemScores | None]:
     return (row.cells.get(text) for text in table.texts)
 
 
-def _cell_text(cell: Cell | None) -> str:
+def _cell_text(cell: SystemScores | None) -> str:
     if cell is None:
         return "-"
     text = f"{cell.mean:.2f}"
@@ -195,7 +198,7 @@ def _p_text(p_value: float) -> str:
     return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 
-def to_toml(table: ResultTable) -> str:
+def to_toml(table: ExperimentTable) -> str:
     """Return the table as TOML: all figures, unrounded."""
     lines = [f"notes = {json.dumps(table.notes, ensure_ascii=False)}"]
     for row in table.rows:
@@ -222,7 +225,7 @@ thead th { border-bottom: 2px solid } tbody tr { border-bottom: 1px solid #ccc }
 """
 
 
-def to_html(table: ResultTable) -> str:
+def to_html(table: ExperimentTable) -> str:
     """Return the table as one file that needs no other."""
     heads = "".join(f"<th>{html.escape(text)}</th>" for text in ("", *table.texts, "rounds"))
     rows = "\n".join(
@@ -251,7 +254,7 @@ def to_html(table: ResultTable) -> str:
 """
 
 
-def _cell_html(cell: Cell | None) -> str:
+def _cell_html(cell: SystemScores | None) -> str:
     if cell is None:
         return "<td>-</td>"
     figure, _, rest = _cell_text(cell).partition(" (")
