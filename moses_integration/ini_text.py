@@ -13,7 +13,7 @@ from phrasescore.io.text import open_input
 _WORD = re.compile(r"[^ \t\r]+")
 
 
-class Line(NamedTuple):
+class IniLine(NamedTuple):
     """A line with content."""
 
     section: str
@@ -23,14 +23,14 @@ class Line(NamedTuple):
     words: list[re.Match[str]]
 
 
-class Feature(NamedTuple):
+class IniFeature(NamedTuple):
     """A feature line."""
 
     name: str
     kind: str
     # key=value, in order, without the class; a word without "=" has the value None.
     arguments: list[tuple[str, str | None]]
-    line: Line
+    line: IniLine
 
 
 class IniText:
@@ -69,7 +69,7 @@ class IniText:
         with open_output(path) as output:
             output.write(self.to_bytes())
 
-    def content_lines(self) -> list[Line]:
+    def content_lines(self) -> list[IniLine]:
         """Return the lines that are not blank, a comment or the head of a section."""
         found = []
         section = ""
@@ -79,10 +79,10 @@ class IniText:
                 head = text[words[0].start() + 1 :].partition("]")
                 section = head[0] if head[1] else section
             elif words:
-                found.append(Line(section, index, words))
+                found.append(IniLine(section, index, words))
         return found
 
-    def read_features(self) -> list[Feature]:
+    def read_features(self) -> list[IniFeature]:
         """Return the features, each with the name that Moses gives it."""
         features = []
         nameless: dict[str, int] = {}
@@ -95,10 +95,10 @@ class IniText:
             if not name:
                 name = f"{kind}{nameless.get(kind, 0)}"
                 nameless[kind] = nameless.get(kind, 0) + 1
-            features.append(Feature(name, kind, arguments, line))
+            features.append(IniFeature(name, kind, arguments, line))
         return features
 
-    def error(self, line: Line, name: str, problem: str) -> ConfigError:
+    def error(self, line: IniLine, name: str, problem: str) -> ConfigError:
         """Return an error about one line."""
         where = f"{shown_path(self.path)}:{line.place + 1}"
         return ConfigError(where, f"[{line.section}] {name}", problem)

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from moses_integration.ini_text import Feature, IniText, Line, split_argument
+from moses_integration.ini_text import IniFeature, IniLine, IniText, split_argument
 from phrasescore.errors import ConfigError, shown_path
 from phrasescore.io.text import same_file, shorten
 
@@ -221,7 +221,7 @@ class MosesIni(IniText):
             parts.append(" ".join([f"{name}=", *texts]))
         return " ".join(parts)
 
-    def _latest_weight_lines(self) -> dict[str, Line]:
+    def _latest_weight_lines(self) -> dict[str, IniLine]:
         """Return the line that counts for each name."""
         return {
             line.words[0].group().removesuffix("="): line
@@ -229,7 +229,7 @@ class MosesIni(IniText):
             if line.section == "weight"
         }
 
-    def _replace_weights(self, line: Line, name: str, values: tuple[float, ...]) -> None:
+    def _replace_weights(self, line: IniLine, name: str, values: tuple[float, ...]) -> None:
         shown = [True] * (len(line.words) - 1)
         for feature in self.features:
             if feature.name == name:
@@ -263,7 +263,7 @@ class MosesIni(IniText):
         feature = next(found for found in self.features if found.name == name)
         return tuple(self._shown_components(feature, num_weights))
 
-    def _shown_components(self, feature: Feature, num_weights: int) -> list[bool]:
+    def _shown_components(self, feature: IniFeature, num_weights: int) -> list[bool]:
         """Return for each score of a feature whether n-best lists show it."""
         arguments = dict(feature.arguments)
         tuneable = (arguments.get("tuneable") or "true").lower() in _TRUE
@@ -274,7 +274,7 @@ class MosesIni(IniText):
             return [True] * num_weights
         return [component.lower() in _TRUE for component in components.split(",")]
 
-    def _describe(self, feature: Feature) -> PhraseTableFeature:
+    def _describe(self, feature: IniFeature) -> PhraseTableFeature:
         """Return what a phrase table's line declares.
 
         :raises ConfigError: if Moses would refuse the line.
@@ -294,7 +294,7 @@ class MosesIni(IniText):
         line = feature.line.place + 1
         return PhraseTableFeature(feature.name, feature.kind, path, int(num_features), line)
 
-    def _check_new_path(self, table: PhraseTableFeature, line: Line, table_path: str) -> None:
+    def _check_new_path(self, table: PhraseTableFeature, line: IniLine, table_path: str) -> None:
         """Refuse a path that Moses would not read a text table from."""
         if table.kind not in TEXT_TABLES:
             problem = f"expected class {TEXT_TABLES[0]} for a text table, found {table.kind}"
@@ -305,7 +305,7 @@ class MosesIni(IniText):
             problem = f"expected a path without blanks and '#', found {shorten(table_path)}"
             raise self.error(line, table.name, f"{problem}; moses.ini cannot hold it")
 
-    def _weight_line(self, table: PhraseTableFeature) -> Line:
+    def _weight_line(self, table: PhraseTableFeature) -> IniLine:
         """Return the line with a table's weights.
 
         :raises ConfigError: if there is none, or not one weight a score.
@@ -329,7 +329,7 @@ class MosesIni(IniText):
             raise self.error(found, table.name, f"{problem}, found {num_weights}")
         return found
 
-    def _tuneable_components(self, feature: Feature, num_features: int) -> str | None:
+    def _tuneable_components(self, feature: IniFeature, num_features: int) -> str | None:
         """Return tuneable-components=, one truth value a score; None if it is not there."""
         value = dict(feature.arguments).get("tuneable-components")
         if value is None or len(value.split(",")) == num_features:
@@ -337,7 +337,7 @@ class MosesIni(IniText):
         problem = f"expected {num_features} values in tuneable-components=, found {shorten(value)}"
         raise self.error(feature.line, feature.name, problem)
 
-    def _set_arguments(self, line: Line, values: dict[str, str]) -> None:
+    def _set_arguments(self, line: IniLine, values: dict[str, str]) -> None:
         """Change arguments of a feature line in their places; new ones go to the end."""
         text = self.lines[line.place]
         missing = dict(values)

@@ -9,7 +9,8 @@ from moses_integration.weights import write_weights
 from phrasescore.cli import main
 from phrasescore.records import Weights
 from phrasescore.workflows.experiment.config import read_experiment
-from phrasescore.workflows.experiment.plan import Plan, Run, build_plan
+from phrasescore.workflows.experiment.plan import Plan, build_plan
+from phrasescore.workflows.experiment.runs import Run
 
 INI = """\
 [feature]

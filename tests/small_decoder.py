@@ -17,7 +17,7 @@ import numpy as np
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.language_model import NgramModel
 from moses_integration.decoder.options import OptionTable
-from moses_integration.decoder.search import Segment, StackDecoder
+from moses_integration.decoder.search import PhraseSegment, StackDecoder
 from moses_integration.decoder.stateful import StatefulFeature
 
 TARGETS = ("p", "q", "r", "s", "t")
@@ -234,8 +234,8 @@ def _words(segments: Sequence[Any]) -> tuple[str, ...]:
     return tuple(word for _, _, target in segments for word in target)
 
 
-def as_segments(derivation: Derivation) -> list[Segment]:
-    return [Segment(*segment) for segment in derivation.segments]
+def as_segments(derivation: Derivation) -> list[PhraseSegment]:
+    return [PhraseSegment(*segment) for segment in derivation.segments]
 
 
 def _last_words_score(before: Sequence[str], word: str) -> float:

@@ -90,3 +90,12 @@ def test_no_module_is_named_after_nothing() -> None:
 
 def test_no_test_folder_is_a_package() -> None:
     assert list((REPOSITORY / "tests").rglob("__init__.py")) == []
+
+
+def test_a_class_name_stands_for_one_class() -> None:
+    places: dict[str, list[str]] = {}
+    for folder in ("phrasescore", "moses_integration", "tuning"):
+        for path in (REPOSITORY / folder).rglob("*.py"):
+            for found in re.finditer(r"^class _?(\w+)", path.read_text("utf-8"), re.MULTILINE):
+                places.setdefault(found[1], []).append(str(path.relative_to(REPOSITORY)))
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}

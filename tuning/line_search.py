@@ -31,7 +31,7 @@ class Profile(NamedTuple):
     scores: Vector
 
 
-class Step(NamedTuple):
+class LineStep(NamedTuple):
     """A place on the line."""
 
     step: float
@@ -81,7 +81,7 @@ def _join(edges: Vector, scores: Vector) -> Profile:
     return Profile(np.append(begins[new], edges[-1]), scores[new])
 
 
-def best_step(profile: Profile, *, neighbours: int = 0, min_width: float = MIN_WIDTH) -> Step:
+def best_step(profile: Profile, *, neighbours: int = 0, min_width: float = MIN_WIDTH) -> LineStep:
     """Return the step to the middle of the best interval.
 
     Of equally good intervals the widest is taken, then the one nearest to 0, then the lowest. If
@@ -96,7 +96,7 @@ def best_step(profile: Profile, *, neighbours: int = 0, min_width: float = MIN_W
     here = int(np.searchsorted(edges[1:-1], 0.0, side="right"))
     wide = np.flatnonzero(np.diff(edges) >= min_width)
     if not len(wide):
-        return Step(0.0, float(scores[here]), 0.0)
+        return LineStep(0.0, float(scores[here]), 0.0)
     values = scores.copy()
     values[wide] = _worst_around(scores[wide], neighbours)
     lows, highs = edges[wide], edges[wide + 1]
@@ -109,7 +109,7 @@ def best_step(profile: Profile, *, neighbours: int = 0, min_width: float = MIN_W
         places[0] = 0.0
     chosen = np.lexsort((places, np.abs(places), lows - highs, -values[wide]))[0]
     best = wide[chosen]
-    return Step(float(places[chosen]), float(scores[best]), float(values[best] - values[here]))
+    return LineStep(float(places[chosen]), float(scores[best]), float(values[best] - values[here]))
 
 
 def _worst_around(scores: Vector, neighbours: int) -> Vector:

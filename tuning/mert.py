@@ -49,7 +49,7 @@ _RISE = 1e-9
 
 
 @dataclass(eq=False)
-class _Walk:
+class _CoordinateWalk:
     """Where the search from one start is."""
 
     # (features,), length 1; the weights are these times `length`, in the landscape's units.
@@ -71,7 +71,7 @@ def search_mert(problem: Problem) -> Found:
     each weight from 0 to 1 in the features' own units.
     """
     landscape = Landscape(problem.pool, problem.metric)
-    search = _Search(landscape, problem.free, problem.settings)
+    search = _MertSearch(landscape, problem.free, problem.settings)
     given = problem.start * landscape.units
     walks = [search.begin(given, np.random.default_rng(problem.seed))]
     with contextlib.suppress(StopTuning):
@@ -81,13 +81,13 @@ def search_mert(problem: Problem) -> Found:
     return Found(best.weights * best.length / landscape.units, searches)
 
 
-def _walk_everywhere(walks: list[_Walk], search: "_Search", problem: Problem) -> None:
+def _walk_everywhere(walks: list[_CoordinateWalk], search: "_MertSearch", problem: Problem) -> None:
     """Go on with the walk from the weights given, and add others, random ones and near ones."""
     first, free, settings = walks[0], problem.free, problem.settings
     given, random = first.weights * first.length, np.random.default_rng([problem.seed, 1])
     with ThreadPoolExecutor(settings.threads) as threads:
 
-        def race(starts: list[Vector], others: list[_Walk]) -> _Walk:
+        def race(starts: list[Vector], others: list[_CoordinateWalk]) -> _CoordinateWalk:
             added = list(threads.map(search.begin, starts, random.spawn(len(starts))))
             walks.extend(added)
             _race(others + added, search, threads.map, problem)
@@ -126,7 +126,7 @@ def _generations(problem: Problem) -> int:
     return max(GENERATIONS, min(MOST_GENERATIONS, affordable))
 
 
-def _metric(walk: _Walk) -> float:
+def _metric(walk: _CoordinateWalk) -> float:
     return walk.metric
 
 
@@ -152,9 +152,9 @@ def _near_start(best: Vector, free: Mask, random: np.random.Generator) -> Vector
 
 
 def _race(
-    walks: list[_Walk],
-    search: "_Search",
-    run: Callable[[Callable[[_Walk], None], Iterable[_Walk]], Iterable[None]],
+    walks: list[_CoordinateWalk],
+    search: "_MertSearch",
+    run: Callable[[Callable[[_CoordinateWalk], None], Iterable[_CoordinateWalk]], Iterable[None]],
     problem: Problem,
 ) -> None:
     """Go on with all walks, then with the better half, and so on, until no good one changes."""
@@ -169,7 +169,7 @@ def _race(
         walks = [walk for walk in ranked[:alive] if not walk.done]
 
 
-class _Search:
+class _MertSearch:
     """Line searches in a landscape."""
 
     def __init__(self, landscape: Landscape, free: Mask, settings: TuneSettings) -> None:
@@ -178,19 +178,19 @@ class _Search:
         self._axes = np.eye(len(free))[free]
         self._settings = settings
 
-    def begin(self, weights: Vector, random: np.random.Generator) -> _Walk:
+    def begin(self, weights: Vector, random: np.random.Generator) -> _CoordinateWalk:
         """Return a walk that is still at its start."""
         length = float(np.linalg.norm(weights))
         weights = weights / length
         scores = self._landscape.scores(weights)
-        return _Walk(weights, length, scores, self._landscape.metric_at(scores), random)
+        return _CoordinateWalk(weights, length, scores, self._landscape.metric_at(scores), random)
 
-    def go_on(self, walk: _Walk) -> None:
+    def go_on(self, walk: _CoordinateWalk) -> None:
         """Take a round, and note if it changes nothing."""
         walk.rounds += 1
         walk.done = not self._round(walk) or walk.rounds >= self._settings.rounds
 
-    def finish(self, walk: _Walk, report: Report) -> None:
+    def finish(self, walk: _CoordinateWalk, report: Report) -> None:
         """Search along random directions, too, until nothing improves."""
         if not self._settings.directions:
             return
@@ -205,7 +205,7 @@ class _Search:
             if walk.metric <= before + _RISE:
                 break
 
-    def _round(self, walk: _Walk) -> bool:
+    def _round(self, walk: _CoordinateWalk) -> bool:
         """Search along the gradient and every axis, and return whether the metric has risen."""
         before = walk.metric
         units = self._landscape.units
@@ -217,7 +217,7 @@ class _Search:
             self._search(walk, direction)
         return walk.metric > before + _RISE
 
-    def _search(self, walk: _Walk, direction: Vector) -> None:
+    def _search(self, walk: _CoordinateWalk, direction: Vector) -> None:
         """Move to the best step along a direction; nowhere if it is 0."""
         direction = np.where(self._free, direction, 0.0)
         size = float(np.linalg.norm(direction))

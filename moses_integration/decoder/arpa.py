@@ -18,7 +18,7 @@ from moses_integration.decoder.arpa_kernels import (
     NO_NUMBER,
     POSITIVE,
     UNKNOWN_WORD,
-    Vocabulary,
+    ArpaVocabulary,
     grow,
     parse_block,
 )
@@ -109,7 +109,7 @@ def read_arpa(path: str) -> tuple[list[str], NgramTables]:
     tables = make_tables(len(counts), len(words), min(sum(counts[1:]), _MOST_AT_FIRST))
     tables.unigram_log_probs[:] = log_probs
     tables.unigram_backoffs[:] = backoffs
-    vocabulary = Vocabulary(words)
+    vocabulary = ArpaVocabulary(words)
     used = 0
     for order, count in enumerate(counts[1:], start=2):
         _expect(text, b"\\%d-grams:" % order)
@@ -174,7 +174,7 @@ def _read_unigrams(text: _Text, count: int) -> tuple[list[str], list[float], lis
 
 
 def _read_ngrams(
-    text: _Text, order: int, count: int, tables: NgramTables, used: int, vocabulary: Vocabulary
+    text: _Text, order: int, count: int, tables: NgramTables, used: int, vocabulary: ArpaVocabulary
 ) -> tuple[NgramTables, int]:
     """Read the n-grams of one order; return the tables, and how many n-grams they hold now."""
     left = count

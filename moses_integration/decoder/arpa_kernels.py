@@ -18,7 +18,7 @@ from moses_integration.decoder.ngram_table import (
 DONE, FULL, NO_NUMBER, POSITIVE, UNKNOWN_WORD, FIELDS, NO_CONTEXT = range(7)
 
 
-class Vocabulary:
+class ArpaVocabulary:
     """Ids of words by a 64-bit hash of their bytes, for the kernel."""
 
     def __init__(self, words: list[str]) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 from moses_integration.decoder.language_model import read_arpa_order
 from moses_integration.decoder.search_limits import SearchLimits
-from moses_integration.ini_text import Feature, Line
+from moses_integration.ini_text import IniFeature, IniLine
 from moses_integration.moses_ini import MosesIni
 from phrasescore.errors import ConfigError, DataError, shown_path
 from phrasescore.io.text import open_input, shorten
@@ -147,7 +147,7 @@ def _check_ignored(ini: MosesIni, ignore: tuple[str, ...]) -> None:
             raise ConfigError(shown_path(ini.path), "[feature]", problem)
 
 
-def _weight_lines(ini: MosesIni) -> dict[str, Line]:
+def _weight_lines(ini: MosesIni) -> dict[str, IniLine]:
     """Return the line with the weights of each name: the last one."""
     return {
         line.words[0].group().removesuffix("="): line
@@ -156,7 +156,7 @@ def _weight_lines(ini: MosesIni) -> dict[str, Line]:
     }
 
 
-def _weights(ini: MosesIni, feature: Feature, line: Line | None) -> tuple[float, ...]:
+def _weights(ini: MosesIni, feature: IniFeature, line: IniLine | None) -> tuple[float, ...]:
     """Return the weights of a feature; none if there is no line.
 
     UnknownWordPenalty may do without: it is not tuned, and 1 as in Moses.
@@ -171,7 +171,7 @@ def _weights(ini: MosesIni, feature: Feature, line: Line | None) -> tuple[float,
         raise ini.error(line, feature.name, problem) from None
 
 
-def _arguments(ini: MosesIni, feature: Feature) -> dict[str, str]:
+def _arguments(ini: MosesIni, feature: IniFeature) -> dict[str, str]:
     """Return the arguments of a feature that this search has.
 
     :raises ConfigError: if there is one that it cannot follow.
@@ -201,7 +201,7 @@ def _arguments(ini: MosesIni, feature: Feature) -> dict[str, str]:
     return arguments
 
 
-def _check_reordering_type(ini: MosesIni, feature: Feature, arguments: dict[str, str]) -> None:
+def _check_reordering_type(ini: MosesIni, feature: IniFeature, arguments: dict[str, str]) -> None:
     found = set(arguments.get("type", "").split("-"))
     if found - _REORDERING_NOISE != _REORDERING_TYPE:
         problem = "expected type=wbe-msd-bidirectional-fe-allff, the one that this search has"
@@ -219,7 +219,7 @@ def _check_reordering_type(ini: MosesIni, feature: Feature, arguments: dict[str,
             raise ini.error(feature.line, feature.name, f"{problem}, found {shorten(defaults)}")
 
 
-def _check_file(ini: MosesIni, feature: Feature, path: str) -> str:
+def _check_file(ini: MosesIni, feature: IniFeature, path: str) -> str:
     """Return the path of a text file; Moses finds one with .gz at its end by itself."""
     wanted = "an ARPA file" if feature.kind == LANGUAGE_MODEL else "a text table"
     if not path:
@@ -244,7 +244,7 @@ def _check_file(ini: MosesIni, feature: Feature, path: str) -> str:
     return path
 
 
-def _text_file(feature: Feature) -> str:
+def _text_file(feature: IniFeature) -> str:
     """Return which file a binary one was made from."""
     if feature.kind == LANGUAGE_MODEL:
         return "name the .arpa or .arpa.gz that build_binary made it from"
@@ -253,7 +253,7 @@ def _text_file(feature: Feature) -> str:
     return "name the phrase-table.gz that processPhraseTable(Min) made it from"
 
 
-def _check_order(ini: MosesIni, feature: Feature, arguments: dict[str, str]) -> None:
+def _check_order(ini: MosesIni, feature: IniFeature, arguments: dict[str, str]) -> None:
     try:
         order = read_arpa_order(arguments["path"])
     except DataError as error:
@@ -266,10 +266,10 @@ def _check_order(ini: MosesIni, feature: Feature, arguments: dict[str, str]) -> 
 
 def _check_number(
     ini: MosesIni,
-    feature: Feature,
+    feature: IniFeature,
     arguments: dict[str, str],
     weights: tuple[float, ...],
-    line: Line | None,
+    line: IniLine | None,
 ) -> None:
     """Refuse another number of weights than the feature has values."""
     default = str(NUM_REORDERING_SCORES if feature.kind == REORDERING else 1)
@@ -288,7 +288,7 @@ def _check_number(
         raise ini.error(line or feature.line, feature.name, "expected finite weights")
 
 
-def _unknown(ini: MosesIni, feature: Feature) -> ConfigError:
+def _unknown(ini: MosesIni, feature: IniFeature) -> ConfigError:
     problem = f"this search has no feature {feature.kind}"
     if feature.kind in _BINARY:
         cure = f"use {PHRASE_TABLE} with the text table that {_BINARY[feature.kind]} made it from"

@@ -121,7 +121,7 @@ def _score_phrases(
             bound[option] = np.inf
 
 
-class Values(NamedTuple):
+class DerivationValues(NamedTuple):
     """Unweighted values of derivations, a row each."""
 
     # float64 (derivations, columns of SentenceOptions.values).
@@ -134,14 +134,14 @@ class Values(NamedTuple):
     language_model: Any
 
 
-def score_paths(options: Any, tables: Any, offsets: Any, path_options: Any) -> Values:
+def score_paths(options: Any, tables: Any, offsets: Any, path_options: Any) -> DerivationValues:
     """Return the values of derivations, computed anew from their options.
 
     :param offsets: int64 (derivations + 1,), where each begins in ``path_options``; the empty
         derivation has no ``</s>``, as in Moses.
     """
     count = len(offsets) - 1
-    values = Values(
+    values = DerivationValues(
         np.zeros((count, options.values.shape[1])),
         np.zeros((count, options.reordering.shape[1])),
         np.zeros(count),

@@ -17,7 +17,7 @@ from moses_integration.decoder.derivations import ModelWeights, make_sentence, s
 from moses_integration.decoder.kbest import best_paths
 from moses_integration.decoder.language_model import NgramModel
 from moses_integration.decoder.options import OptionTable, SentenceOptions
-from moses_integration.decoder.stack_search import SearchLimits, StackSearch
+from moses_integration.decoder.stack_search import StackLimits, StackSearch
 from moses_integration.decoder.stateful import (
     DEFAULT_BUFFER_SIZE,
     RequestBuffer,
@@ -29,7 +29,7 @@ from moses_integration.decoder.stateful import (
 _MOST_PATHS = 1000
 
 
-class Segment(NamedTuple):
+class PhraseSegment(NamedTuple):
     """A source phrase and its translation."""
 
     # Source words, 0-based, end exclusive.
@@ -52,7 +52,7 @@ class Translation:
     # Weighted sum of the values.
     score: float
     # In the order of the target.
-    segments: tuple[Segment, ...]
+    segments: tuple[PhraseSegment, ...]
     # Of each feature, in the order of ``StackDecoder.names``.
     values: tuple[tuple[float, ...], ...]
     nbest: tuple["Translation", ...] = ()
@@ -128,7 +128,7 @@ class StackDecoder:
             *(options, self._weights, tables, search.distortion_limit),
             keep_words=bool(self.buffers),
         )
-        limits = SearchLimits(
+        limits = StackLimits(
             *(search.stack_size, search.beam_width, self._candidates, nbest > 1),
             pop_limit=search.pop_limit if search.algorithm == "cube" else 0,
             diversity=search.diversity,
@@ -149,7 +149,9 @@ class StackDecoder:
         found = self._translations(options, paths.offsets, paths.options, added)
         return replace(found[0], nbest=found) if nbest else found[0]
 
-    def score_derivation(self, tokens: Sequence[str], segments: Sequence[Segment]) -> Translation:
+    def score_derivation(
+        self, tokens: Sequence[str], segments: Sequence[PhraseSegment]
+    ) -> Translation:
         """Return a given derivation with its values and its score.
 
         :param segments: in the order of the target, covering the source; their ``option`` is not
@@ -184,7 +186,7 @@ class StackDecoder:
 
         return requests
 
-    def _find(self, options: SentenceOptions, segment: Segment) -> int:
+    def _find(self, options: SentenceOptions, segment: PhraseSegment) -> int:
         words = self._table.words
         there = np.flatnonzero((options.start == segment.start) & (options.end == segment.end))
         for option in there:
@@ -251,7 +253,7 @@ class StackDecoder:
                 stateless += size
         return np.concatenate([*columns, added], axis=1)
 
-    def _segments(self, options: SentenceOptions, chosen: Any) -> dict[int, Segment]:
+    def _segments(self, options: SentenceOptions, chosen: Any) -> dict[int, PhraseSegment]:
         """Return the segments of options, each made once."""
         words = self._table.words
         segments = {}
@@ -259,5 +261,5 @@ class StackDecoder:
             target = options.target[options.offsets[option] : options.offsets[option + 1]]
             text = tuple(words[word] for word in target)
             start, end = int(options.start[option]), int(options.end[option])
-            segments[option] = Segment(start, end, text, int(options.rows[option]))
+            segments[option] = PhraseSegment(start, end, text, int(options.rows[option]))
         return segments

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from moses_integration.decoder.ini_sections import OTHER_SECTIONS
-from moses_integration.ini_text import IniText, Line
+from moses_integration.ini_text import IniLine, IniText
 from phrasescore.errors import ConfigError, shown_path
 from phrasescore.io.text import shorten
 
@@ -90,7 +90,7 @@ class SearchLimits:
         :raises ConfigError: with file and line, for a value that Moses would not read, or a
             section that changes translations and that this search does not have.
         """
-        found: dict[str, Line] = {}
+        found: dict[str, IniLine] = {}
         for line in ini.content_lines():
             found.setdefault(line.section, line)  # of several values Moses takes the first
         _check_missing(ini, found)
@@ -115,7 +115,7 @@ class SearchLimits:
 class _Reader:
     """Values of sections, or else the defaults."""
 
-    def __init__(self, ini: IniText, lines: dict[str, Line]) -> None:
+    def __init__(self, ini: IniText, lines: dict[str, IniLine]) -> None:
         self._ini = ini
         self._lines = lines
 
@@ -158,7 +158,7 @@ class _Reader:
         return self._value("search-algorithm", "normal", wanted, _ALGORITHMS.get)
 
 
-def _check_missing(ini: IniText, lines: dict[str, Line]) -> None:
+def _check_missing(ini: IniText, lines: dict[str, IniLine]) -> None:
     for section, line in lines.items():
         value = line.words[0].group()
         if section in _MISSING and value.lower() not in _OFF:

@@ -62,7 +62,7 @@ class Memo(NamedTuple):
     state: Any
 
 
-class Pool(NamedTuple):
+class HypothesisPool(NamedTuple):
     """The hypotheses of the stack that is being made, no two of which recombine."""
 
     # int64 (1,)
@@ -107,7 +107,7 @@ class Hypotheses(NamedTuple):
     state: Any
 
 
-_Table = TypeVar("_Table", Coverages, States, Memo, Pool, Arcs, Hypotheses)
+_Table = TypeVar("_Table", Coverages, States, Memo, HypothesisPool, Arcs, Hypotheses)
 
 
 def make_coverages(rows: int, length: int) -> Coverages:
@@ -132,11 +132,13 @@ def make_memo(rows: int) -> Memo:
     return Memo(_zero(), keys, np.empty(rows), np.empty(rows, np.int32))
 
 
-def make_pool(rows: int) -> Pool:
+def make_pool(rows: int) -> HypothesisPool:
     """Return a table without rows."""
     limits, score, key = np.full(2, -np.inf), np.empty(rows), np.empty((rows, 2), np.int32)
     parent, option, coverage, state = np.empty((4, rows), np.int32)
-    return Pool(_zero(), limits, score, parent, option, coverage, state, key, _slots(rows))
+    return HypothesisPool(
+        _zero(), limits, score, parent, option, coverage, state, key, _slots(rows)
+    )
 
 
 def make_arcs(rows: int) -> Arcs:
@@ -177,7 +179,7 @@ def grow(table: _Table, rows: int) -> _Table:
         _hash_coverages(longer)
     elif isinstance(longer, States):
         _hash_states(longer)
-    elif isinstance(longer, Pool):
+    elif isinstance(longer, HypothesisPool):
         hash_pool(longer)
     elif isinstance(longer, Memo):
         longer.keys.fill(EMPTY)

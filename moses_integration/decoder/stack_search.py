@@ -38,7 +38,7 @@ _FEW, _MANY = 1 << 10, 1 << 15
 _BEGIN = 1
 
 
-class SearchLimits(NamedTuple):
+class StackLimits(NamedTuple):
     """How far a search goes."""
 
     # Hypotheses a stack; 0 for no limit.
@@ -67,7 +67,7 @@ class StackSearch:
         self,
         sentence: Sentence,
         tables: Any,
-        limits: SearchLimits,
+        limits: StackLimits,
         buffers: Sequence[tuple[RequestBuffer, float]] = (),
     ) -> None:
         self._sentence, self._tables = sentence, tables

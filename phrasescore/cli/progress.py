@@ -20,7 +20,7 @@ LAST_INTERVAL = 60.0
 
 
 @dataclass
-class _Task:
+class _ShownTask:
     """Work that is being shown."""
 
     start: float
@@ -44,7 +44,7 @@ class ProgressDisplay:
     ) -> None:
         self._stream = stream
         self._clock = clock
-        self._tasks: dict[str, _Task] = {}
+        self._tasks: dict[str, _ShownTask] = {}
 
     def __call__(self, now: Progress) -> None:
         """Show how far a task is."""
@@ -68,12 +68,12 @@ class ProgressDisplay:
         for name in list(self._tasks):
             self._end(name)
 
-    def _begin(self, now: Progress) -> _Task:
+    def _begin(self, now: Progress) -> _ShownTask:
         self._end(now.task)
         bar = None
         if _logger.isEnabledFor(logging.INFO):
             bar = _open_bar(now, sys.stderr if self._stream is None else self._stream)
-        task = self._tasks[now.task] = _Task(self._clock(), LOG_AT[0], bar)
+        task = self._tasks[now.task] = _ShownTask(self._clock(), LOG_AT[0], bar)
         return task
 
     def _end(self, name: str) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.generation.generator import Generated, Generator, Source, Walk
+from phrasescore.generation.generator import Generated, Generator, SearchWalk, Source
 from phrasescore.generation.word_choice import Floats, Ids, best_words, length_limits
 from phrasescore.vocabulary import Vocabulary
 
@@ -92,7 +92,7 @@ def beam_search(
     with generator.precision.active(), torch.inference_mode():
         for start in range(0, len(order), size):
             part = order[start : start + size]
-            search = _Search(generator, [sources[number] for number in part], settings)
+            search = _SentenceBeam(generator, [sources[number] for number in part], settings)
             for number, targets in zip(part, search.run(), strict=True):
                 found[number] = targets
     return found
@@ -119,7 +119,7 @@ class _Complete(NamedTuple):
     finished: bool = True
 
 
-class _Level(NamedTuple):
+class _BeamLevel(NamedTuple):
     """How the nodes of a level were made; to trace a target back."""
 
     parents: Ids
@@ -128,7 +128,7 @@ class _Level(NamedTuple):
     attended: Ids
 
 
-class _Search:
+class _SentenceBeam:
     """The beams of some sources, side by side."""
 
     def __init__(
@@ -143,7 +143,7 @@ class _Search:
         # of the last one wanted among them, -inf where there are too few.
         self._complete: list[list[_Complete]] = [[] for _ in sources]
         self._to_beat = np.full(len(sources), -np.inf)
-        self._levels: list[_Level] = []
+        self._levels: list[_BeamLevel] = []
 
     def run(self) -> list[list[Generated]]:
         """Return the best targets of each source."""
@@ -161,13 +161,13 @@ class _Search:
             attended = walk.attended() if self._settings.copy_unknown else np.zeros(0, np.int64)
             if len(attended):
                 attended = attended[going_on.places]
-            self._levels.append(_Level(going_on.places, going_on.words, attended))
+            self._levels.append(_BeamLevel(going_on.places, going_on.words, attended))
             roots, log_probs = going_on.roots, going_on.log_probs
             walk.advance(going_on.places, going_on.words, roots)
             depth += 1
         return [self._targets(number) for number in range(len(self._sources))]
 
-    def _extend(self, walk: Walk, log_probs: Floats, roots: Ids) -> Candidates:
+    def _extend(self, walk: SearchWalk, log_probs: Floats, roots: Ids) -> Candidates:
         """Return the best extensions of each hypothesis: no beam can keep more of them."""
         found = []
         for _, distributions in walk.log_distributions():

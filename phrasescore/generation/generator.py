@@ -90,12 +90,12 @@ class Generator:
         """Whether the networks predict other words than one another."""
         return any(network.columns is not None for network in self._networks)
 
-    def walk(self, sources: Sequence[Source]) -> "Walk":
+    def walk(self, sources: Sequence[Source]) -> "SearchWalk":
         """Return a walk that stands before the first word of the targets of some sources.
 
         It, and all that it gives, belong into torch's inference mode.
         """
-        return Walk(self._networks, sources, len(self.words), self.device)
+        return SearchWalk(self._networks, sources, len(self.words), self.device)
 
 
 def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
@@ -147,7 +147,7 @@ class _Network:
         return words if self.columns is None else self.columns[words]
 
 
-class Walk:
+class SearchWalk:
     """The prefixes of a level, and what each network knows of them.
 
     At the start these are the empty targets of all sources. Before :meth:`log_probs`, and once at

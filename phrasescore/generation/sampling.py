@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.generation.generator import Generated, Generator, Source, Walk
+from phrasescore.generation.generator import Generated, Generator, SearchWalk, Source
 from phrasescore.generation.word_choice import Floats, Ids, draw_words, length_limits
 from phrasescore.vocabulary import Vocabulary
 
@@ -152,7 +152,7 @@ class _Sampler:
         ]
         return [made[start : start + self._count] for start in range(0, len(made), self._count)]
 
-    def _draw(self, walk: Walk, nodes: Ids, numbers: Floats) -> Ids:
+    def _draw(self, walk: SearchWalk, nodes: Ids, numbers: Floats) -> Ids:
         """Return a word for each sample."""
         order = np.argsort(nodes, kind="stable")
         starts = np.searchsorted(nodes[order], np.arange(walk.num_nodes + 1))

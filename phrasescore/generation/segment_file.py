@@ -19,7 +19,7 @@ class _Bounds(msgspec.Struct):
     end: int
 
 
-class _Line(msgspec.Struct):
+class _SegmentLine(msgspec.Struct):
     words: int
     segments: list[_Bounds]
 
@@ -71,7 +71,7 @@ def read_sizes(path: str, *, min_length: int, max_segment: int) -> Iterator[list
 def _sizes(path: str, number: int, text: str) -> list[int]:
     """Return the sizes of the segments in a line."""
     try:
-        line = msgspec.json.decode(text, type=_Line)
+        line = msgspec.json.decode(text, type=_SegmentLine)
     except (msgspec.DecodeError, RecursionError) as error:
         problem = f"expected a line that --segments wrote, found {shorten(text)}"
         raise DataError(path, number, problem) from error

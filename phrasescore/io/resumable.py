@@ -1,6 +1,6 @@
 """An output file that a killed run leaves in a state to go on from.
 
-Lines are written in chunks. A chunk that is on the disk as a whole, in ``OUT.part``, is then
+InputLines are written in chunks. A chunk that is on the disk as a whole, in ``OUT.part``, is then
 entered in the journal ``OUT.part.json``, which says how far the file is good, in lines and bytes;
 so at no moment does the journal promise more than there is. A gzip file gets one member per chunk,
 and a resumed run makes the same bytes as one that was never stopped. At the end the part file
@@ -38,7 +38,7 @@ WAITING = 4
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Lines(Protocol):
+class InputLines(Protocol):
     """Some consecutive lines of an input, such as a block of a phrase table."""
 
     @property
@@ -57,7 +57,7 @@ class Lines(Protocol):
         """Return the lines from number ``first`` to before ``after``, counted from 0."""
 
 
-_Lines = TypeVar("_Lines", bound=Lines)
+_Lines = TypeVar("_Lines", bound=InputLines)
 
 
 def is_resumable(path: str) -> bool:
@@ -140,7 +140,7 @@ class ResumableOutput:
         # Lines handed to this object, those of the earlier run counted, and those in whole chunks.
         self._lines = self._lines_in_chunks = 0
         self.finished = False
-        self.last_skipped: Lines | None = None
+        self.last_skipped: InputLines | None = None
         self._failed = False
 
     def __enter__(self) -> Self:

@@ -21,7 +21,7 @@ from phrasescore.vocabulary import Vocabulary
 BOUNDARY = Vocabulary.END
 
 
-class Ngrams(NamedTuple):
+class NgramBatch(NamedTuple):
     """Every n-gram of the sentences of a batch, ``</s>`` predicted at the end of each."""
 
     contexts: Tensor  # (ngrams, order - 1) the words before, the oldest first
@@ -29,7 +29,7 @@ class Ngrams(NamedTuple):
     sentences: Tensor  # (ngrams,) which sentence of the batch
 
 
-def all_ngrams(side: BatchSide, order: int) -> Ngrams:
+def all_ngrams(side: BatchSide, order: int) -> NgramBatch:
     """Return the n-grams of the sentences of one side."""
     ids = side.ids
     sentences = torch.repeat_interleave(side.lengths + 1)  # (ngrams,)
@@ -40,7 +40,7 @@ def all_ngrams(side: BatchSide, order: int) -> Ngrams:
     # Of the n-gram at place t of a sentence, the last t words of the context are the sentence's.
     from_the_end = torch.arange(order - 1, 0, -1, device=ids.device)
     outside = from_the_end > times.unsqueeze(1)  # (ngrams, order - 1)
-    return Ngrams(contexts.masked_fill(outside, BOUNDARY), ids, sentences)
+    return NgramBatch(contexts.masked_fill(outside, BOUNDARY), ids, sentences)
 
 
 class CslmNetwork(nn.Module):

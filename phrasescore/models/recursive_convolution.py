@@ -27,14 +27,14 @@ GATES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Pyramid:
+class CellPyramid:
     """Where the cells of each level are; see the top of this file."""
 
     sizes: list[int]  # sentences that have each word, never growing
     starts: list[int]  # the row of level 0 at which each word begins, and the number of rows
     left: Tensor  # row of the left neighbour of each cell of level 0, first words left out
 
-    def to(self, device: torch.device) -> "Pyramid":
+    def to(self, device: torch.device) -> "CellPyramid":
         """Return the pyramid on ``device``."""
         return replace(self, left=move(device, self.left)[0])
 
@@ -50,12 +50,12 @@ class Pyramid:
         return [slice(after, size) for size, after in itertools.pairwise([*self.sizes, 0])]
 
 
-def build_pyramid(steps: Steps) -> Pyramid:
+def build_pyramid(steps: Steps) -> CellPyramid:
     """Return the cells over the words of packed sentences, which are on the CPU."""
     starts = [0, *itertools.accumulate(steps.sizes)]
     first = steps.sizes[0] if steps.sizes else 0
     before = torch.tensor(starts)[steps.times[first:] - 1]
-    return Pyramid(steps.sizes, starts, before + steps.pairs[first:])
+    return CellPyramid(steps.sizes, starts, before + steps.pairs[first:])
 
 
 class RecursiveConvolution(Function):
@@ -75,7 +75,7 @@ class RecursiveConvolution(Function):
         bias: Tensor,
         gate_weight: Tensor,
         gate_bias: Tensor,
-        pyramid: Pyramid,
+        pyramid: CellPyramid,
     ) -> tuple[Tensor, Tensor]:
         """Return the last cell of each sentence, ``(sentences, size)``, and all omegas.
 

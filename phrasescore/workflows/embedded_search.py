@@ -37,7 +37,7 @@ _logger = logging.getLogger(__name__)
 Sentence = tuple[str, ...]
 
 
-class _Lines(NamedTuple):
+class _OutputLines(NamedTuple):
     """The lines that a process sends of a sentence."""
 
     output: bytes
@@ -48,7 +48,7 @@ class _Lines(NamedTuple):
     counts: dict[str, int]
 
 
-class _Task(NamedTuple):
+class _SentenceTask(NamedTuple):
     """A sentence to translate, and how."""
 
     sent_id: int
@@ -107,7 +107,7 @@ class _SentenceTranslator:
         self.table = OptionTable(self._configuration, self.language_model, self.tables, other)
         self.weights, self.decoder = weights, None
 
-    def __call__(self, task: _Task) -> _Lines:
+    def __call__(self, task: _SentenceTask) -> _OutputLines:
         """Return the lines of a sentence."""
         self.prepare(task.weights)
         if self.decoder is None:
@@ -122,7 +122,7 @@ class _SentenceTranslator:
         lines = [self._hypothesis(task.sent_id, found, aligned) for found in best.nbest]
         output = f"{' '.join(best.words)}\n".encode()
         counts = dict(self._counts() - before)
-        return _Lines(output, b"".join(lines), math.isfinite(best.score), counts)
+        return _OutputLines(output, b"".join(lines), math.isfinite(best.score), counts)
 
     def _extra_weights(self, weights: Weights) -> list[float]:
         return [weights.get(name, (0.0,))[0] for name in self.extra]
@@ -205,7 +205,7 @@ class EmbeddedSearch:
         self._settings = settings
         self._model = _IniModel.read(ini_path, settings)
         self._translator: _SentenceTranslator | None = None
-        self._processes: OrderedProcesses[_Task, _Lines] | None = None
+        self._processes: OrderedProcesses[_SentenceTask, _OutputLines] | None = None
 
     @property
     def ini_features(self) -> list[str]:
@@ -246,7 +246,7 @@ class EmbeddedSearch:
         translator.prepare(weights)
         if processes > 1 and sentences:
             # Here, so that not every process has to compile the search by itself.
-            shortest = _Task(0, min(sentences, key=len), weights, None)
+            shortest = _SentenceTask(0, min(sentences, key=len), weights, None)
             replace(translator, extra=(), decoder=None)(shortest)
             collections.deque(self._processes.map([shortest]), maxlen=0)
         return self
@@ -293,7 +293,7 @@ class EmbeddedSearch:
             ``distinct`` ones and the ``calls``.
         """
         assert self._processes is not None
-        tasks = (_Task(at, words, weights, nbest) for at, words in enumerate(sentences))
+        tasks = (_SentenceTask(at, words, weights, nbest) for at, words in enumerate(sentences))
         counts: Counter[str] = Counter()
         with ExitStack() as stack:
             target = stack.enter_context(open_output(output))

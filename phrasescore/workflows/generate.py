@@ -25,7 +25,7 @@ from phrasescore.kernels.precision import PrecisionName
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.vocabulary import Vocabulary
-from phrasescore.workflows.text_checks import UnknownWords
+from phrasescore.workflows.text_checks import UnknownWordCounter
 from phrasescore.workflows.warnings import collecting_warnings
 
 _logger = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ def generate(
                 max_length=max_length,
                 unknown=not no_unknown,
             )
-            text = _Text(source, models, device, precision, progress)
+            text = _GeneratedText(source, models, device, precision, progress)
             _write_samples(text, output, drawing, top, num_threads)
         else:
             for given, parameter in (
@@ -150,7 +150,7 @@ def generate(
                 max_length=max_length,
                 copy_unknown=copy_unknown,
             )
-            text = _Text(source, models, device, precision, progress)
+            text = _GeneratedText(source, models, device, precision, progress)
             _write_translations(text, output, lists, name, search, num_threads)
     return text.summary(warnings)
 
@@ -179,7 +179,7 @@ def load_generator(
     return generator, checkpoints
 
 
-class _Text:
+class _GeneratedText:
     """A text that networks translate, with counts of what was read and written.
 
     :raises DataError: if the first sentence with words cannot be read.
@@ -204,7 +204,7 @@ class _Text:
             for model, checkpoint in zip(models, self.checkpoints, strict=True)
         }
         self._vocabularies = list(vocabularies.values())
-        self._check = UnknownWords(path, vocabularies)
+        self._check = UnknownWordCounter(path, vocabularies)
         self._longest_trained = min(model.config.training.max_length for model in self.checkpoints)
         self._longest = self._too_long = 0
         self._lines = self._words = self._unknown_words = 0
@@ -280,7 +280,7 @@ class _Text:
 
 
 def _write_translations(
-    text: _Text,
+    text: _GeneratedText,
     output: str,
     lists: str | None,
     name: str | None,
@@ -327,7 +327,7 @@ def _nbest_line(number: int, target: Generated, names: Sequence[str]) -> bytes:
 
 
 def _write_samples(
-    text: _Text, output: str, settings: SampleSettings, top: int | None, threads: int
+    text: _GeneratedText, output: str, settings: SampleSettings, top: int | None, threads: int
 ) -> None:
     """Write the distinct samples of each line, the best first."""
     sources, ahead = tee(text.sources())

@@ -34,7 +34,7 @@ from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList
 from phrasescore.workflows.columns import added_features
-from phrasescore.workflows.text_checks import UnknownWords
+from phrasescore.workflows.text_checks import UnknownWordCounter
 from phrasescore.workflows.warnings import collecting_warnings
 
 _logger = logging.getLogger(__name__)
@@ -149,7 +149,7 @@ def rescore(
                 word_scores=words,
                 replace=replace,
                 allow_missing=allow_missing,
-                unknown_words=UnknownWords(source, rescorer.source_vocabularies),
+                unknown_words=UnknownWordCounter(source, rescorer.source_vocabularies),
                 progress=progress,
             )
     return dataclasses.replace(summary, warnings=tuple(warnings))
@@ -240,7 +240,7 @@ class ListRescorer:
         word_scores: str | os.PathLike[str] | None = None,
         replace: bool = False,
         allow_missing: bool = False,
-        unknown_words: UnknownWords | None = None,
+        unknown_words: UnknownWordCounter | None = None,
         progress: ProgressCallback | None = None,
     ) -> RescoreSummary:
         """Write the lists of a file with the new features at the end of field 3.
@@ -351,7 +351,7 @@ def _warn_of_shortlists(checkpoints: Sequence[Checkpoint]) -> None:
 
 
 def _read(
-    lists: Iterable[tuple[NbestList, tuple[str, ...]]], unknown_words: UnknownWords | None
+    lists: Iterable[tuple[NbestList, tuple[str, ...]]], unknown_words: UnknownWordCounter | None
 ) -> Iterator[_SourcedList]:
     """Yield each list with its source and its distinct hypotheses; count the source's words."""
     for nbest, source in lists:

@@ -219,24 +219,24 @@ def _check_models(sides: Sequence[_SideModels]) -> None:
             _logger.warning("the %s models of both sides are one file, for two languages", kind)
 
 
-class _Line(NamedTuple):
+class _TextPair(NamedTuple):
     """A line: its bytes on each side, and its words."""
 
     raw: tuple[bytes, ...]
     sides: _Sides
 
 
-def _read(texts: Sequence[str]) -> Iterator[_Line]:
+def _read(texts: Sequence[str]) -> Iterator[_TextPair]:
     """Yield the lines of a text, or of parallel text.
 
     :raises DataError: on reading.
     """
     if len(texts) == 1:
         for line in read_monolingual_text(texts[0]):
-            yield _Line((line.raw,), (line.words,))
+            yield _TextPair((line.raw,), (line.words,))
         return
     for both in read_parallel_text(*texts):
-        yield _Line(tuple(both.raw.split(b"\n")), (both.pair.source, both.pair.target))
+        yield _TextPair(tuple(both.raw.split(b"\n")), (both.pair.source, both.pair.target))
 
 
 class _LineScorer:

@@ -13,7 +13,7 @@ _logger = logging.getLogger(__name__)
 _ENOUGH_WORDS = 1000
 
 
-class UnknownWords:
+class UnknownWordCounter:
     """Counts the words of a text that models do not know, and warns once where half are unknown.
 
     :param path: of the text, for the message.

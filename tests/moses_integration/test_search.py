@@ -11,7 +11,7 @@ import pytest
 
 from moses_integration.decoder import kbest
 from moses_integration.decoder.options import SentenceOptions
-from moses_integration.decoder.search import Segment, StackDecoder, Translation
+from moses_integration.decoder.search import PhraseSegment, StackDecoder, Translation
 from phrasescore.errors import ConfigError
 from tests.small_decoder import Derivation, LastWords, SecondModel, SmallDecoder, as_segments
 
@@ -201,7 +201,11 @@ def test_values_are_those_worked_out_by_hand(small: SmallDecoder) -> None:
     """Phrases 3, 1, 2 of three words: jumps of 2, 3 and 0; each after the one before it."""
     decoder = small.decoder(["abc"])
     chosen = [next(iter(small.table[(letter,)])) for letter in "cab"]
-    segments = [Segment(2, 3, chosen[0]), Segment(0, 1, chosen[1]), Segment(1, 2, chosen[2])]
+    segments = [
+        PhraseSegment(2, 3, chosen[0]),
+        PhraseSegment(0, 1, chosen[1]),
+        PhraseSegment(1, 2, chosen[2]),
+    ]
     found = decoder.score_derivation("abc", segments)
     values = dict(zip(decoder.names, found.values, strict=True))
     assert values["Distortion0"] == (-5.0,)
@@ -220,7 +224,9 @@ def test_values_are_those_worked_out_by_hand(small: SmallDecoder) -> None:
 def test_a_phrase_before_the_last_one_is_a_swap(small: SmallDecoder) -> None:
     decoder = small.decoder(["ab"])
     first, second = next(iter(small.table[("b",)])), next(iter(small.table[("a",)]))
-    found = decoder.score_derivation("ab", [Segment(1, 2, first), Segment(0, 1, second)])
+    found = decoder.score_derivation(
+        "ab", [PhraseSegment(1, 2, first), PhraseSegment(0, 1, second)]
+    )
     values = dict(zip(decoder.names, found.values, strict=True))
     logs = [np.log(small.table[("b",)][first][1]), np.log(small.table[("a",)][second][1])]
     assert values["LexicalReordering0"] == pytest.approx(
@@ -240,7 +246,7 @@ def test_a_derivation_that_is_none_is_refused(small: SmallDecoder) -> None:
     with pytest.raises(
         ValueError, match=r"expected segments that are options, found 0\.\.1 -> x y"
     ):
-        small.decoder(["ab"]).score_derivation("ab", [Segment(0, 1, ("x", "y"))])
+        small.decoder(["ab"]).score_derivation("ab", [PhraseSegment(0, 1, ("x", "y"))])
 
 
 def test_an_unknown_word_is_its_own_translation(small: SmallDecoder) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.options import OptionTable, read_language_model
-from moses_integration.decoder.search import Segment, StackDecoder
+from moses_integration.decoder.search import PhraseSegment, StackDecoder
 from moses_integration.decoder.source import read_source
 from moses_integration.nbest import parse_features, read_nbest
 
@@ -61,7 +61,7 @@ def test_lists_are_at_least_as_good_as_those_that_moses_wrote(
 
 
 class MosesLine(NamedTuple):
-    segments: list[Segment]
+    segments: list[PhraseSegment]
     values: dict[str, tuple[float, ...]]
     total: float
 
@@ -79,14 +79,14 @@ def run_moses(folder: Path, text: str, options: Sequence[str], nbest: Path) -> l
     found: list[MosesLine] = []
     for line in nbest.read_bytes().decode().splitlines():
         fields = line.split(" ||| ")
-        segments: list[Segment] = []
+        segments: list[PhraseSegment] = []
         words: list[str] = []
         for word in fields[1].split():
             span = _SPAN.fullmatch(word)
             if span is None:
                 words.append(word)
             else:
-                segments.append(Segment(int(span[1]), int(span[2]) + 1, tuple(words)))
+                segments.append(PhraseSegment(int(span[1]), int(span[2]) + 1, tuple(words)))
                 words = []
         features = parse_features(line.encode(), str(nbest), len(found) + 1)
         found.append(MosesLine(segments, features, float(fields[3])))

@@ -19,7 +19,7 @@ from phrasescore.workflows.search_settings import SearchSettings
 _STEP = (sys.executable, "-m", "phrasescore.workflows.experiment.step")
 
 
-class _Action(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+class _LibraryCall(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """What all actions have in common."""
 
     # Whether it goes on with a run that was stopped.
@@ -47,7 +47,7 @@ class _Action(msgspec.Struct, frozen=True, tag=True, kw_only=True):
         return (*_STEP, msgspec.json.encode(action).decode())
 
 
-class Train(_Action, frozen=True, tag=True, kw_only=True):
+class TrainCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
     """Train a network."""
 
     verb = "train"
@@ -87,7 +87,7 @@ class Train(_Action, frozen=True, tag=True, kw_only=True):
         yield from _option("threads", self.threads)
 
 
-class Annotate(_Action, frozen=True, tag=True, kw_only=True):
+class AnnotateCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
     """Add columns to the phrase table."""
 
     verb = "annotate"
@@ -118,7 +118,7 @@ class Annotate(_Action, frozen=True, tag=True, kw_only=True):
         yield from ("--moses-ini-out", self.moses_ini_out, *_option("threads", self.threads))
 
 
-class Decode(_Action, frozen=True, tag=True, kw_only=True):
+class DecodeCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
     """Translate a text, with n-best lists where ``nbest`` names a file."""
 
     verb = "decode"
@@ -156,7 +156,7 @@ class Decode(_Action, frozen=True, tag=True, kw_only=True):
         yield from ("-o", self.output)
 
 
-class Tune(_Action, frozen=True, tag=True, kw_only=True):
+class TuneCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
     """Tune weights in rounds."""
 
     verb = "tune"
@@ -231,7 +231,7 @@ class Tune(_Action, frozen=True, tag=True, kw_only=True):
         yield from ("--report", self.report, "--format", "json")
 
 
-class Rescore(_Action, frozen=True, tag=True, kw_only=True):
+class RescoreCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
     """Add features to n-best lists."""
 
     verb = "rescore"
@@ -262,7 +262,7 @@ class Rescore(_Action, frozen=True, tag=True, kw_only=True):
         yield from (*_option("threads", self.threads), "-o", self.output)
 
 
-class Rerank(_Action, frozen=True, tag=True, kw_only=True):
+class RerankCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
     """Take the best of each n-best list."""
 
     verb = "rerank"
@@ -277,7 +277,7 @@ class Rerank(_Action, frozen=True, tag=True, kw_only=True):
         return (self.nbest, "--weights", self.weights, "-o", self.output)
 
 
-AnyAction = Train | Annotate | Decode | Tune | Rescore | Rerank
+AnyCall = TrainCall | AnnotateCall | DecodeCall | TuneCall | RescoreCall | RerankCall
 
 
 def search_options(search: SearchSettings) -> Iterable[str]:

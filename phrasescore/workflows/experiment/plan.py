@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -16,10 +16,10 @@ from phrasescore.io.resumable import work_files
 from phrasescore.workflows.experiment import actions
 from phrasescore.workflows.experiment.checks import check_inputs
 from phrasescore.workflows.experiment.config import PREVIOUS, Experiment, TextSet
-from phrasescore.workflows.experiment.row_report import read_report
+from phrasescore.workflows.experiment.runs import Run, read_report
 from phrasescore.workflows.experiment.start_weights import (
     Layout,
-    Tuned,
+    TunedRow,
     network_names,
     start_weights,
 )
@@ -34,36 +34,6 @@ from phrasescore.workflows.experiment.systems import (
 from phrasescore.workflows.search_settings import SearchSettings, moses_limits
 
 MOSES_INI = "moses.ini"
-
-
-@dataclass(frozen=True)
-class Run:
-    """A row of the table with weights of its own, tuned from one seed."""
-
-    system: System
-    seed: int
-    folder: Path
-    ini: Path
-    # The files that its search reads, but for the ini and models.
-    model_files: tuple[Path, ...]
-    # Earlier rows of the same seed, whose features it has.
-    parts: tuple["Run", ...] = ()
-    # Its features that networks and others give, by label in its report, with their names.
-    added: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def weights(self) -> Path:
-        """The weights that tuning finds."""
-        return self.folder / "weights"
-
-    @property
-    def report(self) -> Path:
-        """The report of its tuning, as JSON."""
-        return self.folder / "report.json"
-
-    def output(self, text: TextSet) -> Path:
-        """Return where the translation of a text goes."""
-        return self.folder / f"{text.name}.out"
 
 
 @dataclass(frozen=True)
@@ -165,7 +135,7 @@ class _Planner:
                 raise ConfigError("the experiment", "[data] train", problem)
             inputs = self._wanted.train[1:] if model.kind == CSLM else self._wanted.train
         output = self._model_folder(model.name)
-        action = actions.Train(
+        action = actions.TrainCall(
             kind=model.kind,
             inputs=tuple(map(str, inputs)),
             output=str(output),
@@ -184,7 +154,7 @@ class _Planner:
             if not names:
                 continue
             table, ini = self._table_of(names), self._ini_of(names)
-            action = actions.Annotate(
+            action = actions.AnnotateCall(
                 table=str(self._table),
                 columns=self._columns(names),
                 output=str(table),
@@ -294,7 +264,7 @@ class _Planner:
         start, work = run.folder / "start", run.folder / "tuning"
         names = self._in_lists(run.system)
         backoff_lm, unnormalized = self._cslm(names)
-        action = actions.Tune(
+        action = actions.TuneCall(
             decoder=self._decoder(),
             config=str(run.ini),
             source=str(dev.source),
@@ -328,7 +298,7 @@ class _Planner:
 
     def _decode(self, run: Run, text: TextSet, output: Path, nbest: Path | None) -> Step:
         engine = self._engine
-        action = actions.Decode(
+        action = actions.DecodeCall(
             source=str(text.source),
             config=str(run.ini),
             weights=str(run.weights),
@@ -348,7 +318,7 @@ class _Planner:
         yield self._decode(run, text, run.folder / f"{text.name}.decoded", lists)
         names = self._in_lists(run.system)
         backoff_lm, unnormalized = self._cslm(names)
-        rescore = actions.Rescore(
+        rescore = actions.RescoreCall(
             nbest=str(lists),
             source=str(text.source),
             columns=self._columns(names),
@@ -360,7 +330,9 @@ class _Planner:
         inputs = (lists, text.source, *self._inputs(names))
         yield Step(_step_name("rescore", text.name, run), rescore, inputs, (rescored,))
         output = run.output(text)
-        rerank = actions.Rerank(nbest=str(rescored), weights=str(run.weights), output=str(output))
+        rerank = actions.RerankCall(
+            nbest=str(rescored), weights=str(run.weights), output=str(output)
+        )
         inputs = (rescored, run.weights)
         yield Step(_step_name("rerank", text.name, run), rerank, inputs, (output,))
 
@@ -373,7 +345,7 @@ class _Planner:
                 reversed(starts),
                 key=lambda each: (read_report(each.report).reached, len(each.system.features())),
             )
-            before = Tuned(str(best.weights), self._layout(best.system))
+            before = TunedRow(str(best.weights), self._layout(best.system))
         ini = MosesIni.read(str(run.ini))
         write_both_weights(str(path), start_weights(ini, self._layout(run.system), before))
 

@@ -25,7 +25,7 @@ class Layout(NamedTuple):
     of_lists: frozenset[str] = frozenset()
 
 
-class Tuned(NamedTuple):
+class TunedRow(NamedTuple):
     """A row that is tuned."""
 
     weights: str
@@ -48,7 +48,7 @@ def network_names(kinds: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def start_weights(ini: MosesIni, layout: Layout, before: Tuned | None) -> WeightPair:
+def start_weights(ini: MosesIni, layout: Layout, before: TunedRow | None) -> WeightPair:
     """Return a weight for each feature of a row: of its search, and of its lists.
 
     :param before: a row whose features it has; None starts from moses.ini.
@@ -56,7 +56,7 @@ def start_weights(ini: MosesIni, layout: Layout, before: Tuned | None) -> Weight
     return WeightPair(*(_start_weights(ini, layout, before, part) for part in _PARTS))
 
 
-def _start_weights(ini: MosesIni, layout: Layout, before: Tuned | None, part: Part) -> Weights:
+def _start_weights(ini: MosesIni, layout: Layout, before: TunedRow | None, part: Part) -> Weights:
     weights = dict(ini.tuneable_weights())
     weights |= dict.fromkeys(layout.extra.values(), (0.0,))
     if before is not None:

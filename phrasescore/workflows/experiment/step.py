@@ -8,7 +8,7 @@ import msgspec
 
 from phrasescore.errors import PhrasescoreError, StoppedError
 from phrasescore.progress import Progress
-from phrasescore.workflows.experiment.actions import AnyAction
+from phrasescore.workflows.experiment.actions import AnyCall
 from phrasescore.workflows.experiment.process import Message
 from phrasescore.workflows.warnings import LOGGERS
 
@@ -53,7 +53,7 @@ class _LogHandler(logging.Handler):
 
 def main() -> None:
     """Run the action that the first argument says."""
-    action: AnyAction = msgspec.json.decode(sys.argv[1], type=AnyAction)
+    action: AnyCall = msgspec.json.decode(sys.argv[1], type=AnyCall)
     channel = Channel()
     handler = _LogHandler(channel)
     for name in LOGGERS:

@@ -12,8 +12,7 @@ import numpy as np
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
 from phrasescore.io.output import open_output
 from phrasescore.workflows.experiment.config import TextSet
-from phrasescore.workflows.experiment.plan import Run
-from phrasescore.workflows.experiment.row_report import RowReport, read_report
+from phrasescore.workflows.experiment.runs import RowReport, Run, read_report
 from tuning.bleu import Bleu, Statistics
 from tuning.significance import randomization_p_value
 

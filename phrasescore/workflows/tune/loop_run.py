@@ -180,7 +180,8 @@ class LoopRun:
                     write_rounds(self.work, about, open_round)
                     optimiser.raise_stop()
                 write_rounds(self.work, about, result)
-                _logger.info("%s", describe_round(result, self._metric.name, self._added))
+                said = describe_round(result, self._metric.name, self._added)
+                _logger.info("%s", said, extra={"news": True})  # for an experiment's console
 
             self.result = run_loop(
                 rounds,

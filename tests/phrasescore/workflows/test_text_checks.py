@@ -7,14 +7,14 @@ import pytest
 
 from phrasescore.evaluation.sentences import Sentences, read_sentences
 from phrasescore.vocabulary import Vocabulary
-from phrasescore.workflows.text_checks import UnknownWords, warn_of_lengths, warn_of_texts
+from phrasescore.workflows.text_checks import UnknownWordCounter, warn_of_lengths, warn_of_texts
 
 
 def warnings(caplog: pytest.LogCaptureFixture, *sentences: str) -> list[str]:
     """Return the warnings where one model knows a, b and c, and another one all letters."""
     vocabularies = {"abc": Vocabulary("abc"), "all": Vocabulary("abcdefghijklmnopqrstuvwxyz")}
     caplog.clear()
-    unknown_words = UnknownWords("text", vocabularies)
+    unknown_words = UnknownWordCounter("text", vocabularies)
     with caplog.at_level(logging.WARNING):
         for sentence in sentences:
             unknown_words.count(tuple(sentence))

@@ -12,7 +12,7 @@ from tests.experiment_folder import CONFIG, experiment
 COMMANDS = """\
 import pathlib, sys, json
 given = json.loads(sys.argv[1])
-verb = given["type"].lower()
+verb = given["type"].removesuffix("Call").lower()
 with open({calls!r}, "a") as calls:
     calls.write(verb + "\\n")
 output = pathlib.Path(given["output"])

@@ -1,12 +1,46 @@
-"""What the tuning of a row says of itself, as its table shows it."""
+"""Runs: rows of the table with weights of their own, and the reports of their tuning."""
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from phrasescore.workflows.experiment.config import TextSet
+from phrasescore.workflows.experiment.systems import System
+
 # The share of a feature in what moves model scores, 0 to 1, below which it does nothing.
 _NOTHING = 1e-3
+
+
+@dataclass(frozen=True)
+class Run:
+    """A row of the table with weights of its own, tuned from one seed."""
+
+    system: System
+    seed: int
+    folder: Path
+    ini: Path
+    # The files that its search reads, but for the ini and models.
+    model_files: tuple[Path, ...]
+    # Earlier rows of the same seed, whose features it has.
+    parts: tuple["Run", ...] = ()
+    # Its features that networks and others give, by label in its report, with their names.
+    added: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def weights(self) -> Path:
+        """The weights that tuning finds."""
+        return self.folder / "weights"
+
+    @property
+    def report(self) -> Path:
+        """The report of its tuning, as JSON."""
+        return self.folder / "report.json"
+
+    def output(self, text: TextSet) -> Path:
+        """Return where the translation of a text goes."""
+        return self.folder / f"{text.name}.out"
 
 
 class RowReport(NamedTuple):
