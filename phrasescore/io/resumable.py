@@ -1,6 +1,6 @@
 """An output file that a killed run leaves in a state to go on from.
 
-InputLines are written in chunks. A chunk that is on the disk as a whole, in ``OUT.part``, is then
+Lines are written in chunks. A chunk that is on the disk as a whole, in ``OUT.part``, is then
 entered in the journal ``OUT.part.json``, which says how far the file is good, in lines and bytes;
 so at no moment does the journal promise more than there is. A gzip file gets one member per chunk,
 and a resumed run makes the same bytes as one that was never stopped. At the end the part file
