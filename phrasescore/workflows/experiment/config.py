@@ -165,7 +165,8 @@ def _search(table: TomlTable) -> SearchSettings:
         try:
             msgspec.convert({field: given[field]}, SearchSettings)
         except msgspec.ValidationError as error:
-            raise table.error(key, str(error).partition(" - at ")[0]) from error
+            problem = str(error).partition(" - at ")[0].replace(" | null", "")
+            raise table.error(key, f"{problem[0].lower()}{problem[1:]}") from error
     return SearchSettings(**given)
 
 

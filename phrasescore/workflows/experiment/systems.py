@@ -102,8 +102,8 @@ def _model(table: TomlTable, name: str) -> ModelPlan:
     for key in _TRAIN_LIMITS:
         value = table.value(key)
         if value is not None:
-            if type(value) not in (int, float) or value < 0:
-                raise table.error(key, f"expected a number, got {value!r}")
+            if type(value) not in (int, float) or value < 0 or (value == 0 and key != "seed"):
+                raise table.error(key, f"expected a number above 0, got {value!r}")
             limits[key] = value
     preset = table.text("preset", preset_names(kind))
     settings_of = Config.preset(preset or DEFAULT_PRESETS[kind])

@@ -326,12 +326,12 @@ def test_a_text_of_other_length_than_its_references_is_refused_at_once(
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        ("[models.rnn]\nupdates = 0", "train rnn: Invalid value for '--updates': 0 is not in"),
-        ("[models.rnn]\nminutes = nan", "train rnn: --minutes: [training] minutes: must be"),
-        ("[models.rnn]\nthreads = 0", "train rnn: Invalid value for '--threads': 0 is not in"),
+        ("[models.rnn]\nupdates = 0", "[models.rnn] updates: expected a number above 0, got 0"),
+        ("[models.rnn]\nminutes = nan", "[models.rnn]: [training] minutes: must be"),
+        ("[models.rnn]\nthreads = 0", "[models.rnn] threads: must be at least 1, got 0"),
         (
             "[engine.search]\nstack = 'abc'",
-            "[engine.search] stack: 'abc' is not a valid integer range",
+            "[engine.search] stack: expected `int`, got `str`",
         ),
     ],
 )
