@@ -19,7 +19,8 @@ from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.context_memo import ContextMemo
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.cslm import CslmNetwork
-from phrasescore.scoring.products import FixedProducts, on_device
+from phrasescore.scoring.prefix_tree import on_device
+from phrasescore.scoring.products import FixedProducts
 from phrasescore.scoring.word_probabilities import WordProbabilities
 
 Floats = NDArray[np.float64]

@@ -24,8 +24,7 @@ from phrasescore.kernels.avx512.word_tiles import (
     sums_of_bytes,
     sums_of_numbers,
 )
-from phrasescore.kernels.precision import Factor, Precision, Workspace
-from phrasescore.kernels.vector_math import is_fused
+from phrasescore.kernels.precision import Factor, Precision, Workspace, is_fused
 
 # Rows at a time, for what they need of memory.
 ROWS = 1024
