@@ -19,8 +19,8 @@ from phrasescore.models.checkpoint import (
 from phrasescore.models.cslm import CslmNetwork
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.scoring.prefix_tree import Sequences as TokenSequences
+from phrasescore.scoring.prefix_tree import TreeStep
 from phrasescore.scoring.products import Products
-from phrasescore.scoring.tree_decoder import TreeStep
 from phrasescore.vocabulary import Vocabulary
 from tests import reference_cslm
 from tests.reference_encoder_decoder import log_prob, random_parameters

@@ -27,8 +27,8 @@ from phrasescore.vocabulary import Vocabulary
 _Block = TypeVar("_Block")
 _Sides = tuple[Sequences, Sequences]  # the words that a network reads, and those that it predicts
 
-# Pairs of a block: what is planned together, and what a thread takes at a time. Fixed, because
-# the last digits of a value may depend on it, and a resumed run has to give the same ones.
+# Pairs of a block, which is planned as a whole, by one thread. Fixed, because the last digits of a
+# value may depend on it, and a resumed run has to give the same ones.
 BLOCK_SIZE = {"cpu": 16384, "cuda": 65536}
 # Pairs of a piece of a block: rows of its matrix products.
 PIECE_SIZE = {"cpu": 2048, "cuda": 16384}
@@ -90,7 +90,7 @@ class NeuralScore:
     def values_of_blocks(self, blocks: Iterable[PhraseBlock]) -> Iterator[NDArray[np.float64]]:
         """Yield the same values as :meth:`values` for pairs that lie in a text.
 
-        Nothing is done here for each pair in Python, which would hold up all threads and a GPU.
+        No Python code runs per pair: it would hold up all threads and a GPU.
 
         :raises ModelError: on reaching a pair whose score is not a finite log-probability.
         """
@@ -172,7 +172,7 @@ def _blocks(pairs: Iterable[PhrasePair], size: int) -> Iterator[list[PhrasePair]
 
 
 def _regrouped(blocks: Iterable[PhraseBlock], size: int) -> Iterator[list[PhraseBlock]]:
-    """Yield the same pairs, as parts of blocks that have so many of them together."""
+    """Yield the same pairs as lists of parts of blocks, ``size`` pairs per list."""
     parts: list[PhraseBlock] = []
     count = 0
     for text, places in blocks:

@@ -11,10 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phrasescore.kernels.precision import Product, arrays, read, unit_of, widen
+from phrasescore.kernels.precision import Product, arrays, is_fused, read, unit_of, widen
 from phrasescore.kernels.vector_math import (
     ELEMENTWISE,
-    is_fused,
     sigmoid,
     tanh,
     use_widest_registers,

@@ -1,4 +1,4 @@
-"""Matrix products of 8-bit integers: rounding their factors, and telling what products are worth.
+"""Matrix products of 8-bit integers: rounding their factors, and scaling the products.
 
 A row of numbers becomes integers from -127 to 127 times a scale of its own, its largest number by
 127; so does a column of a matrix. Integers add up exactly in any order: a product of such factors
@@ -68,7 +68,7 @@ def _scale(values, rows, columns, out):  # type: ignore[no-untyped-def]
 
 
 def round_rows(rows: Tensor, values: Tensor, scales: Tensor) -> None:
-    """Write the rows as integers, and what 1 is worth in each; a row is ``values * scale``.
+    """Write the rows as integers and the scale of each; a row is ``values * scale``.
 
     :param rows: ``(rows, columns)`` float32. One that is not finite gets the scale NaN.
     :param values: ``(rows, columns)`` int8.
@@ -81,7 +81,7 @@ def scale(values: Tensor, rows: Tensor, columns: Tensor, out: Tensor) -> Tensor:
     """Write the products that integers stand for into ``out``, float32, and return it.
 
     :param values: ``(rows, columns)`` int32.
-    :param rows: ``(rows,)``: what 1 is worth in each row; ``columns``: in each column.
+    :param rows: ``(rows,)``: the scale of each row; ``columns``: ``(columns,)``: of each column.
     """
     _scale(values.numpy(), rows.numpy(), columns.numpy(), out.numpy())
     return out
@@ -94,7 +94,7 @@ def multiply(rows: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
 
 @functools.cache
 def check_exact() -> None:
-    """Multiply extreme integers once, and look whether the sums come out exactly.
+    """Multiply extreme integers once, and check that the sums are exact.
 
     Some processors add up products of bytes in 16 bits, and stop at the largest number.
 

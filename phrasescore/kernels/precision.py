@@ -26,6 +26,9 @@ from phrasescore.kernels import integers
 
 _logger = logging.getLogger(__name__)
 
+# Devices whose memory compiled loops can reach; elsewhere the same functions are plain torch.
+FUSED_DEVICES: tuple[str, ...] = ("cpu",)
+
 PrecisionName = Literal["float32", "tf32", "bfloat16", "int8"]
 PRECISIONS: tuple[PrecisionName, ...] = get_args(PrecisionName)
 
@@ -263,6 +266,11 @@ def _read_overload(product, j, unit, scales):  # type: ignore[no-untyped-def]  #
     if product.dtype == numba.types.int32:
         return lambda product, j, unit, scales: np.float32(product[j]) * (unit * scales[j])
     return lambda product, j, unit, scales: widen(product[j])  # noqa: ARG005
+
+
+def is_fused(values: "Tensor | Precision") -> bool:
+    """Return whether compiled loops can work on a tensor, or on the device of a precision."""
+    return values.device.type in FUSED_DEVICES
 
 
 def arrays(*tensors: Tensor) -> list[NDArray[np.generic]]:

@@ -11,11 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phrasescore.kernels.precision import arrays
+from phrasescore.kernels.precision import arrays, is_fused
 from phrasescore.kernels.vector_math import (
     ELEMENTWISE,
     exp,
-    is_fused,
     sigmoid,
     tanh,
     use_widest_registers,

@@ -5,8 +5,8 @@ import numpy as np
 from numpy.polynomial import Chebyshev, Polynomial
 from torch import Tensor
 
-from phrasescore.kernels.precision import Product, arrays, widen
-from phrasescore.kernels.vector_math import SUMMING, exp, is_fused, use_widest_registers
+from phrasescore.kernels.precision import Product, arrays, is_fused, widen
+from phrasescore.kernels.vector_math import SUMMING, exp, use_widest_registers
 
 # The exponent bits of a float32, counted as its bits are: (x + 127) * 2^23 for 2^x. Beyond -126 and
 # 126 powers are cut off.

@@ -11,9 +11,6 @@ import numpy as np
 from numba.extending import intrinsic
 from numpy.polynomial import Chebyshev, Polynomial
 
-# Devices whose memory compiled loops can reach; elsewhere the same functions are plain torch.
-FUSED_DEVICES: tuple[str, ...] = ("cpu",)
-
 _ONE = np.float32(1)
 _LOG2_E = np.float32(1.4426950408889634)
 # ln 2 in two parts, the first exact in few bits: x - k ln 2 then loses nothing (Cody and Waite).
@@ -28,11 +25,6 @@ _LOWEST, _HIGHEST = np.float32(-86), np.float32(88)
 EXACT = {"contract", "nnan", "nsz"}
 ELEMENTWISE = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=EXACT)
 SUMMING = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=True)
-
-
-def is_fused(values: Any) -> bool:
-    """Return whether compiled loops can work on a tensor, or whatever has a ``device``."""
-    return values.device.type in FUSED_DEVICES
 
 
 def add_attribute(builder: Any, name: str, value: str) -> None:

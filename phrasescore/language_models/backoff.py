@@ -26,12 +26,12 @@ from phrasescore.vocabulary import Vocabulary
 Floats = NDArray[np.float64]
 
 LN_10 = math.log(10.0)
-# Of contexts whose mass is kept: some 100 bytes each.
+# Contexts whose masses are kept, at most: some 100 bytes each.
 _MASSES = 1_000_000
 
 
 class BackoffModel:
-    """An n-gram model, and how much of its mass a shortlist has after a context.
+    """An n-gram model, and the share of its probability mass that a shortlist has after a context.
 
     For one thread at a time.
 
@@ -63,7 +63,7 @@ class BackoffModel:
             raise PhrasescoreError(f"{path}: the n-gram model knows no word of the shortlist")
         self._inside = [words[number] for number in self.shortlist]
         outside = _outside(path, set(self._inside))
-        # What is summed is whichever is less, where it is known.
+        # The smaller set of words is summed, where both are known.
         self._complement = outside is not None and len(outside) < len(self._inside)
         self._summed = outside if outside is not None and self._complement else self._inside
         self._masses: dict[kenlm.State, float] = {}
@@ -80,7 +80,7 @@ class BackoffModel:
         return plain != "<unk>" and plain in self._model
 
     def state(self, context: Sequence[str], *, begins: bool) -> kenlm.State:
-        """Return what the model keeps of a context.
+        """Return the model's state after a context.
 
         :param context: words, the oldest first.
         :param begins: whether a sentence begins with the first of them.

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-# Bytes of the layers that are kept, at most.
+# Bytes of the rows that are kept, at most.
 _BYTES = 1 << 26
 # Mixes the bits of a context (the constants of splitmix64, Steele et al., 2014).
 _FACTOR = np.uint64(0xBF58476D1CE4E5B9)
@@ -24,14 +24,14 @@ _KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 
 class ContextMemo:
-    """What the softmax reads after each context, and its log Z; all are forgotten when it is full.
+    """The row that the softmax reads after each context, and log Z; emptied when it is full.
 
     For one thread at a time. Memory that nothing has been written to is not taken.
 
     :param order: of the model, whose contexts have a word less.
-    :param width: of what the softmax reads.
-    :param device: where that is kept.
-    :param capacity: contexts that are kept; those of 64 MB if None.
+    :param width: numbers per row.
+    :param device: where the rows are kept.
+    :param capacity: contexts that are kept; as many as take 64 MB if None.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ class ContextMemo:
         contexts: NDArray[np.int32],
         compute: Callable[[NDArray[np.int64]], tuple[Tensor, Tensor]],
     ) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
-        """Return layers, log Z, and the place of each context among them.
+        """Return rows, log Z, and the place of each context among them.
 
         :param contexts: ``(n, order - 1)`` ids; ``n`` is at most the capacity.
-        :param compute: from contexts to their layers and log Z; it gets each one that is new, once.
+        :param compute: from contexts to their rows and log Z; called with each new one, once.
         """
         if self._count + len(contexts) > self.capacity:
             self._slots.fill(-1)
@@ -66,7 +66,7 @@ class ContextMemo:
                 new = self._contexts[part].astype(np.int64)
                 self._rows[part], self._normalizers[part] = compute(new)
             except BaseException:
-                # What has no layers yet must not be found.
+                # Contexts without rows must not be found.
                 self._slots.fill(-1)
                 self._count = 0
                 raise

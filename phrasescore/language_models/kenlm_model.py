@@ -1,4 +1,4 @@
-"""KenLM's n-gram models: loaded, with its errors as ours, and given words that it takes for one."""
+"""KenLM's n-gram models: load them with its errors as ours, and spell words as it reads them."""
 
 import importlib.metadata
 import re
@@ -22,9 +22,9 @@ _SYMBOLS = frozenset({"<s>", "</s>", "<unk>"})
 
 
 def load_kenlm(path: str) -> kenlm.Model:
-    """Return a model, from an ARPA file, plain or ``.gz``, or from what build_binary made of one.
+    """Return the model of an ARPA file, plain or ``.gz``, or of a binary that build_binary made.
 
-    :raises DataError: if it is none, or of a higher order than kenlm was built for.
+    :raises DataError: if the file is no model, or of a higher order than kenlm was built for.
     """
     if is_stream(path):
         raise DataError(path, None, "expected a file: KenLM cannot read a stream")
@@ -45,7 +45,7 @@ def plain_word(word: str) -> str:
 
 
 def _problem(message: str) -> str:
-    """Return what kenlm says of a file, as one line about it."""
+    """Return kenlm's message about a file as one line."""
     order = re.search(
         r"model has order (\d+) but KenLM was compiled to support up to (\d+)", message
     )

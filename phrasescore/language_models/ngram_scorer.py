@@ -19,7 +19,8 @@ from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.context_memo import ContextMemo
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.cslm import CslmNetwork
-from phrasescore.scoring.products import FixedProducts, on_device
+from phrasescore.scoring.prefix_tree import on_device
+from phrasescore.scoring.products import FixedProducts
 from phrasescore.scoring.word_probabilities import WordProbabilities
 
 Floats = NDArray[np.float64]
@@ -131,7 +132,7 @@ class NgramScorer:
         return found
 
     def _layers(self, contexts: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        """Return what the softmax reads after contexts, and log Z; 0 where that is left out."""
+        """Return the rows that the softmax reads after contexts, and log Z; 0 if left out."""
         self.contexts_scored += len(contexts)
         rows = self._hidden(contexts)
         if not self.normalized:
@@ -139,7 +140,7 @@ class NgramScorer:
         return rows, self._probabilities.log_normalizers(rows)
 
     def _hidden(self, contexts: NDArray[np.int64]) -> Tensor:
-        """Return what the softmax reads after contexts, ``(contexts, upper_size)``."""
+        """Return the rows that the softmax reads after contexts, ``(contexts, upper_size)``."""
         rows = self._first.units(contexts)
         upper = self._products.multiply("upper", rows, self._upper)
         return upper.add_(self._upper_bias).relu_()

@@ -10,9 +10,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from phrasescore.kernels import tree_kernels
+from phrasescore.models.batches import move
 
 Ids = NDArray[np.int64]
 
@@ -86,6 +89,34 @@ class Sequences(NamedTuple):
         lengths = self.lengths[chosen]
         shifts = self.starts[chosen] - (np.cumsum(lengths) - lengths)
         return Sequences(self.ids[np.arange(lengths.sum()) + np.repeat(shifts, lengths)], lengths)
+
+
+class TreeStep(NamedTuple):
+    """The nodes of a level, on the device. Those of one parent (a *family*) are neighbours."""
+
+    parents: Tensor  # (nodes,) int64: rows of the level above, not falling
+    words: Tensor  # (nodes,) int64: the last word of each prefix
+    roots: Tensor  # (nodes,) int64: the root that each prefix is under
+    going_on: Tensor  # (families,) int64: the distinct parents, rising
+    families: Tensor  # (nodes,) int64: each node's parent, as a place in ``going_on``
+
+    @staticmethod
+    def of(parents: Ids, words: Ids, roots: Ids, device: torch.device) -> "TreeStep":
+        """Return the step to these nodes."""
+        begins = np.diff(parents, prepend=-1) != 0
+        parts = parents, words, roots, parents[begins], np.cumsum(begins) - 1
+        return TreeStep(*move(device, *(torch.from_numpy(part) for part in parts)))
+
+    @staticmethod
+    def first(count: int, word: int, device: torch.device) -> "TreeStep":
+        """Return the step from each root to its empty prefix, as if ``word`` were before it."""
+        roots = np.arange(count)
+        return TreeStep.of(roots, np.full(count, word), roots, device)
+
+
+def on_device(positions: Ids, device: torch.device) -> Tensor:
+    """Return positions as a tensor on ``device``; the CPU does not wait for the copy."""
+    return move(device, torch.from_numpy(np.ascontiguousarray(positions)))[0]
 
 
 def build_prefix_tree(sequences: Sequences, roots: Ids, num_roots: int) -> PrefixTree:

@@ -16,15 +16,12 @@ either. With both, a step is: :meth:`Products.round` the rows, multiply them wit
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from phrasescore.kernels import gates
 from phrasescore.kernels.precision import Factor, Precision, Product, Workspace
-from phrasescore.models.batches import move
-from phrasescore.scoring.prefix_tree import Ids
 
 # Rows of a level that are computed together, at most; it bounds memory.
 LEVEL_ROWS = {"cpu": 2048, "cuda": 16384}
@@ -38,11 +35,6 @@ _INTEGER_ROWS = 1024
 _COLUMNS = 16
 # Bytes of a cache line, where operands of fixed products begin; torch's own memory does.
 _ALIGNMENT = 64
-
-
-def on_device(positions: Ids, device: torch.device) -> Tensor:
-    """Return positions as a tensor on ``device``; the CPU does not wait for the copy."""
-    return move(device, torch.from_numpy(np.ascontiguousarray(positions)))[0]
 
 
 class Rows(NamedTuple):

@@ -1,39 +1,13 @@
 """The contract of a network's decoder that runs over a tree of target prefixes."""
 
 import importlib
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-import numpy as np
-import torch
 from torch import Tensor, nn
 
 from phrasescore.errors import ModelError
-from phrasescore.models.batches import move
-from phrasescore.scoring.prefix_tree import Ids, Sequences
+from phrasescore.scoring.prefix_tree import Sequences, TreeStep
 from phrasescore.scoring.products import Products
-
-
-class TreeStep(NamedTuple):
-    """The nodes of a level, on the device. Those of one parent (a *family*) are neighbours."""
-
-    parents: Tensor  # (nodes,) int64: rows of the level above, not falling
-    words: Tensor  # (nodes,) int64: the last word of each prefix
-    roots: Tensor  # (nodes,) int64: the root that each prefix is under
-    going_on: Tensor  # (families,) int64: the distinct parents, rising
-    families: Tensor  # (nodes,) int64: each node's parent, as a place in ``going_on``
-
-    @staticmethod
-    def of(parents: Ids, words: Ids, roots: Ids, device: torch.device) -> "TreeStep":
-        """Return the step to these nodes."""
-        begins = np.diff(parents, prepend=-1) != 0
-        parts = parents, words, roots, parents[begins], np.cumsum(begins) - 1
-        return TreeStep(*move(device, *(torch.from_numpy(part) for part in parts)))
-
-    @staticmethod
-    def first(count: int, word: int, device: torch.device) -> "TreeStep":
-        """Return the step from each root to its empty prefix, as if ``word`` were before it."""
-        roots = np.arange(count)
-        return TreeStep.of(roots, np.full(count, word), roots, device)
 
 
 class TreeDecoder(Protocol):

@@ -22,10 +22,12 @@ from phrasescore.scoring.prefix_tree import (
     PairPlan,
     PrefixTree,
     Sequences,
+    TreeStep,
+    on_device,
     plan_pairs,
 )
-from phrasescore.scoring.products import Products, on_device
-from phrasescore.scoring.tree_decoder import TreeStep, build_decoder
+from phrasescore.scoring.products import Products
+from phrasescore.scoring.tree_decoder import build_decoder
 from phrasescore.scoring.word_probabilities import WordProbabilities
 from phrasescore.vocabulary import Vocabulary
 

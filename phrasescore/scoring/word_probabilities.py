@@ -18,11 +18,10 @@ from torch.nn import functional
 from phrasescore.kernels import softmax_sums
 from phrasescore.kernels.avx512 import packed_words
 from phrasescore.kernels.avx512.packed_words import PackedWords
-from phrasescore.kernels.precision import Factor, Product
-from phrasescore.kernels.vector_math import is_fused
+from phrasescore.kernels.precision import Factor, Product, is_fused
 from phrasescore.models.layers import LARGEST_SUM, SMALLEST_SUM
-from phrasescore.scoring.prefix_tree import Ids
-from phrasescore.scoring.products import Products, on_device
+from phrasescore.scoring.prefix_tree import Ids, on_device
+from phrasescore.scoring.products import Products
 
 # Words whose logits are held at once. Of level products, with the rows of these 1 MB in bfloat16,
 # which stays in a core's cache between the product that writes it and the sum that reads it.
@@ -75,7 +74,7 @@ class WordProbabilities:
         # Whether sums add the bias as they read logits, with no pass over these for it alone.
         is_exact = precision.product_type == torch.float32
         self._sums_add_bias = (
-            products.fixed or precision.name == "int8" or (is_exact and is_fused(products))
+            products.fixed or precision.name == "int8" or (is_exact and is_fused(precision))
         )
         # Made when they are first needed: unnormalised logits need none.
         self._lock = threading.Lock()

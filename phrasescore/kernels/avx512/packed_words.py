@@ -24,8 +24,7 @@ from phrasescore.kernels.avx512.word_tiles import (
     sums_of_bytes,
     sums_of_numbers,
 )
-from phrasescore.kernels.precision import Factor, Precision, Workspace
-from phrasescore.kernels.vector_math import is_fused
+from phrasescore.kernels.precision import Factor, Precision, Workspace, is_fused
 
 # Rows at a time, for what they need of memory.
 ROWS = 1024
@@ -42,7 +41,7 @@ class PackedWords(ABC):
 
     :param words: ``(words, width)`` float32.
     :param bias: ``(words,)`` float32.
-    :param to_base_2: what makes logits logarithms to base 2.
+    :param to_base_2: factor that turns logits into logarithms to base 2.
     """
 
     def __init__(self, words: Tensor, bias: Tensor, to_base_2: float) -> None:
@@ -80,7 +79,7 @@ class PackedWords(ABC):
     def add_up(self, factors: Tensor, out: Tensor, kept: Tensor | None) -> None:
         """Write the sums of some rows into ``out``, and all logits into ``kept`` if there is one.
 
-        :param kept: ``(rows, words)`` float32, both with what stands behind the last.
+        :param kept: ``(rows, words)`` float32, both padded.
         """
 
     def share(self, count: int, add_up: Callable[[slice], None]) -> None:
@@ -96,7 +95,7 @@ class PackedWords(ABC):
                 pass
 
     def _checked(self, factors: Tensor) -> Tensor:
-        # The loops would read other memory.
+        # Otherwise the loops would read other memory.
         if factors.shape[1] != self.width:
             raise ValueError(f"factors have {factors.shape[1]} columns, and words {self.width}")
         return factors
@@ -173,7 +172,7 @@ def pack(words: Tensor, bias: Tensor, to_base_2: float, precision: Precision) ->
 
     :param words: ``(words, width)`` float32.
     :param bias: ``(words,)`` float32.
-    :param to_base_2: what makes logits logarithms to base 2.
+    :param to_base_2: factor that turns logits into logarithms to base 2.
     """
     if precision.name == "int8":
         return PackedBytes(words, bias, to_base_2, precision)
@@ -181,7 +180,7 @@ def pack(words: Tensor, bias: Tensor, to_base_2: float, precision: Precision) ->
 
 
 def _padded(count: int) -> int:
-    """Return the number of rows that are read where ``count`` are of use."""
+    """Return the number of rows that the loops read for ``count`` real ones."""
     # The last row's last group of bytes may go on behind it, whatever the width.
     return count + -count % TILE_ROWS + GROUP
 
@@ -191,9 +190,9 @@ def _array(tensor: Tensor | None) -> NDArray[Any] | None:
 
 
 def _pack(words: NDArray[Any], group: int) -> NDArray[Any]:
-    """Return panels of words, ``(panels, steps, TILE_WORDS, group)``: one for each step of a loop.
+    """Return panels of words, ``(panels, steps, TILE_WORDS, group)``: one per step of a loop.
 
-    What is behind a word, or behind the last, is 0: whatever it meets counts for nothing.
+    Widths and words are padded by 0, which adds nothing to a product.
     """
     count, width = words.shape
     padded = np.pad(words, [(0, -count % TILE_WORDS), (0, -width % group)])
@@ -201,6 +200,6 @@ def _pack(words: NDArray[Any], group: int) -> NDArray[Any]:
     return np.ascontiguousarray(steps.transpose(0, 2, 1, 3))
 
 
-def _extend(values: Tensor, behind: np.float32) -> NDArray[np.float32]:
-    """Return a number a word, and one for each place behind the last word."""
-    return np.pad(values.numpy(), (0, -len(values) % TILE_WORDS), constant_values=behind)
+def _extend(values: Tensor, padding: np.float32) -> NDArray[np.float32]:
+    """Return one number per word, and ``padding`` for each padding word behind the last."""
+    return np.pad(values.numpy(), (0, -len(values) % TILE_WORDS), constant_values=padding)

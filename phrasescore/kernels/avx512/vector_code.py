@@ -78,18 +78,18 @@ class VectorCode:
         return self.builder.shuffle_vector(first, kind(ir.Undefined), INTEGERS([0] * LANES))
 
     def load(self, array: Value, offset: Value | int, kind: Value) -> Value:
-        """Return what lies so many bytes behind an array's start."""
+        """Return the value at a byte offset of an array."""
         value = self.builder.load(self._place(array, offset, kind))
         value.align = 1
         return value
 
     def prefetch(self, array: Value, offset: Value) -> None:
-        """Have a line of memory, so many bytes behind an array's start, brought near."""
+        """Prefetch the cache line at a byte offset of an array."""
         read, first_cache, data = INT32(0), INT32(3), INT32(1)
         self._call("prefetch", self._place(array, offset, INT8), read, first_cache, data)
 
     def store(self, value: Value, array: Value, offset: Value | int) -> None:
-        """Write a value so many bytes behind an array's start."""
+        """Write a value at a byte offset of an array."""
         self.builder.store(value, self._place(array, offset, value.type)).align = 1
 
     def repeat(
@@ -124,7 +124,7 @@ class VectorCode:
 
 
 def memory_of(context: Any, builder: Value, kinds: Any, arrays: Any) -> list[Value]:
-    """Return where the numbers of numba's arrays lie; None for None."""
+    """Return pointers to the memory of numba's arrays; None for None."""
     return [
         None
         if isinstance(kind, numba.types.NoneType)

@@ -31,14 +31,14 @@ from phrasescore.kernels.avx512.vector_code import (
 TILE_ROWS = 6
 _TILE_VECTORS = 4
 TILE_WORDS = _TILE_VECTORS * LANES
-# One instruction multiplies so many bytes, and adds them up, for each number of 32 bits.
+# Bytes that one instruction multiplies and adds up per number of 32 bits.
 GROUP = 4
 # The instruction takes bytes without sign from one side. Those of the words have this much added,
 # and each row starts at what takes it away again.
 LIFT = 128
-# Of numbers and of groups of bytes, in bytes.
+# Bytes of a number, and of a group of bytes.
 _SIZE = 4
-# So many steps before it is read, a panel's memory is asked for. The processor does so by itself,
+# Steps before a panel's memory is read at which it is prefetched. The processor does so by itself,
 # but not beyond a page of memory, which is 16 steps.
 _AHEAD = 16
 # Words whose powers are added up in float32: their sums are added up in float64.
@@ -56,12 +56,12 @@ _SERIES_OF_BYTES, _SERIES_OF_NUMBERS = _series(3), _series(6)
 
 
 def _places(code: VectorCode, start: Value) -> list[Value]:
-    """Return where the vectors are of what lies so many bytes behind an array's start."""
+    """Return the byte offsets of a tile's vectors of words, given that of the first."""
     return [code.builder.add(start, INT64(_SIZE * LANES * i)) for i in range(_TILE_VECTORS)]
 
 
 def _vectors(code: VectorCode, array: Value, start: Value) -> list[Value]:
-    """Return a row of a panel, or of what belongs to its words, so many bytes behind a start."""
+    """Return a tile's vectors of a panel's row, or of numbers per word, from a byte offset on."""
     return [code.load(array, place, NUMBERS) for place in _places(code, start)]
 
 
@@ -224,7 +224,7 @@ def _add_up_lanes(sums, totals):  # type: ignore[no-untyped-def]
 def sums_of_numbers(rows, panels, bias, out, kept):  # type: ignore[no-untyped-def]
     """Write the sum of 2^logit over all words for each row into ``out``.
 
-    :param rows: ``(rows, width)`` float32: so many more than ``out`` has that they are whole tiles.
+    :param rows: ``(rows, width)`` float32: those of ``out``, padded to whole tiles.
     :param panels: ``(panels, width, TILE_WORDS, 1)`` float32.
     :param bias: ``(panels * TILE_WORDS,)`` float32.
     :param out: ``(count,)`` float32 or float64.
@@ -257,11 +257,11 @@ def sums_of_numbers(rows, panels, bias, out, kept):  # type: ignore[no-untyped-d
 def sums_of_bytes(rows, units, panels, scales, bias, out, kept):  # type: ignore[no-untyped-def]
     """Write the sum of 2^logit over all words for each row into ``out``.
 
-    :param rows: ``(rows, width)`` int8: so many more than ``out`` has that they are whole tiles,
-        and that the last of these may be read to the end of its last group of bytes.
-    :param units: ``(rows,)`` float32: what 1 is worth in each row.
+    :param rows: ``(rows, width)`` int8: those of ``out``, padded to whole tiles, and so that the
+        last row may be read to the end of its last group of bytes.
+    :param units: ``(rows,)`` float32: the scale of each row.
     :param panels: ``(panels, groups, TILE_WORDS, GROUP)`` uint8: words, with LIFT added.
-    :param scales: ``(panels * TILE_WORDS,)`` float32: what 1 is worth in each word.
+    :param scales: ``(panels * TILE_WORDS,)`` float32: the scale of each word.
     """
     use_vnni()
     sums, totals = np.zeros((len(rows), LANES), np.float32), np.zeros(len(out))

@@ -17,9 +17,8 @@ from phrasescore.kernels.precision import Product, Workspace
 from phrasescore.models.alignment import Places, attend
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.gated_decoder import MAXOUT_POOL, GatedUnit
-from phrasescore.scoring.prefix_tree import Sequences
-from phrasescore.scoring.products import FixedProducts, on_device
-from phrasescore.scoring.tree_decoder import TreeStep
+from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
+from phrasescore.scoring.products import FixedProducts
 from phrasescore.vocabulary import Vocabulary
 
 

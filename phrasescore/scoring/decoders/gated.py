@@ -19,9 +19,14 @@ from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.models.gated_decoder import MAXOUT_POOL, GatedDecoderNetwork
 from phrasescore.models.grconv import GrconvNetwork
 from phrasescore.models.recursive_convolution import build_pyramid
-from phrasescore.scoring.prefix_tree import Ids, Sequences, build_prefix_tree
-from phrasescore.scoring.products import Products, Rows, on_device
-from phrasescore.scoring.tree_decoder import TreeStep
+from phrasescore.scoring.prefix_tree import (
+    Ids,
+    Sequences,
+    TreeStep,
+    build_prefix_tree,
+    on_device,
+)
+from phrasescore.scoring.products import Products, Rows
 
 
 class GatedState(NamedTuple):

@@ -14,9 +14,8 @@ from torch import Tensor
 from phrasescore.kernels.precision import Factor
 from phrasescore.kernels.sentence_gates import lstm_cell
 from phrasescore.models.lstm import LstmNetwork, LstmStack
-from phrasescore.scoring.prefix_tree import Sequences
-from phrasescore.scoring.products import FixedProducts, on_device
-from phrasescore.scoring.tree_decoder import TreeStep
+from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
+from phrasescore.scoring.products import FixedProducts
 from phrasescore.vocabulary import Vocabulary
 
 # Numbers of a table of what each target word gives the first layer: 256 MB.

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from phrasescore.config.settings import EncoderDecoderConfig
 from phrasescore.errors import ModelError, PhrasescoreError
-from phrasescore.kernels import vector_math
+from phrasescore.kernels import precision as precisions
 from phrasescore.kernels.precision import Factor, Precision, PrecisionName, Product
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.scoring import products
@@ -204,7 +204,7 @@ def test_kernels_for_the_cpu_are_the_torch_code_for_other_devices(
     model, _ = make_model()
     pairs = make_pairs()
     fused = score(make_scorer(model), pairs)
-    monkeypatch.setattr(vector_math, "FUSED_DEVICES", ())
+    monkeypatch.setattr(precisions, "FUSED_DEVICES", ())
     monkeypatch.setitem(products.SOFTMAX_ROWS, "cpu", 7)
     assert score(make_scorer(model), pairs) == pytest.approx(fused, rel=1e-6, abs=1e-5)
 

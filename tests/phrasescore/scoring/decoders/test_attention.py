@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from phrasescore.config.settings import AttentionConfig
-from phrasescore.kernels import vector_math
+from phrasescore.kernels import precision as precisions
 from phrasescore.kernels.precision import Precision, PrecisionName
 from phrasescore.models import alignment
 from phrasescore.models.attention import AttentionNetwork
@@ -120,7 +120,7 @@ def test_plain_torch_computes_the_same_as_the_compiled_loops(
     network, _ = make_network()
     lists = make_lists(4)
     compiled = score(make_scorer(network), lists)
-    for module in (alignment, vector_math):
+    for module in (alignment, precisions):
         monkeypatch.setattr(module, "FUSED_DEVICES", ())
     plain = score(make_scorer(network), lists)
     for first, second in zip(compiled, plain, strict=True):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from phrasescore.config.settings import EncoderDecoderConfig, GrconvConfig
-from phrasescore.kernels import vector_math
+from phrasescore.kernels import precision as precisions
 from phrasescore.kernels.precision import Precision, PrecisionName
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.encoder_decoder import EncoderDecoder
@@ -109,7 +109,7 @@ def test_the_plain_torch_code_gives_the_same_scores(
     network, _ = make_network(kind)
     lists = make_lists(12, 6)
     fused = score(make_scorer(kind, network), lists)
-    monkeypatch.setattr(vector_math, "FUSED_DEVICES", ())
+    monkeypatch.setattr(precisions, "FUSED_DEVICES", ())
     assert score(make_scorer(kind, network), lists) == pytest.approx(fused, abs=1e-5)
 
 

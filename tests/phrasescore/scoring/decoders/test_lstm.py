@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from phrasescore.config.settings import LstmConfig
-from phrasescore.kernels import vector_math
+from phrasescore.kernels import precision as precisions
 from phrasescore.kernels.precision import Precision, PrecisionName
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.lstm import LstmNetwork
@@ -123,7 +123,7 @@ def test_plain_torch_computes_the_same_as_the_compiled_loop(
     network, _ = make_network()
     lists = make_lists(4)
     compiled = score(make_scorer(network), lists)
-    monkeypatch.setattr(vector_math, "FUSED_DEVICES", ())
+    monkeypatch.setattr(precisions, "FUSED_DEVICES", ())
     plain = score(make_scorer(network), lists)
     for first, second in zip(compiled, plain, strict=True):
         for values, others in zip(first, second, strict=True):
