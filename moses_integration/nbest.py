@@ -17,35 +17,17 @@ Values are natural logarithms as they are: nothing is exp'd, as it is in a phras
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from phrasescore.errors import ArgumentError, DataError, ModelError
+from phrasescore.errors import DataError, ModelError
 from phrasescore.io.text import decode, read_blocks, read_lines, shorten, split_block
-
-# A name that Moses takes for a dense feature: mert and kbmira file one with "_" under sparse ones.
-FEATURE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 _VALUE = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 # The largest float32.
 LARGEST_VALUE = 3.4028234663852886e38
 # Numbers as nearly all are written; each of them is a _VALUE, and not too large.
 _PLAIN_VALUE = rb"-?+[0-9]{1,38}+(?:\.[0-9]*+)?+(?:e-[0-9]++)?+"
-
-
-def check_feature_names(names: Sequence[str]) -> None:
-    """Check the names of new features.
-
-    :raises ArgumentError: if Moses would not take one for a dense feature, or one comes twice.
-    """
-    for name in names:
-        if FEATURE_NAME.fullmatch(name) is None:
-            raise ArgumentError(
-                f"feature name {name}: expected a letter, then letters and digits (Moses takes a "
-                "name with '_' for a sparse feature)"
-            )
-        if names.count(name) > 1:
-            raise ArgumentError(f"feature name {name}: two new features have this name")
 
 
 class NbestList(NamedTuple):
