@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tuning.methods import Optimise, Report, Tuned
+from tuning.methods import Tuned
 from tuning.metric import Metric
 from tuning.pool import Pool, Vector
-from tuning.settings import TuneSettings
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,28 +28,6 @@ class Replicas:
     # The mean of the weights, (features,), and its own score.
     average: Vector
     average_score: float
-
-
-def run_replicas(
-    optimise: Optimise,
-    pool: Pool,
-    metric: Metric,
-    start: Vector,
-    settings: TuneSettings,
-    *,
-    seeds: Sequence[int],
-    report: Report = lambda _line: None,
-) -> Replicas:
-    """Run a method once a seed, from the same start.
-
-    :param seeds: one at least.
-    """
-    if not seeds:
-        raise ValueError("expected at least one seed")
-    tuned = []
-    for seed in seeds:
-        tuned.append(optimise(pool, metric, start, settings, seed=seed, report=report))
-    return summarise(tuned, pool, metric)
 
 
 def summarise(tuned: Sequence[Tuned], pool: Pool, metric: Metric) -> Replicas:

@@ -25,6 +25,8 @@ IGNORED = re.compile(
     rb'"(minutes|seconds|library|version|phrasescore|torch)": [^\n]*|\d+(\.\d+)? (s|minutes)\b'
     rb"|[0-9,]+ [a-z]+/s"
 )
+# A language model that knows one word.
+ARPA = "\\data\\\nngram 1=4\n\n\\1-grams:\n-1 <s>\n-1 </s>\n-2 <unk>\n-1 le\n\n\\end\\\n"
 TRAIN = "--updates 30 --threads 1 --set training.validation_pairs=50"
 NETWORKS = "--model ed --model att --model lstm --model grconv --model cslm"
 
@@ -84,7 +86,7 @@ COMMANDS = {
     "segment": "segment short.en --model text --reverse-model tback "
     "--segments segments -o segmented",
     "select": "select train.en train.fr --in-domain-target {x}/lm.fr.arpa.gz --general-target "
-    "{x}/lm.fr.arpa.gz --share 0.2 -o part.en --target-output part.fr --scores part.scores",
+    "letters.arpa --share 0.2 -o part.en --target-output part.fr --scores part.scores",
     "select random": "select train.en train.fr --random --lines 100 -o random.en "
     "--target-output random.fr",
     "perplexity": "perplexity {x}/test.fr --model cslm --lm {x}/lm.fr.arpa.gz --mix-on {x}/dev.fr",
@@ -116,6 +118,7 @@ def prepare(folder: Path) -> None:
     (folder / "table.gz").write_bytes(gzip.compress(b"".join(lines), mtime=0))
     sources = dict.fromkeys(line.split(b" ||| ")[0] for line in lines)
     (folder / "phrases").write_bytes(b"\n".join(list(sources)[:40]) + b"\n")
+    (folder / "letters.arpa").write_text(ARPA, "utf-8")
     short = (EXAMPLE / "test.en").read_bytes().split(b"\n")[:30]
     (folder / "short.en").write_bytes(b"\n".join(short) + b"\n")
     text = (EXAMPLE / "experiment.toml").read_text("utf-8")
