@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from moses_integration.ini_text import IniFeature, IniLine, IniText, split_argument
 from phrasescore.errors import ConfigError, shown_path
-from phrasescore.io.text import same_file, shorten
+from phrasescore.io.text import NUMBER, same_file, shorten
 
 # Classes that load a text table from path=.
 TEXT_TABLES = ("PhraseDictionaryMemory", "PhraseDictionaryScope3")
@@ -31,7 +31,7 @@ _CONVERTERS = {
 # Phrase tables that are not called PhraseDictionary... (moses/FF/Factory.cpp).
 _MORE_TABLES = ("ProbingPT", "Mmsapt")
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(NUMBER)
 # What Moses takes for a true value (moses/Util.cpp, Scan<bool>).
 _TRUE = ("yes", "y", "true", "1")
 

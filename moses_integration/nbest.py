@@ -21,9 +21,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from phrasescore.errors import DataError, ModelError
-from phrasescore.io.text import decode, read_blocks, read_lines, shorten, split_block
+from phrasescore.io.text import NUMBER, decode, read_blocks, read_lines, shorten, split_block
 
-_VALUE = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_VALUE = re.compile(NUMBER.encode())
 # The largest float32.
 LARGEST_VALUE = 3.4028234663852886e38
 # Numbers as nearly all are written; each of them is a _VALUE, and not too large.

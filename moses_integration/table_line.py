@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.errors import DataError, ModelError
-from phrasescore.io.text import decode, shorten
+from phrasescore.io.text import NUMBER, decode, shorten
 from phrasescore.records import PhrasePair
 
 LOWEST_LOG = -100.0  # LOWEST_SCORE, moses/TypeDef.h: where Moses floors a logarithm
@@ -42,7 +42,7 @@ HIGHEST_COUNT = 1e15  # of a phrase pair; a larger number is not a count
 # The least number that rounds to infinity in float32: half a step above the largest, 2^128 - 2^104.
 _FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
 
-_SCORE = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_SCORE = re.compile(NUMBER)
 
 _KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
 

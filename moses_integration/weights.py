@@ -18,7 +18,7 @@ from typing import Literal
 from moses_integration.moses_ini import MosesIni
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.output import open_output
-from phrasescore.io.text import decode, open_input, shorten, split_block
+from phrasescore.io.text import NUMBER, decode, open_input, shorten, split_block
 from phrasescore.records import WeightPair
 from phrasescore.records import Weights as Weights
 
@@ -26,7 +26,7 @@ Part = Literal["search", "lists"]
 # The heads of the two parts, in the order of a pair.
 _PARTS = (b"[search]", b"[lists]")
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(NUMBER)
 # weights.txt of Moses' mert has the place of a feature for its name.
 _NUMBERED = re.compile(r"F[0-9]+ [^=]*")
 

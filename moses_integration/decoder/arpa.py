@@ -24,7 +24,7 @@ from moses_integration.decoder.arpa_kernels import (
 )
 from moses_integration.decoder.ngram_table import MAX_ORDER, NgramTables, make_tables
 from phrasescore.errors import DataError
-from phrasescore.io.text import decode, read_blocks, shorten
+from phrasescore.io.text import NUMBER, decode, read_blocks, shorten
 
 UNKNOWN, BEGIN, END = "<unk>", "<s>", "</s>"
 
@@ -33,7 +33,7 @@ _MOST_AT_FIRST = 1 << 26
 # log10 probability of <unk> where a model has none (lm/config.cc, unknown_missing_logprob).
 _MISSING_UNKNOWN = -100.0
 _COUNT = re.compile(rb"ngram ([0-9]+)=[ \t]*([0-9]+)[ \t\r]*")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(NUMBER)
 _BINARY = b"mmap lm http://kheafield.com/code"
 
 _PROBLEMS = {

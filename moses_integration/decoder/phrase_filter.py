@@ -12,9 +12,9 @@ import numpy as np
 from moses_integration.decoder.line_filter import LineFilter
 from moses_integration.table_line import LOWEST_LOG
 from phrasescore.errors import DataError
-from phrasescore.io.text import decode, shorten
+from phrasescore.io.text import NUMBER, decode, shorten
 
-_NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_NUMBER = NUMBER.encode()
 _NUMBERS = re.compile(rb"[ \t]*(?:" + _NUMBER + rb"[ \t\r]+)*" + _NUMBER + rb"[ \t\r]*")
 _FLOAT32_OVERFLOW = 2.0**128 - 2.0**103  # rounds to infinity, which Moses loads
 
