@@ -118,6 +118,10 @@ def prepare(folder: Path) -> None:
     (folder / "table.gz").write_bytes(gzip.compress(b"".join(lines), mtime=0))
     sources = dict.fromkeys(line.split(b" ||| ")[0] for line in lines)
     (folder / "phrases").write_bytes(b"\n".join(list(sources)[:40]) + b"\n")
+    for name in ("phrase-table.gz", "lm.fr.arpa.gz"):  # moses.ini has paths from here
+        (folder / name).symlink_to(EXAMPLE / name)
+    for path in EXAMPLE.glob("reordering-table*"):
+        (folder / path.name).symlink_to(path)
     (folder / "letters.arpa").write_text(ARPA, "utf-8")
     short = (EXAMPLE / "test.en").read_bytes().split(b"\n")[:30]
     (folder / "short.en").write_bytes(b"\n".join(short) + b"\n")

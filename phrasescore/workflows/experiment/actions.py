@@ -32,14 +32,14 @@ class _LibraryCall(msgspec.Struct, frozen=True, tag=True, kw_only=True):
         """Call the library."""
         raise NotImplementedError
 
-    def arguments(self) -> Iterable[str]:
+    def _arguments(self) -> Iterable[str]:
         """Yield the words behind the verb, but for ``--resume``."""
         raise NotImplementedError
 
     def command(self, *, resume: bool = False) -> tuple[str, ...]:
         """Return the command that does the same, as a user could type it."""
         end = ("--resume",) if resume and self.resumable else ()
-        return ("phrasescore", self.verb, *self.arguments(), *end)
+        return ("phrasescore", self.verb, *self._arguments(), *end)
 
     def program(self, *, resume: bool = False) -> tuple[str, ...]:
         """Return the words that start the process."""
@@ -64,6 +64,7 @@ class TrainCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
     threads: int | None = None
 
     def run(self, progress: ProgressCallback) -> None:
+        """Train the network."""
         phrasescore.train(
             self.kind,
             self.inputs,
@@ -76,7 +77,7 @@ class TrainCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
             progress=progress,
         )
 
-    def arguments(self) -> Iterable[str]:
+    def _arguments(self) -> Iterable[str]:
         yield from (self.kind, *self.inputs, "-o", self.output)
         yield from _option("preset", self.preset)
         yield from _option("reverse", self.reverse)
@@ -100,6 +101,7 @@ class AnnotateCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
     threads: int | None = None
 
     def run(self, progress: ProgressCallback) -> None:
+        """Add the columns."""
         phrasescore.annotate(
             self.table,
             self.columns,
@@ -111,7 +113,7 @@ class AnnotateCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
             progress=progress,
         )
 
-    def arguments(self) -> Iterable[str]:
+    def _arguments(self) -> Iterable[str]:
         yield self.table
         yield from _columns(self.columns)
         yield from ("-o", self.output, "--moses-ini", self.moses_ini)
@@ -132,6 +134,7 @@ class DecodeCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
     nbest_size: int = 100
 
     def run(self, progress: ProgressCallback) -> None:
+        """Translate the text."""
         phrasescore.decode(
             self.source,
             self.config,
@@ -145,7 +148,7 @@ class DecodeCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
             progress=progress,
         )
 
-    def arguments(self) -> Iterable[str]:
+    def _arguments(self) -> Iterable[str]:
         yield from (self.source, "--config", self.config)
         if self.moses_bin is not None:
             yield from ("--decoder", "moses", "--moses-bin", self.moses_bin)
@@ -185,6 +188,7 @@ class TuneCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
     threads: int | None = None
 
     def run(self, progress: ProgressCallback) -> None:
+        """Tune the weights."""
         is_embedded = self.decoder == "embedded"
         phrasescore.tune_with_decoder(
             self.search if is_embedded else self.decoder,
@@ -210,7 +214,7 @@ class TuneCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
             progress=progress,
         )
 
-    def arguments(self) -> Iterable[str]:
+    def _arguments(self) -> Iterable[str]:
         yield from ("--decoder", self.decoder)
         flags = list(search_options(self.search)) if self.decoder == "embedded" else []
         if flags:
@@ -244,6 +248,7 @@ class RescoreCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
     threads: int | None = None
 
     def run(self, progress: ProgressCallback) -> None:
+        """Add the features."""
         phrasescore.rescore(
             self.nbest,
             self.source,
@@ -255,7 +260,7 @@ class RescoreCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
             progress=progress,
         )
 
-    def arguments(self) -> Iterable[str]:
+    def _arguments(self) -> Iterable[str]:
         yield from (self.nbest, "--source", self.source, *_columns(self.columns))
         yield from _option("backoff_lm", self.backoff_lm)
         yield from _option("unnormalized", self.unnormalized)
@@ -271,9 +276,10 @@ class RerankCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
     output: str
 
     def run(self, progress: ProgressCallback) -> None:
+        """Take the best hypotheses."""
         phrasescore.rerank(self.nbest, self.output, weights=self.weights, progress=progress)
 
-    def arguments(self) -> Iterable[str]:
+    def _arguments(self) -> Iterable[str]:
         return (self.nbest, "--weights", self.weights, "-o", self.output)
 
 
