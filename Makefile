@@ -11,7 +11,7 @@ SOURCES := $(wildcard phrasescore moses_integration tuning tests examples)
 
 help:
 	@echo "make demo        run the experiment of the shipped example: what networks give there"
-	@echo "make test        run the tests"
+	@echo "make test        run the tests, a process per core"
 	@echo "make test-slow   run the slow tests, too"
 	@echo "make check       ruff, mypy, import-linter"
 	@echo "make format      lay out the code"
@@ -22,11 +22,14 @@ help:
 demo: $(INSTALLED)
 	@$(BIN)/python examples/english-french/demo.py
 
+# Workers, of which each loads torch.
+PARALLEL := -n auto --maxprocesses 8 --dist worksteal
+
 test: $(INSTALLED)
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest $(PARALLEL)
 
 test-slow: $(INSTALLED)
-	@$(BIN)/python -m pytest -m "not gpu and not moses"
+	@$(BIN)/python -m pytest $(PARALLEL) -m "not gpu and not moses"
 
 check: $(INSTALLED)
 	$(BIN)/ruff check $(SOURCES)
