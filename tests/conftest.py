@@ -1,10 +1,16 @@
 """Fixtures that several test files share; few on purpose."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+# With a worker per core, the second thread of a test has no core of its own, and spins for nothing.
+# torch reads both when it is loaded; what it computes does not depend on them.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 # An example may be the first to need a compiled function; and no test is timed.
 hypothesis.settings.register_profile("untimed", deadline=None)

@@ -35,7 +35,7 @@ from tests.benchmarks.search_variants import (
     measure_network,
     take_turns,
 )
-from tests.small_decoder import LastWords, SmallDecoder
+from tests.moses_integration.decoder.small_decoder import LastWords, SmallDecoder
 
 
 def values(rows: Sequence[Any]) -> dict[str, list[float]]:

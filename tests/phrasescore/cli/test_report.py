@@ -7,7 +7,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from phrasescore.cli import main
-from tests.report_folder import SOURCE, Folder, facts, keys, nbest, save_models, table_lines
+from tests.phrasescore.workflows.report.report_folder import (
+    SOURCE,
+    Folder,
+    facts,
+    keys,
+    nbest,
+    save_models,
+    table_lines,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -13,7 +13,7 @@ from plotly.offline import get_plotlyjs
 from phrasescore.errors import PhrasescoreError
 from phrasescore.report.blocks import Block, Cell, Points, Report, Section, Table
 from phrasescore.report.page import render_page
-from tests.odd_report import ODD, odd_report
+from tests.phrasescore.report.odd_report import ODD, odd_report
 
 
 def report_of(*blocks: Block) -> Report:

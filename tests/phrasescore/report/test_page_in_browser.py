@@ -13,8 +13,8 @@ import pytest
 
 from phrasescore.report.blocks import Lines, Points, Report, Section, Series, Table
 from phrasescore.report.page import render_page
-from tests.browser import CHROMIUM, Page, open_browser
-from tests.odd_report import ODD, odd_blocks
+from tests.phrasescore.report.browser import CHROMIUM, Page, open_browser
+from tests.phrasescore.report.odd_report import ODD, odd_blocks
 
 pytestmark = [
     pytest.mark.slow,

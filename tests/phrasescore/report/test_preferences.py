@@ -11,7 +11,7 @@ from phrasescore.report.preferences import (
     sample_section,
 )
 from phrasescore.report.table_choice import SourcePhrase, TableChoice
-from tests.report_blocks import blocks_of, pair, table_of
+from tests.phrasescore.report.report_blocks import blocks_of, pair, table_of
 
 # The table's best are c, a, d (b and e behind); the network's are b, a, d.
 PHRASE = SourcePhrase(

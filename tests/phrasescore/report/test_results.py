@@ -2,7 +2,7 @@
 
 from phrasescore.report.blocks import Lines
 from phrasescore.report.results import experiment_section, tuning_section
-from tests.report_blocks import blocks_of, table_of
+from tests.phrasescore.report.report_blocks import blocks_of, table_of
 
 TUNED = {
     "method": "mert",

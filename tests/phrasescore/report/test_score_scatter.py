@@ -6,7 +6,7 @@ import pytest
 
 from phrasescore.report.blocks import Points
 from phrasescore.report.score_scatter import score_section
-from tests.report_blocks import blocks_of, pair, table_of
+from tests.phrasescore.report.report_blocks import blocks_of, pair, table_of
 
 PAIRS = [
     pair("<b>", "a &amp; b", 0.5, 12.0),

@@ -7,8 +7,8 @@ import pytest
 from phrasescore.models.checkpoint import Checkpoint, CurvePoint, TrainingRecord
 from phrasescore.report.blocks import Lines
 from phrasescore.report.training_curves import training_section
+from tests.phrasescore.report.report_blocks import blocks_of, table_of
 from tests.random_networks import RandomNetwork
-from tests.report_blocks import blocks_of, table_of
 
 
 def trained(*curve: CurvePoint) -> Checkpoint:

@@ -8,7 +8,7 @@ from phrasescore.report.translation_scores import (
     difference_section,
     translation_section,
 )
-from tests.report_blocks import blocks_of, table_of
+from tests.phrasescore.report.report_blocks import blocks_of, table_of
 
 SYSTEMS = [
     SystemScore("first", 40.0, 1.0),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiment_folder import CONFIG, INI
+from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, INI
 
 
 @pytest.fixture

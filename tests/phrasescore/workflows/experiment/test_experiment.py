@@ -13,7 +13,14 @@ from phrasescore.cli import main
 from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.plan import build_plan
 from tests.doubles import RandomModel
-from tests.experiment_folder import CONFIG, INI, experiment, names, plan_of, write_tuned
+from tests.phrasescore.workflows.experiment.experiment_folder import (
+    CONFIG,
+    INI,
+    experiment,
+    names,
+    plan_of,
+    write_tuned,
+)
 
 OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from phrasescore.workflows.experiment import actions
-from tests.experiment_folder import CONFIG, experiment
+from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, experiment
 
 COMMANDS = """\
 import pathlib, sys, json

@@ -9,7 +9,7 @@ import pytest
 
 from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.table import measure, to_html, to_text, to_toml
-from tests.experiment_folder import plan_of, write_tuned
+from tests.phrasescore.workflows.experiment.experiment_folder import plan_of, write_tuned
 
 
 def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.report_folder import BASELINE, REFERENCE, Folder, facts
+from tests.phrasescore.workflows.report.report_folder import BASELINE, REFERENCE, Folder, facts
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

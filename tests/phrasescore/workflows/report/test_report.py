@@ -9,7 +9,7 @@ import pytest
 
 import phrasescore
 from phrasescore.errors import ArgumentError, PhrasescoreError
-from tests.report_folder import BASELINE, SOURCE, Folder, facts
+from tests.phrasescore.workflows.report.report_folder import BASELINE, SOURCE, Folder, facts
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -10,8 +10,7 @@ from phrasescore.models.checkpoint import save_checkpoint
 from phrasescore.report import SECTIONS
 from phrasescore.workflows.report import sections
 from tests.doubles import RandomModel
-from tests.random_networks import RandomNetwork
-from tests.report_folder import (
+from tests.phrasescore.workflows.report.report_folder import (
     BASELINE,
     EXAMPLE,
     REFERENCE,
@@ -25,6 +24,7 @@ from tests.report_folder import (
     nbest,
     table_lines,
 )
+from tests.random_networks import RandomNetwork
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

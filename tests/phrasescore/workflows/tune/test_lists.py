@@ -7,7 +7,7 @@ import pytest
 import phrasescore
 from moses_integration.weights import read_weights
 from phrasescore.errors import ArgumentError
-from tests.tune_folder import TuneFolder
+from tests.phrasescore.workflows.tune.tune_folder import TuneFolder
 
 
 @pytest.fixture

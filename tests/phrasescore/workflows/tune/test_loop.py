@@ -12,7 +12,7 @@ import phrasescore
 from moses_integration.weights import read_both_weights, write_weights
 from phrasescore.errors import PhrasescoreError
 from phrasescore.records import Weights
-from tests.loop_folder import DECODER, Folder
+from tests.phrasescore.workflows.tune.loop_folder import DECODER, Folder
 
 START: Weights = {"Good0": (0.1,), "Bad0": (0.5, -0.5)}
 

@@ -12,7 +12,7 @@ from moses_integration.weights import read_both_weights, read_weights
 from phrasescore.cli import main
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from tests.doubles import RandomModel
-from tests.loop_folder import Folder, rounds
+from tests.phrasescore.workflows.tune.loop_folder import Folder, rounds
 
 
 def test_rounds_raise_bleu_and_the_best_of_them_is_kept(folder: Folder) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from moses_integration.weights import read_weights
 from phrasescore.workflows.tune import optimiser as optimiser_module
-from tests.tune_folder import NBEST, REFERENCES, WEIGHTS, TuneFolder
+from tests.phrasescore.workflows.tune.tune_folder import NBEST, REFERENCES, WEIGHTS, TuneFolder
 
 
 @pytest.fixture

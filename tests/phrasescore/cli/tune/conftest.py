@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.loop_folder import Folder
+from tests.phrasescore.workflows.tune.loop_folder import Folder
 
 
 @pytest.fixture

@@ -9,7 +9,15 @@ from click.testing import CliRunner
 from moses_integration.weights import read_weights
 from phrasescore.cli import main
 from phrasescore.cli.tune_options import METHODS
-from tests.tune_folder import FEATURES, INI, NBEST, REFERENCES, SCORES, WEIGHTS, TuneFolder
+from tests.phrasescore.workflows.tune.tune_folder import (
+    FEATURES,
+    INI,
+    NBEST,
+    REFERENCES,
+    SCORES,
+    WEIGHTS,
+    TuneFolder,
+)
 
 
 @pytest.fixture

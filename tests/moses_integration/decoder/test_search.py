@@ -13,7 +13,13 @@ from moses_integration.decoder import kbest
 from moses_integration.decoder.options import SentenceOptions
 from moses_integration.decoder.search import PhraseSegment, StackDecoder, Translation
 from phrasescore.errors import ConfigError
-from tests.small_decoder import Derivation, LastWords, SecondModel, SmallDecoder, as_segments
+from tests.moses_integration.decoder.small_decoder import (
+    Derivation,
+    LastWords,
+    SecondModel,
+    SmallDecoder,
+    as_segments,
+)
 
 SENTENCES = ("abcd", "fade", "cab", "aaaa", "e")
 LONG = "bedfacedabcafe"

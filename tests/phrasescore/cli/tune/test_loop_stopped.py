@@ -16,7 +16,7 @@ from moses_integration.weights import read_weights
 from phrasescore.workflows.tune import loop_run
 from phrasescore.workflows.tune import optimiser as optimiser_module
 from phrasescore.workflows.tune.state import write_rounds
-from tests.loop_folder import DECODER, INI, Folder, rounds
+from tests.phrasescore.workflows.tune.loop_folder import DECODER, INI, Folder, rounds
 from tuning.loop import LoopResult
 from tuning.methods import load_method
 

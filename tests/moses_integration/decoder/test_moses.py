@@ -11,7 +11,7 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.records import Weights
 
 WEIGHTS: Weights = {"LM0": (0.5,), "TM0": (0.25, -1e-7)}
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 
 
 def test_moses_gets_weights_and_lists_by_its_own_options() -> None:

@@ -13,8 +13,8 @@ from phrasescore.cli import main
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.workflows.tune.rounds import Rounds
 from tests.doubles import RandomCslm, RandomModel
-from tests.loop_folder import rounds
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
+from tests.phrasescore.workflows.tune.loop_folder import rounds
 from tuning.pool import Pool
 
 SOURCE = "la maison\n\nxyz\nmaison bleue\nla bleue maison la maison\n"

@@ -12,7 +12,7 @@ from moses_integration.decoder.derivations import ModelWeights, make_sentence
 from moses_integration.decoder.language_model import NgramModel
 from moses_integration.decoder.options import OptionTable
 from moses_integration.decoder.search_kernels import Sentence
-from tests.small_decoder import ORDER, TARGETS, SmallDecoder
+from tests.moses_integration.decoder.small_decoder import ORDER, TARGETS, SmallDecoder
 
 TOKENS = "bedface"
 

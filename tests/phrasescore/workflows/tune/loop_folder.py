@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from phrasescore.cli import main
 
-DECODER = Path(__file__).parent / "tiny_decoder.py"
+DECODER = Path(__file__).parents[3] / "tiny_decoder.py"
 INI = """\
 [feature]
 Good
