@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from phrasescore.openmp import choose_waiting
+from phrasescore.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from phrasescore.errors import StoppedError as StoppedError
@@ -49,8 +50,6 @@ if TYPE_CHECKING:
     from phrasescore.workflows.tune.lists import tune as tune
     from phrasescore.workflows.tune.loop import LoopOutcome as LoopOutcome
     from phrasescore.workflows.tune.loop import tune_with_decoder as tune_with_decoder
-
-__version__ = "0.1.0"
 
 # Where each public name is defined.
 _HOMES = {

@@ -29,13 +29,13 @@ import sys
 
 import click
 
-from phrasescore import __version__
 from phrasescore.cli import options
 from phrasescore.cli.ending import ending_on_signals
 from phrasescore.cli.progress import show_progress
 from phrasescore.devices import is_out_of_memory
 from phrasescore.errors import ArgumentError, PhrasescoreError, StoppedError
 from phrasescore.training.signals import EndedBySignal
+from phrasescore.version import __version__
 
 # What numba says where neither the installation nor the user's cache can be written to.
 _NO_CACHE = "no locator available"

@@ -17,14 +17,6 @@ _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 _ORDER = "phrasescore.columns"
 
 
-# The options that make columns, by the kind of column.
-COLUMN_FLAGS: dict[ColumnKind, str] = {
-    "model": "--model",
-    "feature": "--feature",
-    "lm": "--lm",
-    "lexicon": "--lexicon",
-    "reverse_lexicon": "--reverse-lexicon",
-}
 # The kind of column by the parameter of a command.
 _KINDS: dict[str, ColumnKind] = {
     "models": "model",

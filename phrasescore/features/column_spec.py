@@ -41,7 +41,12 @@ class ColumnSpec:
 
 
 def column_specs(columns: Iterable[ColumnSpec | str]) -> list[ColumnSpec]:
-    """Return columns as specifications; a string is a model's folder."""
+    """Return columns as specifications; a string among them is a model's folder.
+
+    :raises ArgumentError: if there is one string in place of a sequence.
+    """
+    if isinstance(columns, str):
+        raise ArgumentError(f"`columns`: expected a sequence, got the string {columns!r}")
     return [
         ColumnSpec("model", column) if isinstance(column, str) else column for column in columns
     ]

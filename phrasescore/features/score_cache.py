@@ -25,10 +25,10 @@ import numpy as np
 import torch
 from sqlitedict import SqliteDict
 
-from phrasescore import __version__
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.digests import DIGEST_SIZE, new_digest
 from phrasescore.records import HypothesisList
+from phrasescore.version import __version__
 
 FORMAT = 1
 DEFAULT_LIMIT = 10_000_000  # entries, of about 65 bytes on disk each

@@ -24,11 +24,11 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-import phrasescore
 from phrasescore.config.config import Config
 from phrasescore.errors import ModelError
 from phrasescore.io.digests import digest_file, digest_text
 from phrasescore.io.folders import writing_folder
+from phrasescore.version import __version__
 from phrasescore.vocabulary import Vocabulary
 
 FORMAT = 1
@@ -124,7 +124,7 @@ class Checkpoint:
     # values, the same fingerprint.
     fingerprint: str = ""
     # The release that wrote the folder.
-    library_version: str = phrasescore.__version__
+    library_version: str = __version__
 
     @property
     def reverse(self) -> bool:
@@ -178,7 +178,7 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
         fingerprints = {name: digest_file(folder / name) for name in _FINGERPRINTED}
         record = {
             "format": FORMAT,
-            "phrasescore": phrasescore.__version__,
+            "phrasescore": __version__,
             "fingerprint": _combined(fingerprints, checkpoint.record.direction),
             "fingerprints": fingerprints,
             "parameters": checkpoint.num_parameters,
@@ -248,7 +248,7 @@ def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
     if values.get("format") != FORMAT:
         raise ModelError(
             f"{folder}: the model has format {values.get('format')!r}, written by phrasescore "
-            f"{values.get('phrasescore')}; this is phrasescore {phrasescore.__version__}, which "
+            f"{values.get('phrasescore')}; this is phrasescore {__version__}, which "
             f"reads format {FORMAT}"
         )
     try:

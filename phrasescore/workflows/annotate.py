@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from moses_integration.moses_ini import MosesIni
 from moses_integration.phrase_table import add_columns, read_table_blocks
-from phrasescore import __version__
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.errors import ArgumentError, ModelError, shown_path
 from phrasescore.features.column_spec import ColumnSpec, check_columns, column_specs
@@ -17,6 +16,7 @@ from phrasescore.io.file_names import check_files, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.version import __version__
 from phrasescore.workflows.columns import fingerprint, make_feature
 from phrasescore.workflows.warnings import collecting_warnings
 

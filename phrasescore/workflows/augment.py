@@ -19,7 +19,6 @@ from moses_integration.augment import (
     write_block,
 )
 from moses_integration.phrase_table import TableBlock, read_table_blocks
-from phrasescore import __version__
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.generation.beam_search import BeamSettings
@@ -33,6 +32,7 @@ from phrasescore.io.text import shorten
 from phrasescore.kernels.precision import PrecisionName
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.version import __version__
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.annotate import check_moses_ini, declare_scores
 from phrasescore.workflows.generate import USUAL_WIDTH, load_generator

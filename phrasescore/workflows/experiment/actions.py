@@ -11,7 +11,6 @@ from typing import ClassVar
 
 import msgspec
 
-import phrasescore
 from phrasescore.features.column_spec import ColumnSpec
 from phrasescore.progress import ProgressCallback
 from phrasescore.workflows.search_settings import SearchSettings
@@ -65,7 +64,9 @@ class TrainCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
 
     def run(self, progress: ProgressCallback) -> None:
         """Train the network."""
-        phrasescore.train(
+        from phrasescore.workflows.train import train
+
+        train(
             self.kind,
             self.inputs,
             self.output,
@@ -102,7 +103,9 @@ class AnnotateCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
 
     def run(self, progress: ProgressCallback) -> None:
         """Add the columns."""
-        phrasescore.annotate(
+        from phrasescore.workflows.annotate import annotate
+
+        annotate(
             self.table,
             self.columns,
             self.output,
@@ -135,7 +138,9 @@ class DecodeCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
 
     def run(self, progress: ProgressCallback) -> None:
         """Translate the text."""
-        phrasescore.decode(
+        from phrasescore.workflows.decode import decode
+
+        decode(
             self.source,
             self.config,
             self.output,
@@ -189,8 +194,10 @@ class TuneCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
 
     def run(self, progress: ProgressCallback) -> None:
         """Tune the weights."""
+        from phrasescore.workflows.tune.loop import tune_with_decoder
+
         is_embedded = self.decoder == "embedded"
-        phrasescore.tune_with_decoder(
+        tune_with_decoder(
             self.search if is_embedded else self.decoder,
             self.source,
             self.references,
@@ -198,6 +205,7 @@ class TuneCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
             self.working_dir,
             output=self.output,
             moses_ini=self.config,
+            decoder_flags=self._flags(),
             columns=self.columns,
             backoff_lm=self.backoff_lm,
             unnormalized=self.unnormalized,
@@ -214,11 +222,14 @@ class TuneCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
             progress=progress,
         )
 
+    def _flags(self) -> str:
+        """Return the settings of the search as the command line has them."""
+        return shlex.join(search_options(self.search)) if self.decoder == "embedded" else ""
+
     def _arguments(self) -> Iterable[str]:
         yield from ("--decoder", self.decoder)
-        flags = list(search_options(self.search)) if self.decoder == "embedded" else []
-        if flags:
-            yield from ("--decoder-flags", shlex.join(flags))
+        if flags := self._flags():
+            yield from ("--decoder-flags", flags)
         yield from ("--config", self.config, "--source", self.source)
         for path in self.references:
             yield from ("--references", path)
@@ -249,7 +260,9 @@ class RescoreCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
 
     def run(self, progress: ProgressCallback) -> None:
         """Add the features."""
-        phrasescore.rescore(
+        from phrasescore.workflows.rescore import rescore
+
+        rescore(
             self.nbest,
             self.source,
             self.columns,
@@ -277,7 +290,9 @@ class RerankCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
 
     def run(self, progress: ProgressCallback) -> None:
         """Take the best hypotheses."""
-        phrasescore.rerank(self.nbest, self.output, weights=self.weights, progress=progress)
+        from phrasescore.workflows.rerank import rerank
+
+        rerank(self.nbest, self.output, weights=self.weights, progress=progress)
 
     def _arguments(self) -> Iterable[str]:
         return (self.nbest, "--weights", self.weights, "-o", self.output)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasescore import __version__
 from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
 from phrasescore.io.folders import writing_folder
@@ -15,6 +14,7 @@ from phrasescore.report import SECTIONS
 from phrasescore.report.blocks import Report, Section
 from phrasescore.report.data import DATA, ENCODE_ERRORS, write_data
 from phrasescore.report.page import render_page
+from phrasescore.version import __version__
 from phrasescore.workflows.report.inputs import (
     PHRASE_KINDS,
     NamedModel,
