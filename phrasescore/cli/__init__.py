@@ -36,6 +36,7 @@ from phrasescore.devices import is_out_of_memory
 from phrasescore.errors import ArgumentError, PhrasescoreError, StoppedError
 from phrasescore.training.signals import EndedBySignal
 from phrasescore.version import __version__
+from phrasescore.workflows.warnings import LOGGERS
 
 # What numba says where neither the installation nor the user's cache can be written to.
 _NO_CACHE = "no locator available"
@@ -200,7 +201,7 @@ def _say(line: str) -> None:
 
 
 def _set_up_logging() -> None:
-    for name in options.LOGGERS:
+    for name in LOGGERS:
         logger = logging.getLogger(name)
         logger.setLevel(logging.INFO)
         if not any(isinstance(handler, _StderrHandler) for handler in logger.handlers):

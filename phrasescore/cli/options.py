@@ -9,8 +9,7 @@ import click
 
 from phrasescore.features import FEATURES, FROM_FILES, OF_SHORTLISTS
 from phrasescore.features.column_spec import ColumnKind, ColumnSpec
-
-LOGGERS = ("phrasescore", "moses_integration", "tuning")
+from phrasescore.workflows.warnings import LOGGERS
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 

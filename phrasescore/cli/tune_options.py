@@ -12,8 +12,6 @@ _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
 # The methods of tuning.methods, whose import takes time.
 METHODS = ("mert", "mira", "pro", "xbleu")
-# The methods that find the same weights with every seed.
-NOT_RANDOM = ("xbleu",)
 _METRICS = ("bleu", "chrf")
 
 
