@@ -25,8 +25,11 @@ IGNORED = re.compile(
     rb'"(minutes|seconds|library|version|phrasescore|torch)": [^\n]*|\d+(\.\d+)? (s|minutes)\b'
     rb"|[0-9,]+ [a-z]+/s"
 )
-# A language model that knows one word.
-ARPA = "\\data\\\nngram 1=4\n\n\\1-grams:\n-1 <s>\n-1 </s>\n-2 <unk>\n-1 le\n\n\\end\\\n"
+# A bigram model that knows one word.
+ARPA = (
+    "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-1\t<s>\t0\n-1\t</s>\t0\n-2\t<unk>\t0\n-1\tle\t0\n\n"
+    "\\2-grams:\n-1\t<s> le\n\n\\end\\\n"
+)
 TRAIN = "--updates 30 --threads 1 --set training.validation_pairs=50"
 NETWORKS = "--model ed --model att --model lstm --model grconv --model cslm"
 
