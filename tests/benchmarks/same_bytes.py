@@ -27,7 +27,8 @@ IGNORED = re.compile(
 )
 # A bigram model that knows one word.
 ARPA = (
-    "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-1\t<s>\t0\n-1\t</s>\t0\n-2\t<unk>\t0\n-1\tle\t0\n\n"
+    "\\data\\\nngram 1=4\nngram 2=1\n\n"
+    "\\1-grams:\n-1\t<s>\t0\n-1\t</s>\t0\n-2\t<unk>\t0\n-1\tle\t0\n\n"
     "\\2-grams:\n-1\t<s> le\n\n\\end\\\n"
 )
 TRAIN = "--updates 30 --threads 1 --set training.validation_pairs=50"
