@@ -214,7 +214,7 @@ class StepRunner:
                         running.append(begun)
                 for each in list(running):
                     code = each.process.wait(_LOOK_EVERY)
-                    each.process.report(self._say)
+                    self._report(each)
                     if code is not None:
                         running.remove(each)
                         self._end(each, code)
@@ -231,7 +231,7 @@ class StepRunner:
         key, known = self.key(step), self._known(step)
         goes_on = known.begun == key and known.done is None
         if goes_on and all(path.exists() for path in step.outputs):
-            self._finish(step, key, known, [])
+            self._finish(step, key, known)
             return None
         older = known if known.done is not None else known.older
         if older is not None and not goes_on and self._restore(step, key, older):
@@ -245,8 +245,8 @@ class StepRunner:
                     path.rename(_aside(path))
                 else:
                     _remove(path)
-        before = known.spent if goes_on else 0.0
-        self._steps[step.name] = StepState(begun=key, spent=before, older=older)
+        before, warnings = (known.spent, known.warnings) if goes_on else (0.0, [])
+        self._steps[step.name] = StepState(begun=key, spent=before, warnings=warnings, older=older)
         self._write()
         command = step.action.command(resume=goes_on)
         self._say(f"{position}: {step.name}{' goes on' if goes_on else ''}")
@@ -293,8 +293,16 @@ class StepRunner:
         if missing:
             problem = f"wrote no {missing[0]} (log: {log}): {running.process.tail()}"
             raise PhrasescoreError(f"{step.name} {problem}")
-        known = self._steps[step.name]
-        self._finish(step, running.key, known, running.process.warnings)
+        self._finish(step, running.key, self._steps[step.name])
+
+    def _report(self, running: Running) -> None:
+        """Say the news of a step, and keep its warnings, for a run that is killed later."""
+        running.process.report(self._say)
+        known = self._steps[running.step.name]
+        new = [line for line in running.process.warnings if line not in known.warnings]
+        if new:
+            known.warnings = [*known.warnings, *new]
+            self._write()
 
     def _stop(self, running: Sequence[Running]) -> None:
         """Stop steps as Ctrl-C does; they go on the next time."""
@@ -314,10 +322,10 @@ class StepRunner:
         for path in step.outputs:
             _remove(path)
 
-    def _finish(self, step: Step, key: str, known: StepState, warnings: list[str]) -> None:
+    def _finish(self, step: Step, key: str, known: StepState) -> None:
         outputs = {str(path): self._files.digest(path) for path in step.outputs}
         self._steps[step.name] = StepState(
-            done=key, seconds=round(known.spent, 1), warnings=warnings, outputs=outputs
+            done=key, seconds=round(known.spent, 1), warnings=known.warnings, outputs=outputs
         )
         self._write()
         for path in step.outputs:

@@ -35,6 +35,7 @@ if mood.exists():
         pathlib.Path(target).write_text("half")
         sys.exit(130)
     if mood.read_text() == "whole":
+        print('{"warning": "it is odd"}', flush=True)
         pathlib.Path(target).write_text(f"{name}({pathlib.Path(source).read_text()})")
     (folder / f"part.{name}").write_text("part")
     while mood.exists():
@@ -356,6 +357,10 @@ def test_a_killed_step_that_has_changed_begins_anew(steps: Steps) -> None:
 def test_an_output_that_was_whole_when_the_run_was_killed_is_kept(steps: Steps) -> None:
     steps.mood("b", "whole")
     process = steps.start()
+    until = time.monotonic() + 60
+    while "it is odd" not in (steps.folder / "steps.json").read_text():
+        assert time.monotonic() < until
+        time.sleep(0.01)
     process.kill()
     process.wait()
     os.kill(_pid_of(steps.folder / "b.out"), signal.SIGKILL)
@@ -363,6 +368,7 @@ def test_an_output_that_was_whole_when_the_run_was_killed_is_kept(steps: Steps) 
     steps.run()
     assert steps.calls() == ["a", "b", "other"]
     assert steps.done() == [True, True, True]
+    assert StepRunner(steps.folder, print).warnings(steps.steps()[1]) == ["it is odd"]
 
 
 def test_a_signal_reaches_the_command_as_ctrl_c(steps: Steps) -> None:
