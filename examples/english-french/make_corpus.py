@@ -1,4 +1,4 @@
-"""Write the English-French corpus of the example with its word alignment.
+"""Write the English-French corpus of the example.
 
     python make_corpus.py -o DIR [--seed 2014] [--train 9200]
 
@@ -22,7 +22,7 @@ from sampling import Sampler
 from tokens import alignment, finish, join, unit
 
 SEED = 2014
-NUM_TRAIN, NUM_DEV, NUM_TEST = 9200, 500, 500
+NUM_TRAIN, NUM_DEV, NUM_TEST, NUM_HELD_OUT = 9200, 500, 500, 1000
 MAX_WORDS = 14
 PATTERNS: dict[sentences.Pattern, int] = {
     sentences.transitive: 30,
@@ -116,18 +116,22 @@ def write_gzip(path: Path, text: str) -> None:
 
 
 def write_corpus(folder: Path, seed: int, num_train: int) -> None:
-    """Write train.{en,fr,align}.gz, dev.{en,fr} and test.{en,fr}.
+    """Write train.{en,fr,links}.gz and {dev,test,heldout}.{en,fr}.
+
+    The links are the grammar's own. Nothing is made from them: make_alignment.py compares its
+    alignment with them.
 
     The first ``NUM_DEV`` pairs are the development set and the next ``NUM_TEST`` the test set, so
-    that a longer training part leaves them as they are.
+    that a longer training part leaves them as they are; the held-out set comes after it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     stream = examples(seed)
-    for name, size in (("dev", NUM_DEV), ("test", NUM_TEST), ("train", num_train)):
+    sizes = {"dev": NUM_DEV, "test": NUM_TEST, "train": num_train, "heldout": NUM_HELD_OUT}
+    for name, size in sizes.items():
         part = [next(stream) for _ in range(size)]
         sides = {"en": [e.english for e in part], "fr": [e.french for e in part]}
         if name == "train":
-            sides["align"] = [e.links for e in part]
+            sides["links"] = [e.links for e in part]
         for suffix, lines in sides.items():
             text = "".join(line + "\n" for line in lines)
             if name == "train":

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from make_corpus import write_gzip
-from phrase_pairs import SentencePair, extract, reordering_lines, table_lines
+from phrase_pairs import SentencePair, extract, parse_links, reordering_lines, table_lines
 
 LM_ORDER = 4
 MOSES_INI = """\
@@ -57,15 +57,11 @@ def read_gzip(path: Path) -> list[str]:
 
 
 def read_corpus(folder: Path) -> list[SentencePair]:
-    """Read the training part with its links."""
+    """Read the training part with its word alignment."""
     corpus = []
     files = [read_gzip(folder / f"train.{suffix}.gz") for suffix in ("en", "fr", "align")]
-    for source, target, points in zip(*files, strict=True):
-        links = frozenset(
-            (int(left), int(right))
-            for left, _, right in (point.partition("-") for point in points.split())
-        )
-        corpus.append(SentencePair(source.split(" "), target.split(" "), links))
+    for source, target, links in zip(*files, strict=True):
+        corpus.append(SentencePair(source.split(" "), target.split(" "), parse_links(links)))
     return corpus
 
 

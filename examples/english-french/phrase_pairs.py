@@ -41,6 +41,12 @@ class PairCounts:
         return self.alignments.total()
 
 
+def parse_links(line: str) -> Links:
+    """Return the links of a line such as "0-0 1-2"; an empty line has none."""
+    points = (point.partition("-") for point in line.split())
+    return frozenset((int(left), int(right)) for left, _, right in points)
+
+
 def float32(value: float) -> float:
     """Round to the 32-bit floats in which Moses divides counts and prints scores."""
     result: float = struct.unpack("f", struct.pack("f", value))[0]
