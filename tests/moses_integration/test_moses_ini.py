@@ -389,6 +389,8 @@ def test_weights_of_features_that_are_not_there_are_named_and_sparse_ones_added(
         "Third_new",
     ]
     assert ini.tuneable_weights()["First_new"] == (2.0,)
+    weights = [line for line in ini.lines if "= " in line][-2:]
+    assert [line.split("=")[0] for line in weights] == ["LM0", "First_new"]
 
 
 def test_another_number_of_weights_is_refused() -> None:

@@ -182,7 +182,7 @@ def test_sources_can_be_chosen_by_count_and_by_file(
     model: RandomModel, table: Path, tmp_path: Path
 ) -> None:
     # u was extracted once, u v 5 times, w 4 times.
-    result = run(model.path, "--augment", table, "--min-count", 4.5)
+    result = run(model.path, "--augment", table, "--min-count", 5)
     sources = {line.split(" ||| ")[0] for line in result.stdout.splitlines() if "{{" in line}
     assert sources == {"u v"}
     (tmp_path / "only").write_text("w\n\nv v\n  w  \nz new\n")

@@ -1,13 +1,20 @@
 """Promises of workflows.tune.lists, called as a function."""
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import phrasescore
 from moses_integration.weights import read_weights
 from phrasescore.errors import ArgumentError
+from phrasescore.workflows.tune import lists
 from tests.phrasescore.workflows.tune.tune_folder import TuneFolder
+from tests.random_pools import random_pool
+from tuning.bleu import CorpusBleu
+from tuning.methods import Tuned
+from tuning.settings import TuneSettings
 
 
 @pytest.fixture
@@ -38,6 +45,26 @@ def test_a_list_much_longer_than_the_references_is_warned_of() -> None:
     Path("reference").write_text("a\nf\nk\n")
     found = phrasescore.tune(["nbest"], ["reference"], "weights", threads=1)
     assert found.warnings[0].startswith("nbest has 15 words, the references 3: are they of")
+
+
+def test_where_the_average_is_worse_than_the_start_the_best_replica_is_taken() -> None:
+    class Optimiser:
+        stopped = False
+
+        def settings(self, _labels: object) -> TuneSettings:
+            return TuneSettings()
+
+        def __call__(self, *_arguments: object, seed: int) -> Tuned:
+            weights = np.array([0.5, seed / 10, -0.2])
+            score = {3: 0.2, 4: 0.4, 5: 0.3}[seed]
+            return Tuned(weights, score, 1.0, "mert", seed, 1, ())
+
+    optimiser: Any = Optimiser()
+    pool, start = random_pool(1), np.array([0.5, -0.2, 0.3])
+    weights, notes, rows = lists._replicate(3, optimiser, pool, CorpusBleu(), start, 3)
+    assert weights.tolist() == [0.5, 0.4, -0.2]
+    assert notes[-1] == "the average is worse than the start: seed 4 is taken, the best"
+    assert [row.seed for row in rows] == [3, 4, 5]
 
 
 @pytest.mark.parametrize(
