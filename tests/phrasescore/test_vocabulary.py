@@ -89,9 +89,10 @@ def test_words_that_cannot_be_numbered_or_saved_are_a_programming_error(words: l
         Vocabulary(words)
 
 
-def test_an_id_outside_the_vocabulary_has_no_word() -> None:
-    with pytest.raises(IndexError, match="from 0 to 2, got -1"):
-        Vocabulary(["a"]).word(-1)
+@pytest.mark.parametrize("number", [-1, 3])
+def test_an_id_outside_the_vocabulary_has_no_word(number: int) -> None:
+    with pytest.raises(IndexError, match=f"from 0 to 2, got {number}"):
+        Vocabulary(["a"]).word(number)
 
 
 def test_a_corpus_is_counted_by_spaces_and_line_feeds_only(tmp_path: Path) -> None:

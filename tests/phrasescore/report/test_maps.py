@@ -124,6 +124,11 @@ def vectors(points: int, *, same: bool = False) -> Vectors:
     return Vectors("m: words", "words-1", made, names, names, "Words.")
 
 
+def test_the_fewest_points_that_have_a_map_are_drawn() -> None:
+    section, reasons = map_section("words", [vectors(4)], seed=1)
+    assert (len(section.blocks), reasons) == (2, [])
+
+
 def test_a_map_is_drawn_both_ways_with_all_labels() -> None:
     section, reasons = map_section("words", [vectors(10)], seed=1)
     tsne, pca = section.blocks

@@ -1,6 +1,7 @@
 """The scorer over prefix trees against the independent implementation."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -188,6 +189,23 @@ def test_logits_beyond_the_range_of_exp_are_normalised_all_the_same() -> None:
     with torch.no_grad():
         model.output.bias.sub_(400.0)
     assert score(make_scorer(model), pairs) == pytest.approx(expected, rel=1e-5, abs=1e-4)
+
+
+@pytest.mark.parametrize("value", [0.5, math.nan, -math.inf])
+def test_a_value_that_is_no_log_probability_is_refused(
+    value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer = make_scorer(make_model()[0])
+    walk = scorer._walk
+
+    def walk_wrong(*arguments: Any, **options: Any) -> np.ndarray:
+        values = walk(*arguments, **options)
+        values[-1] = value
+        return values
+
+    monkeypatch.setattr(scorer, "_walk", walk_wrong)
+    with pytest.raises(ModelError, match=f"a word scores {value}, which is no log-probability"):
+        score(scorer, make_pairs())
 
 
 def test_weights_that_are_not_finite_are_refused() -> None:
