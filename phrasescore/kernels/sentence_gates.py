@@ -231,7 +231,7 @@ def join_cells(
 ) -> Tensor:
     """Return the cells of a level of a recursive convolution, ``(cells, size)``.
 
-    Cho et al. (2014b), section 2.2; see :mod:`phrasescore.models.recursive_convolution`.
+    Cho et al. (2014b), section 2.2; see :mod:`phrasescore.models.grconv`.
 
     :param products: W_l h and W_r h of the cells below, ``(below, 2 * size)``.
     :param logits: G_l h and G_r h of the same, ``(below, 6)``.

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from phrasescore.kernels.precision import arrays
 from phrasescore.kernels.vector_math import ELEMENTWISE, SUMMING, exp, tanh, use_widest_registers
 from phrasescore.models.batches import Steps, move
 
@@ -151,10 +151,6 @@ def _spread(gradients, weights, order, row_pairs, starts, lengths, to_values):  
                 to_value[k] += share * gradient[k]
 
 
-def _arrays(*tensors: Tensor) -> list[NDArray[np.generic]]:
-    return [tensor.numpy() for tensor in tensors]
-
-
 def attend(
     queries: Tensor,
     keys: Tensor,
@@ -179,7 +175,7 @@ def attend(
     """
     if is_fused(queries):
         around = (places.starts, places.lengths)
-        _attend(*_arrays(queries, keys, energy, values, *around, weights, out))
+        _attend(*arrays(queries, keys, energy, values, *around, weights, out))
         return
     at, real = places.padded(*weights.shape)
     energies = torch.tanh(keys[at] + queries.unsqueeze(1)) @ energy
@@ -211,7 +207,7 @@ def attend_backward(
         around = (places.starts, places.lengths)
         read = (gradients, queries, keys, energy, values, *around, weights)
         scratch = weights.new_empty(weights.shape[1])
-        _attend_backward(*_arrays(*read, to_queries, to_keys, to_energy, scratch))
+        _attend_backward(*arrays(*read, to_queries, to_keys, to_energy, scratch))
         return
     at, _ = places.padded(*weights.shape)
     to_weights = torch.bmm(values[at], gradients.unsqueeze(2)).squeeze(2)
@@ -236,7 +232,7 @@ def spread(gradients: Tensor, weights: Tensor, steps: Steps, places: Places) -> 
         # Pair by pair: then what is added to stays in the cache.
         order = torch.argsort(steps.pairs, stable=True)
         around = (places.starts, places.lengths)
-        _spread(*_arrays(gradients, weights, order, steps.pairs, *around, to_values))
+        _spread(*arrays(gradients, weights, order, steps.pairs, *around, to_values))
         return to_values
     at, real = places.padded(len(places.lengths), weights.shape[1])
     shape = (len(real), len(steps.sizes))

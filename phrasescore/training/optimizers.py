@@ -7,7 +7,7 @@ and writes weight and averages once, with the clipping of the gradient done on t
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -24,7 +24,6 @@ from phrasescore.errors import ModelError
 _PIECE = 1 << 17
 
 _Floats = npt.NDArray[np.float32]
-_NamedParameters = Iterable[tuple[str, nn.Parameter]]
 
 
 class Optimizer(Protocol):
