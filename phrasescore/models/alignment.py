@@ -162,8 +162,7 @@ def attend(
 ) -> None:
     """Write the weights alpha of some rows, and the sums of the values that they weigh.
 
-    In a compiled loop, what a row gets depends on nothing but its query and its source, to the last
-    bit.
+    In a compiled loop, a row's result depends on its query and its source alone, to the last bit.
 
     :param queries: ``(rows, units)``.
     :param keys: ``(positions, units)``.
@@ -229,7 +228,7 @@ def spread(gradients: Tensor, weights: Tensor, steps: Steps, places: Places) -> 
     """
     if is_fused(gradients):
         to_values = gradients.new_zeros(places.count, gradients.shape[1])
-        # Pair by pair: then what is added to stays in the cache.
+        # Pair by pair: the rows that are added to stay in the cache.
         order = torch.argsort(steps.pairs, stable=True)
         around = (places.starts, places.lengths)
         _spread(*arrays(gradients, weights, order, steps.pairs, *around, to_values))
@@ -240,8 +239,7 @@ def spread(gradients: Tensor, weights: Tensor, steps: Steps, places: Places) -> 
     padded_weights[steps.pairs, steps.times] = weights
     padded_gradients = gradients.new_zeros(*shape, gradients.shape[1])
     padded_gradients[steps.pairs, steps.times] = gradients
-    # What is behind a source's end goes to a row that nobody reads: to find out what is real would
-    # have the CPU wait for the device.
+    # Padding goes to a row that is not read: selecting the real positions would stall the CPU.
     to_values = gradients.new_empty(places.count + 1, gradients.shape[1])
     to_values[at.masked_fill(~real, places.count)] = torch.bmm(
         padded_weights.transpose(1, 2), padded_gradients

@@ -19,12 +19,14 @@ from phrasescore.models.alignment import Places, attend, attend_backward, spread
 from phrasescore.models.batches import BatchSide, PairBatch, Steps
 from phrasescore.models.encoder_decoder import MAXOUT_POOL, GatedUnit, Readout
 from phrasescore.models.layers import (
+    PairNetwork,
     ResetBeforeRecurrence,
     blend_backward,
+    draw_orthogonal,
+    previous_words,
     reset_backward,
     step_rows,
 )
-from phrasescore.models.network import PairNetwork, draw_orthogonal, previous_words
 
 
 class AttentiveRecurrence(Function):

@@ -28,7 +28,7 @@ from phrasescore.config.config import Config
 from phrasescore.errors import ModelError
 from phrasescore.io.digests import digest_file, digest_text
 from phrasescore.io.folders import writing_folder
-from phrasescore.models.network import PairNetwork
+from phrasescore.models.layers import PairNetwork
 from phrasescore.version import __version__
 from phrasescore.vocabulary import Vocabulary
 
@@ -268,10 +268,9 @@ def _check_fingerprints(folder: Path, record: TrainingRecord, values: Mapping[st
 
     :raises ModelError: if they are not.
     """
-    for name in _FINGERPRINTED:
+    for name, content in _FINGERPRINTED.items():
         if not (folder / name).is_file():
             raise ModelError(f"{folder}: not a whole model: {name} is missing")
-    for name, content in _FINGERPRINTED.items():
         wanted, found = values["fingerprints"].get(name), digest_file(folder / name)
         if wanted != found:
             raise ModelError(
@@ -293,25 +292,19 @@ def _load_weights(network: nn.Module, path: Path, device: str) -> None:
         weights = safetensors.torch.load_file(path, device=device)
     except safetensors.SafetensorError as error:
         raise ModelError(f"{path}: expected safetensors: {error}") from error
-    wanted = network.state_dict()
-    for name in [*wanted, *weights]:
-        if name not in weights or name not in wanted:
-            lack = "lacks" if name not in weights else "has unexpectedly"
-            raise ModelError(f"{path}: {lack} the weights {name!r}")
-        shape, found = tuple(wanted[name].shape), tuple(weights[name].shape)
-        if shape != found:
-            raise ModelError(
-                f"{path}: {name}: expected shape {shape} from {_CONFIG} and the vocabularies, "
-                f"got {found}"
-            )
-        if weights[name].dtype != wanted[name].dtype:
-            raise ModelError(
-                f"{path}: {name}: expected numbers of type {wanted[name].dtype}, "
-                f"got {weights[name].dtype}"
-            )
+    empty = network.state_dict()
+    for name in [*empty, *weights]:
+        expected, found = _describe(empty.get(name)), _describe(weights.get(name))
+        if found != expected:
+            problem = f"expected {expected} from {_CONFIG} and the vocabularies, got {found}"
+            raise ModelError(f"{path}: {name}: {problem}")
         if not bool(weights[name].isfinite().all()):
             raise ModelError(f"{path}: the weights {name!r} are not all finite numbers")
     network.load_state_dict(weights, assign=True)
+
+
+def _describe(tensor: Tensor | None) -> str:
+    return "no weights" if tensor is None else f"{tensor.dtype} of shape {tuple(tensor.shape)}"
 
 
 def _combined(fingerprints: Mapping[str, str], direction: str) -> str:

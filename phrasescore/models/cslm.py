@@ -13,8 +13,7 @@ from torch.nn.functional import embedding, relu
 
 from phrasescore.config.settings import CslmConfig
 from phrasescore.models.batches import BatchSide, PairBatch, move
-from phrasescore.models.layers import WordLogProb
-from phrasescore.models.network import PairNetwork, draw_uniformly
+from phrasescore.models.layers import PairNetwork, WordLogProb, draw_uniformly
 from phrasescore.vocabulary import Vocabulary
 
 # Stands in a context at each place before the first word of a sentence: the id of </s>, which no

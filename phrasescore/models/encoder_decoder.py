@@ -14,8 +14,13 @@ from torch.nn.functional import embedding
 
 from phrasescore.config.settings import EncoderDecoderConfig, GrconvConfig
 from phrasescore.models.batches import BatchSide, PairBatch
-from phrasescore.models.layers import ResetAfterRecurrence, ResetBeforeRecurrence
-from phrasescore.models.network import PairNetwork, draw_orthogonal, previous_words
+from phrasescore.models.layers import (
+    PairNetwork,
+    ResetAfterRecurrence,
+    ResetBeforeRecurrence,
+    draw_orthogonal,
+    previous_words,
+)
 
 MAXOUT_POOL = 2  # units 2i-1 and 2i are pooled
 
@@ -23,7 +28,7 @@ MAXOUT_POOL = 2  # units 2i-1 and 2i are pooled
 class GatedUnit(nn.Module):
     """The matrices of a gated unit: update gate z, reset gate r, candidate h~.
 
-    :param context_size: of the vector c that a decoder reads at every step; 0: there is none.
+    :param context_size: of the vector c that a decoder reads at every step; 0 in an encoder.
     """
 
     def __init__(self, embedding_size: int, hidden_size: int, *, context_size: int = 0) -> None:
@@ -65,7 +70,7 @@ class GatedUnit(nn.Module):
 
 
 class Readout(nn.Module):
-    """The bias of the maxout layer, whose three products have none."""
+    """The bias of the maxout layer, one for its three products."""
 
     def __init__(self, size: int) -> None:
         super().__init__()

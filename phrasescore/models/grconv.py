@@ -1,8 +1,8 @@
 """The gated recursive convolutional network (grConv) of Cho et al. (2014b), section 2.2.
 
-Its encoder makes one vector of a sentence by joining neighbours, level by level. What a cell takes
-of its two children, and what it makes of both, is decided by gates, which can be read as a soft
-parse of the sentence. The decoder is that of the RNN Encoder-Decoder.
+Its encoder makes one vector of a sentence by joining neighbours, level by level. Gates weigh a
+cell's two children and a new activation of both; they can be read as a soft parse of the sentence.
+The decoder is that of the RNN Encoder-Decoder.
 
 A *cell* stands for some neighbouring words: cells of level 0 are words, and a cell of level t is
 made of two neighbouring cells of level t - 1, down to one cell for the whole sentence. Cells are
@@ -177,7 +177,7 @@ class SoftParse:
     - omega_l: the left child, the cell over the words i to i + t - 1;
     - omega_r: the right child, the cell over the words i + 1 to i + t.
 
-    A tree is in it where the shares are near 0 and 1. A sentence of one word or none has no levels.
+    A tree is in it where the shares are near 0 and 1. A sentence of at most one word has no levels.
     """
 
     levels: tuple[Tensor, ...]

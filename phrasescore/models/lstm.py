@@ -14,8 +14,7 @@ from torch.nn.functional import dropout, embedding
 
 from phrasescore.config.settings import LstmConfig
 from phrasescore.models.batches import BatchSide, PairBatch, Steps
-from phrasescore.models.layers import step_rows
-from phrasescore.models.network import PairNetwork, draw_uniformly
+from phrasescore.models.layers import PairNetwork, draw_uniformly, step_rows
 from phrasescore.vocabulary import Vocabulary
 
 

@@ -27,7 +27,7 @@ from phrasescore.config.settings import TrainingConfig
 from phrasescore.errors import ModelError
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import CurvePoint
-from phrasescore.models.network import PairNetwork
+from phrasescore.models.layers import PairNetwork
 from phrasescore.training.optimizers import build_optimizer
 from phrasescore.training.pair_store import PairDraw, PairStore, mix
 from phrasescore.training.run_folder import RunFolder
@@ -55,7 +55,7 @@ class TrainingProgress:
     # Source and target words per second, without </s>, since this process began to train.
     words_per_second: float
     seconds: float
-    # None where no limit tells.
+    # None where the run has no limit.
     seconds_left: float | None
     # The latest point of the curve, once there is one.
     latest: CurvePoint | None

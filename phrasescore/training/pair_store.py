@@ -109,7 +109,7 @@ class PairStore:
         )
 
     def _side(self, starts: Indices, lengths: Indices) -> BatchSide:
-        """Return the words from ``starts`` on, so many of each pair, with ``</s>`` after them."""
+        """Return the words from ``starts`` on, ``lengths`` per pair, with ``</s>`` after them."""
         ends = np.cumsum(lengths)  # (batch,)
         places = np.repeat(starts - ends + lengths, lengths) + np.arange(lengths.sum())  # (words,)
         words = self._words[places].astype(np.int64)
@@ -174,10 +174,10 @@ class PairDraw:
     """Which pairs are held out, and which make up each batch of each epoch.
 
     Every epoch takes each pair that is not held out once, uniformly. With ``window_batches`` above
-    1, so many batches are drawn together, sorted by length, cut, and taken in random order, as
+    1, that many batches are drawn together, sorted by length, cut, and taken in random order, as
     in the released code of Cho et al. and Bahdanau et al. Pairs are sorted by the longer of
-    their sides and then by how much longer it is, there and back: so that neighbours are alike on
-    both sides, and batches of 64 from a window of 64 batches of sentences hold 5 % padding, where
+    their sides and then by how much longer it is, up and down in turn: neighbours are alike on both
+    sides, and batches of 64 from a window of 64 batches of sentences would hold 5 % padding, where
     the order by target and then by source leaves 8 %.
 
     :param held_out: how many pairs are held out.

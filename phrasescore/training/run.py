@@ -24,7 +24,7 @@ from phrasescore.models.checkpoint import (
     empty_network,
     save_checkpoint,
 )
-from phrasescore.models.network import PairNetwork
+from phrasescore.models.layers import PairNetwork
 from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
 from phrasescore.training.pair_store import PairStore
 from phrasescore.training.pair_store_writer import (

@@ -1,8 +1,8 @@
 """Sums of 2^logit over a shortlist whose logits are never in memory.
 
 Some rows of factors times some words are added up in registers, become powers of 2 there, and are
-added to the rows' sums. To write the products, to read them again and to call for each block of
-words costs a fourth of the time that multiplying numbers takes, and more than half of what
+added to the rows' sums. Writing the products, reading them again and a call for each block of words
+would cost a fourth of the time that multiplying numbers takes, and more than half of the time that
 multiplying bytes takes. For processors with AVX-512; bytes need its dot products (VNNI).
 """
 
@@ -24,7 +24,7 @@ from phrasescore.kernels.avx512.word_tiles import (
 )
 from phrasescore.kernels.precision import Factor, Precision, Workspace, is_fused
 
-# Rows at a time, for what they need of memory.
+# Rows at a time, which bounds the memory.
 ROWS = 1024
 # Products of two numbers per further thread, at least.
 _PRODUCTS = 1 << 28
@@ -50,7 +50,7 @@ class PackedWords:
         self._workspace = Workspace(words.device)
         padded_bias = _extend(bias * to_base_2, _PADDING_BIAS)
         self._loop: Any
-        # What the loop reads of the words.
+        # The words, as the loop reads them.
         self.arrays: tuple[NDArray[Any], ...]
         if precision.name == "int8":
             rounded = precision.round(words.contiguous())
@@ -113,7 +113,7 @@ class PackedWords:
                 pass
 
     def _pad_rows(self, factors: Tensor) -> tuple[Tensor, ...]:
-        """Return what the loop reads of rows, with room behind them to read a whole tile."""
+        """Return rows as the loop reads them, with room behind them to read a whole tile."""
         count = _padded(len(factors))
         if self._precision.name == "float32":
             rows = self._workspace.take("rows", count, self.width)

@@ -28,14 +28,14 @@ from phrasescore.kernels.avx512.vector_code import (
     use_vnni,
 )
 
-# What is added up at once: with 24 of 32 registers, 6 rows times 64 words.
+# A tile: 6 rows times 64 words are added up at once, in 24 of 32 registers.
 TILE_ROWS = 6
 _TILE_VECTORS = 4
 TILE_WORDS = _TILE_VECTORS * LANES
 # Bytes that one instruction multiplies and adds up per number of 32 bits.
 GROUP = 4
 # The instruction takes bytes without sign from one side. Those of the words have this much added,
-# and each row starts at what takes it away again.
+# and each row starts at a sum that takes it away again.
 LIFT = 128
 # Bytes of a number, and of a group of bytes.
 _SIZE = 4

@@ -1,5 +1,7 @@
 """What rounding may do to log-probabilities, and what it may not."""
 
+from typing import get_args
+
 import click
 import numpy as np
 import pytest
@@ -7,7 +9,6 @@ import torch
 
 from phrasescore.cli.annotate import annotate
 from phrasescore.kernels.precision import (
-    PRECISIONS,
     Precision,
     PrecisionName,
     _warn_of_missing_units,
@@ -204,4 +205,4 @@ def test_words_whose_exp_is_cut_off_add_up_to_nothing(
 def test_the_command_line_offers_every_precision() -> None:
     (option,) = [param for param in annotate.params if param.name == "precision"]
     assert isinstance(option.type, click.Choice)
-    assert tuple(option.type.choices) == PRECISIONS
+    assert tuple(option.type.choices) == get_args(PrecisionName)

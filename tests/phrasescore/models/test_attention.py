@@ -1,4 +1,4 @@
-"""RNNsearch: its alignments, its compiled loops, and what it learns; see also test_network."""
+"""RNNsearch: its alignments, its compiled loops, and what it learns; see also test_networks."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""The feed-forward language model: n-grams, training and its penalty; see also test_network."""
+"""The feed-forward language model: n-grams, training and its penalty; see also test_networks."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The encoder of grConv and its soft parses; other promises are in test_network."""
+"""The encoder of grConv and its soft parses; other promises are in test_networks."""
 
 import numpy as np
 import pytest

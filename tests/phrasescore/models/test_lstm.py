@@ -1,4 +1,4 @@
-"""What the LSTM drops in training; other promises are in test_network."""
+"""What the LSTM drops in training; other promises are in test_networks."""
 
 import torch
 

@@ -19,7 +19,7 @@ from phrasescore.kernels.precision import Precision, PrecisionName
 from phrasescore.models import alignment
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import empty_network
-from phrasescore.models.network import PairNetwork
+from phrasescore.models.layers import PairNetwork
 from phrasescore.scoring.decoders.lstm import LstmDecoder
 from phrasescore.scoring.prefix_tree import Sequences, build_prefix_tree
 from phrasescore.scoring.products import FixedProducts

@@ -1,4 +1,4 @@
-"""Promises of every network: phrasescore.models.network, and what its kinds have in common."""
+"""Promises of every network, of whatever kind: phrasescore.models.layers.PairNetwork."""
 
 import math
 import random
@@ -24,8 +24,8 @@ from phrasescore.models.batches import batch_pairs
 from phrasescore.models.cslm import CslmNetwork
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.models.grconv import GrconvNetwork
+from phrasescore.models.layers import PairNetwork
 from phrasescore.models.lstm import LstmNetwork
-from phrasescore.models.network import PairNetwork
 from tests import (
     reference_attention,
     reference_cslm,
