@@ -275,9 +275,8 @@ class TableSpool:
         self._fits += (lengths.max(axis=1) <= self._max_length).tobytes()
         # Python's hash of text is a keyed one of 64 bits (SipHash).
         hashes = np.fromiter((hash(line.pair) for line in chunk), np.int64, len(chunk))
-        for path, array in zip(
-            self._paths, (mixed, lengths.astype(np.uint32), hashes), strict=True
-        ):
+        arrays: tuple[Array, ...] = (mixed, lengths.astype(np.uint32), hashes)
+        for path, array in zip(self._paths, arrays, strict=True):
             with path.open("ab") as file:
                 file.write(array.tobytes())
 
