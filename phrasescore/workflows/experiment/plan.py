@@ -2,21 +2,22 @@
 
 import re
 import shlex
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from moses_integration.ini_paths import named_files, with_paths_from
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import write_both_weights
 from phrasescore.errors import ConfigError
-from phrasescore.features.column_spec import ColumnSpec, column_name
+from phrasescore.features.column_spec import column_name
 from phrasescore.io.resumable import work_files
-from phrasescore.workflows.experiment import actions
+from phrasescore.report.results import read_tuning_result
 from phrasescore.workflows.experiment.checks import check_inputs
 from phrasescore.workflows.experiment.config import PREVIOUS, Experiment, TextSet
-from phrasescore.workflows.experiment.runs import Run, read_report
+from phrasescore.workflows.experiment.runs import Run
 from phrasescore.workflows.experiment.start_weights import (
     Layout,
     TunedRow,
@@ -100,23 +101,24 @@ class _Planner:
     def _model_folder(self, name: str) -> Path:
         return self._wanted.models[name].path or self._folder / "models" / name
 
-    def _columns(self, names: tuple[str, ...]) -> tuple[ColumnSpec, ...]:
-        """Return the columns that networks and other features make, by their names."""
-        found = []
+    def _columns(self, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+        """Yield what makes the features of networks and others: options and their values."""
         for name in names:
             if name in self._wanted.models:
-                found.append(ColumnSpec("model", str(self._model_folder(name))))
+                yield "model", str(self._model_folder(name))
             elif name in FILE_FEATURES:
-                found.append(ColumnSpec(FILE_FEATURES[name], str(self._wanted.feature_files[name])))
+                yield name, str(self._wanted.feature_files[name])
             else:
-                found.append(ColumnSpec("feature", name))
-        return tuple(found)
+                yield "feature", name
 
-    def _cslm(self, names: tuple[str, ...]) -> tuple[str | None, bool]:
-        """Return the n-gram model behind the language models of a row, and whether log Z is out."""
+    def _cslm(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """Return how the language models of a row score: with which n-gram model, without log Z."""
         models = [self._wanted.models[name] for name in names if name in self._wanted.models]
         backoff = next((str(model.backoff_lm) for model in models if model.backoff_lm), None)
-        return backoff, any(model.unnormalized for model in models)
+        return {
+            "backoff_lm": backoff,
+            "unnormalized": any(model.unnormalized for model in models),
+        }
 
     def _inputs(self, names: tuple[str, ...]) -> tuple[Path, ...]:
         """Return the files and folders that networks and other features depend on."""
@@ -135,18 +137,13 @@ class _Planner:
                 raise ConfigError("the experiment", "[data] train", problem)
             inputs = self._wanted.train[1:] if model.kind == CSLM else self._wanted.train
         output = self._model_folder(model.name)
-        action = actions.TrainCall(
-            kind=model.kind,
-            inputs=tuple(map(str, inputs)),
-            output=str(output),
-            preset=model.preset,
-            reverse=model.reverse,
-            limits=model.limits,
-            settings=model.settings,
-            threads=model.threads or self._engine.threads,
+        command = (
+            *("phrasescore", "train", model.kind, *map(str, inputs), "-o", str(output)),
+            *_options(preset=model.preset, reverse=model.reverse, **model.limits),
+            *_options(set=model.settings, threads=model.threads or self._engine.threads),
         )
         work = output.with_name(f"{output.name}.work")
-        return Step(f"train {model.name}", action, inputs, (output,), (work,))
+        return Step(f"train {model.name}", command, inputs, (output,), (work,))
 
     def _annotate(self) -> Iterator[Step]:
         """Yield the steps that annotate, one for each different choice of columns."""
@@ -154,17 +151,15 @@ class _Planner:
             if not names:
                 continue
             table, ini = self._table_of(names), self._ini_of(names)
-            action = actions.AnnotateCall(
-                table=str(self._table),
-                columns=self._columns(names),
-                output=str(table),
-                moses_ini=str(self._base),
-                moses_ini_out=str(ini),
-                threads=self._engine.threads,
+            command = (
+                *("phrasescore", "annotate", str(self._table)),
+                *_feature_options(self._columns(names)),
+                *("-o", str(table), "--moses-ini", str(self._base), "--moses-ini-out", str(ini)),
+                *_options(threads=self._engine.threads),
             )
             inputs = (self._table, self._base, *self._inputs(names))
             partial_files = tuple(map(Path, work_files(str(table))))
-            yield Step(f"annotate {'+'.join(names)}", action, inputs, (table, ini), partial_files)
+            yield Step(f"annotate {'+'.join(names)}", command, inputs, (table, ini), partial_files)
 
     def _table_of(self, columns: tuple[str, ...]) -> Path:
         return self._folder / "tables" / "+".join(columns) / "phrase-table.gz"
@@ -221,19 +216,17 @@ class _Planner:
         """Return what scores n-best lists; with Moses, the networks of the search as well."""
         return (*(() if self._in_search(system) else system.search), *system.rescore)
 
-    def _search(self, run: Run) -> SearchSettings:
-        """Return how a row is searched."""
-        names = self._in_search(run.system)
-        backoff_lm, unnormalized = self._cslm(names)
-        return replace(
-            self._engine.search,
-            features=(CSLM,) * len(names),
-            models=tuple(str(self._model_folder(name)) for name in names),
-            backoff_lm=backoff_lm,
-            unnormalized=unnormalized,
-            threads=self._engine.threads if names else None,
-            processes=self._engine.processes,
+    def _search(self, run: Run) -> Iterator[str]:
+        """Yield the options of ``phrasescore decode`` for the search of a row."""
+        engine, names = self._engine, self._in_search(run.system)
+        for name in names:
+            yield from ("--feature", CSLM, "--model", str(self._model_folder(name)))
+        yield from _options(
+            **self._cslm(names),
+            threads=engine.threads if names else None,
+            processes=engine.processes,
         )
+        yield from _limits(engine.search)
 
     def _decoder(self) -> str:
         """Return what decodes in the rounds of tuning."""
@@ -263,33 +256,28 @@ class _Planner:
         engine, dev, own = self._engine, self._wanted.dev, run.system
         start, work = run.folder / "start", run.folder / "tuning"
         names = self._in_lists(run.system)
-        backoff_lm, unnormalized = self._cslm(names)
-        action = actions.TuneCall(
-            decoder=self._decoder(),
-            config=str(run.ini),
-            source=str(dev.source),
-            references=tuple(map(str, dev.references)),
-            weights=str(start),
-            working_dir=str(work),
-            output=str(run.weights),
-            translations=str(run.output(dev)),
-            report=str(run.report),
-            search=self._search(run),
-            columns=self._columns(names),
-            backoff_lm=backoff_lm,
-            unnormalized=unnormalized,
-            method=self._wanted.tuning.method,
-            seed=run.seed,
-            nbest_size=own.nbest_size or engine.nbest_size,
-            iterations=own.iterations or engine.iterations,
-            patience=own.patience or engine.patience,
-            threads=engine.threads,
+        flags = shlex.join(self._search(run)) if engine.decoder == "embedded" else ""
+        rescore = (
+            ("rescore" if option == "model" else f"rescore_{option}", value)
+            for option, value in self._columns(names)
+        )
+        command = (
+            *("phrasescore", "tune", "--decoder", self._decoder()),
+            *_options(decoder_flags=flags or None, config=run.ini, source=dev.source),
+            *_options(references=dev.references, weights=start, working_dir=work),
+            *_options(method=self._wanted.tuning.method, seed=run.seed),
+            *_options(nbest_size=own.nbest_size or engine.nbest_size),
+            *_options(iterations=own.iterations or engine.iterations),
+            *_options(patience=own.patience or engine.patience, threads=engine.threads),
+            *_feature_options(rescore),
+            *_options(**self._cslm(names), translations=run.output(dev)),
+            *("-o", str(run.weights), "--report", str(run.report), "--format", "json"),
         )
         before = [path for each in self._starts(run) for path in (each.weights, each.report)]
         inputs = (*self._decode_inputs(run), dev.source, *dev.references)
         return Step(
             _step_name("tune", "", run),
-            action,
+            command,
             (*inputs, *self._inputs(names), *before),
             (run.weights, run.report, run.output(dev)),
             (work,),
@@ -298,42 +286,34 @@ class _Planner:
 
     def _decode(self, run: Run, text: TextSet, output: Path, nbest: Path | None) -> Step:
         engine = self._engine
-        action = actions.DecodeCall(
-            source=str(text.source),
-            config=str(run.ini),
-            weights=str(run.weights),
-            output=str(output),
-            search=self._search(run),
-            moses_bin=str(engine.moses_bin) if engine.decoder == "moses" else None,
-            nbest=None if nbest is None else str(nbest),
-            nbest_size=run.system.nbest_size or engine.nbest_size,
-        )
+        command = ["phrasescore", "decode", str(text.source), "--config", str(run.ini)]
+        if engine.decoder == "moses":
+            command += ["--decoder", "moses", "--moses-bin", str(engine.moses_bin)]
+        command += [*self._search(run), "--weights", str(run.weights)]
+        if nbest is not None:
+            size = run.system.nbest_size or engine.nbest_size
+            command += ["--nbest", str(nbest), str(size), "--distinct"]
+        command += ["-o", str(output)]
         inputs = (*self._decode_inputs(run), text.source, run.weights)
         outputs = (output,) if nbest is None else (output, nbest)
-        return Step(_step_name("decode", text.name, run), action, inputs, outputs)
+        return Step(_step_name("decode", text.name, run), tuple(command), inputs, outputs)
 
     def _decode_and_rerank(self, run: Run, text: TextSet) -> Iterator[Step]:
         """Yield the steps of a row whose networks score n-best lists."""
         lists, rescored = (run.folder / f"{text.name}.{end}" for end in ("nbest.gz", "rescored.gz"))
         yield self._decode(run, text, run.folder / f"{text.name}.decoded", lists)
         names = self._in_lists(run.system)
-        backoff_lm, unnormalized = self._cslm(names)
-        rescore = actions.RescoreCall(
-            nbest=str(lists),
-            source=str(text.source),
-            columns=self._columns(names),
-            output=str(rescored),
-            backoff_lm=backoff_lm,
-            unnormalized=unnormalized,
-            threads=self._engine.threads,
+        rescore = (
+            *("phrasescore", "rescore", str(lists), "--source", str(text.source)),
+            *_feature_options(self._columns(names)),
+            *_options(**self._cslm(names), threads=self._engine.threads),
+            *("-o", str(rescored)),
         )
         inputs = (lists, text.source, *self._inputs(names))
         yield Step(_step_name("rescore", text.name, run), rescore, inputs, (rescored,))
         output = run.output(text)
-        rerank = actions.RerankCall(
-            nbest=str(rescored), weights=str(run.weights), output=str(output)
-        )
-        inputs = (rescored, run.weights)
+        files = (str(rescored), "--weights", str(run.weights), "-o", str(output))
+        rerank, inputs = ("phrasescore", "rerank", *files), (rescored, run.weights)
         yield Step(_step_name("rerank", text.name, run), rerank, inputs, (output,))
 
     def _write_start(self, run: Run, path: Path) -> None:
@@ -343,7 +323,10 @@ class _Planner:
             # Of equally good ones the richest, and of these the latest.
             best = max(
                 reversed(starts),
-                key=lambda each: (read_report(each.report).reached, len(each.system.features())),
+                key=lambda each: (
+                    read_tuning_result(each.report).reached,
+                    len(each.system.features()),
+                ),
             )
             before = TunedRow(str(best.weights), self._layout(best.system))
         ini = MosesIni.read(str(run.ini))
@@ -363,7 +346,7 @@ class _Planner:
     def _notes(self) -> Iterator[str]:
         engine = self._engine
         name = "Moses" if engine.decoder == "moses" else "the embedded search"
-        limits = " ".join(actions.search_options(engine.search))
+        limits = " ".join(_limits(engine.search))
         yield f"Decoded by {name}{f' ({limits})' if limits else ''}."
         tuning = self._wanted.tuning
         yield (
@@ -378,6 +361,28 @@ class _Planner:
             )
         if engine.decoder == "moses" and any(system.search for system in self._wanted.systems):
             yield "CSLM scores Moses' n-best lists: Moses' search does not know it."
+
+
+def _options(**options: Any) -> Iterator[str]:
+    """Yield options of the command line: none for None and false, one for each of a tuple."""
+    for name, value in options.items():
+        flag = f"--{name.replace('_', '-')}"
+        if value is True:
+            yield flag
+        elif value is not None and value is not False:
+            for each in value if isinstance(value, tuple) else (value,):
+                yield from (flag, str(each))
+
+
+def _feature_options(features: Iterable[tuple[str, str]]) -> Iterator[str]:
+    return (word for name, value in features for word in _options(**{name: value}))
+
+
+def _limits(search: SearchSettings) -> Iterator[str]:
+    """Yield the limits of the search as options of ``phrasescore decode``."""
+    is_usual = search.buffer_size == SearchSettings().buffer_size
+    limits = {**search.limits(), "buffer_size": None if is_usual else search.buffer_size}
+    return _options(**limits)
 
 
 def _step_name(verb: str, text: str, run: Run) -> str:

@@ -15,11 +15,10 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -38,37 +37,27 @@ _INTERRUPTED = 130
 _LOOK_EVERY = 0.1
 
 
-class Action(Protocol):
-    """What a step does."""
-
-    def command(self, *, resume: bool = False) -> tuple[str, ...]:
-        """Return the command that does the same, as a user could type it."""
-        ...
-
-    def program(self, *, resume: bool = False) -> tuple[str, ...]:
-        """Return the words that start the process."""
-        ...
-
-
 @dataclass(frozen=True)
 class Step:
-    """An action, with the files that it reads and writes."""
+    """A command, with the files that it reads and writes."""
 
     # Unique; the name of its log, with dots for blanks.
     name: str
-    action: Action
+    # As a user could type it.
+    command: tuple[str, ...]
     # Files and folders, all that the outputs depend on.
     inputs: tuple[Path, ...]
     # Files and folders that are there when it is done.
     outputs: tuple[Path, ...]
-    # Files and folders that a killed run leaves; removed where the step begins anew.
+    # Files and folders that a killed run leaves, with which the command goes on by ``--resume``;
+    # removed where the step begins anew.
     partial: tuple[Path, ...] = ()
     # Called before the process starts, to write an input that no user has made.
     prepare: Callable[[], None] = field(default=lambda: None, compare=False)
 
     def shown(self) -> str:
-        """Return the command as a user could type it."""
-        return shlex.join(self.action.command())
+        """Return the command as one line."""
+        return shlex.join(self.command)
 
     def reads(self, paths: Collection[Path]) -> bool:
         """Return whether it reads one of some files and folders, or a file inside of one."""
@@ -78,7 +67,7 @@ class Step:
 
 
 class StepState(msgspec.Struct, omit_defaults=True):
-    """What is known of a step."""
+    """A step as far as it is known."""
 
     # Its key when it was begun, and when it was done.
     begun: str | None = None
@@ -100,14 +89,19 @@ class ExperimentState(msgspec.Struct):
     files: dict[str, list[int | str]]
 
 
-class Running(NamedTuple):
+class _Running(NamedTuple):
     """A step at work."""
 
     step: Step
-    key: str
+    state: StepState
     process: StepProcess
     # Seconds that it took in runs that were stopped.
     before: float
+
+    def note_time(self) -> None:
+        """Close the process; its time counts."""
+        self.process.close()
+        self.state.spent = self.before + self.process.seconds
 
 
 class StepRunner:
@@ -133,35 +127,29 @@ class StepRunner:
         self._kept_open = () if lock is None else (lock,)
         state = read_state(folder / STATE, ExperimentState) or ExperimentState({}, {})
         self._steps = state.steps
-        self._written = dict(written)
-        self._files = FileDigests(state.files, self._written)
+        self._written = written
+        self._files = FileDigests(state.files, written)
 
     def write_files(self) -> None:
         """Write the files that no step makes, where they are not there already."""
-        if not (self._folder / STATE).exists():
-            self._write()  # it says whose folder it is
+        self._write()  # it says whose folder it is
         for path, content in self._written.items():
             if not path.exists() or path.read_bytes() != content:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with open_output(str(path)) as stream:
                     stream.write(content)
 
-    def key(self, step: Step) -> str:
-        """Return the key of a step.
-
-        :raises DataError: if one of its inputs is not there.
-        """
-        inputs = [[str(path), self._files.digest(path)] for path in step.inputs]
-        return digest_text(json.dumps([step.action.command(), inputs]))
-
     def is_done(self, step: Step) -> bool:
         """Return whether a step need not run."""
-        known = self._known(step)
-        if known.done is None:
-            return False
+        known = self.state(step)
         try:
-            return known.done == self.key(step) and all(
-                known.outputs.get(str(path)) == self._files.digest(path) for path in step.outputs
+            return (
+                known.done is not None
+                and known.done == self._key(step)
+                and all(
+                    known.outputs.get(str(path)) == self._files.digest(path)
+                    for path in step.outputs
+                )
             )
         except DataError:
             return False
@@ -179,13 +167,9 @@ class StepRunner:
                 unknown.update(step.outputs)
         return found
 
-    def seconds(self, step: Step) -> float | None:
-        """Return how long a step took, None where it never ran to its end."""
-        return self._known(step).seconds
-
-    def warnings(self, step: Step) -> list[str]:
-        """Return the warnings of a step that ran to its end."""
-        return list(self._known(step).warnings)
+    def state(self, step: Step) -> StepState:
+        """Return how far a step is, its seconds and its warnings."""
+        return self._steps.get(step.name) or StepState()
 
     def run(self, steps: Sequence[Step], jobs: int, after: Callable[[Step, bool], None]) -> None:
         """Run the steps that are not done.
@@ -195,23 +179,23 @@ class StepRunner:
 
         :param jobs: how many at a time; the outputs do not depend on it.
         :param after: called when a step is done, with whether it had to run.
+        :raises DataError: if an input of a step is not there.
         :raises PhrasescoreError: if a step fails, with the end of its log.
         :raises KeyboardInterrupt: if one was interrupted.
         """
         waiting = list(steps)
-        running: list[Running] = []
+        running: list[_Running] = []
         try:
             while waiting or running:
                 while len(running) < jobs and (step := _next(waiting, running)) is not None:
                     waiting.remove(step)
                     if self.is_done(step):
                         after(step, False)
-                        continue
-                    begun = self._begin(step, f"step {steps.index(step) + 1} of {len(steps)}")
-                    if begun is None:
+                    elif self._is_there(step):
                         after(step, True)
                     else:
-                        running.append(begun)
+                        number = steps.index(step) + 1
+                        running.append(self._start(step, f"step {number} of {len(steps)}"))
                 for each in list(running):
                     code = each.process.wait(_LOOK_EVERY)
                     self._report(each)
@@ -223,20 +207,38 @@ class StepRunner:
             self._stop(running)
             raise
 
-    def _known(self, step: Step) -> StepState:
-        return self._steps.get(step.name) or StepState()
+    def _key(self, step: Step) -> str:
+        inputs = [[str(path), self._files.digest(path)] for path in step.inputs]
+        return digest_text(json.dumps([step.command, inputs]))
 
-    def _begin(self, step: Step, position: str) -> Running | None:
-        """Start a step, or go on with it; None where its outputs are there and whole."""
-        key, known = self.key(step), self._known(step)
-        goes_on = known.begun == key and known.done is None
-        if goes_on and all(path.exists() for path in step.outputs):
-            self._finish(step, key, known)
-            return None
+    def _is_there(self, step: Step) -> bool:
+        """Return whether the outputs are whole, of a run that was killed, or come back."""
+        known, key = self.state(step), self._key(step)
+        if known.done is None and known.begun == key:
+            if not all(path.exists() for path in step.outputs):
+                return False
+            self._finish(step, known)
+            return True
         older = known if known.done is not None else known.older
-        if older is not None and not goes_on and self._restore(step, key, older):
-            return None
-        if not goes_on:
+        places = {_aside(path): path for path in step.outputs}
+        if older is None or older.done != key or not all(map(os.path.lexists, places)):
+            return False
+        for aside, path in places.items():
+            _remove(path)
+            aside.rename(path)
+        self._steps[step.name] = older
+        self._write()
+        return self.is_done(step)
+
+    def _start(self, step: Step, position: str) -> _Running:
+        """Start a step, or go on with it."""
+        key, known = self._key(step), self.state(step)
+        goes_on = known.done is None and known.begun == key
+        if goes_on:
+            state = known
+        else:
+            older = known if known.done is not None else known.older
+            state = StepState(begun=key, older=older)
             for path in step.partial:
                 _remove(path)
             for path in step.outputs:
@@ -245,87 +247,68 @@ class StepRunner:
                     path.rename(_aside(path))
                 else:
                     _remove(path)
-        before, warnings = (known.spent, known.warnings) if goes_on else (0.0, [])
-        self._steps[step.name] = StepState(begun=key, spent=before, warnings=warnings, older=older)
+        self._steps[step.name] = state
         self._write()
-        command = step.action.command(resume=goes_on)
+        command = (*step.command, "--resume") if goes_on and step.partial else step.command
         self._say(f"{position}: {step.name}{' goes on' if goes_on else ''}")
         self._say(f"$ {shlex.join(command)}")
-        for path in (*step.outputs, *step.partial):
+        log = self._folder / LOGS / f"{re.sub('[ /]', '.', step.name)}.log"
+        for path in (log, *step.outputs, *step.partial):
             path.parent.mkdir(parents=True, exist_ok=True)
         step.prepare()
-        log = self._folder / LOGS / f"{re.sub('[ /]', '.', step.name)}.log"
-        log.parent.mkdir(exist_ok=True)
-        program = step.action.program(resume=goes_on)
-        process = StepProcess(step.name, program, command, log, self._kept_open)
-        return Running(step, key, process, before)
+        process = StepProcess(step.name, command, log, self._kept_open)
+        return _Running(step, state, process, state.spent)
 
-    def _restore(self, step: Step, key: str, older: StepState) -> bool:
-        """Bring back the outputs that were made with this key before, where they are aside."""
-        places = {_aside(path): path for path in step.outputs}
-        if older.done != key or not all(os.path.lexists(aside) for aside in places):
-            return False
-        for aside, path in places.items():
-            _remove(path)
-            aside.rename(path)
-        self._steps[step.name] = older
-        if not self.is_done(step):
-            return False
-        self._write()
-        return True
-
-    def _end(self, running: Running, code: int) -> None:
+    def _end(self, running: _Running, code: int) -> None:
         """Note that a process has ended with this exit code; below 0 it is that of a signal."""
         step, log = running.step, running.process.log
-        self._note_time(running)
-        if code != 0:
-            self._discard(step)
-            if code == _INTERRUPTED:
-                raise KeyboardInterrupt
-            how = f"ended with exit code {code}" if code > 0 else f"was killed by signal {-code}"
-            problem = f"{step.name} {how} (log: {log}): {running.process.tail()}"
-            there = " and ".join(str(path) for path in step.partial if path.exists())
-            if running.before and there:
-                # As where an older version began it, whose state this one does not take.
-                problem += f" | to begin this step anew, remove {there}"
-            raise PhrasescoreError(problem)
+        running.note_time()
         missing = [str(path) for path in step.outputs if not path.exists()]
-        if missing:
-            problem = f"wrote no {missing[0]} (log: {log}): {running.process.tail()}"
-            raise PhrasescoreError(f"{step.name} {problem}")
-        self._finish(step, running.key, self._steps[step.name])
+        if code == 0 and not missing:
+            self._finish(step, running.state)
+            return
+        self._discard(step)
+        if code == _INTERRUPTED:
+            raise KeyboardInterrupt
+        how = f"wrote no {missing[0]}" if code == 0 else f"ended with exit code {code}"
+        if code < 0:
+            how = f"was killed by signal {-code}"
+        problem = f"{step.name} {how} (log: {log}): {running.process.tail()}"
+        there = " and ".join(str(path) for path in step.partial if path.exists())
+        if code != 0 and running.before and there:
+            # As where an older version began it, whose state this one does not take.
+            problem += f" | to begin this step anew, remove {there}"
+        raise PhrasescoreError(problem)
 
-    def _report(self, running: Running) -> None:
+    def _report(self, running: _Running) -> None:
         """Say the news of a step, and keep its warnings, for a run that is killed later."""
         running.process.report(self._say)
-        known = self._steps[running.step.name]
-        new = [line for line in running.process.warnings if line not in known.warnings]
-        if new:
-            known.warnings = [*known.warnings, *new]
+        known = running.state.warnings
+        if new := [line for line in running.process.warnings if line not in known]:
+            running.state.warnings = [*known, *new]
             self._write()
 
-    def _stop(self, running: Sequence[Running]) -> None:
+    def _stop(self, running: Sequence[_Running]) -> None:
         """Stop steps as Ctrl-C does; they go on the next time."""
         try:
-            stop(each.process for each in running)
+            stop([each.process for each in running])
         finally:
             for each in running:
+                each.note_time()
                 self._discard(each.step)  # some steps write what they have at Ctrl-C
-                self._note_time(each)
-
-    def _note_time(self, running: Running) -> None:
-        running.process.close()
-        self._steps[running.step.name].spent = running.before + running.process.seconds
-        self._write()
 
     def _discard(self, step: Step) -> None:
+        """Remove the outputs of a step that did not end well."""
+        self._write()
         for path in step.outputs:
             _remove(path)
 
-    def _finish(self, step: Step, key: str, known: StepState) -> None:
-        outputs = {str(path): self._files.digest(path) for path in step.outputs}
+    def _finish(self, step: Step, known: StepState) -> None:
         self._steps[step.name] = StepState(
-            done=key, seconds=round(known.spent, 1), warnings=known.warnings, outputs=outputs
+            done=known.begun,
+            seconds=round(known.spent, 1),
+            warnings=known.warnings,
+            outputs={str(path): self._files.digest(path) for path in step.outputs},
         )
         self._write()
         for path in step.outputs:
@@ -350,7 +333,7 @@ def check_experiment_folder(folder: Path) -> None:
         )
 
 
-def _next(waiting: Sequence[Step], running: Sequence[Running]) -> Step | None:
+def _next(waiting: Sequence[Step], running: Sequence[_Running]) -> Step | None:
     """Return the first step that waits for no other one."""
     unmade: set[Path] = {path for each in running for path in each.step.outputs}
     for step in waiting:
@@ -368,6 +351,5 @@ def _aside(path: Path) -> Path:
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         remove_folder(path)
-        return
-    with suppress(FileNotFoundError):
-        os.unlink(path)
+    else:
+        path.unlink(missing_ok=True)
