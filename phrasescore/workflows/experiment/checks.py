@@ -25,11 +25,11 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     :raises DataError: for a file that is missing, and a text of other length than its references.
     :raises ModelError: for a folder that holds no model.
     """
-    texts = [wanted.dev, *wanted.tests]
+    texts = [wanted.data.dev, *wanted.data.tests]
     models = wanted.models.values()
     paths = [path for text in texts for path in (text.source, *text.references)]
-    paths += [*(wanted.train or ()), *files]
-    paths += wanted.feature_files.values()
+    paths += [*(wanted.data.train or ()), *files]
+    paths += wanted.data.feature_files.values()
     paths += [model.backoff_lm for model in models if model.backoff_lm]
     for path in paths:
         if not path.exists():
@@ -45,11 +45,11 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     for text in texts:
         _check_length(text.source, text.references)
         read_source(str(text.source))  # what no decoder takes, such as markup
-    if wanted.engine.decoder == "moses" and not wanted.dev.source.read_bytes().endswith(b"\n"):
+    if wanted.engine.decoder == "moses" and not wanted.data.dev.source.read_bytes().endswith(b"\n"):
         problem = "expected a newline after the last line: Moses leaves it out"
-        raise DataError(str(wanted.dev.source), None, problem)
-    if wanted.train is not None:
-        _check_length(wanted.train[0], wanted.train[1:])
+        raise DataError(str(wanted.data.dev.source), None, problem)
+    if wanted.data.train is not None:
+        _check_length(wanted.data.train[0], wanted.data.train[1:])
     for model in models:
         if model.path is not None and model.path.exists():
             _check_model(model, model.path)

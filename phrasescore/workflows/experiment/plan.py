@@ -65,16 +65,16 @@ class _Planner:
     def __init__(self, wanted: Experiment, folder: Path) -> None:
         self._wanted = wanted
         self._folder = folder
-        ini = MosesIni.read(str(wanted.moses_ini))
-        with_paths_from(ini, wanted.paths_from)
+        ini = MosesIni.read(str(wanted.data.moses_ini))
+        with_paths_from(ini, wanted.data.paths_from or wanted.data.moses_ini.parent)
         self._base = folder / MOSES_INI
         self._written = {self._base: ini.to_bytes()}
-        table_path = None if wanted.table is None else str(wanted.table)
+        table_path = None if wanted.data.table is None else str(wanted.data.table)
         self._table_feature = ini.find_phrase_table(None, table_path)
         if self._table_feature.path is None:
             name = self._table_feature.name
-            raise ConfigError(str(wanted.moses_ini), f"[feature] {name}", "expected a path=")
-        self._table = wanted.table or Path(self._table_feature.path)
+            raise ConfigError(str(wanted.data.moses_ini), f"[feature] {name}", "expected a path=")
+        self._table = wanted.data.table or Path(self._table_feature.path)
         self._files = named_files(ini)
         self._engine = wanted.engine
 
@@ -107,7 +107,7 @@ class _Planner:
             if name in self._wanted.models:
                 yield "model", str(self._model_folder(name))
             elif name in FILE_FEATURES:
-                yield name, str(self._wanted.feature_files[name])
+                yield name, str(self._wanted.data.feature_files[name])
             else:
                 yield "feature", name
 
@@ -122,7 +122,7 @@ class _Planner:
 
     def _inputs(self, names: tuple[str, ...]) -> tuple[Path, ...]:
         """Return the files and folders that networks and other features depend on."""
-        models, files = self._wanted.models, self._wanted.feature_files
+        models, files = self._wanted.models, self._wanted.data.feature_files
         found = [self._model_folder(name) for name in names if name in models]
         found += [path for name in names if (path := files.get(name)) is not None]
         backoff = {path for name in names if name in models and (path := models[name].backoff_lm)}
@@ -132,10 +132,10 @@ class _Planner:
         if model.kind == TABLE_KIND:
             inputs: tuple[Path, ...] = (self._table,)
         else:
-            if self._wanted.train is None:
+            if self._wanted.data.train is None:
                 problem = f"is missing: expected the text that {model.name} is trained on"
                 raise ConfigError("the experiment", "[data] train", problem)
-            inputs = self._wanted.train[1:] if model.kind == CSLM else self._wanted.train
+            inputs = self._wanted.data.train[1:] if model.kind == CSLM else self._wanted.data.train
         output = self._model_folder(model.name)
         command = (
             *("phrasescore", "train", model.kind, *map(str, inputs), "-o", str(output)),
@@ -226,7 +226,7 @@ class _Planner:
             threads=engine.threads if names else None,
             processes=engine.processes,
         )
-        yield from _limits(engine.search)
+        yield from _limits(engine.settings)
 
     def _decoder(self) -> str:
         """Return what decodes in the rounds of tuning."""
@@ -235,7 +235,7 @@ class _Planner:
             return "embedded"
         command = [str(engine.moses_bin / "moses") if engine.moses_bin else "moses"]
         command += ["-threads", str(engine.processes or "all")]
-        for name, value in moses_limits(engine.search).items():
+        for name, value in moses_limits(engine.settings).items():
             command += [f"-{name}", value]
         return shlex.join(command)
 
@@ -246,14 +246,14 @@ class _Planner:
 
     def _tune_and_decode(self, run: Run) -> Iterator[Step]:
         yield self._tune(run)
-        for text in self._wanted.tests:
+        for text in self._wanted.data.tests:
             if self._in_lists(run.system):
                 yield from self._decode_and_rerank(run, text)
             else:
                 yield self._decode(run, text, run.output(text), None)
 
     def _tune(self, run: Run) -> Step:
-        engine, dev, own = self._engine, self._wanted.dev, run.system
+        engine, dev, own = self._engine, self._wanted.data.dev, run.system
         start, work = run.folder / "start", run.folder / "tuning"
         names = self._in_lists(run.system)
         flags = shlex.join(self._search(run)) if engine.decoder == "embedded" else ""
@@ -346,7 +346,7 @@ class _Planner:
     def _notes(self) -> Iterator[str]:
         engine = self._engine
         name = "Moses" if engine.decoder == "moses" else "the embedded search"
-        limits = " ".join(_limits(engine.search))
+        limits = " ".join(_limits(engine.settings))
         yield f"Decoded by {name}{f' ({limits})' if limits else ''}."
         tuning = self._wanted.tuning
         yield (

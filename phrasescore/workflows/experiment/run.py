@@ -67,7 +67,7 @@ def run_experiment(
     if jobs is not None and jobs < 1:
         raise ArgumentError(f"`jobs`: expected 1 or more, got {jobs}")
     wanted, plan, absolute = _prepare(config, folder, only_shown=False)
-    texts = (wanted.dev, *wanted.tests)
+    texts = (wanted.data.dev, *wanted.data.tests)
     outputs = {run.output(text) for run in plan.runs for text in texts}
     outputs |= {run.report for run in plan.runs}
     # The outputs of this run's settings, not those that an older run of other settings has left.

@@ -32,7 +32,9 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
     ("old", "new", "problem"),
     [
         ("processes", "proceses", "x.toml: unknown key 'proceses' in [engine]; did you mean 'pro"),
-        ("[data]", "[dta]", "x.toml: [data] moses_ini: is missing: expected a path"),
+        ("[data]", "[dta]", "x.toml: unknown key 'dta'; did you mean 'data'?"),
+        ('moses_ini = "moses.ini"', "", "x.toml: [data] moses_ini: is missing: expected a path"),
+        ('references = "dev.fr"', "references = []", "references: expected a path, or several"),
         ("= 2", '= "2"', "x.toml: [engine] processes: expected a whole number, got '2'"),
         ("= 2", "= 0", "x.toml: [engine] processes: must be at least 1, got 0"),
         ("= 2", "= 2\n[tuning]\nmethod = 'mart'", "unknown value; did you mean 'mert'?"),
@@ -138,6 +140,12 @@ def test_the_rows_of_the_paper_are_the_usual_ones(folder: Path) -> None:
 
 
 # The plan
+
+
+def test_a_method_without_chance_has_one_replica_and_others_have_three(folder: Path) -> None:
+    for method, seeds in (("xbleu", {1}), ("mert", {1, 2, 3})):
+        plan = plan_of(folder, f"[tuning]\nmethod = '{method}'")
+        assert {run.seed for run in plan.runs} == seeds
 
 
 def test_each_row_is_tuned_and_decoded_with_what_it_has(folder: Path) -> None:
@@ -333,8 +341,8 @@ def test_a_text_of_other_length_than_its_references_is_refused_at_once(
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        ("[models.rnn]\nupdates = 0", "[models.rnn] updates: expected a number above 0, got 0"),
-        ("[models.rnn]\nminutes = nan", "[models.rnn]: [training] minutes: must be"),
+        ("[models.rnn]\nupdates = 0", "[models.rnn] updates: must be at least 1, got 0"),
+        ("[models.rnn]\nminutes = nan", "[models.rnn] minutes: must be finite, got nan"),
         ("[models.rnn]\nthreads = 0", "[models.rnn] threads: must be at least 1, got 0"),
         (
             "[engine.search]\nstack = 'abc'",
