@@ -10,7 +10,7 @@ import time
 import msgspec
 
 from phrasescore.cli import main
-from phrasescore.workflows.experiment.process import Message
+from phrasescore.workflows.experiment.running import Message
 from phrasescore.workflows.warnings import LOGGERS
 
 # Seconds between two messages about how far the work is.

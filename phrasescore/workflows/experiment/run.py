@@ -10,9 +10,11 @@ from phrasescore.io.folders import locked
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.workflows.experiment.config import Experiment, read_experiment
 from phrasescore.workflows.experiment.plan import Plan, build_plan
-from phrasescore.workflows.experiment.steps import Step, StepRunner, check_experiment_folder
+from phrasescore.workflows.experiment.running import run_steps
+from phrasescore.workflows.experiment.steps import Step, StepStates, check_experiment_folder
 from phrasescore.workflows.experiment.table import ExperimentTable, measure, write_table
 
+LOGS = "logs"
 _logger = logging.getLogger(__name__)
 
 
@@ -36,7 +38,7 @@ def plan_experiment(
     :raises PhrasescoreError: as `run_experiment`, before its first step.
     """
     _, plan, absolute = _prepare(config, folder, only_shown=True)
-    done = StepRunner(absolute, _logger.info, written=plan.written).done(plan.steps)
+    done = StepStates(absolute, plan.written).done(plan.steps)
     return [
         PlannedStep(step.name, step.shown(), is_done)
         for step, is_done in zip(plan.steps, done, strict=True)
@@ -76,12 +78,12 @@ def run_experiment(
         locked(absolute) as lock,
         Meter("experiment", "steps", progress, total=len(plan.steps)) as meter,
     ):
-        runner = StepRunner(absolute, _logger.info, lock=lock, written=plan.written)
-        runner.write_files()
-        _logger.info("%d of %d steps are done", sum(runner.done(plan.steps)), len(plan.steps))
+        states = StepStates(absolute, plan.written)
+        states.write_files()
+        _logger.info("%d of %d steps are done", sum(states.done(plan.steps)), len(plan.steps))
 
         def after(step: Step, was_run: bool) -> None:
-            for line in runner.state(step).warnings if was_run else ():
+            for line in states.state(step).warnings if was_run else ():
                 _logger.warning("%s: %s", step.name, line)
             translated = outputs.intersection(step.outputs)
             made.update(translated)
@@ -93,13 +95,14 @@ def run_experiment(
             warnings = [
                 f"{step.name}: {line}"
                 for step in plan.steps
-                if runner.is_done(step)
-                for line in runner.state(step).warnings
+                if states.is_done(step)
+                for line in states.state(step).warnings
             ]
-            timed = [_timed(step, runner.state(step).seconds) for step in plan.steps]
+            timed = [_timed(step, states.state(step).seconds) for step in plan.steps]
             return measure(texts, plan.runs, made, plan.notes, timed, warnings)
 
-        runner.run(plan.steps, jobs or wanted.engine.jobs, after)
+        jobs = jobs or wanted.engine.jobs
+        run_steps(plan.steps, states, absolute / LOGS, jobs, _logger.info, after, (lock,))
         found = table()
         write_table(found, absolute)
         return found

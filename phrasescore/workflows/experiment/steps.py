@@ -12,13 +12,11 @@ removed when the step is done; until then, they come back with the settings that
 
 import json
 import os
-import re
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
 import msgspec
 
@@ -27,14 +25,8 @@ from phrasescore.io.digests import FileDigests, digest_text
 from phrasescore.io.folders import LOCK, OLD, remove_folder
 from phrasescore.io.output import open_output
 from phrasescore.io.state import read_state, write_state
-from phrasescore.workflows.experiment.process import StepProcess, stop
 
 STATE = "steps.json"
-LOGS = "logs"
-# The exit code of a process that Ctrl-C has stopped.
-_INTERRUPTED = 130
-# Seconds of waiting for one process before looking at the next.
-_LOOK_EVERY = 0.1
 
 
 @dataclass(frozen=True)
@@ -89,50 +81,23 @@ class ExperimentState(msgspec.Struct):
     files: dict[str, list[int | str]]
 
 
-class _Running(NamedTuple):
-    """A step at work."""
+class StepStates:
+    """Knows which steps of a folder are done, and keeps or removes their outputs.
 
-    step: Step
-    state: StepState
-    process: StepProcess
-    # Seconds that it took in runs that were stopped.
-    before: float
-
-    def note_time(self) -> None:
-        """Close the process; its time counts."""
-        self.process.close()
-        self.state.spent = self.before + self.process.seconds
-
-
-class StepRunner:
-    """Knows which steps are done in a folder, and runs the others.
-
-    :param folder: where the state and the logs are; nobody else works in it.
-    :param say: gets the lines about what runs.
-    :param lock: a descriptor that processes inherit: of a run that was killed, one may still be at
-        work.
+    :param folder: where the state is; nobody else works in it.
     :param written: files that no step makes, see `write_files`.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        say: Callable[[str], None],
-        *,
-        lock: int | None = None,
-        written: Mapping[Path, bytes] = MappingProxyType({}),
-    ) -> None:
-        self._folder = folder
-        self._say = say
-        self._kept_open = () if lock is None else (lock,)
-        state = read_state(folder / STATE, ExperimentState) or ExperimentState({}, {})
+    def __init__(self, folder: Path, written: Mapping[Path, bytes] = MappingProxyType({})) -> None:
+        self._path = folder / STATE
+        state = read_state(self._path, ExperimentState) or ExperimentState({}, {})
         self._steps = state.steps
         self._written = written
         self._files = FileDigests(state.files, written)
 
     def write_files(self) -> None:
         """Write the files that no step makes, where they are not there already."""
-        self._write()  # it says whose folder it is
+        self.write()  # it says whose folder it is
         for path, content in self._written.items():
             if not path.exists() or path.read_bytes() != content:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -171,53 +136,16 @@ class StepRunner:
         """Return how far a step is, its seconds and its warnings."""
         return self._steps.get(step.name) or StepState()
 
-    def run(self, steps: Sequence[Step], jobs: int, after: Callable[[Step, bool], None]) -> None:
-        """Run the steps that are not done.
+    def recover(self, step: Step) -> bool:
+        """Return whether outputs are whole, of a run that was killed, or older ones come back.
 
-        A step waits for those before it in the list that write what it reads. When one fails, those
-        beside it are stopped, and go on the next time.
-
-        :param jobs: how many at a time; the outputs do not depend on it.
-        :param after: called when a step is done, with whether it had to run.
-        :raises DataError: if an input of a step is not there.
-        :raises PhrasescoreError: if a step fails, with the end of its log.
-        :raises KeyboardInterrupt: if one was interrupted.
+        :raises DataError: if one of its inputs is not there.
         """
-        waiting = list(steps)
-        running: list[_Running] = []
-        try:
-            while waiting or running:
-                while len(running) < jobs and (step := _next(waiting, running)) is not None:
-                    waiting.remove(step)
-                    if self.is_done(step):
-                        after(step, False)
-                    elif self._is_there(step):
-                        after(step, True)
-                    else:
-                        number = steps.index(step) + 1
-                        running.append(self._start(step, f"step {number} of {len(steps)}"))
-                for each in list(running):
-                    code = each.process.wait(_LOOK_EVERY)
-                    self._report(each)
-                    if code is not None:
-                        running.remove(each)
-                        self._end(each, code)
-                        after(each.step, True)
-        except BaseException:
-            self._stop(running)
-            raise
-
-    def _key(self, step: Step) -> str:
-        inputs = [[str(path), self._files.digest(path)] for path in step.inputs]
-        return digest_text(json.dumps([step.command, inputs]))
-
-    def _is_there(self, step: Step) -> bool:
-        """Return whether the outputs are whole, of a run that was killed, or come back."""
         known, key = self.state(step), self._key(step)
         if known.done is None and known.begun == key:
             if not all(path.exists() for path in step.outputs):
                 return False
-            self._finish(step, known)
+            self.finish(step)
             return True
         older = known if known.done is not None else known.older
         places = {_aside(path): path for path in step.outputs}
@@ -227,18 +155,18 @@ class StepRunner:
             _remove(path)
             aside.rename(path)
         self._steps[step.name] = older
-        self._write()
+        self.write()
         return self.is_done(step)
 
-    def _start(self, step: Step, position: str) -> _Running:
-        """Start a step, or go on with it."""
+    def begin(self, step: Step) -> bool:
+        """Note that a step begins; return whether it goes on with a run that was stopped.
+
+        Older outputs are moved aside, and others removed, unless it goes on.
+        """
         key, known = self._key(step), self.state(step)
         goes_on = known.done is None and known.begun == key
-        if goes_on:
-            state = known
-        else:
+        if not goes_on:
             older = known if known.done is not None else known.older
-            state = StepState(begun=key, older=older)
             for path in step.partial:
                 _remove(path)
             for path in step.outputs:
@@ -247,75 +175,36 @@ class StepRunner:
                     path.rename(_aside(path))
                 else:
                     _remove(path)
-        self._steps[step.name] = state
-        self._write()
-        command = (*step.command, "--resume") if goes_on and step.partial else step.command
-        self._say(f"{position}: {step.name}{' goes on' if goes_on else ''}")
-        self._say(f"$ {shlex.join(command)}")
-        log = self._folder / LOGS / f"{re.sub('[ /]', '.', step.name)}.log"
-        for path in (log, *step.outputs, *step.partial):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        step.prepare()
-        process = StepProcess(step.name, command, log, self._kept_open)
-        return _Running(step, state, process, state.spent)
+            self._steps[step.name] = StepState(begun=key, older=older)
+        self.write()
+        return goes_on
 
-    def _end(self, running: _Running, code: int) -> None:
-        """Note that a process has ended with this exit code; below 0 it is that of a signal."""
-        step, log = running.step, running.process.log
-        running.note_time()
-        missing = [str(path) for path in step.outputs if not path.exists()]
-        if code == 0 and not missing:
-            self._finish(step, running.state)
-            return
-        self._discard(step)
-        if code == _INTERRUPTED:
-            raise KeyboardInterrupt
-        how = f"wrote no {missing[0]}" if code == 0 else f"ended with exit code {code}"
-        if code < 0:
-            how = f"was killed by signal {-code}"
-        problem = f"{step.name} {how} (log: {log}): {running.process.tail()}"
-        there = " and ".join(str(path) for path in step.partial if path.exists())
-        if code != 0 and running.before and there:
-            # As where an older version began it, whose state this one does not take.
-            problem += f" | to begin this step anew, remove {there}"
-        raise PhrasescoreError(problem)
-
-    def _report(self, running: _Running) -> None:
-        """Say the news of a step, and keep its warnings, for a run that is killed later."""
-        running.process.report(self._say)
-        known = running.state.warnings
-        if new := [line for line in running.process.warnings if line not in known]:
-            running.state.warnings = [*known, *new]
-            self._write()
-
-    def _stop(self, running: Sequence[_Running]) -> None:
-        """Stop steps as Ctrl-C does; they go on the next time."""
-        try:
-            stop([each.process for each in running])
-        finally:
-            for each in running:
-                each.note_time()
-                self._discard(each.step)  # some steps write what they have at Ctrl-C
-
-    def _discard(self, step: Step) -> None:
-        """Remove the outputs of a step that did not end well."""
-        self._write()
-        for path in step.outputs:
-            _remove(path)
-
-    def _finish(self, step: Step, known: StepState) -> None:
+    def finish(self, step: Step) -> None:
+        """Note that a step is done, and remove its older outputs."""
+        known = self.state(step)
         self._steps[step.name] = StepState(
             done=known.begun,
             seconds=round(known.spent, 1),
             warnings=known.warnings,
             outputs={str(path): self._files.digest(path) for path in step.outputs},
         )
-        self._write()
+        self.write()
         for path in step.outputs:
             _remove(_aside(path))
 
-    def _write(self) -> None:
-        write_state(self._folder / STATE, ExperimentState(self._steps, self._files.known))
+    def discard(self, step: Step) -> None:
+        """Remove the outputs of a step that did not end well, and keep what its state says."""
+        self.write()
+        for path in step.outputs:
+            _remove(path)
+
+    def write(self) -> None:
+        """Write all states."""
+        write_state(self._path, ExperimentState(self._steps, self._files.known))
+
+    def _key(self, step: Step) -> str:
+        inputs = [[str(path), self._files.digest(path)] for path in step.inputs]
+        return digest_text(json.dumps([step.command, inputs]))
 
 
 def check_experiment_folder(folder: Path) -> None:
@@ -331,16 +220,6 @@ def check_experiment_folder(folder: Path) -> None:
             f"{folder}: expected a new folder, or that of an experiment, found other things in it, "
             f"such as {others[0]}"
         )
-
-
-def _next(waiting: Sequence[Step], running: Sequence[_Running]) -> Step | None:
-    """Return the first step that waits for no other one."""
-    unmade: set[Path] = {path for each in running for path in each.step.outputs}
-    for step in waiting:
-        if not step.reads(unmade):
-            return step
-        unmade.update(step.outputs)
-    return None
 
 
 def _aside(path: Path) -> Path:

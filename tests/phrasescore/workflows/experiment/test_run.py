@@ -9,7 +9,7 @@ import pytest
 import phrasescore
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
-from phrasescore.workflows.experiment import process
+from phrasescore.workflows.experiment import running
 from tests.phrasescore.workflows.experiment.experiment_folder import (
     CONFIG,
     experiment,
@@ -46,7 +46,7 @@ def doubles(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     text = COMMANDS.format(calls=str(folder / "calls"), report=tuning_report())
     (folder / "commands.py").write_text(text)
     double = (sys.executable, str(folder / "commands.py"))
-    monkeypatch.setitem(process.PROGRAMS, "phrasescore", double)
+    monkeypatch.setitem(running.PROGRAMS, "phrasescore", double)
     (folder / "x.toml").write_text(
         f"systems = ['Baseline', '+RNN']\n{CONFIG}[tuning]\nreplicas = 1\n"
     )

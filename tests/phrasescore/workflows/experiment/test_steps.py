@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.workflows.experiment.process import StepProcess, stop
-from phrasescore.workflows.experiment.steps import Step, StepRunner
+from phrasescore.workflows.experiment.running import RunningStep, run_steps, stop
+from phrasescore.workflows.experiment.steps import Step, StepState, StepStates
 
 # A command: writes what it read, with its own name before it, and a line into "calls".
 COMMAND = """\
@@ -53,7 +53,7 @@ def run(
         if was_run:
             names.append(step.name)
 
-    StepRunner(folder, say).run(steps, jobs, after)
+    run_steps(steps, StepStates(folder), folder / "logs", jobs, say, after)
     return names
 
 
@@ -90,7 +90,7 @@ class Steps:
         return run(self.folder, self.steps(*more), self.said.append)
 
     def done(self, *more: str) -> list[bool]:
-        return StepRunner(self.folder, self.said.append).done(self.steps(*more))
+        return StepStates(self.folder).done(self.steps(*more))
 
     def calls(self) -> list[str]:
         return (self.folder / "calls").read_text().splitlines()
@@ -110,12 +110,14 @@ class Steps:
 import sys; sys.path.insert(0, {os.getcwd()!r})
 from pathlib import Path
 from phrasescore.io.folders import locked
-from phrasescore.workflows.experiment.steps import StepRunner
+from phrasescore.workflows.experiment.running import run_steps
+from phrasescore.workflows.experiment.steps import StepStates
 from tests.phrasescore.workflows.experiment.test_steps import Steps
 made = Steps(Path({str(self.folder)!r}))
 with locked(made.folder) as lock:
     steps = made.steps() + [made.step(name, "input2") for name in {list(more)}]
-    StepRunner(made.folder, print, lock=lock).run(steps, {jobs}, lambda *_: None)
+    states = StepStates(made.folder)
+    run_steps(steps, states, made.folder / "logs", {jobs}, print, lambda *_: None, (lock,))
 """
         process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
         for name in begun:
@@ -167,10 +169,10 @@ def test_warnings_of_the_last_run_are_kept(steps: Steps) -> None:
     (steps.folder / "command.py").write_text(code)
     step = steps.step("a", "input")
     run(steps.folder, [step])
-    assert StepRunner(steps.folder, print).state(step).warnings == ["it is odd", "so it is"]
+    assert StepStates(steps.folder).state(step).warnings == ["it is odd", "so it is"]
     (steps.folder / "command.py").write_text(COMMAND)
     run(steps.folder, [steps.step("a", "input2")])
-    assert StepRunner(steps.folder, print).state(step).warnings == []
+    assert StepStates(steps.folder).state(step).warnings == []
 
 
 def test_what_settings_made_comes_back_with_them_if_others_fail(steps: Steps) -> None:
@@ -274,7 +276,7 @@ def test_a_command_that_ends_well_without_its_output_has_failed(steps: Steps) ->
     step = Step("nothing", ("true",), (), (steps.folder / "output",))
     with pytest.raises(PhrasescoreError, match=r"nothing wrote no .*output .*it said nothing"):
         run(steps.folder, [step])
-    assert not StepRunner(steps.folder, print).is_done(step)
+    assert not StepStates(steps.folder).is_done(step)
 
 
 def test_what_an_interrupted_command_wrote_is_no_result(steps: Steps) -> None:
@@ -348,7 +350,7 @@ def test_an_output_that_was_whole_when_the_run_was_killed_is_kept(steps: Steps) 
     steps.run()
     assert steps.calls() == ["a", "b", "other"]
     assert steps.done() == [True, True, True]
-    assert StepRunner(steps.folder, print).state(steps.steps()[1]).warnings == ["it is odd"]
+    assert StepStates(steps.folder).state(steps.steps()[1]).warnings == ["it is odd"]
 
 
 def test_a_signal_reaches_the_command_as_ctrl_c(steps: Steps) -> None:
@@ -379,18 +381,18 @@ def test_a_signal_reaches_the_command_as_ctrl_c(steps: Steps) -> None:
 
 def test_what_was_started_in_the_background_is_stopped_at_once(tmp_path: Path) -> None:
     code = "import sys; sys.stderr.write('ready'); sys.stderr.flush(); import time; time.sleep(60)"
-    words = (sys.executable, "-c", code)
+    step = Step("sleep", (sys.executable, "-c", code), (), ())
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        command = StepProcess("sleep", words, tmp_path / "log")
+        running = RunningStep(step, step.command, StepState(), tmp_path / "log")
         while b"ready" not in (tmp_path / "log").read_bytes().split(b"\n", 1)[1]:
-            assert command.wait(0.05) is None
-        stop([command])
+            assert running.wait(0.05) is None
+        stop([running])
     finally:
         signal.signal(signal.SIGINT, before)
-    assert command.wait(0) == -signal.SIGTERM
-    assert command.seconds < 30
-    command.close()
+    assert running.wait(0) == -signal.SIGTERM
+    running.close()
+    assert running.state.spent < 30
 
 
 def _interrupt(_number: int, _frame: object) -> None:
