@@ -19,7 +19,6 @@ from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.report.results import TuningResult, read_tuning_result
 from phrasescore.report.table_choice import (
-    ChoiceLimits,
     TableChoice,
     TablePair,
     choose_from_table,
@@ -120,11 +119,17 @@ class ReportInputs:
         assert self.table is not None
         columns = [self.table_column(model) for model in self.of_kind(*PHRASE_KINDS)]
         settings = self.settings
-        limits = ChoiceLimits(settings.points, settings.map_points, _SOURCES, settings.long)
         with Meter("report: phrase table", "lines", settings.progress) as meter:
             lines = meter.track(read_phrase_table(self.table))
             pairs = _table_pairs(self.table, lines, max(columns, default=0) + 1)
-            return choose_from_table(pairs, limits, settings.seed)
+            return choose_from_table(
+                pairs,
+                num_pairs=settings.points,
+                num_phrases=settings.map_points,
+                num_sources=_SOURCES,
+                long=settings.long,
+                seed=settings.seed,
+            )
 
     @cached_property
     def measured(self) -> Measured:

@@ -23,13 +23,7 @@ from phrasescore.progress import Meter
 from phrasescore.records import PhrasePair
 from phrasescore.report.blocks import Section
 from phrasescore.report.maps import Vectors, map_section
-from phrasescore.report.preferences import (
-    SAMPLES,
-    ModelSamples,
-    Preference,
-    preference_section,
-    sample_section,
-)
+from phrasescore.report.preferences import SAMPLES, preference_section, sample_section
 from phrasescore.report.representations import ENCODES_WHOLE, text_vectors, word_vectors
 from phrasescore.report.results import experiment_section, tuning_section
 from phrasescore.report.score_scatter import score_section
@@ -189,10 +183,9 @@ def _make_preferences(inputs: ReportInputs) -> MadeSection:
     if not pairs:
         problem = f"the table has no source phrase of {long} words or more and of 3 targets"
         return MadeSection(None, [f"{problem} (--long takes shorter ones)"])
-    preferences = [
-        Preference(model.name, dict(zip(pairs, _score(inputs, model, pairs), strict=True)))
-        for model in models
-    ]
+    preferences = {
+        model.name: dict(zip(pairs, _score(inputs, model, pairs), strict=True)) for model in models
+    }
     column = inputs.table_column(models[0])
     return MadeSection(preference_section(choice, preferences, column, long))
 
@@ -202,7 +195,7 @@ def _make_samples(inputs: ReportInputs) -> MadeSection:
     sources = [source.source for source in (*choice.frequent, *choice.rare)]
     if not (models and sources):
         return MadeSection(None, ["has the source phrases of preferences, which were left out"])
-    drawn = [ModelSamples(model.name, _draw(inputs, model, sources)) for model in models]
+    drawn = {model.name: _draw(inputs, model, sources) for model in models}
     return MadeSection(sample_section(choice, drawn))
 
 
