@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -101,24 +101,25 @@ class _Planner:
     def _model_folder(self, name: str) -> Path:
         return self._wanted.models[name].path or self._folder / "models" / name
 
-    def _columns(self, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-        """Yield what makes the features of networks and others: options and their values."""
+    def _columns(self, names: tuple[str, ...], start: str = "-") -> Iterator[object]:
+        """Yield the options that add the features of networks and others.
+
+        :param start: of an option, for `tune` "--rescore".
+        """
         for name in names:
             if name in self._wanted.models:
-                yield "model", str(self._model_folder(name))
+                yield from ("--model" if start == "-" else start, self._model_folder(name))
             elif name in FILE_FEATURES:
-                yield name, str(self._wanted.data.feature_files[name])
+                option = f"{start}-{name.replace('_', '-')}"
+                yield from (option, self._wanted.data.feature_files[name])
             else:
-                yield "feature", name
+                yield from (f"{start}-feature", name)
 
     def _cslm(self, names: tuple[str, ...]) -> dict[str, Any]:
         """Return how the language models of a row score: with which n-gram model, without log Z."""
         models = [self._wanted.models[name] for name in names if name in self._wanted.models]
-        backoff = next((str(model.backoff_lm) for model in models if model.backoff_lm), None)
-        return {
-            "backoff_lm": backoff,
-            "unnormalized": any(model.unnormalized for model in models),
-        }
+        backoff = next((model.backoff_lm for model in models if model.backoff_lm), None)
+        return {"backoff_lm": backoff, "unnormalized": any(each.unnormalized for each in models)}
 
     def _inputs(self, names: tuple[str, ...]) -> tuple[Path, ...]:
         """Return the files and folders that networks and other features depend on."""
@@ -137,8 +138,8 @@ class _Planner:
                 raise ConfigError("the experiment", "[data] train", problem)
             inputs = self._wanted.data.train[1:] if model.kind == CSLM else self._wanted.data.train
         output = self._model_folder(model.name)
-        command = (
-            *("phrasescore", "train", model.kind, *map(str, inputs), "-o", str(output)),
+        command = _command(
+            *("train", model.kind, *inputs, "-o", output),
             *_options(preset=model.preset, reverse=model.reverse, **model.limits),
             *_options(set=model.settings, threads=model.threads or self._engine.threads),
         )
@@ -151,11 +152,9 @@ class _Planner:
             if not names:
                 continue
             table, ini = self._table_of(names), self._ini_of(names)
-            command = (
-                *("phrasescore", "annotate", str(self._table)),
-                *_feature_options(self._columns(names)),
-                *("-o", str(table), "--moses-ini", str(self._base), "--moses-ini-out", str(ini)),
-                *_options(threads=self._engine.threads),
+            command = _command(
+                *("annotate", self._table, *self._columns(names), "-o", table),
+                *_options(moses_ini=self._base, moses_ini_out=ini, threads=self._engine.threads),
             )
             inputs = (self._table, self._base, *self._inputs(names))
             partial_files = tuple(map(Path, work_files(str(table))))
@@ -221,20 +220,16 @@ class _Planner:
         engine, names = self._engine, self._in_search(run.system)
         for name in names:
             yield from ("--feature", CSLM, "--model", str(self._model_folder(name)))
-        yield from _options(
-            **self._cslm(names),
-            threads=engine.threads if names else None,
-            processes=engine.processes,
-        )
+        threads = engine.threads if names else None
+        yield from _options(**self._cslm(names), threads=threads, processes=engine.processes)
         yield from _limits(engine.settings)
 
     def _decoder(self) -> str:
-        """Return what decodes in the rounds of tuning."""
+        """Return the decoder in the rounds of tuning."""
         engine = self._engine
-        if engine.decoder != "moses":
+        if engine.moses_bin is None or engine.decoder != "moses":
             return "embedded"
-        command = [str(engine.moses_bin / "moses") if engine.moses_bin else "moses"]
-        command += ["-threads", str(engine.processes or "all")]
+        command = [str(engine.moses_bin / "moses"), "-threads", str(engine.processes or "all")]
         for name, value in moses_limits(engine.settings).items():
             command += [f"-{name}", value]
         return shlex.join(command)
@@ -257,21 +252,17 @@ class _Planner:
         start, work = run.folder / "start", run.folder / "tuning"
         names = self._in_lists(run.system)
         flags = shlex.join(self._search(run)) if engine.decoder == "embedded" else ""
-        rescore = (
-            ("rescore" if option == "model" else f"rescore_{option}", value)
-            for option, value in self._columns(names)
-        )
-        command = (
-            *("phrasescore", "tune", "--decoder", self._decoder()),
+        command = _command(
+            *("tune", "--decoder", self._decoder()),
             *_options(decoder_flags=flags or None, config=run.ini, source=dev.source),
             *_options(references=dev.references, weights=start, working_dir=work),
             *_options(method=self._wanted.tuning.method, seed=run.seed),
             *_options(nbest_size=own.nbest_size or engine.nbest_size),
             *_options(iterations=own.iterations or engine.iterations),
             *_options(patience=own.patience or engine.patience, threads=engine.threads),
-            *_feature_options(rescore),
+            *self._columns(names, "--rescore"),
             *_options(**self._cslm(names), translations=run.output(dev)),
-            *("-o", str(run.weights), "--report", str(run.report), "--format", "json"),
+            *("-o", run.weights, "--report", run.report, "--format", "json"),
         )
         before = [path for each in self._starts(run) for path in (each.weights, each.report)]
         inputs = (*self._decode_inputs(run), dev.source, *dev.references)
@@ -286,34 +277,34 @@ class _Planner:
 
     def _decode(self, run: Run, text: TextSet, output: Path, nbest: Path | None) -> Step:
         engine = self._engine
-        command = ["phrasescore", "decode", str(text.source), "--config", str(run.ini)]
-        if engine.decoder == "moses":
-            command += ["--decoder", "moses", "--moses-bin", str(engine.moses_bin)]
-        command += [*self._search(run), "--weights", str(run.weights)]
-        if nbest is not None:
-            size = run.system.nbest_size or engine.nbest_size
-            command += ["--nbest", str(nbest), str(size), "--distinct"]
-        command += ["-o", str(output)]
+        size = run.system.nbest_size or engine.nbest_size
+        moses = ("--decoder", "moses", "--moses-bin", engine.moses_bin)
+        command = _command(
+            *("decode", text.source, "--config", run.ini),
+            *(moses if engine.decoder == "moses" else ()),
+            *(*self._search(run), "--weights", run.weights),
+            *(() if nbest is None else ("--nbest", nbest, size, "--distinct")),
+            *("-o", output),
+        )
         inputs = (*self._decode_inputs(run), text.source, run.weights)
         outputs = (output,) if nbest is None else (output, nbest)
-        return Step(_step_name("decode", text.name, run), tuple(command), inputs, outputs)
+        return Step(_step_name("decode", text.name, run), command, inputs, outputs)
 
     def _decode_and_rerank(self, run: Run, text: TextSet) -> Iterator[Step]:
         """Yield the steps of a row whose networks score n-best lists."""
         lists, rescored = (run.folder / f"{text.name}.{end}" for end in ("nbest.gz", "rescored.gz"))
         yield self._decode(run, text, run.folder / f"{text.name}.decoded", lists)
         names = self._in_lists(run.system)
-        rescore = (
-            *("phrasescore", "rescore", str(lists), "--source", str(text.source)),
-            *_feature_options(self._columns(names)),
+        command = _command(
+            *("rescore", lists, "--source", text.source, *self._columns(names)),
             *_options(**self._cslm(names), threads=self._engine.threads),
-            *("-o", str(rescored)),
+            *("-o", rescored),
         )
         inputs = (lists, text.source, *self._inputs(names))
-        yield Step(_step_name("rescore", text.name, run), rescore, inputs, (rescored,))
+        yield Step(_step_name("rescore", text.name, run), command, inputs, (rescored,))
         output = run.output(text)
-        files = (str(rescored), "--weights", str(run.weights), "-o", str(output))
-        rerank, inputs = ("phrasescore", "rerank", *files), (rescored, run.weights)
+        rerank = _command("rerank", rescored, "--weights", run.weights, "-o", output)
+        inputs = (rescored, run.weights)
         yield Step(_step_name("rerank", text.name, run), rerank, inputs, (output,))
 
     def _write_start(self, run: Run, path: Path) -> None:
@@ -363,6 +354,11 @@ class _Planner:
             yield "CSLM scores Moses' n-best lists: Moses' search does not know it."
 
 
+def _command(*words: object) -> tuple[str, ...]:
+    """Return a command of phrasescore, of words and paths."""
+    return ("phrasescore", *map(str, words))
+
+
 def _options(**options: Any) -> Iterator[str]:
     """Yield options of the command line: none for None and false, one for each of a tuple."""
     for name, value in options.items():
@@ -372,10 +368,6 @@ def _options(**options: Any) -> Iterator[str]:
         elif value is not None and value is not False:
             for each in value if isinstance(value, tuple) else (value,):
                 yield from (flag, str(each))
-
-
-def _feature_options(features: Iterable[tuple[str, str]]) -> Iterator[str]:
-    return (word for name, value in features for word in _options(**{name: value}))
 
 
 def _limits(search: SearchSettings) -> Iterator[str]:

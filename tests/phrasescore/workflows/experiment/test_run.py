@@ -5,8 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import phrasescore
+from phrasescore.cli import main
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
 from phrasescore.workflows.experiment import running
@@ -130,3 +132,19 @@ def test_steps_at_a_time_are_one_or_more(doubles: Path) -> None:
     with pytest.raises(ArgumentError, match="`jobs`: expected 1 or more, got 0"):
         phrasescore.run_experiment("x.toml", "out", jobs=0)
     assert not (doubles / "out").exists()
+
+
+@pytest.mark.parametrize("output", [".", "theirs", ""])
+@pytest.mark.parametrize("option", [[], ["--dry-run"]])
+def test_a_folder_with_other_things_in_it_is_left_alone(
+    folder: Path, output: str, option: list[str]
+) -> None:
+    (folder / "theirs" / "models" / "rnn").mkdir(parents=True)
+    (folder / "theirs" / "models" / "rnn" / "model.safetensors").write_text("mine")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    result = CliRunner().invoke(main, ["experiment", "x.toml", "-o", output, *option])
+    assert result.exit_code == (1 if output else 2)
+    expected = "expected a new folder, or that of an experiment, found other things in it, such as"
+    assert (expected if output else "expected the name of a folder, found ''") in result.stderr
+    after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert after == before
