@@ -162,7 +162,7 @@ def check_report(report: Report) -> None:
 
 
 def _find_infinite(value: object) -> float | None:
-    """Return a number that is infinite or none, of a value and all its parts."""
+    """Return the first number of a value and its parts that is not finite, None if all are."""
     if isinstance(value, tuple | list):
         return next((found for part in value if (found := _find_infinite(part)) is not None), None)
     return value if isinstance(value, float) and not math.isfinite(value) else None

@@ -139,7 +139,7 @@ def principal_components(vectors: Floats, count: int = 2) -> tuple[Floats, Float
 
 
 def choose_perplexity(points: int) -> float:
-    """Return the perplexity of a map of so many points: 30, or a third of the others if less."""
+    """Return the perplexity of a map: 30, or a third of the other points if that is less."""
     return min(PERPLEXITY, (points - 1) / 3)
 
 

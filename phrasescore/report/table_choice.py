@@ -108,23 +108,23 @@ def choose_from_table(
     pairs: Reservoir[TablePair] = Reservoir(num_pairs, f"{seed} pairs")
     phrases: Reservoir[tuple[str, ...]] = Reservoir(num_phrases, f"{seed} phrases")
     rare: Reservoir[SourcePhrase] = Reservoir(num_sources, f"{seed} rare")
-    frequent: list[tuple[float, int, int, SourcePhrase]] = []
-    for place, found in enumerate(_sources(table, pairs, long)):
-        phrases.add(found.source)
-        if len(found.targets) < MIN_TARGETS:
-            continue
-        if all(target.times == 1 for target in found.targets):
-            rare.add(found)
-        # Of equally frequent phrases the shorter, which the longer ones contain; then the first.
-        entry = (found.times, -len(found.source), -place, found)
-        if len(frequent) < _CANDIDATES:
-            heapq.heappush(frequent, entry)
-        else:
-            heapq.heappushpop(frequent, entry)
+
+    def candidates() -> Iterator[SourcePhrase]:
+        for found in _sources(table, pairs, long):
+            phrases.add(found.source)
+            if len(found.targets) >= MIN_TARGETS:
+                if all(target.times == 1 for target in found.targets):
+                    rare.add(found)
+                yield found
+
+    # Of equally frequent phrases the shorter, which the longer ones contain; then the first.
+    frequent = heapq.nlargest(
+        _CANDIDATES, candidates(), key=lambda found: (found.times, -len(found.source))
+    )
     return TableChoice(
         pairs.items(),
         list(dict.fromkeys(phrases.items())),
-        _distinct([entry[-1] for entry in sorted(frequent, reverse=True)])[:num_sources],
+        _distinct(frequent)[:num_sources],
         rare.items(),
         pairs.seen,
         phrases.seen,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from phrasescore.report.blocks import Cell, Lines, Points, Section, Series, Table
+from phrasescore.report.shown_text import p_value_text
 
 # Sentences listed at each end of a comparison.
 TOP = 25
@@ -152,7 +153,7 @@ def _scatter(
         sum(one < two for one, two in zip(other, first, strict=True)),
     ]
     p_value = systems[place].randomization
-    chance = "" if p_value is None else f" By BLEU of the whole text {_p_text(p_value)}."
+    chance = "" if p_value is None else f" By BLEU of the whole text {p_value_text(p_value)}."
     shown = texts.references if texts.sources is None else texts.sources
     return Points(
         name=f"differences-{place}-sentences",
@@ -166,10 +167,6 @@ def _scatter(
         caption=f"{systems[place].name} is better in {counts[0]:,} sentences, worse in "
         f"{counts[1]:,}, and as good in {len(first) - sum(counts):,}.{chance}",
     )
-
-
-def _p_text(p_value: float) -> str:
-    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 
 def _most_different(

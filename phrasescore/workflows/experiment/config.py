@@ -1,7 +1,7 @@
 """The file that ``phrasescore experiment`` reads: TOML -> frozen dataclasses, all of it checked.
 
 Paths are relative to the file. A key that is not known is refused, with the one that may be meant.
-``docs/experiment.md`` says what each of them is for.
+``docs/experiment.md`` describes them all.
 """
 
 from dataclasses import dataclass, field

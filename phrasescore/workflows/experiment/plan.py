@@ -54,7 +54,7 @@ def build_plan(wanted: Experiment, folder: Path, *, only_shown: bool = False) ->
 
     :param folder: where everything goes; absolute.
     :param only_shown: nothing will run: models may still be in training.
-    :raises PhrasescoreError: if a file that the user names is not there or not what it should be.
+    :raises PhrasescoreError: if a file that the user names is missing or wrong.
     """
     planner = _Planner(wanted, folder)
     check_inputs(wanted, planner.model_files, only_shown=only_shown)
@@ -87,7 +87,7 @@ class _Planner:
         named = {name for system in self._wanted.systems for _, name in system.features()}
         models = [model for name, model in self._wanted.models.items() if name in named]
         runs = self._runs()
-        # Rows without networks come first: what is wrong with the texts is seen before training.
+        # Rows without networks come first: errors in the texts are seen before training.
         plain = [run for run in runs if not run.system.features()]
         steps = [step for run in plain for step in self._tune_and_decode(run)]
         steps += [self._train(model) for model in models if model.path is None]
@@ -212,7 +212,7 @@ class _Planner:
         return system.search if self._engine.decoder == "embedded" else ()
 
     def _in_lists(self, system: System) -> tuple[str, ...]:
-        """Return what scores n-best lists; with Moses, the networks of the search as well."""
+        """Return the features of n-best lists; with Moses, the networks of the search as well."""
         return (*(() if self._in_search(system) else system.search), *system.rescore)
 
     def _search(self, run: Run) -> Iterator[str]:
@@ -360,7 +360,7 @@ def _command(*words: object) -> tuple[str, ...]:
 
 
 def _options(**options: Any) -> Iterator[str]:
-    """Yield options of the command line: none for None and false, one for each of a tuple."""
+    """Yield options of the command line: None and False have none, a tuple has one per value."""
     for name, value in options.items():
         flag = f"--{name.replace('_', '-')}"
         if value is True:

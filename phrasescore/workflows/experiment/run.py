@@ -52,7 +52,7 @@ def run_experiment(
     jobs: int | None = None,
     progress: ProgressCallback | None = None,
 ) -> ExperimentTable:
-    """Run what is not done of an experiment, and return its table.
+    """Run the steps of an experiment that are not done, and return its table.
 
     The folder gets ``table.txt``, ``table.toml`` and ``table.html``, from the first row on. Each
     step runs in a process of its own; a run that was stopped goes on by the same call.

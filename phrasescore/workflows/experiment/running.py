@@ -26,7 +26,7 @@ PROGRAMS = {"phrasescore": (sys.executable, "-m", "phrasescore.cli.step")}
 _INTERRUPTED = 130
 # Seconds of waiting for one step before looking at the next.
 _LOOK_EVERY = 0.1
-# Seconds that an interrupted step has to save what it has done.
+# Seconds that an interrupted step has to save its work.
 _PATIENCE = 60.0
 # Lines of a log that a message shows, and bytes of it that are looked at.
 _TAIL_LINES = 8
@@ -44,7 +44,7 @@ class RunningStep:
     """A step at work in a process of its own, started by the constructor.
 
     :param state: gets its warnings and its time.
-    :param log: gets the command and its stderr, after what is there.
+    :param log: gets the command and its stderr, after those of earlier runs.
     :param kept_open: descriptors that it inherits.
     """
 
@@ -103,7 +103,7 @@ class RunningStep:
         self.state.spent = self.before + time.monotonic() - self._start
 
     def signal(self, number: int) -> None:
-        """Send a signal to it and to what it has started."""
+        """Send a signal to it and to the processes that it has started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
@@ -126,7 +126,7 @@ class RunningStep:
         return problem
 
     def _tail(self) -> str:
-        """Return the end of what it has written to its log, in one line."""
+        """Return the last lines that this run has written to the log, as one line."""
         with self._log.open("rb") as stream:
             stream.seek(max(self._begin, self._log.stat().st_size - _TAIL_BYTES))
             text = stream.read().decode(errors="replace")
@@ -145,12 +145,12 @@ def run_steps(
 ) -> None:
     """Run the steps that are not done.
 
-    A step waits for those before it in the list that write what it reads. When one fails, those
+    A step waits for those before it in the list that write its inputs. When one fails, those
     beside it are stopped, and go on the next time.
 
     :param logs: the folder of their logs.
     :param jobs: how many at a time; the outputs do not depend on it.
-    :param say: gets the lines about what runs.
+    :param say: gets the lines about the steps that run.
     :param after: called when a step is done, with whether it had to run.
     :param kept_open: descriptors that processes inherit.
     :raises DataError: if an input of a step is not there.
@@ -202,7 +202,7 @@ def run_steps(
         finally:
             for each in running:
                 each.close()
-                states.discard(each.step)  # some steps write what they have at Ctrl-C
+                states.discard(each.step)  # some write a half-made output at Ctrl-C
         raise
 
 
@@ -217,11 +217,11 @@ def _next(waiting: Sequence[Step], running: Sequence[RunningStep]) -> Step | Non
 
 
 def stop(running: Sequence[RunningStep]) -> None:
-    """Stop steps and what they have started, as Ctrl-C does: they save what they have done.
+    """Stop steps and their own processes, as Ctrl-C does: they save their work.
 
     One that does not end in a minute, or until a second Ctrl-C, is killed.
     """
-    # What a shell starts in the background ignores SIGINT, and so does what that starts.
+    # A program that a shell starts in the background ignores SIGINT, and so do its children.
     in_background = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     for each in running:
         each.signal(signal.SIGTERM if in_background else signal.SIGINT)

@@ -8,7 +8,7 @@ from phrasescore.report.results import TuningResult
 from phrasescore.workflows.experiment.config import TextSet
 from phrasescore.workflows.experiment.systems import System
 
-# The share of a feature in what moves model scores, 0 to 1, below which it does nothing.
+# The share of a feature, 0 to 1, below which it moves no model score.
 _NOTHING = 1e-3
 
 

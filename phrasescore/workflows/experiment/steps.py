@@ -1,9 +1,9 @@
 """Steps that run once: a finished one is not repeated, a killed one goes on.
 
 A step has a key: a digest of its command and of the content of its inputs. It is done when it ran
-with this key and its outputs are as it left them; so a changed input or setting repeats the step,
-and what reads its outputs, and nothing else. The state is in ``steps.json``, replaced as a whole
-before and after each step.
+with this key and its outputs are as it left them; so a changed input or setting repeats the step
+and those that read its outputs, and no other one. The state is in ``steps.json``, replaced as a
+whole before and after each step.
 
 Every step writes its outputs whole or not at all, and begins by moving those that an older run left
 aside. Outputs that are there when a run was killed are therefore complete. The older ones are
@@ -122,7 +122,7 @@ class StepStates:
     def done(self, steps: Sequence[Step]) -> list[bool]:
         """Return for each step whether it is done, and will stay so when those before it have run.
 
-        A step that reads what another one is going to write is not done.
+        A step that reads the output of one that is to run is not done.
         """
         found: list[bool] = []
         unknown: set[Path] = set()
@@ -193,7 +193,7 @@ class StepStates:
             _remove(_aside(path))
 
     def discard(self, step: Step) -> None:
-        """Remove the outputs of a step that did not end well, and keep what its state says."""
+        """Remove the outputs of a step that did not end well, and write its state."""
         self.write()
         for path in step.outputs:
             _remove(path)

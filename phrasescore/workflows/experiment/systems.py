@@ -14,7 +14,7 @@ from phrasescore.features.column_spec import ColumnKind
 
 UNKNOWN_WORDS = "unknown_words"
 CSLM = "cslm"
-# Kinds of networks that score phrase pairs, and what a network's name says of its kind.
+# Kinds of networks that score phrase pairs, and the kinds that a network's name stands for.
 TABLE_KIND = "encoder-decoder"
 KINDS = {"rnn": TABLE_KIND, "reverse": TABLE_KIND, CSLM: CSLM}
 # Features that are no networks: those of a file, which [data] names;
@@ -58,7 +58,7 @@ class ModelPlan:
 
     @property
     def limits(self) -> dict[str, int | float]:
-        """What is given of minutes, epochs, updates and seed."""
+        """Those of minutes, epochs, updates and seed that are given."""
         given = {name: getattr(self, name) for name in _LIMITS}
         return {
             name: int(value) if value == int(value) else value
@@ -78,7 +78,7 @@ class ModelPlan:
 
 @dataclass(frozen=True)
 class System:
-    """A row of the table: what it has beyond the baseline, by names of models and features."""
+    """A row of the table: the models and features that it has beyond the baseline, by name."""
 
     name: str
     # Of the phrase table, in order: models and other features.
@@ -93,7 +93,7 @@ class System:
     nbest_size: Count | None = None
 
     def features(self) -> frozenset[tuple[str, str]]:
-        """Return what it has, each with its place."""
+        """Return its models and features, each with its place."""
         places = {"columns": self.columns, "search": self.search, "rescore": self.rescore}
         return frozenset((place, name) for place, names in places.items() for name in names)
 
@@ -146,7 +146,7 @@ def check_model(table: TomlTable, model: ModelPlan) -> ModelPlan:
 
 
 def _kind(name: str) -> str | None:
-    """Return what kind of network a name stands for, None where it says nothing."""
+    """Return the kind of network that a name stands for, None where it has no meaning."""
     found = KINDS.get(name, name)
     return found if found in MODEL_CONFIGS else None
 
@@ -188,7 +188,7 @@ def _system(whole: TomlTable, value: Any, place: int) -> System:
 
 
 def _add_models(whole: TomlTable, system: System, models: dict[str, ModelPlan]) -> None:
-    """Check what a row is made of, and add the networks that it names first."""
+    """Check the networks of a row, and add those that it names first."""
     where = f"row '{system.name}'"
     for place, name in sorted(system.features()):
         if place != "search" and name in (*FILE_FEATURES, *OTHER_FEATURES):

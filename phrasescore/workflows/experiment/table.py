@@ -1,4 +1,4 @@
-"""The table of an experiment: BLEU of each row, its spread, and what chance has to do with it."""
+"""The table of an experiment: BLEU of each row, its spread, and how much of it is chance."""
 
 import html
 import json
@@ -13,6 +13,7 @@ from tabulate import tabulate
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
 from phrasescore.io.output import open_output
 from phrasescore.report.results import TuningResult, read_tuning_result
+from phrasescore.report.shown_text import p_value_text
 from phrasescore.workflows.experiment.config import TextSet
 from phrasescore.workflows.experiment.runs import Run
 from tuning.bleu import Bleu, Statistics
@@ -61,7 +62,7 @@ class SystemRow:
     cells: Mapping[str, SystemScores]
     # Of tuning, of each replica: "4", and "6+" where the number of rounds ended it.
     rounds: str = ""
-    # What its reader has to know.
+    # For the reader of the table.
     remarks: tuple[str, ...] = ()
 
     @property
@@ -199,12 +200,8 @@ def _cell_text(cell: SystemScores | None) -> str:
     if cell.deviation is not None:
         text += f" ± {cell.deviation:.2f}"
     if cell.difference is not None and cell.p_value is not None:
-        text += f" ({cell.difference:+.2f}, {_p_text(cell.p_value)})"
+        text += f" ({cell.difference:+.2f}, {p_value_text(cell.p_value)})"
     return text
-
-
-def _p_text(p_value: float) -> str:
-    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 
 def to_toml(table: ExperimentTable) -> str:
