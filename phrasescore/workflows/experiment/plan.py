@@ -329,7 +329,8 @@ class _Planner:
         extra = network_names({name: models[name].kind for name in names if name in models})
         for name in names:
             if name not in models:
-                extra[name] = f"{column_name(FILE_FEATURES.get(name, 'feature'), name)}0"
+                kind = next((kind for kind in FILE_FEATURES if kind == name), "feature")
+                extra[name] = f"{column_name(kind, name)}0"
         of_lists = frozenset(extra[name] for name in self._in_lists(system))
         own = self._table_feature.num_features
         return Layout(self._table_feature.name, own, system.columns, extra, of_lists)

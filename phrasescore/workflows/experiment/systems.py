@@ -1,5 +1,6 @@
 """The networks and the rows of an experiment, as its file names them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,11 +20,7 @@ TABLE_KIND = "encoder-decoder"
 KINDS = {"rnn": TABLE_KIND, "reverse": TABLE_KIND, CSLM: CSLM}
 # Features that are no networks: those of a file, which [data] names;
 # and the others, which rescore and annotate know by the same names.
-FILE_FEATURES: dict[str, ColumnKind] = {
-    "lm": "lm",
-    "lexicon": "lexicon",
-    "reverse_lexicon": "reverse_lexicon",
-}
+FILE_FEATURES: tuple[ColumnKind, ...] = ("lm", "lexicon", "reverse_lexicon")
 OTHER_FEATURES = tuple(sorted(FEATURES.keys() - FROM_FILES))
 _LIMITS = ("minutes", "epochs", "updates", "seed")
 
@@ -166,8 +163,8 @@ def read_systems(
         if names.count(name) > 1:
             raise whole.error("systems", f"two rows are called {name!r}")
     for system in found:
-        _add_models(whole, system, models)
-        _check_features(whole, system, models, files)
+        for problem in _problems(system, models, files):
+            raise whole.error("systems", f"row '{system.name}': {problem}")
     return found
 
 
@@ -187,49 +184,39 @@ def _system(whole: TomlTable, value: Any, place: int) -> System:
     return found
 
 
-def _add_models(whole: TomlTable, system: System, models: dict[str, ModelPlan]) -> None:
-    """Check the networks of a row, and add those that it names first."""
-    where = f"row '{system.name}'"
+def _problems(
+    system: System, models: dict[str, ModelPlan], files: dict[str, Path]
+) -> Iterator[str]:
+    """Yield the errors of a row, and add the networks that it names first."""
+    features = (*FILE_FEATURES, *OTHER_FEATURES)
     for place, name in sorted(system.features()):
-        if place != "search" and name in (*FILE_FEATURES, *OTHER_FEATURES):
+        if place != "search" and name in features:
             continue
         if name not in models:
             kind = _kind(name)
             if kind is None:
-                known = [*models, *KINDS, *MODEL_CONFIGS, *FILE_FEATURES, *OTHER_FEATURES]
-                problem = unknown(f"model or feature {name!r}", name, known)
-                raise whole.error("systems", f"{where}: {problem}")
+                known = [*models, *KINDS, *MODEL_CONFIGS, *features]
+                yield unknown(f"model or feature {name!r}", name, known)
+                return
             models[name] = ModelPlan(name, kind, reverse=name == "reverse")
         kind = models[name].kind
-        if place == "columns" and kind != TABLE_KIND:
-            raise whole.error("systems", f"{where}: expected a {TABLE_KIND}, {name} is a {kind}")
-        if place == "search" and kind != CSLM:
-            raise whole.error("systems", f"{where}: expected a {CSLM}, {name} is a {kind}")
+        expected = {"columns": TABLE_KIND, "search": CSLM}.get(place, kind)
+        if kind != expected:
+            yield f"expected a {expected}, {name} is a {kind}"
     scores = {
         (plan.backoff_lm, plan.unnormalized)
         for name in (*system.search, *system.rescore)
         if (plan := models.get(name)) is not None and plan.kind == CSLM
     }
     if len(scores) > 1:
-        problem = f"expected models of kind {CSLM} with the same backoff_lm and unnormalized"
-        raise whole.error("systems", f"{where}: {problem}")
-
-
-def _check_features(
-    whole: TomlTable, system: System, models: dict[str, ModelPlan], files: dict[str, Path]
-) -> None:
-    """Check the features of a row that are no networks."""
-    where = f"row '{system.name}'"
+        yield f"expected models of kind {CSLM} with the same backoff_lm and unnormalized"
     for place, names in (("columns", system.columns), ("rescore", system.rescore)):
         for name in names:
-            problem = None
             if name in FILE_FEATURES and name not in files:
-                problem = f"{name} needs a file: expected [data] {name}"
+                yield f"{name} needs a file: expected [data] {name}"
             elif place == "columns" and name == "lm":
-                problem = "lm is for n-best lists alone: Moses has language models in its search"
+                yield "lm is for n-best lists alone: Moses has language models in its search"
             elif place == "columns" and name in NOT_OF_PHRASES:
-                problem = f"{name} is for n-best lists alone: {NOT_OF_PHRASES[name]}"
+                yield f"{name} is for n-best lists alone: {NOT_OF_PHRASES[name]}"
             elif name in OF_SHORTLISTS and not any(other in models for other in names):
-                problem = f"{name} counts the words that a network does not know: name one, too"
-            if problem is not None:
-                raise whole.error("systems", f"{where}: {problem}")
+                yield f"{name} counts the words that a network does not know: name one, too"
