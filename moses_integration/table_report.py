@@ -15,6 +15,7 @@ import numpy as np
 
 from moses_integration.phrase_table import PhraseTableLine
 from moses_integration.table_line import LOWEST_LOG, joint_count
+from phrasescore.records import PhrasePair
 
 # Values are handed to numpy this many lines at a time.
 _BLOCK = 20_000
@@ -22,7 +23,7 @@ _BLOCK = 20_000
 
 @dataclass(frozen=True)
 class TargetsPerSource:
-    """How many lines (target phrases) a source phrase has."""
+    """The number of lines (target phrases) of a source phrase."""
 
     mean: float
     median: float
@@ -104,8 +105,9 @@ def report_table(
     source_lengths: Counter[int] = Counter()
     target_lengths: Counter[int] = Counter()
     scores = _Scores()
-    counts = _CountsTally()
-    coverage = None if shortlists is None else _CoverageTally(*shortlists)
+    with_counts = once = 0
+    joint_sum = 0.0
+    coverage = None if shortlists is None else _CoverageTally(shortlists)
     for line in lines:
         pair = line.pair
         sources.add(pair.source)
@@ -115,9 +117,11 @@ def report_table(
         fields = line.raw.split(b"|||", 5)
         scores.add(fields[2])
         joint = joint_count(line.raw)
-        counts.add(len(fields) > 4 and bool(fields[4].strip()), joint)
+        with_counts += len(fields) > 4 and bool(fields[4].strip())
+        joint_sum += joint
+        once += joint <= 1
         if coverage is not None:
-            coverage.add(pair.source, pair.target, joint)
+            coverage.add(pair, joint)
     num_lines = source_lengths.total()
     if not num_lines:
         raise ValueError("expected at least one line")
@@ -130,7 +134,7 @@ def report_table(
         source_lengths=dict(sorted(source_lengths.items())),
         target_lengths=dict(sorted(target_lengths.items())),
         scores=scores.result(),
-        counts=counts.result(),
+        counts=Counts(with_counts, joint_sum, once),
         coverage=None if coverage is None else coverage.result(),
     )
 
@@ -244,53 +248,31 @@ class _Scores:
         ]
 
 
-class _CountsTally:
-    def __init__(self) -> None:
-        self._lines = self._once = 0
-        self._joint = 0.0
-
-    def add(self, has_field: bool, joint: float) -> None:
-        self._lines += has_field
-        self._joint += joint
-        self._once += joint <= 1
-
-    def result(self) -> Counts:
-        return Counts(lines=self._lines, joint=self._joint, once=self._once)
-
-
 class _CoverageTally:
-    def __init__(self, source_words: Container[str], target_words: Container[str]) -> None:
-        self._shortlists = (source_words, target_words)
-        self._pairs = self._pairs_inside = 0
-        # Running words of the source and of the target side.
-        self._words = [0, 0]
-        self._inside = [0, 0]
-        self._words_by_count = [0.0, 0.0]
-        self._inside_by_count = [0.0, 0.0]
+    """Counts words and lines that two shortlists cover, of the source and of the target."""
 
-    def add(self, source: tuple[str, ...], target: tuple[str, ...], joint: float) -> None:
+    def __init__(self, shortlists: tuple[Container[str], Container[str]]) -> None:
+        self._shortlists = shortlists
+        # Of each side: running words, those inside, and both with each line taken joint times.
+        self._words = [[0.0] * 4, [0.0] * 4]
+        self._pairs = self._pairs_inside = 0
+
+    def add(self, pair: PhrasePair, joint: float) -> None:
         all_inside = True
-        for side, words in enumerate((source, target)):
-            shortlist = self._shortlists[side]
-            inside = sum(word in shortlist for word in words)
-            self._words[side] += len(words)
-            self._inside[side] += inside
-            self._words_by_count[side] += len(words) * joint
-            self._inside_by_count[side] += inside * joint
-            all_inside = all_inside and inside == len(words)
+        for words, shortlist, sums in zip(pair, self._shortlists, self._words, strict=True):
+            size, inside = len(words), sum(word in shortlist for word in words)
+            sums[0] += size
+            sums[1] += inside
+            sums[2] += size * joint
+            sums[3] += inside * joint
+            all_inside = all_inside and inside == size
         self._pairs += 1
         self._pairs_inside += all_inside
 
     def result(self) -> Coverage:
-        share = [_share(*both) for both in zip(self._inside, self._words, strict=True)]
-        by_count = [
-            _share(*both) for both in zip(self._inside_by_count, self._words_by_count, strict=True)
-        ]
         return Coverage(
-            source_words=share[0],
-            target_words=share[1],
-            source_words_by_count=by_count[0],
-            target_words_by_count=by_count[1],
+            *(_share(sums[1], sums[0]) for sums in self._words),
+            *(_share(sums[3], sums[2]) for sums in self._words),
             pairs=_share(self._pairs_inside, self._pairs),
         )
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tuning.expected_bleu import gradient
+from tuning.expected_bleu import expected_score
 from tuning.landscape import Landscape
 from tuning.line_search import best_step
 from tuning.methods import Found, Problem, Report, StopTuning
@@ -210,8 +210,8 @@ class _MertSearch:
         before = walk.metric
         units = self._landscape.units
         scale = SCALES[walk.rounds % len(SCALES)]
-        slope = gradient(self._landscape.pool, self._landscape.metric, walk.weights / units, scale)
-        slope /= units
+        pool, metric = self._landscape.pool, self._landscape.metric
+        slope = expected_score(pool, metric, walk.weights / units, scale).gradient / units
         self._search(walk, slope - (slope @ walk.weights) * walk.weights)
         for direction in walk.random.permutation(self._axes):
             self._search(walk, direction)

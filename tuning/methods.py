@@ -1,12 +1,12 @@
 """The methods of tuning, and the promises that all of them keep.
 
-A method is a search: it gets a pool, a metric and weights to start from, and returns weights. What
-every method owes its users is done once, here: `load_method` wraps a search so that its result is
-never worse than the start, never zero, never NaN, leaves alone what cannot or may not be tuned, and
-says so.
+A method is a search: it gets a pool, a metric and weights to start from, and returns weights. The
+promises of every method are kept once, here: `load_method` wraps a search so that its result is
+never worse than the start, never zero, never NaN, and leaves alone the weights that cannot or may
+not be tuned, and says so.
 
-Adding a method: a function of the type `Search`, a line in METHODS, its settings in
-`tuning.settings`. The contract test runs over METHODS.
+Adding a method: a function of the type `Search`, and in `tuning.settings` a line in METHODS and its
+settings. The contract test runs over METHODS.
 """
 
 import importlib
@@ -19,15 +19,7 @@ import numpy as np
 from phrasescore.errors import PhrasescoreError
 from tuning.metric import Metric
 from tuning.pool import Mask, Pool, Vector
-from tuning.settings import TuneSettings
-
-# name -> module:function, a Search. Modules are imported when they are asked for.
-METHODS: dict[str, str] = {
-    "mert": "tuning.mert:search_mert",
-    "pro": "tuning.pro:search_pro",
-    "mira": "tuning.mira:search_mira",
-    "xbleu": "tuning.expected_bleu:search_expected_score",
-}
+from tuning.settings import METHODS, TuneSettings
 
 # The largest of the start weights is between these: squares of model scores are numbers.
 _SIZES = (1e-60, 1e60)
@@ -45,7 +37,7 @@ def _silent(_line: str) -> None: ...
 
 @dataclass(frozen=True)
 class Problem:
-    """What a search works on.
+    """The problem that a search solves.
 
     The pool has no constant feature. The weights of some of its features may be fixed: a search
     leaves those as they are in `start`.
@@ -64,13 +56,13 @@ class Problem:
 
 
 class Found(NamedTuple):
-    """What a search returns. It need not be better than the start: that is looked after."""
+    """The result of a search. It need not be better than the start: see `keep_promises`."""
 
     # (features,), of any scale, unless some are fixed.
     weights: Vector
-    # How many steps it took, whatever is a step there.
+    # The number of steps it took; a step is what the method calls one.
     steps: int
-    # What the user should know, a sentence each.
+    # Notes for the user, a sentence each.
     notes: tuple[str, ...] = ()
 
 
@@ -83,7 +75,7 @@ class Tuned:
 
     # (features,); the sum of their absolute values is that of the start.
     weights: Vector
-    # The metric of what the weights choose from the pool, 0 to 1; and of what the start did.
+    # The metric of the hypotheses that the weights choose, 0 to 1; and that the start chose.
     score: float
     start_score: float
     method: str

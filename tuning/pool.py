@@ -1,4 +1,4 @@
-"""What is tuned on: the hypotheses of all segments, as features and sufficient statistics."""
+"""The pool to tune on: the hypotheses of all segments, as features and sufficient statistics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ class Pool:
     :raises ValueError: where the shapes do not fit together.
     """
 
-    # One a column of features.
+    # One per column of features.
     labels: tuple[FeatureLabel, ...]
     # (hypotheses, features), natural logarithms or counts, as the decoder wrote them.
     features: Matrix
@@ -74,12 +74,12 @@ class Pool:
 
     @property
     def num_segments(self) -> int:
-        """How many lists there are."""
+        """The number of lists."""
         return len(self.starts) - 1
 
     @property
     def num_features(self) -> int:
-        """How many weights there are."""
+        """The number of weights."""
         return len(self.labels)
 
     @property
@@ -166,31 +166,40 @@ class Pool:
         return replace(self, features=self.features[rows], stats=self.stats[rows], starts=starts)
 
 
-def pool_lists(pools: Sequence[Pool]) -> Pool:
+def union(pools: Sequence[Pool]) -> Pool:
     """Return the union of pools of the same segments, each hypothesis once.
 
-    Those of the first pool come first: an earlier round's, so that ties stay with it.
+    Those of the first pool come first: an earlier round's, so that ties stay with it. A feature
+    that a pool lacks is a sparse one: its value is 0 there.
 
-    :raises PhrasescoreError: where labels or numbers of segments differ.
+    :raises PhrasescoreError: where numbers of segments differ.
     """
     first = pools[0]
     if len(pools) == 1:
         return first.distinct()
     for number, pool in enumerate(pools[1:], 2):
-        if pool.labels != first.labels:
-            wanted, found = (" ".join(map(str, each.labels)) for each in (first, pool))
-            raise PhrasescoreError(f"list {number}: expected the features {wanted}, got {found}")
         if pool.num_segments != first.num_segments:
             raise PhrasescoreError(
                 f"list {number}: expected {first.num_segments} segments, got {pool.num_segments}"
             )
+    labels = tuple(dict.fromkeys(label for pool in pools for label in pool.labels))
     order = np.argsort(np.concatenate([pool.segments for pool in pools]), kind="stable")
-    return replace(
-        first,
-        features=np.concatenate([pool.features for pool in pools])[order],
-        stats=np.concatenate([pool.stats for pool in pools])[order],
-        starts=np.sum([pool.starts for pool in pools], axis=0),
+    return Pool(
+        labels,
+        np.concatenate([_features(pool, labels) for pool in pools])[order],
+        np.concatenate([pool.stats for pool in pools])[order],
+        np.sum([pool.starts for pool in pools], axis=0),
     ).distinct()
+
+
+def _features(pool: Pool, labels: tuple[FeatureLabel, ...]) -> Matrix:
+    """Return the features of a pool in the columns of these labels: (hypotheses, labels)."""
+    if pool.labels == labels:
+        return pool.features
+    features = np.zeros((len(pool.features), len(labels)))
+    places = {label: place for place, label in enumerate(labels)}
+    features[:, [places[label] for label in pool.labels]] = pool.features
+    return features
 
 
 def _starts(counts: Integers) -> Integers:

@@ -2,13 +2,27 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from phrasescore.records import FeatureLabel
+
+# name -> module:function, a `tuning.methods.Search`. Modules are imported when they are asked for.
+METHODS: dict[str, str] = {
+    "mert": "tuning.mert:search_mert",
+    "mira": "tuning.mira:search_mira",
+    "pro": "tuning.pro:search_pro",
+    "xbleu": "tuning.expected_bleu:search_expected_score",
+}
+# The names of metrics, of which a weighted mean may be raised.
+METRICS = ("bleu", "chrf")
+# The reference whose length BLEU takes where there are several; of two that are equally close to
+# the hypothesis, the shorter.
+ReferenceLength = Literal["closest", "shortest", "average"]
 
 
 @dataclass(frozen=True)
 class TuneSettings:
-    """What a method of tuning may be told. Each field says whose it is."""
+    """The settings of all methods. Each field says whose it is."""
 
     # All methods: features whose weights stay as they are given.
     fixed: tuple[FeatureLabel, ...] = ()

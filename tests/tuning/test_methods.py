@@ -10,8 +10,8 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.records import FeatureLabel
 from tests.random_pools import random_pool
 from tuning.bleu import CorpusBleu
-from tuning.methods import METHODS, Found, Problem, StopTuning, keep_promises, load_method
-from tuning.settings import TuneSettings
+from tuning.methods import Found, Problem, StopTuning, keep_promises, load_method
+from tuning.settings import METHODS, TuneSettings
 
 START = np.array([0.5, -0.2, 0.3])
 # Enough for a small pool, and quick.
