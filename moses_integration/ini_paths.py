@@ -37,10 +37,10 @@ def path_for_ini(path: Path) -> str:
 
 
 def files_of(ini_path: str) -> list[Path]:
-    """Return the files that Moses may read for a moses.ini: what it names, and that with ``.gz``.
+    """Return the files that Moses may read for a moses.ini: those it names, with ``.gz`` as well.
 
     :raises DataError: if there is no such moses.ini.
-    :raises ConfigError: if it is none.
+    :raises ConfigError: if a feature line is one that Moses refuses.
     """
     named = named_files(MosesIni.read(ini_path))
     return [*named, *(path.with_name(f"{path.name}.gz") for path in named)]

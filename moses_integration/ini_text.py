@@ -1,4 +1,4 @@
-"""The text of a moses.ini: its lines, its features, and nothing of what they mean.
+"""The text of a moses.ini: its lines and its features, without their meaning.
 
 The grammar is described in `moses_integration.moses_ini`.
 """
@@ -61,7 +61,7 @@ class IniText:
             return cls(path, stream.read())
 
     def to_bytes(self) -> bytes:
-        """Return the text: the bytes that were read, except for what was edited."""
+        """Return the text: the bytes that were read, except for the edits."""
         return "\n".join(self.lines).encode(errors="surrogateescape")
 
     def write(self, path: str) -> None:

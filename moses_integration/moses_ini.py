@@ -33,7 +33,7 @@ _CONVERTERS = {
 _MORE_TABLES = ("ProbingPT", "Mmsapt")
 
 _NUMBER = re.compile(NUMBER)
-# What Moses takes for a true value (moses/Util.cpp, Scan<bool>).
+# Values that are true to Moses (moses/Util.cpp, Scan<bool>).
 _TRUE = ("yes", "y", "true", "1")
 
 
@@ -46,7 +46,7 @@ class PhraseTableFeature(NamedTuple):
     kind: str
     # As written, relative to the folder Moses is started in; None where there is no path=.
     path: str | None
-    # How many scores a phrase pair has; 1 where num-features= is missing, as in Moses.
+    # The number of scores per phrase pair; 1 where num-features= is missing, as in Moses.
     num_features: int
     # 1-based.
     line: int
@@ -117,7 +117,7 @@ class MosesIni(IniText):
         :param table_path: the new path=; None keeps the old one, as for a table that will be made
             binary under its old name.
         :param old_table_path: the table that was annotated.
-        :param num_scores: how many scores that table has; checked against num-features=.
+        :param num_scores: the number of scores of that table; checked against num-features=.
         :return: the table as it is declared now.
         :raises ConfigError: if the table is missing or ambiguous, is of a class that reads no text
             and gets a new path; if num-features=, the weights and the table disagree; with
@@ -200,7 +200,7 @@ class MosesIni(IniText):
         return unknown
 
     def weight_overwrite(self, weights: Mapping[str, tuple[float, ...]]) -> str:
-        """Return weights as ``moses -weight-overwrite`` takes them: ``x`` keeps what stands here.
+        """Return weights as ``moses -weight-overwrite`` takes them: ``x`` keeps the weight of this file.
 
         That is for scores with tuneable-components=, which n-best lists do not show.
         """
@@ -265,7 +265,7 @@ class MosesIni(IniText):
         return next((feature for feature in self.features if feature.name == name), None)
 
     def _describe(self, feature: IniFeature) -> PhraseTableFeature:
-        """Return what a phrase table's line declares.
+        """Return the phrase table that a line declares.
 
         :raises ConfigError: if Moses would refuse the line.
         """

@@ -1,6 +1,6 @@
 """Read Moses' text phrase tables, in blocks of lines or line by line, and add columns to them.
 
-:mod:`moses_integration.table_line` says what a line is.
+:mod:`moses_integration.table_line` describes a line.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +34,7 @@ class PhraseTableLine(NamedTuple):
     raw: bytes
     # The words of both sides, neither of them empty.
     pair: PhrasePair
-    # How many scores field 3 has; the same in every line of a table.
+    # The number of scores in field 3; the same in every line of a table.
     num_scores: int
     # b"\n", or b"" for a last line without one: raw + end are the bytes of the file.
     end: bytes
@@ -43,9 +43,9 @@ class PhraseTableLine(NamedTuple):
 class TableBlock(NamedTuple):
     """Lines of a phrase table that have passed every check, and where their parts are."""
 
-    # How many lines of the file come before.
+    # The number of lines of the file before these.
     before: int
-    # How many scores field 3 has; the same in every line of a table.
+    # The number of scores in field 3; the same in every line of a table.
     num_scores: int
     # UTF-8: the lines among others of the file, and behind those the phrases of odd lines, with
     # single spaces.
@@ -59,7 +59,7 @@ class TableBlock(NamedTuple):
 
     @property
     def num_lines(self) -> int:
-        """Return how many lines there are."""
+        """The number of lines."""
         return len(self.score_ends)
 
     @property
@@ -96,7 +96,7 @@ class TableBlock(NamedTuple):
 
     def table_lines(self) -> Iterator[PhraseTableLine]:
         """Yield the lines one by one."""
-        new = tuple.__new__  # what a NamedTuple does in its own __new__, twice as fast
+        new = tuple.__new__  # as in a NamedTuple's own __new__, twice as fast
         data, num_scores = self.data, self.num_scores
         stops = (self.begins[1:] - 1).tolist()
         ends = [b"\n"] * len(stops)

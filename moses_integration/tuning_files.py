@@ -1,6 +1,6 @@
 """Read and write the files of Moses' tuners: feature values, statistics, and start weights.
 
-What the extractor makes is a row of blocks, one per sentence::
+A file of the extractor is a row of blocks, one per sentence::
 
     FEATURES_TXT_BEGIN_0 0 2 3 LM0_0 TranslationModel0_0 TranslationModel0_1
     -50.6981 -3.21417 -5.746

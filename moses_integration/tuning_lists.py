@@ -1,4 +1,4 @@
-"""N-best lists as a tuner needs them: feature values in columns, and each hypothesis once.
+"""N-best lists as a tuner needs them: feature values in columns, the same for all lists.
 
 A feature whose name has an underscore is sparse, as it is to Moses (mert/Data.cpp): a hypothesis
 may lack it, and has 0 then. Every other feature is dense: all hypotheses of all lists have it.
@@ -6,13 +6,11 @@ may lack it, and has 0 then. Every other feature is dense: all hypotheses of all
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
 from moses_integration.nbest import NbestList, read_nbest
-from moses_integration.reranking import FeatureMatrix, feature_matrix
-from moses_integration.tuning_files import Integers, Values
+from moses_integration.reranking import FeatureMatrix, Values, feature_matrix
 from moses_integration.weights import is_sparse
 from phrasescore.errors import DataError
 from phrasescore.records import FeatureLabel
@@ -86,25 +84,14 @@ class FeatureColumns:
                 raise DataError(nbest.path, nbest.first_line + place, problem)
 
 
-class TuningList(NamedTuple):
-    """The hypotheses of a sentence."""
-
-    # 0-based.
-    segment: int
-    # (hypotheses, columns met so far).
-    values: Values
-    # The words of each distinct hypothesis, by its text.
-    hypotheses: dict[bytes, tuple[str, ...]]
-    # (hypotheses,): which of the distinct ones each is, from 0 on.
-    which: Integers
-
-
 def read_tuning_lists(
     path: str, num_segments: int, columns: FeatureColumns
-) -> Iterator[TuningList]:
-    """Yield the lists of a file, one for every sentence, lazily.
+) -> Iterator[tuple[Values, NbestList]]:
+    """Yield the lists of a file, one for every sentence in order, lazily, with their values.
 
-    :param num_segments: how many references there are.
+    The values are those of the columns met so far: (hypotheses, columns).
+
+    :param num_segments: the number of references.
     :raises DataError: as `read_nbest`, at features that do not go together, and where a sentence
         has no hypotheses, or no reference.
     """
@@ -117,11 +104,7 @@ def read_tuning_lists(
             problem = f"expected id {expected}, found {nbest.id}"
             raise DataError(path, nbest.first_line, f"{problem}: a sentence has no hypotheses")
         expected += 1
-        values = columns.arrange(nbest, feature_matrix(nbest))
-        distinct = nbest.distinct()
-        places = {hypothesis: place for place, hypothesis in enumerate(distinct)}
-        which = np.array([places[hypothesis] for hypothesis in nbest.hypotheses])
-        yield TuningList(nbest.id, values, distinct, which)
+        yield columns.arrange(nbest, feature_matrix(nbest)), nbest
     if expected < num_segments:
         problem = f"expected lists of {num_segments:,} sentences, as there are references"
         raise DataError(path, None, f"{problem}, the last has id {expected - 1}")

@@ -40,7 +40,7 @@ def load_weights(source: WeightsSource) -> WeightPair:
     of scores that n-best lists show, see `MosesIni.tuneable_weights`.
 
     :param source: a file, ``-`` for stdin; or weights, which are returned as they are.
-    :raises DataError: naming file and line, if a text is not one of weights, or holds none.
+    :raises DataError: naming file and line, if a text is not one of weights, or is empty.
     :raises ConfigError: likewise for a moses.ini.
     """
     if isinstance(source, WeightPair):

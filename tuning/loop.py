@@ -2,14 +2,14 @@
 
 As mert-moses.pl has it, with five differences. The weights that are kept are the best of those
 that were decoded with, and not the last. Optimising starts from the best weights so far, on the
-pool, of all rounds. A run goes on where it was stopped: what earlier rounds have decided is given,
+pool, of all rounds. A run goes on where it was stopped: the decisions of earlier rounds are given,
 and lists are read again. Steps are bounded: weights are tried on some of the sentences, and where
 these get much worse, weights between them and those of the best round are taken; a round that is
 much worse all the same is not pooled. And features that only the lists have, because the decoder
 does not know them, have weights of their own:
 
-- the *search's* weights are what the decoder decodes with. They are tuned on the pool as if the
-  decoder's features were all there are: its own choice is to be good, and so its lists are.
+- the *search's* weights are those to decode with. They are tuned on the pool as if the decoder's
+  features were all there are: its own choice is to be good, and so its lists are.
 - the *lists'* weights, of all features, choose from the lists. They are tuned on the same pool.
 
 A round is judged as a user takes it: decoded with its search weights, and reranked with its lists'
@@ -33,7 +33,7 @@ from tuning.weights import named_weights, weights_between, weights_vector
 
 # Gains of the metric on the pool, 0 to 1, that are not worth another round: 0.01 BLEU.
 SMALLEST_GAIN = 1e-4
-# What a step may lose on the sentences of a trial, and on all: 2 and 3 BLEU.
+# The most that a step may lose on the sentences of a trial, and on all: 2 and 3 BLEU.
 TRIAL_LOSS, ROUND_LOSS = 0.02, 0.03
 # Sentences of a trial, and parts of a step that are tried one after the other.
 TRIAL_SIZE = 100
@@ -70,7 +70,7 @@ class Round(NamedTuple):
     hypotheses: int
     new: int
     # The metric of the decoder's choice from the pool: of the weights decoded with, and of those
-    # that optimising found; the latter is None where none was needed any more.
+    # that optimising found; the latter is None where the loop ended before it.
     pool_score: float
     found_score: float | None
 
@@ -223,7 +223,7 @@ class TuningLoop:
         return {**known[-1], **named_weights(tuned.weights, pool.labels)}
 
     def _choose_next(self) -> None:
-        """Set the search weights of the next round, or none where they are no better."""
+        """Set the search weights of the next round, or end where no better ones are found."""
         done, pool = self.result.rounds[-1], self.result.pool
         assert pool is not None
         if not self._counts:

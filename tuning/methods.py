@@ -1,7 +1,7 @@
 """The methods of tuning, and the promises that all of them keep.
 
 A method is a search: it gets a pool, a metric and weights to start from, and returns weights. The
-promises of every method are kept once, here: `load_method` wraps a search so that its result is
+promises of every method are kept once, here: `Optimise` wraps a search so that its result is
 never worse than the start, never zero, never NaN, and leaves alone the weights that cannot or may
 not be tuned, and says so.
 
@@ -12,7 +12,7 @@ settings. The contract test runs over METHODS.
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,9 +30,6 @@ Report = Callable[[str], None]
 
 class StopTuning(Exception):  # noqa: N818 nothing is wrong
     """Raised by a report where the user wants no more: a search returns its best so far."""
-
-
-def _silent(_line: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ class Problem:
 
 
 class Found(NamedTuple):
-    """The result of a search. It need not be better than the start: see `keep_promises`."""
+    """The result of a search. It need not be better than the start: see `Optimise`."""
 
     # (features,), of any scale, unless some are fixed.
     weights: Vector
@@ -84,8 +81,12 @@ class Tuned:
     notes: tuple[str, ...]
 
 
-class Optimise(Protocol):
-    """A method as its users see it."""
+@dataclass(frozen=True)
+class Optimise:
+    """A method as its users call it: a search whose result keeps the promises of all methods."""
+
+    method: str
+    search: Search
 
     def __call__(
         self,
@@ -95,7 +96,7 @@ class Optimise(Protocol):
         settings: TuneSettings,
         *,
         seed: int,
-        report: Report = _silent,
+        report: Report = lambda _line: None,
     ) -> Tuned:
         """Return weights that are at least as good on the pool as the start.
 
@@ -108,28 +109,6 @@ class Optimise(Protocol):
         :param start: (features,), finite, not all zero, the largest from 1e-60 to 1e60.
         :raises PhrasescoreError: if the start is not usable, or a fixed feature is not there.
         """
-        ...
-
-
-def load_method(name: str) -> Optimise:
-    """Return the method of that name in METHODS."""
-    module, function = METHODS[name].split(":")
-    search: Search = getattr(importlib.import_module(module), function)
-    return keep_promises(name, search)
-
-
-def keep_promises(method: str, search: Search) -> Optimise:
-    """Return a search with the promises of `Optimise`."""
-
-    def optimise(
-        pool: Pool,
-        metric: Metric,
-        start: Vector,
-        settings: TuneSettings,
-        *,
-        seed: int,
-        report: Report = _silent,
-    ) -> Tuned:
         start = np.array(start, np.float64)
         constant = pool.constant_features()
         _check_start(pool, start, constant)
@@ -139,7 +118,7 @@ def keep_promises(method: str, search: Search) -> Optimise:
 
         def tuned(weights: Vector, score: float, steps: int, why: tuple[str, ...]) -> Tuned:
             said = notes + why
-            return Tuned(weights, score, start_score, method, seed, steps, said)
+            return Tuned(weights, score, start_score, self.method, seed, steps, said)
 
         nothing = _nothing_to_tune(pool, constant, fixed)
         if nothing:
@@ -149,7 +128,7 @@ def keep_promises(method: str, search: Search) -> Optimise:
         free = ~fixed[varying]
         problem = Problem(small, metric, start[varying], free, settings, seed, report)
         try:
-            found = search(problem)
+            found = self.search(problem)
         except StopTuning:  # before there was anything to return
             return tuned(start, start_score, 0, ("stopped: the weights stay as they were",))
         weights = start.copy()
@@ -160,7 +139,11 @@ def keep_promises(method: str, search: Search) -> Optimise:
         why = _why_start(metric, start_score, score)
         return tuned(start, start_score, found.steps, (*found.notes, why))
 
-    return optimise
+
+def load_method(name: str) -> Optimise:
+    """Return the method of that name in METHODS."""
+    module, function = METHODS[name].split(":")
+    return Optimise(name, getattr(importlib.import_module(module), function))
 
 
 def _check_start(pool: Pool, start: Vector, constant: Mask) -> None:

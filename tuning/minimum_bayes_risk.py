@@ -56,7 +56,7 @@ def expected_gains(sentences: Sequence[Sequence[str]], probabilities: Statistics
         statistics[..., REFERENCE_LENGTH] = lengths
         gains = sentence_bleu(statistics)
         own = np.arange(len(gains))
-        gains[own, begin + own] = 1.0  # what stands in one sentence only was not counted
+        gains[own, begin + own] = 1.0  # n-grams of one sentence alone were not counted
         expected[rows] = (gains * probabilities).sum(axis=1)
     return expected
 

@@ -17,7 +17,7 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Features are no larger: squares of what is made of them are finite. Moses' are float32.
+# Features are no larger: squares of their sums are finite. Moses' are float32.
 _LARGEST = 1e39
 # Values that are as near as this are the same: no weight should have to tell them apart.
 _SAME = 1e-30
@@ -60,16 +60,16 @@ class Pool:
         self._check_finite()
 
     def _check_finite(self) -> None:
-        for what, values in (("feature", self.features), ("statistic", self.stats)):
+        for kind, values in (("feature", self.features), ("statistic", self.stats)):
             highest, lowest = values.max(initial=0.0), values.min(initial=0.0)  # also of NaN: NaN
             if highest <= _LARGEST and lowest >= -_LARGEST:
                 continue
             row, column = np.argwhere(~(np.abs(values) <= _LARGEST))[0]
             segment = int(np.searchsorted(self.starts, row, side="right")) - 1
-            name = str(self.labels[column]) if what == "feature" else str(column)
+            name = str(self.labels[column]) if kind == "feature" else str(column)
             raise PhrasescoreError(
                 f"segment {segment}, hypothesis {row - self.starts[segment]}: expected a finite"
-                f" number of at most {_LARGEST:g} for {what} {name}, got {values[row, column]}"
+                f" number of at most {_LARGEST:g} for {kind} {name}, got {values[row, column]}"
             )
 
     @property
@@ -115,7 +115,7 @@ class Pool:
     def constant_features(self) -> Mask:
         """Return which features do not vary inside any segment: their weights change nothing.
 
-        What varies by 1e-30 at most counts as constant.
+        A feature that varies by 1e-30 at most counts as constant.
         """
         constant: Mask = _constant_columns(self.features, self.starts)
         return constant

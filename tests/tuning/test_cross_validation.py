@@ -7,7 +7,7 @@ from phrasescore.errors import PhrasescoreError
 from tests.random_pools import random_pool
 from tuning.bleu import CorpusBleu
 from tuning.cross_validation import cross_validate, split_segments
-from tuning.methods import Found, Problem, keep_promises, load_method
+from tuning.methods import Found, Optimise, Problem, load_method
 from tuning.settings import TuneSettings
 
 METRIC = CorpusBleu()
@@ -37,7 +37,7 @@ def test_too_few_or_too_many_folds_are_refused(folds: int) -> None:
 
 def test_a_method_that_keeps_the_start_scores_as_the_start_does() -> None:
     pool = random_pool(1)
-    keep = keep_promises("keep", lambda problem: Found(problem.start, 0))
+    keep = Optimise("keep", lambda problem: Found(problem.start, 0))
     found = cross_validate({"k": keep}, pool, METRIC, START, TuneSettings(), num_folds=3, seed=1)
     assert found["k"].score == pool.score(METRIC, START)
 
@@ -50,7 +50,7 @@ def test_what_is_held_out_is_not_tuned_on() -> None:
         seen.append(problem.pool.features)
         return Found(problem.start, 0)
 
-    methods = {"spy": keep_promises("spy", search)}
+    methods = {"spy": Optimise("spy", search)}
     cross_validate(methods, pool, METRIC, START, TuneSettings(), num_folds=3, seed=1)
     for fold, features in zip(split_segments(6, 3, seed=1), seen, strict=True):
         rest = np.setdiff1d(np.arange(6), fold)

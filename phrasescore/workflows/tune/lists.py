@@ -1,4 +1,4 @@
-"""Tune on n-best lists that are there, or on what Moses' extractor made of them."""
+"""Tune on n-best lists that are there, or on files that Moses' extractor made of them."""
 
 import logging
 import os

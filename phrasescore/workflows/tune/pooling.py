@@ -1,15 +1,14 @@
 """Read pools to tune on: from n-best lists, or from the files of Moses' extractor."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from moses_integration.tuning_files import check_pair, read_features, read_scores
-from moses_integration.tuning_lists import FeatureColumns, TuningList, read_tuning_lists
+from moses_integration.tuning_lists import FeatureColumns, read_tuning_lists
 from phrasescore.workflows.text_checks import warn_of_lengths
 from tuning.metric import ReferenceMetric
-from tuning.ngrams import Integers
 from tuning.pool import Pool, union
 
 # Distinct hypotheses whose statistics are computed in one go: words take much more room.
@@ -48,11 +47,13 @@ class ListReader:
         # A feature that a trial shows first must not change the order of features, for a resumed
         # run has no trial.
         columns = self._columns if segments is None else FeatureColumns()
-        for found in read_tuning_lists(path, len(wanted), columns):
-            values.append(found.values)
-            rows.append(self._rows(wanted[found.segment], found))
-            sizes.append(len(found.values))
-            num_words += len(next(iter(found.hypotheses.values())))
+        for part, found in read_tuning_lists(path, len(wanted), columns):
+            values.append(part)
+            distinct = found.distinct()
+            known = self._rows(wanted[found.id], distinct)
+            rows.append(np.array([known[hypothesis] for hypothesis in found.hypotheses]))
+            sizes.append(len(part))
+            num_words += len(next(iter(distinct.values())))
         if check:
             # A decoder's lists get their name when they are known to be whole.
             warn_of_lengths(path.removesuffix(".part"), num_words, self._reference_words)
@@ -64,20 +65,20 @@ class ListReader:
             features[start : start + len(part), : part.shape[1]] = part
         return Pool(labels, features, self._stats[np.concatenate(rows)], starts)
 
-    def _rows(self, segment: int, found: TuningList) -> Integers:
+    def _rows(self, segment: int, distinct: Mapping[bytes, tuple[str, ...]]) -> dict[bytes, int]:
         """Return the row of each hypothesis' statistics; new ones wait for `_compute`."""
         known = self._known[segment]
-        rows = []
-        for text, words in found.hypotheses.items():
+        rows = {}
+        for text, words in distinct.items():
             key = text.strip(b" ")
             row = known.get(key)
             if row is None:
                 row = known[key] = len(self._stats) + len(self._waiting)
                 self._waiting.append((segment, words))
-            rows.append(row)
+            rows[text] = row
         if len(self._waiting) >= _BATCH:
             self._compute()
-        return np.array(rows)[found.which]
+        return rows
 
     def _compute(self) -> None:
         if self._waiting:

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 from tabulate import tabulate
 
-from tuning.contribution import measure_contributions
 from tuning.metric import Metric
 from tuning.pool import Pool, Vector
 
@@ -22,10 +22,11 @@ class FeatureRow(NamedTuple):
     # The weight to decode with, where this one only chooses from lists; None if they are the same.
     search: float | None = None
     # How much it moves model scores: weight times the value's deviation among hypotheses of a
-    # sentence. And the part that this is of all features', 0 to 1. None if not asked for.
+    # sentence. And its size in parts of the sum of all, 0 to 1. None if not asked for.
     contribution: float | None = None
     share: float | None = None
-    # The metric, 0 to 100, with this weight at 0 and the others as they are.
+    # The metric, 0 to 100, with this weight at 0 and the others as they are. Where that is higher
+    # than with it, the weight does harm.
     left_out: float | None = None
 
 
@@ -173,10 +174,15 @@ def with_contributions(
     rows: Sequence[FeatureRow], pool: Pool, metric: Metric, found: Vector
 ) -> tuple[FeatureRow, ...]:
     """Return the rows with the contribution of each feature value, which takes time."""
-    return tuple(
-        row._replace(contribution=of.contribution, share=of.share, left_out=100 * of.score_without)
-        for row, of in zip(rows, measure_contributions(pool, metric, found), strict=True)
-    )
+    amounts = found * pool.deviations()
+    total = float(np.abs(amounts).sum()) or 1.0
+    made = []
+    for place, (row, amount) in enumerate(zip(rows, amounts.tolist(), strict=True)):
+        others = found.copy()
+        others[place] = 0.0
+        left_out = 100 * pool.score(metric, others)
+        made.append(row._replace(contribution=amount, share=abs(amount) / total, left_out=left_out))
+    return tuple(made)
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -46,7 +46,7 @@ class Rounds:
     """Decodes in a working folder; a round whose lists are there is not decoded again.
 
     :param size: hypotheses per list.
-    :param open_rescorer: makes what adds features to the lists; None where nothing does.
+    :param open_rescorer: opens the rescorer of the lists; None where they are not rescored.
     :ivar ini: the moses.ini whose weights are tuned, where it is known.
     :ivar added: the features that rescoring adds, from `opened` on.
     """

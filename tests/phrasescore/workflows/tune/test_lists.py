@@ -78,6 +78,8 @@ def test_where_the_average_is_worse_than_the_start_the_best_replica_is_taken() -
     [
         ({"method": "simplex"}, "`method`: expected one of mert, mira, pro, xbleu, got 'simplex'"),
         ({"metrics": {"ter": 1.0}}, "`metrics`: expected bleu or chrf"),
+        ({"metrics": {"bleu": 0.0}}, "`metrics`: expected bleu or chrf, and weights above 0"),
+        ({"metrics": {"bleu": float("nan")}}, "`metrics`: expected bleu or chrf, and weights"),
         ({"reference_length": "longest"}, "`reference_length`: expected one of closest, shortest"),
         ({"report_format": "xml"}, "`report_format`: expected text or json, got 'xml'"),
         ({"replicas": 0}, "`replicas`: expected at least 1, got 0"),

@@ -1,15 +1,19 @@
-"""Contributions of features, by hand."""
+"""Promises of workflows.tune.report: contributions of features, by hand."""
 
 import numpy as np
 import pytest
 
 from phrasescore.records import FeatureLabel
+from phrasescore.workflows.tune.report import FeatureRow, feature_rows, with_contributions
 from tests.random_pools import random_pool
 from tuning.bleu import CorpusBleu
-from tuning.contribution import measure_contributions
-from tuning.pool import Pool
+from tuning.pool import Pool, Vector
 
 METRIC = CorpusBleu()
+
+
+def contributions(pool: Pool, weights: Vector) -> tuple[FeatureRow, ...]:
+    return with_contributions(feature_rows(pool, weights, weights), pool, METRIC, weights)
 
 
 def test_contributions_by_hand() -> None:
@@ -20,21 +24,14 @@ def test_contributions_by_hand() -> None:
     stats = np.array([bad, good, good, bad])
     labels = (FeatureLabel("LM", 0), FeatureLabel("TM", 0))
     pool = Pool(labels, features, stats, np.array([0, 2, 4]))
-    first, second = measure_contributions(pool, METRIC, np.array([2.0, -0.5]))
+    first, second = contributions(pool, np.array([2.0, -0.5]))
     assert [each.contribution for each in (first, second)] == [2.0, -2.0]
     assert [each.share for each in (first, second)] == [0.5, 0.5]
     # The second alone chooses bad and good: 6/8, 4/6, 2/4, 1/2 of the n-grams match.
-    assert first.score_without == pytest.approx((6 / 8 * 4 / 6 * 2 / 4 * 1 / 2) ** 0.25)
-    assert second.score_without == 1.0
-
-
-def test_a_pool_knows_the_deviations_of_its_features() -> None:
-    pool = random_pool(1)
-    parts = pool.features.reshape(12, 15, 3)
-    wanted = np.sqrt(((parts - parts.mean(axis=1, keepdims=True)) ** 2).mean(axis=(0, 1)))
-    assert pool.deviations() == pytest.approx(wanted)
+    assert first.left_out == pytest.approx(100 * (6 / 8 * 4 / 6 * 2 / 4 * 1 / 2) ** 0.25)
+    assert second.left_out == 100
 
 
 def test_nothing_contributes_where_all_weights_are_zero() -> None:
-    for each in measure_contributions(random_pool(1), METRIC, np.zeros(3)):
+    for each in contributions(random_pool(1), np.zeros(3)):
         assert (each.contribution, each.share) == (0, 0)
