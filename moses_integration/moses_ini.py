@@ -200,7 +200,7 @@ class MosesIni(IniText):
         return unknown
 
     def weight_overwrite(self, weights: Mapping[str, tuple[float, ...]]) -> str:
-        """Return weights as ``moses -weight-overwrite`` takes them: ``x`` keeps the weight of this file.
+        """Return weights for ``moses -weight-overwrite``; ``x`` stands for a weight of this file.
 
         That is for scores with tuneable-components=, which n-best lists do not show.
         """

@@ -8,8 +8,9 @@ probability n² / 2^65, which is 3e-8 for a million and 3e-4 for a hundred milli
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -78,9 +79,9 @@ class TableReport:
     distinct_targets: int
     targets_per_source: TargetsPerSource
     # Number of words -> number of lines, by rising number of words.
-    source_lengths: dict[int, int]
-    target_lengths: dict[int, int]
-    scores: list[ScoreColumn]
+    source_lengths: Mapping[int, int]
+    target_lengths: Mapping[int, int]
+    scores: tuple[ScoreColumn, ...]
     counts: Counts
     # None where no shortlist was given.
     coverage: Coverage | None
@@ -100,7 +101,9 @@ def report_table(
         of a source stand apart, to find the source that has the most targets.
     :raises ValueError: if there are no lines.
     """
-    sources = _Sources()
+    # Of each group of neighbouring lines with the same source: its hash, and the lines.
+    hashes, sizes = array("q"), array("I")
+    largest: tuple[str, ...] = ()
     targets = _DistinctHashes()
     source_lengths: Counter[int] = Counter()
     target_lengths: Counter[int] = Counter()
@@ -108,29 +111,35 @@ def report_table(
     with_counts = once = 0
     joint_sum = 0.0
     coverage = None if shortlists is None else _CoverageTally(shortlists)
-    for line in lines:
-        pair = line.pair
-        sources.add(pair.source)
-        targets.add(hash(pair.target))
-        source_lengths[len(pair.source)] += 1
-        target_lengths[len(pair.target)] += 1
-        fields = line.raw.split(b"|||", 5)
-        scores.add(fields[2])
-        joint = joint_count(line.raw)
-        with_counts += len(fields) > 4 and bool(fields[4].strip())
-        joint_sum += joint
-        once += joint <= 1
-        if coverage is not None:
-            coverage.add(pair, joint)
+    max_size = 0
+    for source, group in groupby(lines, lambda line: line.pair.source):
+        size = 0
+        for line in group:
+            size += 1
+            targets.add(hash(line.pair.target))
+            target_lengths[len(line.pair.target)] += 1
+            fields = line.raw.split(b"|||", 5)
+            scores.add(fields[2])
+            joint = joint_count(line.raw)
+            with_counts += len(fields) > 4 and bool(fields[4].strip())
+            joint_sum += joint
+            once += joint <= 1
+            if coverage is not None:
+                coverage.add(line.pair, joint)
+        source_lengths[len(source)] += size
+        hashes.append(hash(source))
+        sizes.append(size)
+        if size > max_size:
+            max_size, largest = size, source
     num_lines = source_lengths.total()
     if not num_lines:
         raise ValueError("expected at least one line")
-    distinct_sources, targets_per_source = sources.result(read_again)
+    distinct_sources, per_source = _targets_per_source(hashes, sizes, largest, read_again)
     return TableReport(
         lines=num_lines,
         distinct_sources=distinct_sources,
         distinct_targets=targets.count(),
-        targets_per_source=targets_per_source,
+        targets_per_source=per_source,
         source_lengths=dict(sorted(source_lengths.items())),
         target_lengths=dict(sorted(target_lengths.items())),
         scores=scores.result(),
@@ -139,50 +148,28 @@ def report_table(
     )
 
 
-class _Sources:
-    """Groups of neighbouring lines with the same source: a hash and a size per group."""
+def _targets_per_source(
+    hashes: "array[int]",
+    group_sizes: "array[int]",
+    largest: tuple[str, ...],
+    read_again: Callable[[], Iterable[PhraseTableLine]] | None,
+) -> tuple[int, TargetsPerSource]:
+    """Return the number of distinct sources, and the figures of their lines.
 
-    def __init__(self) -> None:
-        self._hashes = array("q")
-        self._sizes = array("I")
-        self._last: tuple[str, ...] = ()
-        self._size = 0
-        self._largest: tuple[str, ...] = ()
-        self._largest_size = 0
-
-    def add(self, source: tuple[str, ...]) -> None:
-        if source != self._last:
-            self._close_group()
-            self._last = source
-        self._size += 1
-
-    def _close_group(self) -> None:
-        if self._size > self._largest_size:
-            self._largest, self._largest_size = self._last, self._size
-        if self._size:
-            self._hashes.append(hash(self._last))
-            self._sizes.append(self._size)
-        self._size = 0
-
-    def result(
-        self, read_again: Callable[[], Iterable[PhraseTableLine]] | None
-    ) -> tuple[int, TargetsPerSource]:
-        self._close_group()
-        sizes = np.frombuffer(self._sizes, dtype=np.uint32)
-        hashes, group_of = np.unique(
-            np.frombuffer(self._hashes, dtype=np.int64), return_inverse=True
-        )
-        largest: str | None = " ".join(self._largest)
-        if len(hashes) < len(sizes):
-            sizes = np.bincount(group_of, weights=sizes).astype(np.int64)
-            wanted = {int(number) for number in hashes[sizes == sizes.max()]}
-            largest = None if read_again is None else _find_source(read_again(), wanted)
-        return len(sizes), TargetsPerSource(
-            mean=float(sizes.mean()),
-            median=float(np.median(sizes)),
-            max=int(sizes.max()),
-            max_source=largest,
-        )
+    :param hashes: of the source of each group of neighbouring lines that have the same one.
+    :param group_sizes: lines of each group.
+    :param largest: the source of the largest group.
+    """
+    sizes = np.frombuffer(group_sizes, dtype=np.uint32)
+    known, group_of = np.unique(np.frombuffer(hashes, dtype=np.int64), return_inverse=True)
+    max_source: str | None = " ".join(largest)
+    if len(known) < len(sizes):
+        sizes = np.bincount(group_of, weights=sizes).astype(np.int64)
+        wanted = {int(number) for number in known[sizes == sizes.max()]}
+        max_source = None if read_again is None else _find_source(read_again(), wanted)
+    return len(sizes), TargetsPerSource(
+        float(sizes.mean()), float(np.median(sizes)), int(sizes.max()), max_source
+    )
 
 
 def _find_source(lines: Iterable[PhraseTableLine], wanted: set[int]) -> str | None:
@@ -238,14 +225,14 @@ class _Scores:
         self._lines += len(self._fields)
         self._fields = []
 
-    def result(self) -> list[ScoreColumn]:
+    def result(self) -> tuple[ScoreColumn, ...]:
         self._close_block()
         minima, maxima, sums = (np.array(block) for block in zip(*self._blocks, strict=True))
         columns = zip(minima.min(axis=0), maxima.max(axis=0), sums.sum(axis=0), strict=True)
-        return [
+        return tuple(
             ScoreColumn(min=float(low), max=float(high), mean_log=float(total) / self._lines)
             for low, high, total in columns
-        ]
+        )
 
 
 class _CoverageTally:
@@ -273,7 +260,7 @@ class _CoverageTally:
         return Coverage(
             *(_share(sums[1], sums[0]) for sums in self._words),
             *(_share(sums[3], sums[2]) for sums in self._words),
-            pairs=_share(self._pairs_inside, self._pairs),
+            _share(self._pairs_inside, self._pairs),
         )
 
 

@@ -89,7 +89,7 @@ def test_words_and_their_borders_tell_phrases_apart(tmp_path: Path) -> None:
 def test_a_score_of_zero_counts_as_moses_loads_it(tmp_path: Path) -> None:
     # LOWEST_SCORE = -100, moses/TypeDef.h
     lines = _lines(tmp_path, "a ||| x ||| 0\na ||| y ||| 1\n")
-    assert report_table(lines).scores == [ScoreColumn(min=0.0, max=1.0, mean_log=_near(-50.0))]
+    assert report_table(lines).scores == (ScoreColumn(min=0.0, max=1.0, mean_log=_near(-50.0)),)
 
 
 def test_a_missing_counts_field_counts_one_and_is_reported(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_more_lines_than_a_block_give_the_same_figures(tmp_path: Path) -> None:
     number = 20_001  # one more than a block
     text = "".join(f"a ||| {i} ||| {1 if i else 0.5}\n" for i in range(number))
     report = report_table(_lines(tmp_path, text))
-    assert report.scores == [ScoreColumn(min=0.5, max=1.0, mean_log=_near(-math.log(2) / number))]
+    assert report.scores == (ScoreColumn(min=0.5, max=1.0, mean_log=_near(-math.log(2) / number)),)
     assert (report.distinct_targets, report.targets_per_source.max) == (number, number)
 
 

@@ -191,7 +191,7 @@ def test_a_strong_feature_of_lists_alone_helps_and_takes_the_search_nowhere(
         decoder,
         decoder.metric,
         WeightPair(own, START),
-        lambda *found: optimise(*found[:3], TuneSettings(), seed=found[3]),
+        lambda *found: optimise(found[0], found[1], found[2], TuneSettings(), seed=found[3]),
         seed,
         iterations=6,
         list_features=frozenset([NETWORK]),

@@ -63,9 +63,14 @@ class LoopRun:
             with rounds.opened(self.start.search, lock):
                 optimiser.others = rounds.added
                 self._loop = TuningLoop(
-                    *(rounds, rounds.reader.metric),
+                    rounds,
+                    rounds.reader.metric,
                     self.start._replace(search=self._of_decoder(self.start.search)),
-                    *(optimiser, self.seed, iterations, patience, frozenset(rounds.added)),
+                    optimiser,
+                    self.seed,
+                    iterations,
+                    patience,
+                    list_features=frozenset(rounds.added),
                     report=_logger.info,
                     is_stopped=lambda: optimiser.stopped,
                 )
