@@ -39,11 +39,11 @@ def test_every_figure_of_a_small_table_is_right(tiny_table: Path) -> None:
         targets_per_source=TargetsPerSource(mean=2.0, median=2.0, max=3, max_source="la maison"),
         source_lengths={1: 1, 2: 3},
         target_lengths={1: 1, 2: 3},
-        scores=[
+        scores=(
             # ln 1/4 + ln 1/4 + ln 1/2 + ln 1 = -5 ln 2; three times ln 1/2 and ln 1/8 = -6 ln 2
             ScoreColumn(min=0.25, max=1.0, mean_log=_near(-5 / 4 * math.log(2))),
             ScoreColumn(min=0.125, max=0.5, mean_log=_near(-6 / 4 * math.log(2))),
-        ],
+        ),
         counts=Counts(lines=4, joint=7.0, once=2),
         coverage=Coverage(
             source_words=6 / 7,  # all but "rue"

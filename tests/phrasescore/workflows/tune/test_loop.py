@@ -12,12 +12,9 @@ import phrasescore
 from moses_integration.weights import load_weights, write_weights
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.records import Weights
-from phrasescore.workflows.search_settings import SearchSettings
-from phrasescore.workflows.tune.state import about_search, read_decisions
 from tests.phrasescore.workflows.tune.loop_folder import DECODER, Folder
 
 START: Weights = {"Good0": (0.1,), "Bad0": (0.5, -0.5)}
-CSLM = {"features": ("cslm",), "models": ("m=n",)}
 
 
 @pytest.fixture
@@ -97,34 +94,6 @@ def test_flags_of_a_command_in_a_state_of_version_0_1_are_part_of_the_command() 
     state["about"] |= {"decoder": command, "decoder flags": flags}
     path.write_text(json.dumps(state))
     assert tune(f"{command} {flags}", "work", iterations=1, resume=True).weights == whole.weights
-
-
-@pytest.mark.parametrize(
-    ("flags", "settings", "same"),
-    [
-        ("", {"processes": 3, "threads": 2, "buffer_size": 9}, True),
-        ("--processes 2 --buffer-size=7", {}, True),
-        ("--stack 9 --feature cslm --model m=n", {"stack_size": 9, **CSLM}, True),
-        ("--stack-size=9 --unnormalized -q", {"stack_size": 9, "unnormalized": True}, True),
-        ("--ignore A=1 --beam-threshold 0.5", {"ignore": ("A=1",), "beam_threshold": 0.5}, True),
-        ("--beam-threshold .5", {"beam_threshold": 0.5}, False),
-        ("", {"stack_size": 9}, False),
-        ("--stack 9", {"stack_size": 8}, False),
-    ],
-)
-def test_a_search_is_another_run_where_its_translations_are_others(
-    tmp_path: Path, flags: str, settings: dict, same: bool
-) -> None:
-    state = {"format": 1, "about": {"decoder": "embedded", "decoder flags": flags}}
-    state |= {"rounds": [], "next": {}, "reason": ""}
-    (tmp_path / "tune.json").write_text(json.dumps(state))
-    (tmp_path / "run1.nbest").write_text("")
-    about = {"decoder": "embedded", "search": about_search(SearchSettings(**settings))}
-    if same:
-        assert read_decisions(tmp_path, about, resume=True) == []
-    else:
-        with pytest.raises(PhrasescoreError, match="begun with another search"):
-            read_decisions(tmp_path, about, resume=True)
 
 
 @pytest.mark.parametrize("name", ["iterations", "nbest_size", "patience"])
