@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from moses_integration.nbest import read_nbest
+from moses_integration.reranking import WeightedSum
 from moses_integration.weights import is_sparse
 from phrasescore.io.folders import locked
+from phrasescore.io.output import open_output
 from phrasescore.records import WeightPair, Weights
 from phrasescore.workflows.tune.optimiser import Optimiser
-from phrasescore.workflows.tune.outcome import (
-    describe_round,
-    explain_two_sets,
-    find_problems,
-    write_translations,
-)
+from phrasescore.workflows.tune.outcome import describe_round, explain_two_sets, find_problems
 from phrasescore.workflows.tune.pooling import some_names
 from phrasescore.workflows.tune.report import (
     RoundRow,
@@ -157,7 +155,15 @@ class LoopRun:
         return both, report
 
     def write_translations(self, path: str, lists: Weights) -> None:
-        """Write the best round's translations: its lists, reranked where features were added."""
+        """Write the best round's translations: the best hypothesis of each of its lists, in order.
+
+        :param lists: the weights that choose from lists to which features were added; from others
+            the first hypotheses are taken.
+        """
         assert self.result.best is not None
+        score = WeightedSum(lists, ignore_missing=True, ignore_unweighted=True)
         nbest = self.rounds.lists(self.result.best.number)
-        write_translations(path, nbest, lists if self.rounds.added else None)
+        with open_output(path) as stream:
+            for found in read_nbest(str(nbest)):
+                place = int(score(found).argmax()) if self.rounds.added else 0
+                stream.write(found.hypotheses[place].strip(b" ") + b"\n")

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Literal
 
 from moses_integration.moses_ini import MosesIni
-from moses_integration.nbest import read_nbest
-from moses_integration.reranking import WeightedSum
 from moses_integration.weights import write_weights
 from phrasescore.errors import ArgumentError
 from phrasescore.io.file_names import check_files, optional_path
@@ -150,18 +148,3 @@ def explain_two_sets(
         f"rescore NBEST --source SOURCE {shlex.join(options)} -o RESCORED; phrasescore rerank "
         f"RESCORED --weights {shlex.quote(str(file))}"
     )
-
-
-def write_translations(path: str, nbest: Path, lists: Weights | None) -> None:
-    """Write the best hypothesis of each list of a round, in order.
-
-    :param nbest: the lists.
-    :param lists: the weights that choose from rescored lists; None for the first hypotheses.
-    """
-    score = None
-    if lists is not None:
-        score = WeightedSum(lists, ignore_missing=True, ignore_unweighted=True)
-    with open_output(path) as stream:
-        for found in read_nbest(str(nbest)):
-            place = 0 if score is None else int(score(found).argmax())
-            stream.write(found.hypotheses[place].strip(b" ") + b"\n")
