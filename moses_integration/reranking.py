@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import accumulate, pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -26,10 +26,13 @@ class FeatureMatrix(NamedTuple):
     # (hypotheses, features), whether it lacks one; None where all have all.
     missing: NDArray[np.bool_] | None
 
-    def columns(self, name: str) -> Values:
-        """Return the values of a feature: (hypotheses, values)."""
-        start = sum(self.sizes[other] for other in takewhile(name.__ne__, self.sizes))
-        return self.values[:, start : start + self.sizes[name]]
+    def columns(self) -> dict[str, Values]:
+        """Return the values of each feature: (hypotheses, values)."""
+        ends = pairwise(accumulate(self.sizes.values(), initial=0))
+        return {
+            name: self.values[:, start:end]
+            for name, (start, end) in zip(self.sizes, ends, strict=True)
+        }
 
     def first_with(self, name: str) -> int:
         """Return the place of the first hypothesis that has a feature of some."""
@@ -168,7 +171,7 @@ class EvenAverage:
     def __call__(self, nbest: NbestList) -> Values:
         """Return the mean for each hypothesis."""
         matrix = feature_matrix(nbest)
-        scores = totals(nbest)
+        scores, columns = totals(nbest), matrix.columns()
         for name in self.names:
             place = matrix.first_without(name)
             size = matrix.sizes[name] if place is None else 0
@@ -176,7 +179,7 @@ class EvenAverage:
                 found = str(size) if size else f"none; there are {', '.join(matrix.sizes)}"
                 problem = f"expected one value of the feature {name}, found {found}"
                 raise DataError(nbest.path, nbest.first_line + (place or 0), problem)
-            scores = scores + matrix.columns(name)[:, 0]
+            scores = scores + columns[name][:, 0]
         return scores / (1 + len(self.names))
 
 

@@ -50,9 +50,8 @@ class FeatureColumns:
                 return matrix.values
         else:
             self._check(nbest, matrix)
-        lacking = np.zeros((len(matrix.values), 1))
-        parts = [matrix.columns(name) if name in matrix.sizes else lacking for name in self.sizes]
-        return np.concatenate(parts, axis=1)
+        lacking, columns = np.zeros((len(matrix.values), 1)), matrix.columns()
+        return np.concatenate([columns.get(name, lacking) for name in self.sizes], axis=1)
 
     def _add(self, nbest: NbestList, matrix: FeatureMatrix, name: str) -> None:
         line = nbest.first_line + matrix.first_with(name)
