@@ -158,8 +158,11 @@ def _check(
     phrases = np.empty((num_lines, 4), np.int64)
     text = np.frombuffer(data, np.uint8)
     scan_lines(text, num_scores, begins, score_ends, phrases)
-    # Where bytes are not UTF-8 every line is parsed, to find the first wrong one.
-    odd = np.flatnonzero(score_ends < 0) if _is_utf8(data) else np.arange(num_lines)
+    try:
+        data.decode()
+        odd = np.flatnonzero(score_ends < 0)
+    except UnicodeDecodeError:  # every line is parsed, to find the first wrong one
+        odd = np.arange(num_lines)
     parts, size = [data], len(data)
     block = TableBlock(before, num_scores, data, begins, score_ends, phrases)
     problem = None
@@ -176,14 +179,6 @@ def _check(
             phrases[line, 2 * side : 2 * side + 2] = size, size + len(parts[-1])
             size += len(parts[-1])
     return block._replace(data=b"".join(parts)), problem
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 # Columns

@@ -8,7 +8,7 @@ from typing import Literal
 
 from moses_integration.decoder.moses_engine import MosesEngine, NbestRequest
 from moses_integration.decoder.source import read_source
-from moses_integration.ini_paths import files_of
+from moses_integration.ini_text import files_of
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import WeightsSource, load_weights, weights_path
 from phrasescore.devices import usable_threads

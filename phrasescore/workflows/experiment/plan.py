@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from moses_integration.ini_paths import named_files, with_paths_from
+from moses_integration.ini_text import named_files, with_paths_from
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import write_weights
 from phrasescore.errors import ConfigError

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from moses_integration.decoder.moses import DecoderCommand
-from moses_integration.ini_paths import files_of
+from moses_integration.ini_text import files_of
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import WeightsSource, load_weights, weights_path
 from phrasescore.errors import ArgumentError, DataError
