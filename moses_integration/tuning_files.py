@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from moses_integration.nbest import LARGEST_VALUE, parse_number
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.output import open_output
-from phrasescore.io.text import decode, read_lines, shorten
+from phrasescore.io.text import decode, read_blocks, read_lines, shorten, split_block
 from phrasescore.records import FeatureLabel
 
 Values = NDArray[np.float64]
@@ -63,7 +63,7 @@ class _Block(NamedTuple):
     width: int
     # The end of the header: the names of the values, or that of the metric.
     rest: str
-    rows: list[bytes]
+    body: bytes
 
 
 def read_features(path: str) -> ExtractedLists:
@@ -151,24 +151,28 @@ def _read(path: str, kind: str) -> tuple[ExtractedLists, _Block, list[str]]:
 
 
 def _blocks(path: str, kind: str) -> Iterator[_Block]:
-    end = f"{kind}_TXT_END_0"
-    end_bytes = end.encode()
-    block: _Block | None = None
-    for number, line in enumerate(read_lines(path), start=1):
-        if block is None:
-            if line.strip():
-                block = _parse_header(path, kind, number, line)
-        elif not line.startswith(end_bytes):
-            block.rows.append(line)
-        else:
-            if len(block.rows) != block.size:
-                problem = f"expected {block.size} lines after this header"
-                raise DataError(path, block.line, f"{problem}, found {len(block.rows)}")
+    end = f"{kind}_TXT_END_0".encode()
+    pieces: list[bytes] = []
+    number = 1  # of the line that the pieces begin with
+    for text in read_blocks(path):
+        start = 0
+        while (place := text.find(end, start)) >= 0:
+            header, _, body = b"".join([*pieces, text[start:place]]).partition(b"\n")
+            block = _parse_header(path, kind, number, header)._replace(body=body)
+            lines = body.count(b"\n")
+            if lines != block.size:
+                problem = f"expected {block.size} lines after this header, found {lines}"
+                raise DataError(path, number, problem)
             yield block
-            block = None
-    if block is not None:
-        problem = f"the block that begins here has no {end}: the file is cut off"
-        raise DataError(path, block.line, problem)
+            number += lines + 2
+            start = text.find(b"\n", place) + 1 or len(text)
+            pieces = []
+        pieces.append(text[start:])
+    header, _, body = b"".join(pieces).partition(b"\n")
+    if header.strip() or body.strip():
+        _parse_header(path, kind, number, header)
+        problem = f"the block that begins here has no {end.decode()}: the file is cut off"
+        raise DataError(path, number, problem)
 
 
 def _parse_header(path: str, kind: str, number: int, raw: bytes) -> _Block:
@@ -184,7 +188,7 @@ def _parse_header(path: str, kind: str, number: int, raw: bytes) -> _Block:
     identity, size, width = map(int, words[1:4])
     if size < 1:
         raise DataError(path, number, f"sentence {identity} has no hypotheses")
-    return _Block(number, identity, size, width, " ".join(words[4:]), [])
+    return _Block(number, identity, size, width, " ".join(words[4:]), b"")
 
 
 def _parse_labels(path: str, block: _Block) -> tuple[FeatureLabel, ...]:
@@ -206,10 +210,10 @@ def _parse_labels(path: str, block: _Block) -> tuple[FeatureLabel, ...]:
 
 def _plain_values(block: _Block) -> Values | None:
     """Return (hypotheses, values) of a block of numbers; None where a line needs a closer look."""
-    rows = [line.split() for line in block.rows]
-    if b"\n".join(block.rows).translate(None, _NUMBERS) or any(
-        len(row) != block.width for row in rows
-    ):
+    if block.body.translate(None, _NUMBERS):
+        return None
+    rows = [line.split() for line in split_block(block.body)]
+    if any(len(row) != block.width for row in rows):
         return None
     try:
         values = np.fromiter(map(float, chain.from_iterable(rows)), np.float64)
@@ -224,7 +228,7 @@ def _any_values(path: str, block: _Block) -> tuple[Values, list[tuple[int, str, 
     """Return the numbers of a block, and its sparse features as row, name and value."""
     values = np.empty((block.size, block.width))
     sparse = []
-    for row, line in enumerate(block.rows):
+    for row, line in enumerate(split_block(block.body)):
         number = block.line + 1 + row
         dense = []
         names = set()
