@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from phrasescore.arguments import PRECISIONS
 from phrasescore.features import FEATURES, FROM_FILES, OF_SHORTLISTS
 from phrasescore.features.column_spec import ColumnKind, ColumnSpec
 from phrasescore.workflows.warnings import LOGGERS
@@ -165,7 +166,7 @@ def precision(command: _Decorated) -> _Decorated:
     """Add ``--precision``; the command gets ``precision: str``."""
     return click.option(
         "--precision",
-        type=click.Choice(("float32", "tf32", "bfloat16", "int8")),
+        type=click.Choice(PRECISIONS),
         default="float32",
         show_default=True,
         help="Of the matrix products; less is faster where the processor has instructions for it "

@@ -1,14 +1,11 @@
 """``phrasescore perplexity``: how well language models predict a text."""
 
 import json
-from typing import TYPE_CHECKING
 
 import click
 
+from phrasescore.arguments import PrecisionName
 from phrasescore.cli import options
-
-if TYPE_CHECKING:
-    from phrasescore.kernels.precision import PrecisionName
 
 
 @click.command()
@@ -43,7 +40,7 @@ def perplexity(
     mix_on: str | None,
     log_z: bool,
     report_format: str,
-    precision: "PrecisionName",
+    precision: PrecisionName,
     device: str,
     threads: int | None,
 ) -> None:
