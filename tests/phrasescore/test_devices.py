@@ -23,7 +23,7 @@ def count_threads() -> Iterator[int]:
 
 
 def test_the_callers_setting_comes_back_after_an_error() -> None:
-    with pytest.raises(ValueError, match="^bad$"), torch_threads(2), torch_threads(1):
+    with pytest.raises(ValueError, match="bad"), torch_threads(2), torch_threads(1):
         assert torch.get_num_threads() == 1
         raise ValueError("bad")
     assert torch.get_num_threads() == 3
