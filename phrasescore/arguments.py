@@ -11,6 +11,15 @@ StrPath = str | os.PathLike[str]
 
 PrecisionName = Literal["float32", "tf32", "bfloat16", "int8"]
 PRECISIONS: tuple[PrecisionName, ...] = get_args(PrecisionName)
+MetricName = Literal["multi-bleu", "bleu", "chrf", "chrf++", "ter"]
+PairedTestName = Literal["approximate", "bootstrap"]
+ReportFormat = Literal["text", "json"]
+SideName = Literal["source", "reference"]
+# sacrebleu's tokenizers that need no further package and no download.
+Tokenizer = Literal["none", "13a", "intl", "char", "zh"]
+# The keys of phrasescore.generation.segmentation.CONFIDENCES, whose import takes seconds.
+ConfidenceName = Literal["forward", "both", "penalized", "penalized-released"]
+SegmentationName = Literal["best", "none", "random", "random-confidence"]
 
 _DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
 

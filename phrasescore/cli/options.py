@@ -3,11 +3,11 @@
 import logging
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
-from phrasescore.arguments import PRECISIONS
+from phrasescore.arguments import PRECISIONS, ReportFormat
 from phrasescore.features import FEATURES, FROM_FILES, OF_SHORTLISTS
 from phrasescore.features.column_spec import ColumnKind, ColumnSpec
 from phrasescore.workflows.warnings import LOGGERS
@@ -214,6 +214,11 @@ def seed(command: _Decorated) -> _Decorated:
     )(command)
 
 
+def turned_off(flag: str, name: str, text: str) -> Callable[[_Decorated], _Decorated]:
+    """Return a decorator that adds a flag; the command gets ``name: bool``, False with the flag."""
+    return click.option(flag, name, is_flag=True, callback=lambda *args: not args[2], help=text)
+
+
 def output(command: _Decorated) -> _Decorated:
     """Add ``-o/--output``; the command gets ``output: str``, ``-`` for stdout."""
     return click.option(
@@ -231,7 +236,7 @@ def report_format(command: _Decorated) -> _Decorated:
     return click.option(
         "--format",
         "report_format",
-        type=click.Choice(["text", "json"]),
+        type=click.Choice(get_args(ReportFormat)),
         default="text",
         show_default=True,
         help="How the report is written.",

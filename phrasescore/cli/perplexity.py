@@ -6,6 +6,7 @@ import click
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.cli import options
+from phrasescore.cli.progress import show_progress
 
 
 @click.command()
@@ -13,7 +14,6 @@ from phrasescore.cli import options
 @click.option("--model", metavar="MODEL", help="A trained language model: of the kind cslm.")
 @click.option(
     "--lm",
-    "language_model",
     metavar="FILE",
     help="An n-gram model, ARPA (.gz, too) or a KenLM binary; with --model also the one that the "
     "words outside its shortlist are backed off to.",
@@ -36,7 +36,7 @@ from phrasescore.cli import options
 def perplexity(
     texts: tuple[str, ...],
     model: str | None,
-    language_model: str | None,
+    lm: str | None,
     mix_on: str | None,
     log_z: bool,
     report_format: str,
@@ -56,13 +56,14 @@ def perplexity(
     found = run(
         texts,
         model=model,
-        language_model=language_model,
+        lm=lm,
         mix_on=mix_on,
         log_z=log_z,
         precision=precision,
         device=device,
         threads=threads,
-    )
+        progress=show_progress,
+    ).texts
     if report_format == "json":
         click.echo(json.dumps([each.to_dict() for each in found], indent=1))
     else:

@@ -7,11 +7,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain, tee
 
-import torch
-
 from moses_integration.nbest import format_value
 from moses_integration.nbest_lines import check_feature_names, format_hypothesis
-from phrasescore.devices import choose_device, usable_threads
+from phrasescore.arguments import (
+    PrecisionName,
+    StrPath,
+    check_at_least,
+    check_compute,
+    check_positive,
+    check_sequences,
+)
+from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.features.column_spec import ENSEMBLE_NAME, NETWORK_NAMES, NORMALIZED
 from phrasescore.generation.beam_search import BeamSettings, check_copying
@@ -21,12 +27,11 @@ from phrasescore.generation.streams import best_targets, samples
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.file_names import check_files
 from phrasescore.io.output import open_output
-from phrasescore.kernels.precision import PrecisionName
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.text_checks import UnknownWordCounter
-from phrasescore.workflows.warnings import collecting_warnings
+from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
 
@@ -48,21 +53,23 @@ class GenerateSummary:
     predicted_unknown_words: int
     # Translations that were cut, or samples that were left out, because they found no end.
     unfinished: int
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
+@returns_warnings
+@torch_threads(1)  # batches have threads of their own
 def generate(
-    source: str | os.PathLike[str],
-    model: str | os.PathLike[str],
-    output: str | os.PathLike[str],
+    source: StrPath,
+    model: StrPath,
+    output: StrPath,
     *,
-    ensemble: Sequence[str | os.PathLike[str]] = (),
+    ensemble: Sequence[StrPath] = (),
     beam: int | None = None,
     normalize: bool = False,
-    no_unknown: bool = False,
+    unknown: bool = True,
     copy_unknown: bool = False,
     max_length: int | None = None,
-    nbest: tuple[str, int] | None = None,
+    nbest: tuple[StrPath, int] | None = None,
     name: str | None = None,
     sample: int | None = None,
     temperature: float = 1.0,
@@ -75,84 +82,66 @@ def generate(
 ) -> GenerateSummary:
     """Write the best translation of each line of a text, or random ones.
 
-    Best by log p(target ``</s>`` | source), a natural logarithm that is not divided by length. What
-    a line gets depends on the line and the networks alone (and a sample on the line's number). An
-    empty line stays one; with ``sample`` it gets nothing.
+    Best by log p(target ``</s>`` | source), a natural logarithm that is not divided by length. The
+    output for a line depends on the line and the networks alone (and a sample on the line's
+    number). An empty line stays one; with ``sample`` it gets nothing.
 
-    :param source: tokenised sentences, one per line; ``-`` is stdin.
-    :param model: a trained model's folder. One trained in reverse reads the target side.
-    :param output: ``-`` is stdout; compressed where the name ends in ``.gz``.
+    :param source: tokenised sentences, one per line.
+    :param model: one trained in reverse reads the target side.
     :param ensemble: more models, whose probabilities are averaged with the first one's.
     :param beam: hypotheses that are kept; None for 10, or for as many as ``nbest`` wants.
     :param normalize: sort complete translations by log p / (words + 1).
-    :param no_unknown: never predict ``<unk>``.
+    :param unknown: whether ``<unk>`` may be predicted.
     :param copy_unknown: for each ``<unk>`` write the source word it is aligned with most.
     :param max_length: words at most; None for twice those of the source and 10.
     :param nbest: a file for the n best of each line as Moses writes them, and n.
     :param name: of the feature in that file; None for one that says the kind of the network.
-    :param sample: draw so many random translations of each line, and write the distinct ones by
+    :param sample: draw this many random translations of each line, and write the distinct ones by
         falling log p: ``source ||| target ||| log p ||| times``.
     :param temperature: words of samples are drawn in proportion to p^(1 / temperature).
     :param top: how many distinct samples of each line are written; None for all.
     :param seed: of the samples.
-    :param precision: of the matrix products.
-    :param threads: CPU threads; None for all cores. The number changes no result.
-    :raises ArgumentError: if arguments do not go together.
-    :raises DataError: if the text is not what it should be; no file is then written.
-    :raises ModelError: if a model cannot be loaded, or models cannot generate together.
     """
     source, output = os.fspath(source), os.fspath(output)
+    check_sequences(ensemble=ensemble)
     models = [os.fspath(path) for path in (model, *ensemble)]
+    lists, num_best = (None, 1) if nbest is None else (os.fspath(nbest[0]), nbest[1])
+    check_at_least(1, beam=beam, max_length=max_length, nbest=num_best, sample=sample, top=top)
+    check_at_least(0, seed=seed)
+    check_positive(temperature=temperature)
+    check_compute(device, precision, threads)
     num_threads = usable_threads(threads)
-    with collecting_warnings() as warnings:
-        if sample is not None:
-            for given, parameter in (
-                (beam is not None, "beam"),
-                (nbest is not None, "nbest"),
-                (normalize, "normalize"),
-                (copy_unknown, "copy_unknown"),
-                (name is not None, "name"),
-            ):
-                if given:
-                    raise ArgumentError(f"`{parameter}`: is not of `sample`")
-            check_files((source,), (output,))
-            drawing = SampleSettings(
-                sample,
-                temperature=temperature,
-                seed=seed,
-                max_length=max_length,
-                unknown=not no_unknown,
-            )
-            text = _GeneratedText(source, models, device, precision, progress)
-            _write_samples(text, output, drawing, top, num_threads)
-        else:
-            for given, parameter in (
-                (temperature != 1.0, "temperature"),
-                (top is not None, "top"),
-                (seed != 1, "seed"),
-            ):
-                if given:
-                    raise ArgumentError(f"`{parameter}`: is of `sample` alone")
-            lists, num_best = nbest or (None, 1)
-            width = max(USUAL_WIDTH, num_best) if beam is None else beam
-            if copy_unknown and no_unknown:
-                raise ArgumentError("`copy_unknown` has nothing to copy for with `no_unknown`")
-            if num_best > width:
-                raise ArgumentError("`beam`: at least as many as `nbest` wants of each sentence")
-            if name is not None and lists is None:
-                raise ArgumentError("`name` is of the feature in `nbest`")
-            check_files((source,), (output, lists))
-            search = BeamSettings(
-                width,
-                num_best,
-                normalize=normalize,
-                unknown=not no_unknown,
-                max_length=max_length,
-                copy_unknown=copy_unknown,
-            )
-            text = _GeneratedText(source, models, device, precision, progress)
-            _write_translations(text, output, lists, name, search, num_threads)
-    return text.summary(warnings)
+    width = max(USUAL_WIDTH, num_best) if beam is None else beam
+    searching = {"beam": beam, "nbest": nbest, "normalize": normalize}
+    searching |= {"copy_unknown": copy_unknown, "name": name}
+    drawing = {"temperature": temperature != 1.0, "top": top, "seed": seed != 1}
+    for parameter, given in (drawing if sample is None else searching).items():
+        if given:
+            reason = "is of `sample` alone" if sample is None else "is not of `sample`"
+            raise ArgumentError(f"`{parameter}`: {reason}")
+    if copy_unknown and not unknown:
+        raise ArgumentError("`copy_unknown` has nothing to copy for: no <unk> is predicted")
+    if num_best > width:
+        raise ArgumentError("`beam`: at least as many as `nbest` wants of each sentence")
+    if name is not None and lists is None:
+        raise ArgumentError("`name` is of the feature in `nbest`")
+    check_files((source,), (output, lists))
+    if sample is not None:
+        samples_wanted = SampleSettings(
+            sample, temperature=temperature, seed=seed, max_length=max_length, unknown=unknown
+        )
+        text = _GeneratedText(source, models, device, precision, progress)
+        return _write_samples(text, output, samples_wanted, top, num_threads)
+    search = BeamSettings(
+        width,
+        num_best,
+        normalize=normalize,
+        unknown=unknown,
+        max_length=max_length,
+        copy_unknown=copy_unknown,
+    )
+    text = _GeneratedText(source, models, device, precision, progress)
+    return _write_translations(text, output, lists, name, search, num_threads)
 
 
 def load_generator(
@@ -163,7 +152,6 @@ def load_generator(
     :raises ModelError: if a model is unusable, or they cannot generate together.
     """
     place = choose_device(device)
-    torch.set_num_threads(1)  # batches have threads of their own
     checkpoints = [load_checkpoint(path) for path in models]
     check_kinds(checkpoints)
     if checkpoints[0].reverse:
@@ -238,8 +226,8 @@ class _GeneratedText:
         if unfinished:
             self._lines_unfinished.append(self._lines)
 
-    def report(self, *, unfinished: str, copied: bool = False) -> None:
-        """Log the counts, and warn of long sentences and unfinished translations.
+    def finish(self, *, unfinished: str, copied: bool = False) -> GenerateSummary:
+        """Return the counts; log them, and warn of long sentences and unfinished translations.
 
         :param unfinished: what became of targets without an end.
         :param copied: whether a word of the source stands for each ``<unk>``.
@@ -266,16 +254,12 @@ class _GeneratedText:
             "%s lines read, with %s words, %s of them unknown to a network",
             *(f"{self._lines:,}", f"{self._words:,}", f"{self._unknown_words:,}"),
         )
-
-    def summary(self, warnings: Sequence[str]) -> GenerateSummary:
-        """Return the counts as values."""
         return GenerateSummary(
             self._lines,
             self._words,
             self._unknown_words,
             self._predicted_unknown_words,
             self._unfinished,
-            tuple(warnings),
         )
 
 
@@ -286,7 +270,7 @@ def _write_translations(
     name: str | None,
     settings: BeamSettings,
     threads: int,
-) -> None:
+) -> GenerateSummary:
     """Write the best translation of each line, and the n-best lists if they are wanted."""
     check_copying(text.generator, settings)
     names = _feature_names(name, text.checkpoints, settings.normalize)
@@ -303,7 +287,7 @@ def _write_translations(
                     _check_fields(target.words, text.path, number + 1)
                     nbest.write(_nbest_line(number, target, names))
             meter.update()
-    text.report(
+    return text.finish(
         unfinished="translations found no end and are cut at their longest",
         copied=settings.copy_unknown,
     )
@@ -328,7 +312,7 @@ def _nbest_line(number: int, target: Generated, names: Sequence[str]) -> bytes:
 
 def _write_samples(
     text: _GeneratedText, output: str, settings: SampleSettings, top: int | None, threads: int
-) -> None:
+) -> GenerateSummary:
     """Write the distinct samples of each line, the best first."""
     sources, ahead = tee(text.sources())
     found = samples(text.generator, ahead, settings, threads=threads)
@@ -344,7 +328,7 @@ def _write_samples(
                     b"%b ||| %b ||| %d\n" % (" ||| ".join(fields).encode(), value, item.times)
                 )
             meter.update()
-    text.report(unfinished="samples found no end and are left out")
+    return text.finish(unfinished="samples found no end and are left out")
 
 
 def _check_fields(words: Iterable[str], path: str, line: int) -> None:
