@@ -86,18 +86,18 @@ def annotate(
     ini = declare_scores(ini_path, table, output, len(wanted), first.num_scores)
     with ExitStack() as stack:
         features, settings = _load_columns(stack, wanted, precision, device, threads)
-        target = stack.enter_context(
-            open_resumable(output, settings, resume=resume, chunk_lines=CHUNK_LINES)
-        )
-        blocks = target.remaining(chain([first], blocks), table)
-        with Meter("annotate", "lines", progress) as meter:
+        with (
+            open_resumable(output, settings, resume=resume, chunk_lines=CHUNK_LINES) as target,
+            Meter("annotate", "lines", progress) as meter,
+        ):
+            blocks = target.remaining(chain([first], blocks), table)
             for block, data in add_columns(blocks, features):
                 target.write(data, block.raw, block.num_lines)
                 meter.update(block.num_lines)
-        # Before the table appears: if this fails, a resumed run has nothing else left to do.
-        target.flush()
-        if ini is not None and new_ini_path is not None:
-            ini.write(new_ini_path)
+            # Before the table appears: if this fails, a resumed run has nothing else left to do.
+            target.flush()
+            if ini is not None and new_ini_path is not None:
+                ini.write(new_ini_path)
     return AnnotateSummary(meter.done, tuple(feature.summary() for feature in features))
 
 
@@ -186,11 +186,11 @@ def _load_columns(
     remaining = iter(zip(checkpoints, networks, strict=True))
     for position, column in enumerate(wanted, start=1):
         if column.kind == "model":
-            checkpoint, network = next(remaining)
-            features.append(network)
-            settings[f"column {position}"] = checkpoint.fingerprint
+            checkpoint, feature = next(remaining)
+            depends_on = checkpoint.fingerprint
         else:
             feature = make_feature(column, checkpoints)
-            features.append(feature)
-            settings[f"column {position}"] = fingerprint(column, feature, checkpoints)
+            depends_on = fingerprint(column, feature, checkpoints)
+        features.append(feature)
+        settings[f"column {position}"] = depends_on
     return features, settings

@@ -112,13 +112,11 @@ def generate(
     check_compute(device, precision, threads)
     num_threads = usable_threads(threads)
     width = max(USUAL_WIDTH, num_best) if beam is None else beam
-    searching = {"beam": beam, "nbest": nbest, "normalize": normalize}
-    searching |= {"copy_unknown": copy_unknown, "name": name}
-    drawing = {"temperature": temperature != 1.0, "top": top, "seed": seed != 1}
-    for parameter, given in (drawing if sample is None else searching).items():
-        if given:
-            reason = "is of `sample` alone" if sample is None else "is not of `sample`"
-            raise ArgumentError(f"`{parameter}`: {reason}")
+    if sample is None:
+        _refuse("is of `sample` alone", temperature=temperature != 1.0, top=top, seed=seed != 1)
+    else:
+        searching = {"beam": beam, "nbest": nbest, "normalize": normalize}
+        _refuse("is not of `sample`", **searching, copy_unknown=copy_unknown, name=name)
     if copy_unknown and not unknown:
         raise ArgumentError("`copy_unknown` has nothing to copy for: no <unk> is predicted")
     if num_best > width:
@@ -142,6 +140,13 @@ def generate(
     )
     text = _GeneratedText(source, models, device, precision, progress)
     return _write_translations(text, output, lists, name, search, num_threads)
+
+
+def _refuse(reason: str, **values: object) -> None:
+    """Raise an ArgumentError at the first value that is given."""
+    for name, value in values.items():
+        if value:
+            raise ArgumentError(f"`{name}`: {reason}")
 
 
 def load_generator(
