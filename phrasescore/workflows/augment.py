@@ -3,8 +3,9 @@
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 import torch
 
@@ -211,7 +212,7 @@ def augment(
         target.flush()
         if ini is not None and new_ini_path is not None:
             ini.write(new_ini_path)
-    return augmenter.summary()
+    return AugmentSummary(**augmenter.counts)
 
 
 def _read_sources(path: str) -> frozenset[Source]:
@@ -247,18 +248,16 @@ class _Augmenter:
     min_probability: float
     indicator: bool
     threads: int
-    # As in the summary.
-    sources: int = 0
-    asked: int = 0
-    unknown: int = 0
-    new: int = 0
-    known: int = 0
+    # Of the summary.
+    counts: dict[str, Any] = field(
+        default_factory=lambda: dict.fromkeys(("sources", "asked", "unknown", "new", "known"), 0)
+    )
 
     def lines(self, blocks: Sequence[SourceBlock]) -> Iterator[bytes]:
         """Yield the lines of some sources with their new pairs."""
         asked = [block for block in blocks if self._is_asked(block)]
-        self.sources += len(blocks)
-        self.asked += len(asked)
+        self.counts["sources"] += len(blocks)
+        self.counts["asked"] += len(asked)
         sources = [block.source for block in asked]
         generated = best_targets(self.generator, sources, self.search, threads=self.threads)
         found = [
@@ -271,7 +270,7 @@ class _Augmenter:
             item.source: list(map(NewPair, item.targets, rows))
             for item, rows in zip(found, self.scores.rows(found), strict=True)
         }
-        self.new += sum(map(len, new.values()))
+        self.counts["new"] += sum(map(len, new.values()))
         for block in blocks:
             yield from write_block(block, new.get(block.source, ()), indicator=self.indicator)
 
@@ -282,7 +281,7 @@ class _Augmenter:
         if least is not None and block.lines and block.times_extracted < least:
             return False
         if any(Vocabulary.UNKNOWN in known.ids(block.source) for known in self.vocabularies):
-            self.unknown += 1
+            self.counts["unknown"] += 1
             return False
         return True
 
@@ -298,12 +297,8 @@ class _Augmenter:
                 new.targets.append(words)
                 new.log_probs.append(log_prob)
             else:
-                self.known += 1
+                self.counts["known"] += 1
         return new
-
-    def summary(self) -> AugmentSummary:
-        """Return the counts as values."""
-        return AugmentSummary(self.sources, self.asked, self.unknown, self.new, self.known)
 
 
 def _groups(blocks: Iterable[SourceBlock]) -> Iterator[list[SourceBlock]]:

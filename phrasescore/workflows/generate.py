@@ -2,10 +2,11 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain, tee
+from typing import Any
 
 from moses_integration.nbest import format_value
 from moses_integration.nbest_lines import check_feature_names, format_hypothesis
@@ -24,13 +25,13 @@ from phrasescore.generation.beam_search import BeamSettings, check_copying
 from phrasescore.generation.generator import Generated, Generator, Source, check_kinds
 from phrasescore.generation.sampling import SampleSettings, count_samples
 from phrasescore.generation.streams import best_targets, samples
-from phrasescore.io.corpora import read_monolingual_text
+from phrasescore.io.corpora import TextLine, read_monolingual_text
 from phrasescore.io.file_names import check_files
 from phrasescore.io.output import open_output
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.vocabulary import Vocabulary
-from phrasescore.workflows.text_checks import UnknownWordCounter
+from phrasescore.workflows.text_checks import UnknownWordCounter, warn_of_shortlists
 from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
@@ -115,8 +116,8 @@ def generate(
     if sample is None:
         _refuse("is of `sample` alone", temperature=temperature != 1.0, top=top, seed=seed != 1)
     else:
-        searching = {"beam": beam, "nbest": nbest, "normalize": normalize}
-        _refuse("is not of `sample`", **searching, copy_unknown=copy_unknown, name=name)
+        of_searches = {"beam": beam, "nbest": nbest, "normalize": normalize}
+        _refuse("is not of `sample`", **of_searches, copy_unknown=copy_unknown, name=name)
     if copy_unknown and not unknown:
         raise ArgumentError("`copy_unknown` has nothing to copy for: no <unk> is predicted")
     if num_best > width:
@@ -124,13 +125,20 @@ def generate(
     if name is not None and lists is None:
         raise ArgumentError("`name` is of the feature in `nbest`")
     check_files((source,), (output, lists))
+    # Before the networks are loaded: a text that cannot be read is refused at once.
+    lines = read_monolingual_text(source)
+    lines = chain([next(lines)], lines)
+    generator, checkpoints = load_generator(models, device, precision)
+    text = _CountedText(source, lines, dict(zip(models, checkpoints, strict=True)))
     if sample is not None:
-        samples_wanted = SampleSettings(
+        drawing = SampleSettings(
             sample, temperature=temperature, seed=seed, max_length=max_length, unknown=unknown
         )
-        text = _GeneratedText(source, models, device, precision, progress)
-        return _write_samples(text, output, samples_wanted, top, num_threads)
-    search = BeamSettings(
+        sources, ahead = tee(text.sources())
+        drawn = samples(generator, ahead, drawing, threads=num_threads)
+        _write_samples(zip(sources, drawn, strict=True), text, output, top, progress)
+        return text.finish(unfinished="samples found no end and are left out")
+    searching = BeamSettings(
         width,
         num_best,
         normalize=normalize,
@@ -138,8 +146,12 @@ def generate(
         max_length=max_length,
         copy_unknown=copy_unknown,
     )
-    text = _GeneratedText(source, models, device, precision, progress)
-    return _write_translations(text, output, lists, name, search, num_threads)
+    check_copying(generator, searching)
+    names = _feature_names(name, checkpoints, normalize)
+    found = best_targets(generator, text.sources(), searching, threads=num_threads)
+    _write_translations(found, text, output, lists, names, progress)
+    end = "translations found no end and are cut at their longest"
+    return text.finish(unfinished=end, copied=copy_unknown)
 
 
 def _refuse(reason: str, **values: object) -> None:
@@ -162,74 +174,57 @@ def load_generator(
     if checkpoints[0].reverse:
         _logger.info("trained with --reverse: reads the target side, and writes the source side")
     generator = Generator(checkpoints, place, precision=precision)
-    if generator.shortlists_differ:
-        _logger.warning(
-            "--ensemble: the models predict words of different shortlists (of %s words): a word "
-            "that one of them does not know has the probability of its <unk>, which is that of all "
-            "such words together",
-            ", ".join(f"{len(model.target_vocabulary):,}" for model in checkpoints),
-        )
+    warn_of_shortlists(checkpoints)
     return generator, checkpoints
 
 
-class _GeneratedText:
-    """A text that networks translate, with counts of what was read and written.
+class _CountedText:
+    """The lines of a text, with counts of what was read and written.
 
-    :raises DataError: if the first sentence with words cannot be read.
+    :param checkpoints: the models that translate it, by their paths.
     """
 
     def __init__(
-        self,
-        path: str,
-        models: Sequence[str],
-        device: str,
-        precision: PrecisionName,
-        progress: ProgressCallback | None,
+        self, path: str, lines: Iterable[TextLine], checkpoints: Mapping[str, Checkpoint]
     ) -> None:
         self.path = path
-        self.progress = progress
-        sentences = (line.words for line in read_monolingual_text(path))
-        # Before the networks are loaded: a text that cannot be read is refused at once.
-        self._sentences = chain([next(sentences)], sentences)
-        self.generator, self.checkpoints = load_generator(models, device, precision)
-        vocabularies = {
-            model: checkpoint.source_vocabulary
-            for model, checkpoint in zip(models, self.checkpoints, strict=True)
-        }
-        self._vocabularies = list(vocabularies.values())
-        self._check = UnknownWordCounter(path, vocabularies)
-        self._longest_trained = min(model.config.training.max_length for model in self.checkpoints)
+        self._sentences = lines
+        self._vocabularies = {path: each.source_vocabulary for path, each in checkpoints.items()}
+        self._longest_trained = min(c.config.training.max_length for c in checkpoints.values())
         self._longest = self._too_long = 0
-        self._lines = self._words = self._unknown_words = 0
-        self._predicted_unknown_words = 0
-        self._unfinished = 0
+        # Of the summary.
+        self._counts: dict[str, Any] = dict.fromkeys(
+            ("lines", "words", "unknown_words", "predicted_unknown_words", "unfinished"), 0
+        )
         self._lines_unfinished: list[int] = []
 
     def sources(self) -> Iterator[Source]:
         """Yield the sentences and count their words."""
-        for source in self._sentences:
-            self._check.count(source)
-            self._words += len(source)
-            self._unknown_words += max(
+        check = UnknownWordCounter(self.path, self._vocabularies)
+        for line in self._sentences:
+            source = line.words
+            check.count(source)
+            self._counts["words"] += len(source)
+            self._counts["unknown_words"] += max(
                 vocabulary.ids(source).count(Vocabulary.UNKNOWN)
-                for vocabulary in self._vocabularies
+                for vocabulary in self._vocabularies.values()
             )
             self._longest = max(self._longest, len(source))
             self._too_long += len(source) > self._longest_trained
             yield source
-        self._check.warn()
+        check.warn()
 
     def count_written(self, targets: Sequence[Generated], *, left_out: int = 0) -> None:
         """Count what was written for the next line.
 
         :param left_out: samples that were not written, because they found no end.
         """
-        self._lines += 1
-        self._predicted_unknown_words += sum(target.unknown_words for target in targets)
+        self._counts["lines"] += 1
+        self._counts["predicted_unknown_words"] += sum(target.unknown_words for target in targets)
         unfinished = left_out + sum(not target.finished for target in targets)
-        self._unfinished += unfinished
         if unfinished:
-            self._lines_unfinished.append(self._lines)
+            self._counts["unfinished"] += unfinished
+            self._lines_unfinished.append(self._counts["lines"])
 
     def finish(self, *, unfinished: str, copied: bool = False) -> GenerateSummary:
         """Return the counts; log them, and warn of long sentences and unfinished translations.
@@ -237,53 +232,45 @@ class _GeneratedText:
         :param unfinished: what became of targets without an end.
         :param copied: whether a word of the source stands for each ``<unk>``.
         """
+        done = GenerateSummary(**self._counts)
         if self._too_long:
             _logger.warning(
                 "%s lines are longer than the %s words that were the most in training; the longest "
                 "has %s: networks translate such lines badly",
                 *(f"{self._too_long:,}", f"{self._longest_trained:,}", f"{self._longest:,}"),
             )
-        if self._lines_unfinished:
+        if done.unfinished:
             lines = ", ".join(map(str, self._lines_unfinished[:_SHOWN_LINES]))
             more = ", ..." if len(self._lines_unfinished) > _SHOWN_LINES else ""
             _logger.warning(
                 "%s %s (--max-length), of the lines %s%s",
-                *(f"{self._unfinished:,}", unfinished, lines, more),
+                *(f"{done.unfinished:,}", unfinished, lines, more),
             )
-        if self._predicted_unknown_words:
+        if done.predicted_unknown_words:
             level = logging.INFO if copied else logging.WARNING
             written = "a word of the source stands for each" if copied else "written as such"
-            predicted = f"{self._predicted_unknown_words:,}"
+            predicted = f"{done.predicted_unknown_words:,}"
             _logger.log(level, "%s <unk> predicted, %s", predicted, written)
         _logger.info(
             "%s lines read, with %s words, %s of them unknown to a network",
-            *(f"{self._lines:,}", f"{self._words:,}", f"{self._unknown_words:,}"),
+            *(f"{done.lines:,}", f"{done.words:,}", f"{done.unknown_words:,}"),
         )
-        return GenerateSummary(
-            self._lines,
-            self._words,
-            self._unknown_words,
-            self._predicted_unknown_words,
-            self._unfinished,
-        )
+        return done
 
 
 def _write_translations(
-    text: _GeneratedText,
+    found: Iterable[Sequence[Generated]],
+    text: _CountedText,
     output: str,
     lists: str | None,
-    name: str | None,
-    settings: BeamSettings,
-    threads: int,
-) -> GenerateSummary:
+    names: Sequence[str],
+    progress: ProgressCallback | None,
+) -> None:
     """Write the best translation of each line, and the n-best lists if they are wanted."""
-    check_copying(text.generator, settings)
-    names = _feature_names(name, text.checkpoints, settings.normalize)
-    found = best_targets(text.generator, text.sources(), settings, threads=threads)
     with ExitStack() as stack:
         translations = stack.enter_context(open_output(output))
         nbest = None if lists is None else stack.enter_context(open_output(lists))
-        meter = stack.enter_context(Meter("generate", "sentences", text.progress))
+        meter = stack.enter_context(Meter("generate", "sentences", progress))
         for number, targets in enumerate(found):
             text.count_written(targets[:1])
             translations.write(f"{' '.join(targets[0].words)}\n".encode())
@@ -292,10 +279,6 @@ def _write_translations(
                     _check_fields(target.words, text.path, number + 1)
                     nbest.write(_nbest_line(number, target, names))
             meter.update()
-    return text.finish(
-        unfinished="translations found no end and are cut at their longest",
-        copied=settings.copy_unknown,
-    )
 
 
 def _feature_names(
@@ -316,13 +299,15 @@ def _nbest_line(number: int, target: Generated, names: Sequence[str]) -> bytes:
 
 
 def _write_samples(
-    text: _GeneratedText, output: str, settings: SampleSettings, top: int | None, threads: int
-) -> GenerateSummary:
+    drawn: Iterable[tuple[Source, Sequence[Generated]]],
+    text: _CountedText,
+    output: str,
+    top: int | None,
+    progress: ProgressCallback | None,
+) -> None:
     """Write the distinct samples of each line, the best first."""
-    sources, ahead = tee(text.sources())
-    found = samples(text.generator, ahead, settings, threads=threads)
-    with open_output(output) as stream, Meter("generate", "phrases", text.progress) as meter:
-        for number, (source, targets) in enumerate(zip(sources, found, strict=True), start=1):
+    with open_output(output) as stream, Meter("generate", "phrases", progress) as meter:
+        for number, (source, targets) in enumerate(drawn, start=1):
             _check_fields(source, text.path, number)
             finished = [target for target in targets if target.finished]
             text.count_written(finished, left_out=len(targets) - len(finished))
@@ -333,7 +318,6 @@ def _write_samples(
                     b"%b ||| %b ||| %d\n" % (" ||| ".join(fields).encode(), value, item.times)
                 )
             meter.update()
-    return text.finish(unfinished="samples found no end and are left out")
 
 
 def _check_fields(words: Iterable[str], path: str, line: int) -> None:

@@ -9,7 +9,7 @@ from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, ModelError, shown_path
 from phrasescore.io.corpora import read_monolingual_text
-from phrasescore.io.file_names import optional_path
+from phrasescore.io.file_names import check_files, optional_path
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.perplexity import (
     Perplexity,
@@ -135,8 +135,7 @@ def perplexity(
     if log_z and model is None:
         raise ArgumentError("`log_z` needs `model`")
     paths, mixed_text = [os.fspath(path) for path in texts], optional_path(mix_on)
-    if [*paths, mixed_text].count("-") > 1:
-        raise ArgumentError("only one text can be -, which is stdin")
+    check_files((*paths, mixed_text), ())
     found = []
     with (
         torch_threads(usable_threads(threads)),

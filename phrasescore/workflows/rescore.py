@@ -34,11 +34,11 @@ from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
 from phrasescore.features.sentences import ListScores, SentenceScores, SentenceWork
 from phrasescore.io.file_names import check_files, optional_path
 from phrasescore.io.output import open_output
-from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
+from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList
 from phrasescore.workflows.columns import added_features
-from phrasescore.workflows.text_checks import UnknownWordCounter
+from phrasescore.workflows.text_checks import UnknownWordCounter, warn_of_shortlists
 from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
@@ -297,7 +297,7 @@ class ListRescorer:
             cslm=self._cslm,
         )
         if self.ensemble:
-            _warn_of_shortlists(self._checkpoints)
+            warn_of_shortlists(self._checkpoints)
         return self._scores
 
     def _texts(self, found: _SourcedList, scores: ListScores | None) -> dict[bytes, bytes]:
@@ -328,17 +328,6 @@ class ListRescorer:
                 )
             lines[field] = b" ||| ".join(parts) + b"\n"
         target.writelines(lines[field] for field in found.nbest.hypotheses)
-
-
-def _warn_of_shortlists(checkpoints: Sequence[Checkpoint]) -> None:
-    """Warn where the models of an ensemble predict different words."""
-    vocabularies = [checkpoint.target_vocabulary for checkpoint in checkpoints]
-    if any(vocabulary != vocabularies[0] for vocabulary in vocabularies):
-        _logger.warning(
-            "the ensemble's models predict words of different shortlists (of %s words): a smaller "
-            "one gives <unk> more probability than the others give any one rare word",
-            ", ".join(f"{len(vocabulary):,}" for vocabulary in vocabularies),
-        )
 
 
 def _read(

@@ -1,5 +1,6 @@
 """Keep the training text that is most like the text to be translated."""
 
+import functools
 import logging
 import os
 from collections.abc import Iterator, Sequence
@@ -213,18 +214,12 @@ def _read(texts: Sequence[str]) -> Iterator[_TextPair]:
         yield _TextPair(tuple(both.raw.split(b"\n")), (both.pair.source, both.pair.target))
 
 
-class _LineScorer:
-    """Scores lines by the models of each side that has models."""
-
-    def __init__(self, models: Sequence[CrossEntropyDifference | None]) -> None:
-        self._models = models
-
-    def __call__(self, lines: Sequence[_Sides]) -> list[Differences]:
-        found = []
-        for model, sentences in zip(self._models, zip(*lines, strict=True), strict=False):
-            if model is not None:
-                found.append(model.differences(sentences))
-        return found
+def _differences(
+    models: Sequence[CrossEntropyDifference | None], lines: Sequence[_Sides]
+) -> list[Differences]:
+    """Return the differences of lines on each side that has models."""
+    sides = zip(models, zip(*lines, strict=True), strict=False)
+    return [model.differences(sentences) for model, sentences in sides if model is not None]
 
 
 def _score(
@@ -234,7 +229,7 @@ def _score(
     progress: ProgressCallback | None,
 ) -> Floats:
     """Return the difference of each line, the sum over its sides."""
-    scorer = _LineScorer([side.load() for side in sides])
+    scorer = functools.partial(_differences, [side.load() for side in sides])
     values, tokens, differing = [], 0, 0
     with Meter("select", "lines", progress) as meter:
         for found in in_order(scorer, _blocks(texts), processes):

@@ -16,10 +16,10 @@ from phrasescore.config.toml_file import unknown
 from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.corpora import read_monolingual_text, read_parallel_text
-from phrasescore.io.file_names import optional_path
+from phrasescore.io.file_names import check_files, optional_path
 from phrasescore.io.text import same_file
 from phrasescore.models.checkpoint import CurvePoint, TrainingRecord
-from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.progress import Meter, ProgressCallback, format_duration
 from phrasescore.records import PhrasePair
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist
@@ -157,33 +157,25 @@ def _check_arguments(
     """Refuse inputs from which this kind cannot learn, and options that exclude one another."""
     if kind not in MODEL_CONFIGS:
         raise ArgumentError(f"`kind`: {unknown('kind of network', kind, MODEL_CONFIGS)}")
+    check_files((*inputs, *source[1:], *target[1:]), ())
     if kind in LANGUAGE_MODELS:
         if len(inputs) != 1:
             raise ArgumentError(f"{kind} is trained on one text, got {len(inputs)} files")
         if reverse or source.corpus or source.vocabulary:
-            raise ArgumentError(
-                f"{kind} reads no source: it has no reverse and no source shortlist"
-            )
+            problem = "it has no reverse and no source shortlist"
+            raise ArgumentError(f"{kind} reads no source: {problem}")
     elif len(inputs) not in (1, 2):
-        raise ArgumentError(
-            f"expected a phrase table or two files of parallel text, got {len(inputs)} files"
-        )
+        problem = "expected a phrase table or two files of parallel text"
+        raise ArgumentError(f"{problem}, got {len(inputs)} files")
     elif len(inputs) == 1 and kind not in _TABLE_KINDS:
-        raise ArgumentError(
-            f"{kind} is trained on parallel text: name two files, SOURCE and TARGET"
-        )
-    elif inputs.count("-") > 1:
-        raise ArgumentError("only one of SOURCE and TARGET can be -, which is stdin")
+        problem = "is trained on parallel text: name two files, SOURCE and TARGET"
+        raise ArgumentError(f"{kind} {problem}")
     elif len(inputs) == 2 and same_file(*inputs):
         raise ArgumentError("SOURCE and TARGET are one file: expected a text and a translation")
     for side in (source, target):
         if side.corpus is not None and side.vocabulary is not None:
-            raise ArgumentError(
-                f"`{side.name}_corpus` and `{side.name}_vocabulary` exclude one another"
-            )
-    lists = (source.corpus, source.vocabulary, target.corpus, target.vocabulary)
-    if (*inputs, *lists).count("-") > 1:
-        raise ArgumentError("two files cannot share stdin")
+            both = f"`{side.name}_corpus` and `{side.name}_vocabulary`"
+            raise ArgumentError(f"{both} exclude one another")
 
 
 def _read(
@@ -207,7 +199,7 @@ def _read(
 
 def _report(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) -> None:
     """Count an update, and log each point of the curve once."""
-    left = f", {_duration(now.seconds_left)} left" if now.seconds_left is not None else ""
+    left = f", {format_duration(now.seconds_left)} left" if now.seconds_left is not None else ""
     meter.update(
         1,
         f"update {now.update:,}, epoch {now.epochs:.2f}, loss {now.loss:.3f}, "
@@ -221,14 +213,6 @@ def _report(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) -> Non
         if is_news and point.validation_perplexity is not None:
             _logger.info(
                 "update %s, %.1f minutes: loss %.3f, validation perplexity %.3f",
-                f"{point.update:,}",
-                point.minutes,
-                point.training_loss,
+                *(f"{point.update:,}", point.minutes, point.training_loss),
                 point.validation_perplexity,
             )
-
-
-def _duration(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

@@ -102,7 +102,7 @@ def calls(tmp_path: Path, tiny_table: Path) -> Iterator[dict[str, Callable[[], o
 def score_pairs_twice(path: str) -> None:
     model = phrasescore.load_model(path, threads=1)
     pairs = [phrasescore.PhrasePair(("u",), ("a",)), phrasescore.PhrasePair(("v",), ("b",))]
-    lists = [HypothesisList(*pair) for pair in [(("u",), [("a",)]), (("v",), [("b",)])]]
+    lists = [HypothesisList(pair.source, [pair.target]) for pair in pairs]
     for score, scores in zip(model.score_pairs(pairs), model.score_lists(lists), strict=True):
         assert [score] == pytest.approx(scores, abs=1e-4)
         assert torch.get_num_threads() == 1
