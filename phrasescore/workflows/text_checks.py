@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-# Words after which a text is judged, so that the warning comes before the long work.
+# Words that are enough to judge a text by: the warning comes before the long work.
 _ENOUGH_WORDS = 1000
 
 
