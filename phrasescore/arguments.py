@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
 from phrasescore.errors import ArgumentError
@@ -24,8 +24,10 @@ SegmentationName = Literal["best", "none", "random", "random-confidence"]
 _DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
 
 
-def check_choice(choices: Iterable[str], /, **values: str | None) -> None:
+def check_choice(choices: Iterable[str], /, **values: str | Sequence[str] | None) -> None:
     """Raise an ArgumentError at the first value that is none of the choices; None passes.
+
+    Of a sequence each member is a value.
 
     >>> check_choice(("text", "json"), report_format="xml")
     Traceback (most recent call last):
@@ -33,9 +35,10 @@ def check_choice(choices: Iterable[str], /, **values: str | None) -> None:
     phrasescore.errors.ArgumentError: `report_format`: expected one of text, json, got 'xml'
     """
     known = list(choices)
-    for name, value in values.items():
-        if value is not None and value not in known:
-            raise ArgumentError(f"`{name}`: expected one of {', '.join(known)}, got {value!r}")
+    for name, given in values.items():
+        for value in (given,) if isinstance(given, str) else given or ():
+            if value not in known:
+                raise ArgumentError(f"`{name}`: expected one of {', '.join(known)}, got {value!r}")
 
 
 def check_at_least(least: float, /, **values: float | None) -> None:

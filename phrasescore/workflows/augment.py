@@ -148,10 +148,8 @@ def augment(
     if width < num_targets:
         raise ArgumentError("`beam`: at least as many as `num_targets`")
     check_resume(output, resume)
-    lexicons = (given["lexicon"], given["reverse-lexicon"])
-    check_files(
-        (table, only_path, ini_path, *lexicons), (output, *work_files(output), new_ini_path)
-    )
+    read = (table, only_path, ini_path, given["lexicon"], given["reverse-lexicon"])
+    check_files(read, (output, *work_files(output), new_ini_path))
     only = None if only_path is None else _read_sources(only_path)
     blocks = read_table_blocks(table)
     first = next(blocks)
@@ -189,7 +187,9 @@ def augment(
         "no indicator": str(not indicator),
         **{f"model {n}": each.fingerprint for n, each in enumerate(checkpoints, start=1)},
         **scores.fingerprints,
-        "only sources": "all" if only is None else _digest(only),
+        "only sources": (
+            "all" if only is None else digest_text("\n".join(sorted(map(" ".join, only))))
+        ),
     }
     with open_resumable(output, settings, resume=resume) as target:
         blocks = target.remaining(chain([first], blocks), table)
@@ -227,10 +227,6 @@ def _read_sources(path: str) -> frozenset[Source]:
             raise DataError(path, number, f"{problem}, found {shorten(' '.join(line.words))}")
         found.add(line.words)
     return frozenset(found - {()})
-
-
-def _digest(sources: frozenset[Source]) -> str:
-    return digest_text("\n".join(sorted(" ".join(source) for source in sources)))
 
 
 @dataclass(slots=True)

@@ -97,10 +97,8 @@ def evaluate(
     """
     check_sequences(hypotheses=hypotheses, references=references)
     check_sequences(metrics=metrics, by_length=by_length)
-    for metric in metrics:
-        check_choice(get_args(MetricName), metrics=metric)
-    for side in by_length:
-        check_choice(get_args(SideName), by_length=side)
+    check_choice(get_args(MetricName), metrics=metrics)
+    check_choice(get_args(SideName), by_length=by_length)
     check_choice(get_args(Tokenizer), tokenize=tokenize)
     check_choice(TRIALS, paired=paired)
     check_choice(get_args(ReportFormat), report_format=report_format)
@@ -242,24 +240,20 @@ def _group_sentences(
         group_by_length(side, [len(words) for words in sides[side].words], width)
         for side in dict.fromkeys(lengths_of)
     ]
-    for side, vocabulary in _vocabularies(unknown_to, has_source="source" in sides).items():
-        found += group_by_unknown_words(side, count_unknown(vocabulary, sides[side].words))
+    known: dict[str, Vocabulary] = {}
+    if unknown_to is not None and os.path.isdir(unknown_to):
+        from phrasescore.models.checkpoint import load_checkpoint  # imports torch
+
+        checkpoint = load_checkpoint(unknown_to)
+        if checkpoint.config.kind not in LANGUAGE_MODELS:  # which read no source
+            known["source"] = checkpoint.table_source_vocabulary
+        known["reference"] = checkpoint.table_target_vocabulary
+    elif unknown_to is not None:
+        known["source" if "source" in sides else "reference"] = Vocabulary.load(unknown_to)
+    for side, vocabulary in known.items():
+        if side in sides:
+            found += group_by_unknown_words(side, count_unknown(vocabulary, sides[side].words))
     return found
-
-
-def _vocabularies(path: str | None, *, has_source: bool) -> dict[str, Vocabulary]:
-    """Return the words that are known, by side."""
-    if path is None:
-        return {}
-    if not os.path.isdir(path):
-        return {"source" if has_source else "reference": Vocabulary.load(path)}
-    from phrasescore.models.checkpoint import load_checkpoint  # imports torch
-
-    checkpoint = load_checkpoint(path)
-    known = {"reference": checkpoint.table_target_vocabulary}
-    if checkpoint.config.kind in LANGUAGE_MODELS:
-        return known  # it reads no source
-    return {"source": checkpoint.table_source_vocabulary, **known} if has_source else known
 
 
 def _score_groups(statistics: NDArray[np.int64], breakdown: Breakdown) -> BreakdownFigures:

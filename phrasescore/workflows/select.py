@@ -97,20 +97,23 @@ def select(
     """
     texts = [os.fspath(path) for path in (text, target) if path is not None]
     outputs = (os.fspath(output), optional_path(target_output), optional_path(differences))
-    sides = [
-        _SideModels(suffix, optional_path(one), optional_path(other))
-        for suffix, one, other in (
-            ("", in_domain, general),
-            ("_target", in_domain_target, general_target),
-        )
-    ]
+    sides = (
+        (optional_path(in_domain), optional_path(general)),
+        (optional_path(in_domain_target), optional_path(general_target)),
+    )
     check_positive(share=share)
     check_at_most(1, share=share)
     check_at_least(1, lines=lines, processes=processes)
     check_at_least(0, seed=seed)
     if [share, lines, threshold].count(None) != 2:
         raise ArgumentError("expected one of `share`, `lines` and `threshold`")
-    given = [side.is_given() for side in sides]
+    for suffix, (one, other) in zip(("", "_target"), sides, strict=True):
+        names = f"`in_domain{suffix}` and `general{suffix}`"
+        if (one is None) != (other is None):
+            raise ArgumentError(f"{names} go together")
+        if one is not None and other is not None and same_file(one, other):
+            raise ArgumentError(f"{names} are one file: expected two models")
+    given = [one is not None for one, _ in sides]
     if at_random and (any(given) or differences is not None or threshold is not None):
         raise ArgumentError("`at_random` takes no models, `differences` or `threshold`")
     if not at_random and not any(given):
@@ -121,16 +124,22 @@ def select(
         raise ArgumentError("`in_domain_target` is a model of `target`, which is not there")
     if any(map(is_stream, texts)):
         raise ArgumentError("a text is read twice and cannot be stdin or another stream")
-    check_files((*texts, *(path for _, *paths in sides for path in paths)), outputs)
-    _check_models(sides)
+    check_files((*texts, *sides[0], *sides[1]), outputs)
     if len(texts) > 1 and same_file(*texts):
         raise ArgumentError("`text` and `target` are one file: expected a text and a translation")
+    for kind, one, other in zip(("in-domain", "general"), *sides, strict=True):
+        if one is not None and other is not None and same_file(one, other):
+            _logger.warning("the %s models of both sides are one file, for two languages", kind)
     values = None
     if at_random:
         total = sum(1 for _ in _read(texts))
         chosen = draw(total, _count(total, share, lines), seed)
     else:
-        values = _score(texts, sides, usable_threads(processes), progress)
+        models = [
+            None if one is None or other is None else CrossEntropyDifference(one, other)
+            for one, other in sides
+        ]
+        values = _score(texts, models, usable_threads(processes), progress)
         if threshold is None:
             chosen = choose_best(values, _count(len(values), share, lines))
         else:
@@ -153,45 +162,6 @@ def _count(total: int, share: float | None, lines: int | None) -> int:
         return max(1, round(share * total))
     assert lines is not None
     return min(lines, total)
-
-
-class _SideModels(NamedTuple):
-    """The two n-gram models of a side; None where they are not given."""
-
-    # The end of the parameters' names.
-    suffix: str
-    in_domain: str | None
-    general: str | None
-
-    def is_given(self) -> bool:
-        """Return whether there are models.
-
-        :raises ArgumentError: if there is only one.
-        """
-        if (self.in_domain is None) != (self.general is None):
-            problem = f"`in_domain{self.suffix}` and `general{self.suffix}` go together"
-            raise ArgumentError(problem)
-        return self.in_domain is not None
-
-    def load(self) -> CrossEntropyDifference | None:
-        """Return the scorer of sentences by both models."""
-        if self.in_domain is None or self.general is None:
-            return None
-        return CrossEntropyDifference(self.in_domain, self.general)
-
-
-def _check_models(sides: Sequence[_SideModels]) -> None:
-    """Refuse two models of a side that are one file: all differences would be 0.
-
-    Two sides with one model are warned of.
-    """
-    for suffix, one, other in sides:
-        if one is not None and other is not None and same_file(one, other):
-            names = f"`in_domain{suffix}` and `general{suffix}`"
-            raise ArgumentError(f"{names} are one file: expected two models")
-    for kind, one, other in zip(("in-domain", "general"), sides[0][1:], sides[1][1:], strict=True):
-        if one is not None and other is not None and same_file(one, other):
-            _logger.warning("the %s models of both sides are one file, for two languages", kind)
 
 
 class _TextPair(NamedTuple):
@@ -224,12 +194,12 @@ def _differences(
 
 def _score(
     texts: Sequence[str],
-    sides: Sequence[_SideModels],
+    models: Sequence[CrossEntropyDifference | None],
     processes: int,
     progress: ProgressCallback | None,
 ) -> Floats:
     """Return the difference of each line, the sum over its sides."""
-    scorer = functools.partial(_differences, [side.load() for side in sides])
+    scorer = functools.partial(_differences, models)
     values, tokens, differing = [], 0, 0
     with Meter("select", "lines", progress) as meter:
         for found in in_order(scorer, _blocks(texts), processes):
