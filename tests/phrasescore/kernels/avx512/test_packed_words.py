@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from phrasescore.arguments import PrecisionName
 from phrasescore.kernels.avx512 import packed_words, word_tiles
 from phrasescore.kernels.avx512.packed_words import ROWS, PackedWords
 from phrasescore.kernels.avx512.word_tiles import GROUP, TILE_ROWS, TILE_WORDS
-from phrasescore.kernels.precision import Precision, PrecisionName
+from phrasescore.kernels.precision import Precision
 from phrasescore.scoring.products import LevelProducts
 from phrasescore.scoring.word_probabilities import WordProbabilities
 from tests.phrasescore.kernels.test_kernels import instructions

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from phrasescore.arguments import PrecisionName
 from phrasescore.config.config import Config
 from phrasescore.config.settings import (
     AttentionConfig,
@@ -15,7 +16,7 @@ from phrasescore.config.settings import (
     ModelConfig,
 )
 from phrasescore.kernels import precision as precisions
-from phrasescore.kernels.precision import Precision, PrecisionName
+from phrasescore.kernels.precision import Precision
 from phrasescore.models import alignment
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import empty_network
