@@ -12,7 +12,7 @@ from phrasescore.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from phrasescore.errors import StoppedError as StoppedError
-    from phrasescore.features.column_spec import ColumnSpec as ColumnSpec
+    from phrasescore.features import ColumnSpec as ColumnSpec
     from phrasescore.models.checkpoint import TrainingRecord as TrainingRecord
     from phrasescore.records import PhrasePair as PhrasePair
     from phrasescore.records import WeightPair as WeightPair
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AnnotateSummary": "phrasescore.workflows.annotate",
     "AugmentSummary": "phrasescore.workflows.augment",
-    "ColumnSpec": "phrasescore.features.column_spec",
+    "ColumnSpec": "phrasescore.features",
     "DecodeSummary": "phrasescore.workflows.decode",
     "Evaluation": "phrasescore.workflows.evaluation",
     "ExperimentTable": "phrasescore.workflows.experiment.table",

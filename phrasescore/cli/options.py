@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from phrasescore.features import FEATURES, FROM_FILES, OF_SHORTLISTS
-from phrasescore.features.column_spec import ColumnKind, ColumnSpec
+from phrasescore.features import FEATURES, FROM_FILES, OF_SHORTLISTS, ColumnKind, ColumnSpec
 from phrasescore.workflows.warnings import LOGGERS
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])

@@ -1,4 +1,4 @@
-"""A feed-forward language model as a feature: of whole translations, and inside a search."""
+"""A feed-forward language model inside a search, and the options of its scores."""
 
 import logging
 from collections.abc import Sequence
@@ -11,17 +11,9 @@ from numpy.typing import NDArray
 
 from phrasescore.config.config import Config
 from phrasescore.errors import ArgumentError
-from phrasescore.features.network_scores import ModelScores, count_unknown
-from phrasescore.io.digests import digest_content
 from phrasescore.kernels.precision import Precision
-from phrasescore.language_models.word_scorer import (
-    BOUNDARY,
-    Numbering,
-    WordScorer,
-    score_tree,
-)
+from phrasescore.language_models.word_scorer import BOUNDARY, Numbering, WordScorer
 from phrasescore.models.checkpoint import Checkpoint
-from phrasescore.scoring.hypothesis_texts import HypothesisTexts
 
 _logger = logging.getLogger(__name__)
 
@@ -59,49 +51,6 @@ def check_cslm(configs: Sequence[Config], backoff_lm: str | None, *, unnormalize
                 "unnormalized scores: a cslm was trained without self_normalization: its scores "
                 "without log Z mean little"
             )
-
-
-class CslmScores:
-    """Scores of lists of hypotheses, for :class:`phrasescore.features.sentences.SentenceScores`.
-
-    A distinct context is computed once for all lists that are scored together.
-    """
-
-    reverse = False
-
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        device: torch.device,
-        precision: Precision,
-        options: CslmOptions,
-    ) -> None:
-        self._checkpoint = checkpoint
-        self._place = (device, precision)
-        self._options = options
-
-    def fingerprint(self) -> str:
-        """Return a fingerprint of everything that scores depend on but precision and device."""
-        parts = [self._checkpoint.fingerprint]
-        if not self._options.normalized:
-            parts.append("without log Z")
-        if self._options.backoff is not None:
-            parts.append(f"backoff {digest_content(self._options.backoff)}")
-        return " ".join(parts)
-
-    def lay_out(self) -> None:
-        """Make the scorer."""
-        normalized, backoff = self._options
-        self._scorer = WordScorer(
-            self._checkpoint, *self._place, normalized=normalized, backoff=backoff
-        )
-
-    def score(self, texts: HypothesisTexts) -> ModelScores:
-        """Return the log-probability of every word of the hypotheses."""
-        tree, _ = texts.plan(reverse=False)
-        ids = np.array(self._checkpoint.target_vocabulary.ids(texts.words), dtype=np.int64)
-        log_probs = score_tree(self._scorer, tree, texts.words)
-        return ModelScores(log_probs, tree, 0, count_unknown(tree.renumber(ids)))
 
 
 class SearchCslm:

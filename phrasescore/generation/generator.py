@@ -20,8 +20,7 @@ from phrasescore.kernels.precision import Precision, PrecisionName
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
 from phrasescore.scoring.products import FixedProducts
-from phrasescore.scoring.tree_decoder import DECODERS, build_decoder
-from phrasescore.scoring.tree_scorer import ROUNDING, log_mean_exp
+from phrasescore.scoring.tree_scorer import DECODERS, ROUNDING, build_decoder, log_mean_exp
 from phrasescore.scoring.word_probabilities import WordProbabilities
 from phrasescore.vocabulary import Vocabulary
 

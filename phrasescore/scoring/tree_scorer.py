@@ -8,8 +8,9 @@ is computed twice. Phrase pairs (:meth:`TreeScorer.score_pairs`) and hypotheses
 depend on, is :mod:`.products`' to say.
 """
 
+import importlib
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -19,7 +20,6 @@ from torch import Tensor, nn
 from phrasescore.errors import ModelError
 from phrasescore.scoring.prefix_tree import (
     Ids,
-    PairPlan,
     PrefixTree,
     Sequences,
     TreeStep,
@@ -27,7 +27,6 @@ from phrasescore.scoring.prefix_tree import (
     plan_pairs,
 )
 from phrasescore.scoring.products import Products
-from phrasescore.scoring.tree_decoder import build_decoder
 from phrasescore.scoring.word_probabilities import WordProbabilities
 from phrasescore.vocabulary import Vocabulary
 
@@ -35,6 +34,60 @@ Floats = NDArray[np.float64]
 
 # Rounding may lift the log-probability of a certain event above 0 by this much.
 ROUNDING = 1e-3
+
+
+class TreeDecoder(Protocol):
+    """A network that predicts a target word by word, with its weights laid out for scoring.
+
+    Whatever it computes, it computes row by row: with :class:`.products.FixedProducts` what it
+    returns for a node depends on nothing but its source and its prefix, to the last bit. Results
+    are in buffers, valid until the next call of the same method by this thread.
+    """
+
+    # Weight (words, width) and bias (words,) of the softmax over the shortlist.
+    output: tuple[Tensor, Tensor]
+
+    def encode(self, sources: Sequences) -> Any:
+        """Return what the decoder needs of some sources, given as word ids without ``</s>``."""
+
+    def start(self, encoded: Any, sources: Tensor) -> tuple[Any, Tensor]:
+        """Return the state of the empty prefix of some sources, and the rows behind it.
+
+        :param encoded: from :meth:`encode`.
+        :param sources: the number there of each root's source, ``(roots,)``.
+        :return: the state as :meth:`advance` takes it, and the rows that the softmax reads to
+            predict the first word, ``(roots, width)``.
+        """
+
+    def advance(self, state: Any, step: TreeStep) -> tuple[Any, Tensor]:
+        """Return the state of a level's nodes, and the rows that predict the word after each.
+
+        :param state: of the level above, which is not needed any more.
+        :return: the state, and ``(nodes, width)``.
+        """
+
+
+# By the kind that config.toml names: dotted, so that only the one needed is imported.
+DECODERS = {
+    "attention": "phrasescore.scoring.decoders.attention:AttentionDecoder",
+    "encoder-decoder": "phrasescore.scoring.decoders.gated:GatedDecoder",
+    "grconv": "phrasescore.scoring.decoders.gated:GatedDecoder",
+    "lstm": "phrasescore.scoring.decoders.lstm:LstmDecoder",
+}
+
+
+def build_decoder(kind: str, network: nn.Module, products: Products) -> TreeDecoder:
+    """Return the decoder of a network of this kind, on the device of ``products``.
+
+    :param products: fixed ones; an encoder-decoder takes those of levels, too.
+    :raises ModelError: if a weight is not finite: the fast element-wise code does not carry NaN.
+    """
+    for name, parameter in network.named_parameters():
+        if not bool(parameter.isfinite().all()):
+            raise ModelError(f"weights {name!r} are not all finite")
+    module, _, attribute = DECODERS[kind].partition(":")
+    decoder: TreeDecoder = getattr(importlib.import_module(module), attribute)(network, products)
+    return decoder
 
 
 @dataclass(frozen=True)
@@ -104,22 +157,10 @@ class PairWork:
     sources: int = 0  # distinct sources: their summaries and what the decoder takes from them
     target_nodes: int = 0  # distributions over the shortlist
     products: int = 0  # decoder states that go on: recurrent products
+    unknown_words: int = 0  # on both sides
 
     def __add__(self, other: "PairWork") -> "PairWork":
         return PairWork(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
-
-    @staticmethod
-    def of(plan: PairPlan) -> "PairWork":
-        """Return the work of a plan."""
-        trees = [piece.targets for piece in plan.pieces]
-        roots = sum(tree.num_roots for tree in trees)
-        return PairWork(
-            pairs=sum(len(piece.pairs) for piece in plan.pieces),
-            source_nodes=plan.num_source_nodes,
-            sources=roots,
-            target_nodes=roots + sum(tree.num_nodes for tree in trees),
-            products=roots + sum(tree.num_parents for tree in trees),
-        )
 
 
 class TreeScorer:
@@ -127,7 +168,7 @@ class TreeScorer:
 
     :param kind: of the network, as its configuration names it.
     :param network: copied to the products' device in the layout that scoring wants.
-    :param products: how they are made; :func:`.tree_decoder.build_decoder` says for which kinds.
+    :param products: how they are made; :func:`build_decoder` says for which kinds.
     """
 
     def __init__(self, kind: str, network: nn.Module, products: Products) -> None:
@@ -163,7 +204,17 @@ class TreeScorer:
             for piece in plan.pieces:
                 scored = self._score_tree(encoded, piece.sources, piece.targets)
                 values[piece.pairs] = scored.totals(piece.targets)
-        return values, PairWork.of(plan)
+        trees = [piece.targets for piece in plan.pieces]
+        roots = sum(tree.num_roots for tree in trees)
+        unknown = (int(np.sum(side.ids == Vocabulary.UNKNOWN)) for side in (sources, targets))
+        return values, PairWork(
+            pairs=len(values),
+            source_nodes=plan.num_source_nodes,
+            sources=roots,
+            target_nodes=roots + sum(tree.num_nodes for tree in trees),
+            products=roots + sum(tree.num_parents for tree in trees),
+            unknown_words=sum(unknown),
+        )
 
     def _score_tree(self, encoded: Any, sources: Ids, tree: PrefixTree) -> TreeLogProbs:
         """Return the log-probabilities of a tree whose roots have these of the encoded sources."""

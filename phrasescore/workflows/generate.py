@@ -13,7 +13,7 @@ from moses_integration.nbest import format_value
 from moses_integration.nbest_lines import check_feature_names, format_hypothesis
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.errors import ArgumentError, DataError
-from phrasescore.features.column_spec import ENSEMBLE_NAME, NETWORK_NAMES, NORMALIZED
+from phrasescore.features import ENSEMBLE_NAME, NETWORK_NAMES, NORMALIZED
 from phrasescore.generation.beam_search import BeamSettings, check_copying
 from phrasescore.generation.generator import Generated, Generator, Source, check_kinds
 from phrasescore.generation.sampling import SampleSettings, count_samples

@@ -23,7 +23,7 @@ from moses_integration.nbest_lines import check_feature_names
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.errors import ArgumentError
-from phrasescore.features.column_spec import ColumnSpec, check_columns, column_specs
+from phrasescore.features import ColumnSpec, check_columns, column_specs
 from phrasescore.features.cslm import CslmOptions, check_cslm
 from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
 from phrasescore.features.sentences import ListScores, SentenceScores, SentenceWork

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import msgspec
 
-from phrasescore.features.column_spec import ColumnSpec
+from phrasescore.features import ColumnSpec
 from phrasescore.progress import ProgressCallback
 from phrasescore.workflows.search_settings import SearchSettings
 

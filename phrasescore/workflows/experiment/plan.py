@@ -11,7 +11,7 @@ from moses_integration.ini_paths import named_files, with_paths_from
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import write_both_weights
 from phrasescore.errors import ConfigError
-from phrasescore.features.column_spec import ColumnSpec, column_name
+from phrasescore.features import ColumnSpec, column_name
 from phrasescore.io.resumable import work_files
 from phrasescore.workflows.experiment import actions
 from phrasescore.workflows.experiment.checks import check_inputs

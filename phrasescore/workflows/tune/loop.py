@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from phrasescore.errors import ArgumentError
-from phrasescore.features.column_spec import ColumnSpec, check_columns, column_specs
+from phrasescore.features import ColumnSpec, check_columns, column_specs
 from phrasescore.io.text import is_stream
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import WeightPair, Weights

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from moses_integration.nbest import read_nbest
 from moses_integration.reranking import WeightedSum
-from phrasescore.features.column_spec import ColumnSpec
+from phrasescore.features import ColumnSpec
 from phrasescore.io.output import open_output
 from phrasescore.records import Weights
 from phrasescore.workflows.tune.pooling import some_names

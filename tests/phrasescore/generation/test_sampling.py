@@ -21,7 +21,7 @@ from phrasescore.generation.sampling import (
 )
 from phrasescore.generation.streams import samples
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, load_checkpoint
-from phrasescore.scoring import tree_decoder
+from phrasescore.scoring import tree_scorer
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import BigramNetwork, RandomCslm, RandomModel
 
@@ -34,7 +34,7 @@ EIGHTHS = [[1, 1, 4, 2], [5, 1, 1, 1], [2, 1, 1, 4], [4, 2, 1, 1]]
 
 def bigrams(monkeypatch: pytest.MonkeyPatch, words: str = "ab") -> Generator:
     """Return a generator whose next word depends on the last one alone."""
-    monkeypatch.setitem(tree_decoder.DECODERS, "lstm", "tests.doubles:BigramDecoder")
+    monkeypatch.setitem(tree_scorer.DECODERS, "lstm", "tests.doubles:BigramDecoder")
     network = BigramNetwork([[math.log(x) for x in row] for row in EIGHTHS])
     config = Config.from_dict({"kind": "lstm"}, "test")
     vocabulary = Vocabulary(words)
