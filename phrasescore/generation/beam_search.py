@@ -7,7 +7,7 @@ as narrow as it can be, or when nothing in it can become better than what is com
 log-probability only falls.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.generation.generator import Generated, Generator, SearchWalk, Source
+from phrasescore.generation.generator import Generated, Generator, SearchWalk, Source, map_windows
 from phrasescore.generation.word_choice import Floats, Ids, best_words, length_limits
 from phrasescore.vocabulary import Vocabulary
 
@@ -70,6 +70,28 @@ class Candidates(NamedTuple):
         return Candidates(
             self.places[chosen], self.words[chosen], self.log_probs[chosen], self.roots[chosen]
         )
+
+
+def best_targets(
+    generator: Generator,
+    sources: Iterable[Source],
+    settings: BeamSettings,
+    *,
+    threads: int = 1,
+) -> Iterator[list[Generated]]:
+    """Yield the best targets of each source, in order; some hundred sources are read ahead.
+
+    A source without words has one target without words, with the score 0.
+
+    :param threads: CPU threads, each with some sources of its own. A GPU has one.
+    """
+
+    def search(window: tuple[int, list[Source]]) -> list[list[Generated]]:
+        found = iter(beam_search(generator, [source for source in window[1] if source], settings))
+        return [next(found) if source else [Generated((), 0.0)] for source in window[1]]
+
+    size = max(BATCH_ROWS[generator.device.type] // settings.width, 1)
+    return map_windows(search, sources, size, threads, generator.device)
 
 
 def beam_search(

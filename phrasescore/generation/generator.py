@@ -5,26 +5,29 @@ they are over the tree of an n-best list, so that a prefix that several targets 
 once, and what it gets depends on its source and its words alone, to the last bit.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, count, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from phrasescore.engines.worker_threads import map_in_threads
 from phrasescore.errors import ModelError
 from phrasescore.generation.word_choice import Floats, Ids
 from phrasescore.kernels.precision import Precision, PrecisionName
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
 from phrasescore.scoring.products import FixedProducts
-from phrasescore.scoring.tree_scorer import DECODERS, ROUNDING, build_decoder, log_mean_exp
-from phrasescore.scoring.word_probabilities import WordProbabilities
+from phrasescore.scoring.tree_scorer import DECODERS, build_decoder, log_mean_exp
+from phrasescore.scoring.word_probabilities import WordProbabilities, check_log_probs
 from phrasescore.vocabulary import Vocabulary
 
 Source = tuple[str, ...]
+
+# Batches that are read together and then cut by length, so that a batch's sources are alike.
+WINDOW_BATCHES = 4
 
 
 class Generated(NamedTuple):
@@ -111,6 +114,28 @@ def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
             )
     if len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
         raise ModelError("an ensemble is of models of one direction, not with some reverse")
+
+
+def map_windows(
+    work: Callable[[tuple[int, list[Source]]], list[list[Generated]]],
+    sources: Iterable[Source],
+    batch_size: int,
+    threads: int,
+    device: torch.device,
+) -> Iterator[list[Generated]]:
+    """Yield the targets of each source, in order; windows of some batches are read ahead.
+
+    :param work: takes the number of a window's first source, and the window.
+    :param threads: CPU threads, each with a window of its own. A GPU has one.
+    """
+    size = batch_size * WINDOW_BATCHES
+    iterator = iter(sources)
+    windows = zip(count(step=size), iter(lambda: list(islice(iterator, size)), []), strict=False)
+    # Each thread computes with one thread of torch's: windows never wait for one another.
+    for found in map_in_threads(
+        work, windows, threads if device.type == "cpu" else 1, lambda: torch.set_num_threads(1)
+    ):
+        yield from found
 
 
 class _Network:
@@ -214,11 +239,7 @@ class SearchWalk:
             log_probs = network.probabilities.log_probs(
                 rows, normalizers, places, network.own_ids(words)
             )
-            values: NDArray[np.float64] = log_probs.cpu().numpy()
-            wrong = np.flatnonzero(~(np.isfinite(values) & (values <= ROUNDING)))
-            if len(wrong):
-                raise ModelError(f"a word scores {values[wrong[0]]}, which is no log-probability")
-            found.append(np.minimum(values, 0.0))
+            found.append(check_log_probs(log_probs.cpu().numpy()))
         return found[0] if len(found) == 1 else log_mean_exp(found)
 
     def advance(self, parents: Ids, words: Ids, roots: Ids) -> None:

@@ -69,6 +69,10 @@ class Products(ABC):
         self.level_rows = level_rows or LEVEL_ROWS[device.type]
         self.workspace = Workspace(device)
 
+    def place(self, weight: Tensor) -> Tensor:
+        """Return a weight in float32 on the device."""
+        return weight.detach().to(self.device, torch.float32).contiguous()
+
     def prepare(self, matrix: Tensor) -> Factor:
         """Return an ``(in, out)`` matrix as :meth:`product` takes it, on the device."""
         # A view of a part of another tensor may begin anywhere.

@@ -27,13 +27,10 @@ from phrasescore.scoring.prefix_tree import (
     plan_pairs,
 )
 from phrasescore.scoring.products import Products
-from phrasescore.scoring.word_probabilities import WordProbabilities
+from phrasescore.scoring.word_probabilities import WordProbabilities, check_log_probs
 from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]
-
-# Rounding may lift the log-probability of a certain event above 0 by this much.
-ROUNDING = 1e-3
 
 
 class TreeDecoder(Protocol):
@@ -80,14 +77,19 @@ def build_decoder(kind: str, network: nn.Module, products: Products) -> TreeDeco
     """Return the decoder of a network of this kind, on the device of ``products``.
 
     :param products: fixed ones; an encoder-decoder takes those of levels, too.
-    :raises ModelError: if a weight is not finite: the fast element-wise code does not carry NaN.
+    :raises ModelError: if a weight is not finite.
     """
-    for name, parameter in network.named_parameters():
-        if not bool(parameter.isfinite().all()):
-            raise ModelError(f"weights {name!r} are not all finite")
+    check_weights(network)
     module, _, attribute = DECODERS[kind].partition(":")
     decoder: TreeDecoder = getattr(importlib.import_module(module), attribute)(network, products)
     return decoder
+
+
+def check_weights(network: nn.Module) -> None:
+    """Raise a ModelError if a weight is not finite: the fast element-wise code carries no NaN."""
+    for name, parameter in network.named_parameters():
+        if not bool(parameter.isfinite().all()):
+            raise ModelError(f"weights {name!r} are not all finite")
 
 
 @dataclass(frozen=True)
@@ -224,14 +226,10 @@ class TreeScorer:
         values = self._walk(encoded, sources, tree, check_range=is_cpu)
         if not is_cpu and np.isnan(values).any():
             values = self._walk(encoded, sources, tree, check_range=True)
-        wrong = np.flatnonzero(~(np.isfinite(values) & (values <= ROUNDING)))
-        if len(wrong):
-            raise ModelError(f"a word scores {values[wrong[0]]}, which is no log-probability")
-        np.minimum(values, 0.0, out=values)
         sizes = [len(tree.empty)]
         for level in tree.levels:
             sizes += [len(level.words), len(level.ends)]
-        parts = np.split(values, np.cumsum(sizes[:-1]))
+        parts = np.split(check_log_probs(values), np.cumsum(sizes[:-1]))
         ends = np.zeros(sum(sizes[::2]))
         ends[tree.empty] = parts[0]
         for level, of_ends in zip(tree.levels, parts[2::2], strict=True):

@@ -11,10 +11,13 @@ and what makes logits powers of 2 is in the weights before they are rounded.
 import math
 import threading
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from phrasescore.errors import ModelError
 from phrasescore.kernels import softmax_sums
 from phrasescore.kernels.avx512 import packed_words
 from phrasescore.kernels.avx512.packed_words import PackedWords
@@ -34,9 +37,22 @@ FIXED_WORDS = {"cpu": 16384, "cuda": 32768}
 UNSAFE_ROWS = 64
 # Matrix units for bfloat16 take 32 columns at a time.
 _ALIGNMENT = 32
+# Rounding may lift the log-probability of a certain event above 0 by this much.
+_ROUNDING = 1e-3
 
 # Matrices of words, ``(width, words)``, and their biases.
 _Blocks = list[tuple[Factor, Tensor]]
+
+
+def check_log_probs(values: NDArray[np.float64], highest: float = 0.0) -> NDArray[np.float64]:
+    """Return log-probabilities, none above ``highest`` by rounding.
+
+    :raises ModelError: if one is not finite, or above ``highest`` by more than rounding.
+    """
+    wrong = np.flatnonzero(~(np.isfinite(values) & (values <= highest + _ROUNDING)))
+    if len(wrong):
+        raise ModelError(f"a word scores {values[wrong[0]]}, which is no log-probability")
+    return np.minimum(values, highest)
 
 
 class WordProbabilities:
@@ -51,9 +67,7 @@ class WordProbabilities:
     def __init__(self, weight: Tensor, bias: Tensor, products: Products) -> None:
         self._products = products
         precision = products.precision
-        self._weight, self._bias = (
-            part.detach().to(products.device, torch.float32).contiguous() for part in (weight, bias)
-        )
+        self._weight, self._bias = products.place(weight), products.place(bias)
         self._rank = weight.shape[1]
         # Behind the rank's columns, with level products: the bias, and zeros.
         self._extra_columns, self._scale = 0, 1.0

@@ -11,12 +11,14 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from phrasescore.kernels import gates, sentence_gates
 from phrasescore.kernels.precision import Product, Workspace
 from phrasescore.models.alignment import Places, attend
 from phrasescore.models.attention import AttentionNetwork
-from phrasescore.models.gated_decoder import MAXOUT_POOL, GatedUnit
+from phrasescore.models.gated_decoder import GatedUnit
+from phrasescore.scoring.decoders.gated import split_pairs
 from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
 from phrasescore.scoring.products import FixedProducts
 from phrasescore.vocabulary import Vocabulary
@@ -45,41 +47,33 @@ class AttentionDecoder:
     """Annotates sources, and runs the decoder level by level; see :class:`TreeDecoder`."""
 
     def __init__(self, network: AttentionNetwork, products: FixedProducts) -> None:
-        def place(weight: Tensor) -> Tensor:
-            return weight.detach().to(products.device, torch.float32).contiguous()
-
         self._products = products
         self._workspace = Workspace(products.device)
         self._units = network.config.maxout_size
-        self.output = place(network.output.weight), place(network.output.bias)
-        self._source_embedding = place(network.source_embedding)
+        self.output = products.place(network.output.weight), products.place(network.output.bias)
+        self._source_embedding = products.place(network.source_embedding)
         self._encoders = [
             _Direction(unit, products)
             for unit in (network.forward_encoder, network.backward_encoder)
         ]
         self._initial = products.prepare(network.initial.weight.t())
-        self._initial_bias = place(network.initial.bias)
+        self._initial_bias = products.place(network.initial.bias)
         align, decoder = network.alignment, network.decoder
         self._annotation = products.prepare(align.annotation.weight.t())
-        self._annotation_bias = place(align.annotation.bias)
-        self._energy = place(align.energy)
+        self._annotation_bias = products.place(align.annotation.bias)
+        self._energy = products.place(align.energy)
         state_weight = torch.cat([align.state.weight, decoder.gates_weight()])
         self._state = products.prepare(state_weight.t())
         self._candidate = products.prepare(decoder.recurrent_candidate.weight.t())
         # One more row than words: the embedding of y_0 is the zero vector, which leaves nothing but
         # the biases.
         self._start_word = len(network.target_embedding)
-        embedding = network.target_embedding.detach()
-        words = torch.cat([embedding, embedding.new_zeros(1, embedding.shape[1])])
-        self._words = place(words @ decoder.input_weight().t() + decoder.input_bias())
-        # The two units of a maxout pair go to columns half the width apart.
-        units = torch.arange(MAXOUT_POOL * self._units, device=words.device)
-        apart = units.view(-1, MAXOUT_POOL).t().reshape(-1)
-        self._readout_words = place(
-            words @ network.readout_word.weight[apart].t() + network.readout.bias[apart]
-        )
-        self._readout_state = products.prepare(network.readout_hidden.weight[apart].t())
-        context_weight = [decoder.context_weight(), network.readout_context.weight[apart]]
+        words = functional.pad(network.target_embedding.detach(), (0, 0, 0, 1))
+        self._words = products.place(words @ decoder.input_weight().t() + decoder.input_bias())
+        readout = split_pairs(network.readout_word.weight), split_pairs(network.readout.bias)
+        self._readout_words = products.place(words @ readout[0].t() + readout[1])
+        self._readout_state = products.prepare(split_pairs(network.readout_hidden.weight).t())
+        context_weight = [decoder.context_weight(), split_pairs(network.readout_context.weight)]
         self._values = products.prepare(torch.cat(context_weight).t())
 
     def encode(self, sources: Sequences) -> Annotated:
@@ -168,7 +162,7 @@ class _Direction:
         sign[: self._size] = -1
         self._input = products.prepare((sign * unit.input_weight()).t())
         bias = sign[:, 0] * unit.input_bias()
-        self._bias = bias.detach().to(products.device, torch.float32)
+        self._bias = products.place(bias)
         self._gates = products.prepare((sign[: 2 * self._size] * unit.gates_weight()).t())
         self._candidate = products.prepare(unit.recurrent_candidate.weight.t())
 

@@ -102,12 +102,9 @@ class _Stack:
         *,
         table_size: int,
     ) -> None:
-        def place(weight: Tensor) -> Tensor:
-            return weight.detach().to(products.device, torch.float32).contiguous()
-
         self._products = products
         self._has_table = len(embedding) * 4 * stack.hidden_size <= table_size
-        self._embedding = place(embedding)
+        self._embedding = products.place(embedding)
         self.layers = []
         for number in range(len(stack.layers)):
             weight, bias, recurrent = (
@@ -118,8 +115,8 @@ class _Stack:
             layer = _Layer(
                 products.prepare(recurrent.t()),
                 None if is_table else products.prepare(weight.t()),
-                place(embedding @ weight.t()) if is_table else None,
-                place(bias),
+                products.place(embedding @ weight.t()) if is_table else None,
+                products.place(bias),
             )
             self.layers.append(layer)
         self.size = stack.hidden_size

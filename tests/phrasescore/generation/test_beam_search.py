@@ -11,9 +11,13 @@ import torch
 from phrasescore.config.config import Config
 from phrasescore.errors import PhrasescoreError
 from phrasescore.features.sentences import SentenceScores
-from phrasescore.generation.beam_search import BATCH_ROWS, BeamSettings, beam_search
+from phrasescore.generation.beam_search import (
+    BATCH_ROWS,
+    BeamSettings,
+    beam_search,
+    best_targets,
+)
 from phrasescore.generation.generator import Generated, Generator
-from phrasescore.generation.streams import best_targets
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, load_checkpoint
