@@ -1,9 +1,9 @@
 """Random targets, drawn word by word from what networks predict (Cho et al., 2014, table 3).
 
-Every random number is a function of the seed, the number of its source, the number of its sample,
-and the place of its word: those of a sample are the numbers that numpy's Philox generator gives for
-the key (seed, source) and the counter (0, 0, 0, sample), one per word (Salmon et al., 2011, "Parallel
-random numbers: as easy as 1, 2, 3"). So a sample is the same whatever is drawn beside it.
+Every random number is a function of the seed, the number of its source, the number of its sample
+and the place of its word: numpy's Philox generator gives them for the key (seed, source) and the
+counter (0, 0, 0, sample), one per word (Salmon et al., 2011, "Parallel random numbers: as easy as
+1, 2, 3"). So a sample is the same whatever is drawn beside it.
 """
 
 from collections import Counter
@@ -65,12 +65,11 @@ def samples(
     """
 
     def draw(window: tuple[int, list[Source]]) -> list[list[Generated]]:
-        numbered = [
-            (number, source) for number, source in enumerate(window[1], window[0]) if source
-        ]
-        numbers, spoken = [number for number, _ in numbered], [source for _, source in numbered]
+        first, sources = window
+        numbers = [number for number, source in enumerate(sources, first) if source]
+        spoken = [source for source in sources if source]
         found = iter(sample_targets(generator, spoken, settings, numbers))
-        return [next(found) if source else [] for source in window[1]]
+        return [next(found) if source else [] for source in sources]
 
     size = max(BATCH_SAMPLES[generator.device.type] // max(settings.count, 1), 1)
     return map_windows(draw, sources, size, threads, generator.device)

@@ -102,6 +102,23 @@ class TreeLogProbs:
     nodes: list[Floats]  # of each level (nodes,): the last word of a prefix, given what precedes
     ends: Floats  # (sequences,): ``</s>`` after each whole sequence
 
+    @staticmethod
+    def of(values: Floats, tree: PrefixTree) -> "TreeLogProbs":
+        """Return values by node and by sequence.
+
+        :param values: of the ends of the empty sequences, the nodes of the first level, the ends of
+            the sequences that are no longer, the nodes of the second level, and so on.
+        """
+        sizes = [len(tree.empty)]
+        for level in tree.levels:
+            sizes += [len(level.words), len(level.ends)]
+        parts = np.split(values, np.cumsum(sizes[:-1]))
+        ends = np.zeros(sum(sizes[::2]))
+        ends[tree.empty] = parts[0]
+        for level, of_ends in zip(tree.levels, parts[2::2], strict=True):
+            ends[level.ends] = of_ends
+        return TreeLogProbs(parts[1::2], ends)
+
     def totals(self, tree: PrefixTree) -> Floats:
         """Return log p of each sequence with its ``</s>``, ``(sequences,)``."""
         totals = self.ends.copy()
@@ -226,20 +243,10 @@ class TreeScorer:
         values = self._walk(encoded, sources, tree, check_range=is_cpu)
         if not is_cpu and np.isnan(values).any():
             values = self._walk(encoded, sources, tree, check_range=True)
-        sizes = [len(tree.empty)]
-        for level in tree.levels:
-            sizes += [len(level.words), len(level.ends)]
-        parts = np.split(check_log_probs(values), np.cumsum(sizes[:-1]))
-        ends = np.zeros(sum(sizes[::2]))
-        ends[tree.empty] = parts[0]
-        for level, of_ends in zip(tree.levels, parts[2::2], strict=True):
-            ends[level.ends] = of_ends
-        return TreeLogProbs(parts[1::2], ends)
+        return TreeLogProbs.of(check_log_probs(values), tree)
 
     def _walk(self, encoded: Any, sources: Ids, tree: PrefixTree, *, check_range: bool) -> Floats:
-        """Return log p of ``</s>`` after what ends at each level, and of the next level's words.
-
-        One after another: the ends of the empty sequences, the words of the first level, and so on.
+        """Return the log-probabilities in the order of :meth:`TreeLogProbs.of`.
 
         :param check_range: see :meth:`WordProbabilities.log_normalizers`; without, some values may
             be NaN.
