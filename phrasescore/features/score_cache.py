@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from importlib.metadata import version
 from itertools import chain
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -106,7 +105,10 @@ class ScoreCache:
         self._limit = limit
         # sqlitedict would make its table in any SQLite file, and fails in a thread of its own, with
         # a traceback: what it needs is there before, and while it begins.
-        with self._errors(), closing(self._connect(timeout)) as database:
+        with (
+            self._errors(),
+            closing(sqlite3.connect(path, timeout=timeout, isolation_level=None)) as database,
+        ):
             self._prepare(database)
             self._store = SqliteDict(
                 path,
@@ -120,9 +122,6 @@ class ScoreCache:
                 outer_stack=False,
             )
             self._run(f"PRAGMA busy_timeout = {round(timeout * 1000)}")
-
-    def _connect(self, timeout: float) -> sqlite3.Connection:
-        return sqlite3.connect(self._path, timeout=timeout, isolation_level=None)
 
     def _prepare(self, database: sqlite3.Connection) -> None:
         """Make the tables in a new file, check the header of an old one, and open its log."""
@@ -150,16 +149,9 @@ class ScoreCache:
         return {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
 
     def __enter__(self) -> Self:
-        """Return the cache itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the file."""
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def close(self) -> None:

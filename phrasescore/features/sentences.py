@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
@@ -190,13 +191,10 @@ class SentenceScores:
 
     def _get_ready(self) -> None:
         """Lay out the weights; where all scores are in the cache, this is never needed."""
-        if self._is_ready:
-            return
-        for model in self._models:
-            model.lay_out()
-        # Compiles the kernels before several threads do so at once.
-        self._score([HypothesisList(("a",), [("a",)])])
-        self._is_ready = True
+        if not self._is_ready:
+            # Compiles the kernels before several threads do so at once.
+            self._score([HypothesisList(("a",), [("a",)])])
+            self._is_ready = True
 
     def _score_missing(self, group: "_Group") -> "tuple[_Group, list[ListScores], SentenceWork]":
         """Return the group, and the scores of the hypotheses that the cache lacks."""
@@ -275,14 +273,11 @@ class NetworkScores:
 
     def __init__(self, checkpoint: Checkpoint, device: torch.device, precision: Precision) -> None:
         self._checkpoint = checkpoint
-        self._place = (device, precision)
+        self._products = FixedProducts(precision, device)
 
-    def lay_out(self) -> None:
-        """Make the scorer."""
-        device, precision = self._place
-        self._scorer = TreeScorer(
-            self._checkpoint.config.kind, self._checkpoint.model, FixedProducts(precision, device)
-        )
+    @cached_property
+    def _scorer(self) -> TreeScorer:
+        return TreeScorer(self._checkpoint.config.kind, self._checkpoint.model, self._products)
 
     def fingerprint(self) -> str:
         """Return a fingerprint of everything that scores depend on but precision and device."""
@@ -319,12 +314,10 @@ class CslmScores:
         self._place = (device, precision)
         self._options = options
 
-    def lay_out(self) -> None:
-        """Make the scorer."""
+    @cached_property
+    def _scorer(self) -> WordScorer:
         normalized, backoff = self._options
-        self._scorer = WordScorer(
-            self._checkpoint, *self._place, normalized=normalized, backoff=backoff
-        )
+        return WordScorer(self._checkpoint, *self._place, normalized=normalized, backoff=backoff)
 
     def fingerprint(self) -> str:
         """Return a fingerprint of everything that scores depend on but precision and device."""

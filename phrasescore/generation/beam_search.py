@@ -67,9 +67,7 @@ class Candidates(NamedTuple):
 
     def select(self, chosen: Ids) -> "Candidates":
         """Return the chosen candidates, in that order."""
-        return Candidates(
-            self.places[chosen], self.words[chosen], self.log_probs[chosen], self.roots[chosen]
-        )
+        return Candidates(*(part[chosen] for part in self))
 
 
 def best_targets(
@@ -187,7 +185,11 @@ class _SentenceBeam:
             roots, log_probs = going_on.roots, going_on.log_probs
             walk.advance(going_on.places, going_on.words, roots)
             depth += 1
-        return [self._targets(number) for number in range(len(self._sources))]
+        found = []
+        for complete, source in zip(self._complete, self._sources, strict=True):
+            best = sorted(complete, key=self._score, reverse=True)[: self._settings.num_best]
+            found.append([self._trace(each, source) for each in best])
+        return found
 
     def _extend(self, walk: SearchWalk, log_probs: Floats, roots: Ids) -> Candidates:
         """Return the best extensions of each hypothesis: no beam can keep more of them."""
@@ -259,14 +261,6 @@ class _SentenceBeam:
         """Return what targets of a source are sorted by."""
         words_and_end = complete.depth + 1
         return complete.log_prob / words_and_end if self._settings.normalize else complete.log_prob
-
-    def _targets(self, number: int) -> list[Generated]:
-        """Return the best targets of a source, the best first."""
-        best = sorted(self._complete[number], key=self._score, reverse=True)
-        return [
-            self._trace(complete, self._sources[number])
-            for complete in best[: self._settings.num_best]
-        ]
 
     def _trace(self, complete: _Complete, source: Source) -> Generated:
         """Return a target with its words."""

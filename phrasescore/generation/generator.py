@@ -97,7 +97,7 @@ class Generator:
 
         It, and all that it gives, belong into torch's inference mode.
         """
-        return SearchWalk(self._networks, sources, len(self.words), self.device)
+        return SearchWalk(self, self._networks, sources)
 
 
 def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
@@ -179,15 +179,10 @@ class SearchWalk:
     """
 
     def __init__(
-        self,
-        networks: Sequence[_Network],
-        sources: Sequence[Source],
-        num_words: int,
-        device: torch.device,
+        self, generator: Generator, networks: Sequence[_Network], sources: Sequence[Source]
     ) -> None:
         self._networks = networks
-        self._num_words = num_words
-        self._device = device
+        self._num_words, self._device = len(generator.words), generator.device
         self._states, self._rows = self._split(network.start(sources) for network in networks)
         self._normalizers: list[Tensor] = []
         self.num_nodes = len(sources)
@@ -270,12 +265,9 @@ class SearchWalk:
                 weights = of_network if weights is None else weights + of_network
         assert weights is not None
         # The last place of a source, behind its words, is its </s>.
-        behind = self._index(self._lengths[self._roots]).unsqueeze(1)
+        behind = on_device(self._lengths[self._roots], self._device).unsqueeze(1)
         places: Ids = weights.scatter(1, behind, 0.0).argmax(1).cpu().numpy()
         return places
-
-    def _index(self, positions: Ids) -> Tensor:
-        return on_device(positions, self._device)
 
 
 def _words(vocabulary: Vocabulary) -> Iterator[str]:

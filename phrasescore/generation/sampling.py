@@ -6,7 +6,6 @@ counter (0, 0, 0, sample), one per word (Salmon et al., 2011, "Parallel random n
 1, 2, 3"). So a sample is the same whatever is drawn beside it.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -207,11 +206,8 @@ def count_samples(samples: Sequence[Generated]) -> list[CountedSample]:
 
     That is the order of table 3 of Cho et al. (2014). Equal ones stay in the order of the samples.
     """
-    counts: Counter[tuple[tuple[str, ...], bool]] = Counter()
-    firsts: dict[tuple[tuple[str, ...], bool], Generated] = {}
+    equal: dict[tuple[tuple[str, ...], bool], list[Generated]] = {}
     for sample in samples:
-        key = sample.words, sample.finished
-        counts[key] += 1
-        firsts.setdefault(key, sample)
-    counted = [CountedSample(firsts[key], count) for key, count in counts.items()]
+        equal.setdefault((sample.words, sample.finished), []).append(sample)
+    counted = [CountedSample(found[0], len(found)) for found in equal.values()]
     return sorted(counted, key=lambda item: item.target.log_prob, reverse=True)

@@ -282,7 +282,8 @@ class Segmenter:
             ]
             self._count(segments, len(words))
             yield SegmentedSentence(words, segments)
-        self._forget()
+        for span in list(self._kept)[: max(0, len(self._kept) - KEPT_SPANS)]:
+            del self._kept[span]
 
     def _translated(self, block: "list[_Planned]") -> dict[Words, _Translated]:
         """Return the best translation of every span of a block, each computed once."""
@@ -334,10 +335,6 @@ class Segmenter:
         work.squares += sum((segment.end - segment.start) ** 2 for segment in segments)
         work.unknown_words += sum(segment.target.count(_UNKNOWN) for segment in segments)
         work.unfinished += sum(not segment.finished for segment in segments)
-
-    def _forget(self) -> None:
-        for span in list(self._kept)[: max(0, len(self._kept) - KEPT_SPANS)]:
-            del self._kept[span]
 
 
 class _Planned(NamedTuple):

@@ -98,7 +98,8 @@ class Products(ABC):
 
     def multiply(self, name: str, rows: Rows | Tensor, matrix: Factor) -> Tensor:
         """Return ``rows @ matrix``, ``(rows, out)``: of integers their float32 values."""
-        product = self.product(name, rows, matrix).first(_count(rows))
+        count = len(rows) if isinstance(rows, Tensor) else rows.size
+        product = self.product(name, rows, matrix).first(count)
         if product.columns is None:
             return product.values
         return product.read(self.workspace.take(f"{name}, read", *product.values.shape))
@@ -243,10 +244,6 @@ class FixedProducts(Products):
         if columns < _COLUMNS:
             matrix = Factor(functional.pad(matrix.values, (0, _COLUMNS - columns)))
         out.copy_(self.precision.multiply(rounded, matrix, product).values[:, :columns])
-
-
-def _count(rows: Rows | Tensor) -> int:
-    return len(rows) if isinstance(rows, Tensor) else rows.size
 
 
 def _aligned(values: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ source prefix, a source's summary, a target prefix under its source, the product
 of its continuations. Every product between a target word and a matrix is a row of a table.
 """
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -53,7 +53,7 @@ class GatedDecoder:
 
     def __init__(self, network: GatedDecoderNetwork, products: Products) -> None:
         self._products = products
-        self._encoder: _Encoder
+        self._encoder: _UnitEncoder | _ConvolutionEncoder
         if isinstance(network, EncoderDecoder):
             self._encoder = _UnitEncoder(network, products)
         else:
@@ -128,14 +128,6 @@ class GatedDecoder:
         gates.maxout(readout, state.readout, step.roots, self._readout_words, step.words, units)
         after = state._replace(states=new, rounded=rounded, buffer=buffer)
         return after, products.multiply("factors", units, self._factor)
-
-
-class _Encoder(Protocol):
-    def encode(self, sources: Sequences) -> Tensor:
-        """Return a vector of each source, given as word ids without ``</s>``."""
-
-    def summarize(self, encoded: Tensor) -> Tensor:
-        """Return c of some sources, given these vectors."""
 
 
 class _UnitEncoder:
@@ -241,5 +233,5 @@ class _ConvolutionEncoder:
         return tops
 
     def summarize(self, encoded: Tensor) -> Tensor:
-        """Return c: the same."""
+        """Return c: the same vectors."""
         return encoded
