@@ -15,10 +15,10 @@ class LanguageModelScore:
     """log p(target ``</s>`` | ``<s>``): natural logarithms, not divided by length.
 
     A word that the model does not know has the probability of its ``<unk>``, or 10^-100 where it
-    has none, as in Moses. The source does not count.
+    has no ``<unk>``, as in Moses. The source does not count.
 
-    :param path: an ARPA file, plain or ``.gz``, or what KenLM's build_binary made of one.
-    :raises DataError: if it is none, or of a higher order than kenlm was built for.
+    :param path: an ARPA file, plain or ``.gz``, or KenLM's binary of one.
+    :raises DataError: if it is no such model, or of a higher order than kenlm was built for.
     """
 
     def __init__(self, path: str) -> None:

@@ -93,7 +93,7 @@ class NeuralScore:
         """
         numbered = enumerate(_regrouped(blocks, self._block_size))
         # Each thread computes a block of its own with one thread of torch's: blocks never wait for
-        # one another, and what torch does alone (planning, small rows) overlaps.
+        # one another, and work outside torch's kernels (planning, small rows) overlaps.
         with self._precision.active():
             for values, work in map_in_threads(
                 self._score, numbered, self._threads, self._start_thread

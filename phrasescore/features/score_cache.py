@@ -104,7 +104,7 @@ class ScoreCache:
         self._path = path
         self._limit = limit
         # sqlitedict would make its table in any SQLite file, and fails in a thread of its own, with
-        # a traceback: what it needs is there before, and while it begins.
+        # a traceback: the tables and the log are there before it begins.
         with (
             self._errors(),
             closing(sqlite3.connect(path, timeout=timeout, isolation_level=None)) as database,
@@ -155,14 +155,14 @@ class ScoreCache:
         self.close()
 
     def close(self) -> None:
-        """Close the file; what was stored is there."""
+        """Close the file; everything stored is there."""
         with self._errors():
             self._store.close()
 
     def lookup(self, keys: Sequence[bytes]) -> list[float | None]:
         """Return the value of each key, None where there is none.
 
-        :raises PhrasescoreError: if the file cannot be read, or holds what is no score.
+        :raises PhrasescoreError: if the file cannot be read, or an entry is no score.
         """
         values: dict[bytes, float] = {}
         with self._errors():
@@ -213,7 +213,7 @@ class ScoreCache:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turn what SQLite and sqlitedict raise into one line that names the file and a cure."""
+        """Turn errors of SQLite and sqlitedict into one line that names the file and a cure."""
         try:
             yield
         except (sqlite3.Error, RuntimeError) as error:

@@ -21,9 +21,9 @@ from phrasescore.kernels.precision import Precision, PrecisionName
 from phrasescore.language_models.word_scorer import WordScorer, score_tree
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList
-from phrasescore.scoring.prefix_tree import HypothesisTexts, Ids, PrefixTree, Sequences
+from phrasescore.scoring.prefix_tree import HypothesisTexts, Ids, Sequences
 from phrasescore.scoring.products import FixedProducts
-from phrasescore.scoring.tree_scorer import TreeLogProbs, TreeScorer, average_models
+from phrasescore.scoring.tree_scorer import TreeLogProbs, TreeScorer, log_mean_exp
 from phrasescore.vocabulary import Vocabulary
 
 # Distinct hypotheses that are scored together: enough to fill the matrix products of most levels,
@@ -46,7 +46,7 @@ class ListScores(NamedTuple):
 
 @dataclass
 class SentenceWork:
-    """How much was computed."""
+    """The work of scoring lists."""
 
     lists: int = 0
     # Of each list the distinct ones.
@@ -78,9 +78,9 @@ class SentenceScores:
     """log p(hypothesis ``</s>`` | source), or log p(source ``</s>`` | hypothesis).
 
     Natural logarithms, summed over the words of the predicted side and its ``</s>``, not divided
-    by length. Which side is predicted is each model's own; a word outside its shortlist is scored
-    as ``<unk>``. A value depends on source and hypothesis alone, to the last bit: not on what is
-    scored beside them, on the number of threads, or on a cache.
+    by length. Each model predicts the side that it was trained for; a word outside its shortlist is
+    scored as ``<unk>``. A value depends on source and hypothesis alone, to the last bit: not on
+    other lists, the number of threads, or a cache.
 
     :param checkpoints: trained models.
     :param device: where they run.
@@ -89,10 +89,10 @@ class SentenceScores:
     :param ensemble: whether to add a column in which the models' probabilities are averaged at
         every word; they must then be of one direction.
     :param words: whether to give the log-probabilities of single words, too.
-    :param cache: where scores of hypotheses are looked up and kept; those of single words are not.
+    :param cache: where scores of hypotheses are looked up and kept; it is not used with ``words``.
     :param cslm: of the language models among the networks, which score the hypothesis alone.
     :raises ModelError: if the models cannot be an ensemble, or have weights that are not finite;
-        with a cache the weights are looked at when the first hypothesis is scored.
+        with a cache the weights are checked when the first hypothesis is scored.
     """
 
     def __init__(
@@ -209,19 +209,21 @@ class SentenceScores:
         work = SentenceWork()
         texts = HypothesisTexts(lists)
         work.scored = texts.count_distinct()
-        found: list[tuple[TreeLogProbs, PrefixTree]] = []
+        found: list[TreeLogProbs] = []
         for model in self._models:
-            scored, tree, unknown_read = model.score(texts)
+            log_probs, unknown_read = model.score(texts)
+            tree = log_probs.tree
             work.steps += tree.num_nodes + tree.num_roots
             work.unknown_read += unknown_read
             work.unknown_words += sum(
                 int((level.words == Vocabulary.UNKNOWN).sum()) for level in tree.levels
             )
-            found.append((scored, tree))
+            found.append(log_probs)
         if self._ensemble:
-            found.append((average_models([log_probs for log_probs, _ in found]), found[0][1]))
-        columns = [log_probs.totals(tree) for log_probs, tree in found]
-        words = [log_probs.words(tree) for log_probs, tree in found] if self._words else None
+            mean = log_mean_exp([log_probs.values for log_probs in found])
+            found.append(TreeLogProbs(found[0].tree, mean))
+        columns = [log_probs.totals() for log_probs in found]
+        words = [log_probs.words() for log_probs in found] if self._words else None
         scores = []
         start = 0
         for item in lists:
@@ -283,18 +285,14 @@ class NetworkScores:
         """Return a fingerprint of everything that scores depend on but precision and device."""
         return self._checkpoint.fingerprint
 
-    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, PrefixTree, int]:
-        """Return the log-probability of every word that is predicted.
-
-        :return: also the tree of what is predicted, as word ids, and the number of unknown words
-            that are read.
-        """
+    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, int]:
+        """Return the predicted words' log-probabilities, and the number of unknown words read."""
         plan, sources = texts.plan(reverse=self._checkpoint.reverse)
         tree = plan.renumber(_ids(self._checkpoint.target_vocabulary, texts))
         source_ids = _ids(self._checkpoint.source_vocabulary, texts)
         read = Sequences(source_ids[sources.ids], sources.lengths)
         unknown_read = int((read.ids == Vocabulary.UNKNOWN).sum())
-        return self._scorer.score(read, tree), tree, unknown_read
+        return self._scorer.score(read, tree), unknown_read
 
 
 class CslmScores:
@@ -328,11 +326,12 @@ class CslmScores:
             parts.append(f"backoff {digest_content(self._options.backoff)}")
         return " ".join(parts)
 
-    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, PrefixTree, int]:
-        """Return what :meth:`NetworkScores.score` returns, of the hypotheses' words."""
+    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, int]:
+        """See :meth:`NetworkScores.score`; a hypothesis is predicted, and no word is read."""
         tree, _ = texts.plan(reverse=False)
-        log_probs = score_tree(self._scorer, tree, texts.words)
-        return log_probs, tree.renumber(_ids(self._checkpoint.target_vocabulary, texts)), 0
+        values = score_tree(self._scorer, tree, texts.words).values
+        ids = _ids(self._checkpoint.target_vocabulary, texts)
+        return TreeLogProbs(tree.renumber(ids), values), 0
 
 
 def _ids(vocabulary: Vocabulary, texts: HypothesisTexts) -> Ids:

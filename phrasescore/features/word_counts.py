@@ -20,8 +20,8 @@ from phrasescore.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from phrasescore.models.checkpoint import Checkpoint
 
-# Punctuation that differs from language to language, by what it does. Spanish marks the beginning
-# of a question, too, and Greek ends one with a semicolon: neither is undone here.
+# Punctuation that differs from language to language, by its use. Spanish marks the beginning of a
+# question, too, and Greek ends a question with a semicolon: neither is undone here.
 _KINDS = {
     **dict.fromkeys("\"'`´«»‹›“”„‟‘’‚‛「」『』″", '"'),
     **dict.fromkeys("-‐‑‒–—―−", "-"),
@@ -116,7 +116,7 @@ class UnknownWords(_Count):
 
     def __init__(self, vocabularies: Sequence[Vocabulary]) -> None:
         if not vocabularies:
-            raise ValueError("unknown words are those of at least one vocabulary")
+            raise ValueError("expected at least one vocabulary")
         super().__init__()
         self._vocabularies = vocabularies
 
@@ -138,7 +138,7 @@ class SourceUnknownWords(UnknownWords):
     """The number of source words outside the networks' shortlists.
 
     All translations of a sentence have the same source words, so that no linear model can choose
-    by this one: it is for tables and lists that something else reads.
+    by this feature: it is for other readers of tables and lists.
 
     :param vocabularies: the networks' vocabularies of the table's source side.
     """

@@ -3,7 +3,7 @@
 At each step every hypothesis of the beam is extended by every word, and of all extensions of a
 source the best ones stay, as many as the beam is wide. One that ends is complete, and the beam is
 narrower by one from then on (Cho et al., 2014b, section 4.2.1); a search is over when the beam is
-as narrow as it can be, or when nothing in it can become better than what is complete: a
+as narrow as it can be, or when no hypothesis in it can become better than the complete ones: a
 log-probability only falls.
 """
 
@@ -25,14 +25,14 @@ BATCH_ROWS = {"cpu": 768, "cuda": 16384}
 
 @dataclass(frozen=True)
 class BeamSettings:
-    """How targets are searched for, and how many are wanted."""
+    """The settings of a search, and the number of targets wanted."""
 
-    # Hypotheses of a source that are kept: 1 takes the best word each time, 12 is what Sutskever et
-    # al. (2014) end with.
+    # Hypotheses of a source that are kept: 1 takes the best word each time; Sutskever et al. (2014)
+    # end with 12.
     width: int = 10
     # Complete targets wanted of each source; at most as many as the beam is wide.
     num_best: int = 1
-    # Whether the order among complete targets is that of log p / (words + 1).
+    # Whether complete targets are sorted by log p / (words + 1), not by log p.
     normalize: bool = False
     # Whether a target may have <unk>.
     unknown: bool = True
@@ -97,9 +97,9 @@ def beam_search(
 ) -> list[list[Generated]]:
     """Return the best targets of each source, the best first, at most ``settings.num_best``.
 
-    Equal ones stand in the order in which they were complete. A source that no target ends for
-    within the length allowed has one, the best beginning of that length, with ``finished`` False.
-    What a source gets does not depend on the others, to the last bit.
+    Equal targets stand in the order in which they were complete. Where no target ends within the
+    length allowed there is one, the best beginning of that length, with ``finished`` False. A
+    source's targets do not depend on the other sources, to the last bit.
 
     :raises PhrasescoreError: if ``<unk>`` is to be replaced and no network aligns.
     """
@@ -119,10 +119,7 @@ def beam_search(
 
 
 def check_copying(generator: Generator, settings: BeamSettings) -> None:
-    """Check that the networks can do what the settings want.
-
-    :raises PhrasescoreError: if ``<unk>`` is to be replaced and no network aligns.
-    """
+    """Raise a PhrasescoreError if ``<unk>`` is to be replaced and no network aligns."""
     if settings.copy_unknown and not generator.can_align:
         raise PhrasescoreError(
             "no word of the source can stand for <unk>: that needs a model of the kind attention, "
@@ -140,11 +137,11 @@ class _Complete(NamedTuple):
 
 
 class _BeamLevel(NamedTuple):
-    """How the nodes of a level were made; to trace a target back."""
+    """The nodes of a level, to trace a target back."""
 
     parents: Ids
     words: Ids
-    # The place in the source that each word is aligned with; empty if nobody asks.
+    # The place in the source that each word is aligned with; empty without copies of words.
     attended: Ids
 
 
@@ -229,7 +226,7 @@ class _SentenceBeam:
 
     def _going_on(self, candidates: Candidates) -> Candidates:
         """Return the extensions that are searched further, by place."""
-        # The least that a target will have lost at its end is what it has lost now.
+        # A target's log-probability at its end is at most its present one.
         bounds = candidates.log_probs
         if self._settings.normalize:
             bounds = bounds / (self._limits[candidates.roots] + 1)
@@ -258,7 +255,7 @@ class _SentenceBeam:
         return candidates.select(np.flatnonzero(~too_long))
 
     def _score(self, complete: _Complete) -> float:
-        """Return what targets of a source are sorted by."""
+        """Return the score by which targets of a source are sorted."""
         words_and_end = complete.depth + 1
         return complete.log_prob / words_and_end if self._settings.normalize else complete.log_prob
 

@@ -1,8 +1,8 @@
-"""Networks that say, step by step, what the next word of some targets may be.
+"""Networks that give, step by step, the distribution of the next word of some targets.
 
-A search or a sampler makes prefixes of targets, level by level; the networks are run over them as
-they are over the tree of an n-best list, so that a prefix that several targets share is computed
-once, and what it gets depends on its source and its words alone, to the last bit.
+A search or a sampler makes prefixes of targets, level by level; the networks run over them as over
+the tree of an n-best list: a prefix that several targets share is computed once, and its values
+depend on its source and its words alone, to the last bit.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,12 +31,12 @@ WINDOW_BATCHES = 4
 
 
 class Generated(NamedTuple):
-    """A target that networks made up."""
+    """A target that networks generated."""
 
-    # An unknown word is ``<unk>``, unless something was put in its place.
+    # An unknown word is ``<unk>``, unless a word of the source was put in its place.
     words: tuple[str, ...]
-    # Natural logarithm, of the words and the end symbol, not divided by length: what ``rescore``
-    # gives. Where there is no end, of the words alone.
+    # Natural logarithm, of the words and the end symbol, not divided by length, as ``rescore``
+    # gives it. Without an end, of the words alone.
     log_prob: float
     # Whether the end symbol came within the length that was allowed.
     finished: bool = True
@@ -55,8 +55,8 @@ class Generator:
     :param checkpoints: of one direction, and of kinds that have a source.
     :param device: where they run.
     :param precision: of the matrix products.
-    :raises ModelError: if the models predict no target, cannot be an ensemble, or hold what is not
-        finite.
+    :raises ModelError: if the models predict no target, cannot be an ensemble, or have a weight
+        that is not finite.
     """
 
     def __init__(
@@ -84,18 +84,18 @@ class Generator:
 
     @property
     def can_align(self) -> bool:
-        """Whether a network among them aligns what it predicts with its source."""
+        """Whether one of the networks aligns target words with source words."""
         return any(network.can_align for network in self._networks)
 
     @property
     def shortlists_differ(self) -> bool:
-        """Whether the networks predict other words than one another."""
+        """Whether the networks predict different words."""
         return any(network.columns is not None for network in self._networks)
 
     def walk(self, sources: Sequence[Source]) -> "SearchWalk":
         """Return a walk that stands before the first word of the targets of some sources.
 
-        It, and all that it gives, belong into torch's inference mode.
+        To be used in torch's inference mode.
         """
         return SearchWalk(self, self._networks, sources)
 
@@ -172,7 +172,7 @@ class _Network:
 
 
 class SearchWalk:
-    """The prefixes of a level, and what each network knows of them.
+    """The prefixes of a level, and each network's states of them.
 
     At the start these are the empty targets of all sources. Before :meth:`log_probs`, and once at
     each level, :meth:`log_distributions` has to be run to its end.

@@ -1,4 +1,4 @@
-"""Random targets, drawn word by word from what networks predict (Cho et al., 2014, table 3).
+"""Random targets, drawn word by word from networks' distributions (Cho et al., 2014, table 3).
 
 Every random number is a function of the seed, the number of its source, the number of its sample
 and the place of its word: numpy's Philox generator gives them for the key (seed, source) and the

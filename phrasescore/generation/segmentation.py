@@ -44,7 +44,7 @@ class Confidence(NamedTuple):
 
     # Whether the reverse model's log-probability is added to the forward model's.
     both: bool
-    # Of the span's number of words. 0: the confidence is minus infinity.
+    # By the span's number of words. Where it is 0, the confidence is minus infinity.
     divisor: Callable[[int], float]
 
     def value(self, total: float, num_words: int) -> float:
@@ -199,8 +199,8 @@ class SegmentationWork:
 class Segmenter:
     """Cuts sentences into segments, and translates those.
 
-    What comes out depends on the sentence alone (with a random control on its number, too): not on
-    the sentences beside it, as long as ``translate`` and ``score_back`` keep the same promise.
+    The segments depend on the sentence alone (with a random control on its number, too), as long as
+    ``translate`` and ``score_back`` keep the same promise.
 
     :param translate: gives candidates for spans, by the forward model.
     :param score_back: scores spans given their candidates, by the reverse model; None where the
@@ -230,7 +230,7 @@ class Segmenter:
         self.work = SegmentationWork()
 
     def segment(self, sentences: Iterable[Words]) -> Iterator[SegmentedSentence]:
-        """Yield each sentence in segments, in order; one without words has none.
+        """Yield each sentence in segments, in order; an empty sentence has no segment.
 
         Sentences are read and translated in blocks, which bound the memory.
         """
@@ -246,7 +246,7 @@ class Segmenter:
         yield from self._finish(block)
 
     def _plan(self, number: int, words: Words) -> "_Planned":
-        """Return which spans of a sentence have to be translated."""
+        """Return the spans of a sentence that have to be translated."""
         length = len(words)
         sizes: list[int] | None
         if length < self._min_length:

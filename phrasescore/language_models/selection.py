@@ -37,9 +37,10 @@ class CrossEntropyDifference:
     Each word and ``</s>`` is a token; an unknown word has the probability of ``<unk>``, which
     covers different words in models with different vocabularies: see ``known_to_one``.
 
-    :param in_domain: an n-gram model of text as it is wanted, ARPA (.gz, too) or a KenLM binary.
-    :param general: one of the text that is chosen from.
-    :raises DataError: if a file is neither.
+    :param in_domain: an n-gram model of the wanted domain: ARPA, plain or ``.gz``, or KenLM's
+        binary of one.
+    :param general: an n-gram model of the text that is chosen from.
+    :raises DataError: if a file is no such model.
     """
 
     def __init__(self, in_domain: str, general: str) -> None:

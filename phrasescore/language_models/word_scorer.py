@@ -1,10 +1,10 @@
 """A feed-forward language model for words that the caller numbers: a text's, a decoder's, a list's.
 
-Each distinct context is computed once, in the order of the contexts, and so is what a word adds to
+Each distinct context is computed once, in the order of the contexts, and so is a word's share of
 the first layer at a place: W_i e(w) is a row of a table that grows with the words that come. A
-value does not depend on what is asked beside it, to the last bit
-(:mod:`phrasescore.scoring.products`). A word that the network does not know is still a word: it is
-``<unk>``, or scored by an n-gram model (:mod:`phrasescore.language_models.backoff`).
+value does not depend on the other n-grams of a call, to the last bit
+(:mod:`phrasescore.scoring.products`). A word that the network does not know is ``<unk>``, or scored
+by an n-gram model (:mod:`phrasescore.language_models.backoff`).
 """
 
 import threading
@@ -112,7 +112,7 @@ class WordScorer:
             self._probabilities = WordProbabilities(weight, bias, self._products)
 
     def number(self, words: Sequence[str]) -> Numbering:
-        """Return what :meth:`log_probs` needs of the caller's words."""
+        """Return the caller's words with the network's ids."""
         ids = np.array([*self._vocabulary.ids(words), Vocabulary.END], dtype=np.int32)
         return Numbering(words, ids)
 
@@ -140,7 +140,7 @@ class WordScorer:
         :param contexts: ``(n, order - 1)`` numbers, the oldest word first; BOUNDARY at the places
             before a sentence. Equal rows cost one softmax.
         :param words: ``(n,)`` numbers; BOUNDARY is ``</s>``.
-        :param memo: contexts that it knows cost none, and it learns the others; for one thread.
+        :param memo: its contexts cost no softmax, and it learns the others; for one thread.
         :raises ModelError: if a value is not a finite log-probability.
         """
         ids = numbering.ids[words]
@@ -331,4 +331,4 @@ def score_tree(scorer: WordScorer, tree: PrefixTree, words: Sequence[str]) -> Tr
     values = scorer.log_probs(
         scorer.number(words), np.concatenate(contexts), np.concatenate(predicted)
     )
-    return TreeLogProbs.of(values, tree)
+    return TreeLogProbs(tree, values)

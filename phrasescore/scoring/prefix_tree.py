@@ -163,7 +163,7 @@ class TargetPiece(NamedTuple):
 
 
 def plan_pairs(sources: Sequences, targets: Sequences, piece_size: int) -> PairPlan:
-    """Return what has to be computed to score pairs of a source and a target.
+    """Return the work that scoring pairs of a source and a target needs.
 
     :param piece_size: pairs per piece; it bounds the rows, and so the memory, of every step.
     """
@@ -205,10 +205,10 @@ class HypothesisTexts:
         return len(self._forward.find_distinct()[0])
 
     def plan(self, *, reverse: bool) -> tuple[PrefixTree, Sequences]:
-        """Return the tree of what is predicted, a sequence a hypothesis, and what its roots read.
+        """Return the tree of the predicted sides, a sequence per hypothesis, and the read sides.
 
-        A reverse model predicts the source after each distinct hypothesis: there is little to
-        share, but the encoder's work for identical ones.
+        A reverse model predicts the source after each distinct hypothesis: only identical
+        hypotheses share work, the encoder's.
         """
         if not reverse:
             return self._forward, self._sources

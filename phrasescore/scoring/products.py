@@ -182,7 +182,7 @@ class FixedProducts(Products):
         self, precision: Precision, device: torch.device, level_rows: int | None = None
     ) -> None:
         super().__init__(precision, device, level_rows)
-        # A product of integers is done so soon that what a call costs counts for more.
+        # A product of integers takes so little time that the cost of a call counts for more.
         self.rows = FIXED_ROWS[device.type] * (2 if precision.name == "int8" else 1)
 
     def round(self, name: str, rows: Tensor) -> Rows:  # noqa: ARG002

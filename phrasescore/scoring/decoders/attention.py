@@ -1,7 +1,7 @@
 """RNNsearch's decoder over a tree of target prefixes.
 
 The context c_i depends on the state s_{i-1} and not on the word y_{i-1}: nodes with the same parent
-(a *family*) share it, and what the parent's state is multiplied by. Of a source, U_a h_j, C h_j and
+(a *family*) share it, and the products of the parent's state. Of a source, U_a h_j, C h_j and
 C_o h_j are made once, and weighed in place of h_j (:mod:`phrasescore.models.attentive_recurrence`).
 Every product between a target word and a matrix is a row of a table.
 """
@@ -25,7 +25,7 @@ from phrasescore.vocabulary import Vocabulary
 
 
 class Annotated(NamedTuple):
-    """What the decoder takes from the annotations of some sources, all below one another."""
+    """The products with the annotations of some sources, one source below another."""
 
     initial: Tensor  # (sources, hidden): s_0
     keys: Tensor  # (positions, units): U_a h with its bias
@@ -65,8 +65,7 @@ class AttentionDecoder:
         state_weight = torch.cat([align.state.weight, decoder.gates_weight()])
         self._state = products.prepare(state_weight.t())
         self._candidate = products.prepare(decoder.recurrent_candidate.weight.t())
-        # One more row than words: the embedding of y_0 is the zero vector, which leaves nothing but
-        # the biases.
+        # One more row than words: e(y_0) is the zero vector, which leaves the biases alone.
         self._start_word = len(network.target_embedding)
         words = functional.pad(network.target_embedding.detach(), (0, 0, 0, 1))
         self._words = products.place(words @ decoder.input_weight().t() + decoder.input_bias())
@@ -77,7 +76,7 @@ class AttentionDecoder:
         self._values = products.prepare(torch.cat(context_weight).t())
 
     def encode(self, sources: Sequences) -> Annotated:
-        """Return what the decoder needs of some sources, given as word ids without ``</s>``."""
+        """Return the annotations of some sources, given as word ids without ``</s>``."""
         multiply = self._products.multiply
         sources = _with_ends(sources)
         words = self._source_embedding.index_select(

@@ -36,7 +36,7 @@ def split_pairs(weight: Tensor) -> Tensor:
 
 
 class GatedState(NamedTuple):
-    """The states of a level's nodes, and what the decoder takes from c of each root's source."""
+    """The states of a level's nodes, and the products with c of each root's source."""
 
     states: Tensor  # (nodes, hidden)
     rounded: Rows  # the same, as products take them
@@ -66,7 +66,7 @@ class GatedDecoder:
         self._initial_bias = products.place(network.initial.bias)
         self._context = products.prepare(decoder.context_weight().t())
         self._recurrent = products.prepare(decoder.recurrent_weight().t())
-        # One more row than words: e(y_0) is the zero vector, which leaves nothing but the biases.
+        # One more row than words: e(y_0) is the zero vector, which leaves the biases alone.
         self._start_word = len(network.target_embedding)
         embedding = functional.pad(network.target_embedding.detach(), (0, 0, 0, 1))
         words = products.place(embedding @ decoder.input_weight().t() + decoder.input_bias())
@@ -139,8 +139,8 @@ class _UnitEncoder:
         self._embedding = products.place(network.source_embedding)
         self._input = products.prepare(unit.input_weight().t())
         self._bias = products.place(unit.input_bias())
-        # What each word gives the unit, (words, 3 * hidden). A fixed product is made of the words
-        # of a level instead: of some sentences' words there are few.
+        # Each word's input to the unit, (words, 3 * hidden). With fixed products the words of a
+        # level are multiplied instead: those of some sentences are few.
         self._words = None
         if not products.fixed:
             words = network.source_embedding @ unit.input_weight().t() + unit.input_bias()
@@ -175,7 +175,7 @@ class _UnitEncoder:
     def _step(self, above: Tensor, parents: Ids, words: Ids, out: Tensor) -> None:
         """Write the states of some nodes into ``out``, ``(nodes, hidden)``."""
         products, take = self._products, self._products.workspace.take
-        # Nodes are in the order of their parents: those of these nodes are neighbours.
+        # Nodes are in the order of their parents, so that the parents are neighbours, too.
         old = above[parents[0] : parents[-1] + 1]
         from_parents = self._index(parents - parents[0])
         table, rows = self._inputs(self._index(words))

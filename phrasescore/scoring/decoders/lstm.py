@@ -1,8 +1,8 @@
 """The deep LSTM's decoder over a tree of target prefixes.
 
-The embeddings' part of the first layer is a table, computed once a network, if it is not too large.
-What a layer gets from its own last state is computed once a parent and not once a node: nodes that
-share all words but the last share it.
+The embeddings' part of the first layer is a table, computed once per network, if it is not too
+large. A layer's product with its own last state is computed once per parent and not once per node:
+nodes that share all words but the last share it.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
 from phrasescore.scoring.products import FixedProducts
 from phrasescore.vocabulary import Vocabulary
 
-# Numbers of a table of what each target word gives the first layer: 256 MB.
+# Numbers at most of a table of each target word's input to the first layer: 256 MB.
 TABLE_SIZE = 1 << 26
 
 

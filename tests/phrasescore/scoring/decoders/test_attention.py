@@ -69,7 +69,7 @@ def score(scorer: TreeScorer, lists: Lists) -> list[list[np.ndarray]]:
     tree = build_prefix_tree(sequences(targets), roots, len(lists))
     sources = sequences([source for source, _ in lists])
     found: TreeLogProbs = scorer.score(sources, tree)
-    words = iter(found.words(tree))
+    words = iter(found.words())
     return [[next(words) for _ in row] for _, row in lists]
 
 

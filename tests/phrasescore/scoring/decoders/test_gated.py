@@ -83,7 +83,7 @@ def score(scorer: TreeScorer, lists: Lists) -> list[float]:
     roots = np.repeat(np.arange(len(lists)), [len(targets) for _, targets in lists])
     tree = build_prefix_tree(sequences(targets), roots, len(lists))
     sources = sequences([source for source, _ in lists])
-    return scorer.score(sources, tree).totals(tree).tolist()
+    return scorer.score(sources, tree).totals().tolist()
 
 
 def pairs_of(lists: Lists) -> list[tuple[list[int], list[int]]]:
