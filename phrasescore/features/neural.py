@@ -37,11 +37,9 @@ class NeuralScore:
     """log p(target ``</s>`` | source) of phrase pairs, or log p(source ``</s>`` | target).
 
     Natural logarithms, summed over the words of the predicted side and its ``</s>``, not divided
-    by length. Which side is predicted is the model's own: one trained with ``--reverse`` predicts
-    the source. A word outside the shortlist is scored as ``<unk>``.
+    by length. A model trained with ``--reverse`` predicts the source. A word outside the shortlist
+    is scored as ``<unk>``.
 
-    :param checkpoint: a trained model.
-    :param device: where it runs.
     :param precision: of the matrix products.
     :param threads: CPU threads, each with a block of its own. A GPU has `GPU_THREADS`.
     """
@@ -110,18 +108,13 @@ class NeuralScore:
     ) -> tuple[NDArray[np.float64], PairWork]:
         """Return the values of a block, given by its number and its parts."""
         number, parts = numbered
+        sides = []
+        for words, (begin, end) in self._sides:
+            found = [words.number(text, places[:, begin], places[:, end]) for text, places in parts]
+            ids, lengths = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+            sides.append(Sequences(ids, lengths))
         try:
-            return self._scorer.score_pairs(
-                *(
-                    _join(
-                        [
-                            words.number(text, places[:, begin], places[:, end])
-                            for text, places in parts
-                        ]
-                    )
-                    for words, (begin, end) in self._sides
-                )
-            )
+            return self._scorer.score_pairs(*sides)
         except ModelError as error:
             start = number * self._block_size
             raise ModelError(f"in the block that begins with pair {start}: {error}") from error
@@ -163,13 +156,6 @@ def _regrouped(blocks: Iterable[PhraseBlock], size: int) -> Iterator[list[Phrase
                 parts, count = [], 0
     if parts:
         yield parts
-
-
-def _join(parts: Sequence[Sequences]) -> Sequences:
-    return Sequences(
-        np.concatenate([part.ids for part in parts]),
-        np.concatenate([part.lengths for part in parts]),
-    )
 
 
 class WordNumbers:

@@ -82,8 +82,6 @@ class SentenceScores:
     scored as ``<unk>``. A value depends on source and hypothesis alone, to the last bit: not on
     other lists, the number of threads, or a cache.
 
-    :param checkpoints: trained models.
-    :param device: where they run.
     :param precision: of the matrix products.
     :param threads: CPU threads, each with lists of its own. A GPU has `GPU_THREADS`.
     :param ensemble: whether to add a column in which the models' probabilities are averaged at

@@ -53,7 +53,6 @@ class Generator:
     threads may use one instance at once.
 
     :param checkpoints: of one direction, and of kinds that have a source.
-    :param device: where they run.
     :param precision: of the matrix products.
     :raises ModelError: if the models predict no target, cannot be an ensemble, or have a weight
         that is not finite.

@@ -247,39 +247,28 @@ class Segmenter:
 
     def _plan(self, number: int, words: Words) -> "_Planned":
         """Return the spans of a sentence that have to be translated."""
-        length = len(words)
-        sizes: list[int] | None
-        if length < self._min_length:
-            sizes = cut_nothing(number, length)
-        elif self._cut is not None:
-            sizes = self._cut(number, length)
-        else:
-            sizes = None
-        if sizes is not None:
-            ends = np.cumsum([0, *sizes]).tolist()
-            return _Planned(words, sizes, list(pairwise(ends)))
-        longest = self._max_segment
-        places = [
+        length, longest = len(words), self._max_segment
+        cut = cut_nothing if length < self._min_length else self._cut
+        if cut is not None:
+            return _Planned(words, True, _bounds(cut(number, length)))
+        spans = [
             (start, end)
             for start in range(length)
             for end in range(start + 1, min(start + longest, length) + 1)
         ]
-        return _Planned(words, None, places)
+        return _Planned(words, False, spans)
 
     def _finish(self, block: "list[_Planned]") -> Iterator[SegmentedSentence]:
         """Translate the spans of some sentences, and yield the sentences in segments."""
         found = self._translated(block)
         for planned in block:
-            words, sizes = planned.words, planned.sizes
-            if sizes is None:
+            words, is_cut, spans = planned
+            if not is_cut:
                 confidences = np.full((len(words), self._max_segment), -math.inf)
-                for start, end in planned.spans:
+                for start, end in spans:
                     confidences[start, end - start - 1] = found[words[start:end]].confidence
-                sizes = best_cuts(confidences)
-            ends = np.cumsum([0, *sizes]).tolist()
-            segments = [
-                Segment(start, end, *found[words[start:end]]) for start, end in pairwise(ends)
-            ]
+                spans = _bounds(best_cuts(confidences))
+            segments = [Segment(start, end, *found[words[start:end]]) for start, end in spans]
             self._count(segments, len(words))
             yield SegmentedSentence(words, segments)
         for span in list(self._kept)[: max(0, len(self._kept) - KEPT_SPANS)]:
@@ -338,9 +327,14 @@ class Segmenter:
 
 
 class _Planned(NamedTuple):
-    """A sentence, and the places of the spans of it that are needed."""
+    """A sentence, and the bounds of the spans of it that are needed."""
 
     words: Words
-    # Of its segments; None where the confidences decide.
-    sizes: list[int] | None
+    # Whether the spans are its segments; otherwise the confidences decide.
+    is_cut: bool
     spans: list[tuple[int, int]]
+
+
+def _bounds(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Return start and end of each segment, given their sizes."""
+    return list(pairwise(np.cumsum([0, *sizes]).tolist()))

@@ -58,7 +58,6 @@ class WordScorer:
     :ivar contexts_scored: softmaxes so far.
 
     :param checkpoint: of the kind cslm.
-    :param device: where it runs.
     :param precision: of the matrix products.
     :param normalized: False leaves log Z out: values are then near log p only where training kept
         log Z near 0, and may be above 0.

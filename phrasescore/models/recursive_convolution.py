@@ -20,7 +20,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from phrasescore.models.batches import Steps, move
+from phrasescore.devices import move
+from phrasescore.models.batches import Steps
 
 # omega_c, omega_l and omega_r: of a new activation, of the left child, of the right child.
 GATES = 3

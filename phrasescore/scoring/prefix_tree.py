@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from phrasescore.devices import move
 from phrasescore.kernels import tree_kernels
-from phrasescore.models.batches import move
 from phrasescore.records import HypothesisList
 
 Ids = NDArray[np.int64]

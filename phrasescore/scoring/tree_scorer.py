@@ -164,8 +164,8 @@ class TreeScorer:
     """Scores targets with one network. Several threads may use one instance at once.
 
     :param kind: of the network, as its configuration names it.
-    :param network: copied to the products' device in the layout that scoring wants.
-    :param products: how they are made; :func:`build_decoder` says for which kinds.
+    :param network: copied to the products' device, in the layout of scoring.
+    :param products: see :func:`build_decoder`.
     """
 
     def __init__(self, kind: str, network: nn.Module, products: Products) -> None:
@@ -190,8 +190,7 @@ class TreeScorer:
 
         Natural logarithms, summed over the target's words and its ``</s>``, not divided by length.
 
-        :param sources: the source word ids of each pair, without ``</s>``.
-        :param targets: the target word ids of each pair, without ``</s>``.
+        :param sources: word ids without ``</s>``, a source per pair; ``targets`` alike.
         :raises ModelError: if a value is not a finite log-probability.
         """
         plan = plan_pairs(sources, targets, self._products.level_rows)
