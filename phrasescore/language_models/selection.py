@@ -5,19 +5,16 @@ it, and the worse one of the text at large does. Axelrod et al. (2011) add up bo
 text. The lower a difference, the better.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasescore.language_models.kenlm_model import load_kenlm, plain_word
+from phrasescore.language_models.kenlm_model import LN_10, load_kenlm, plain_word
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-
-_LN_10 = math.log(10.0)
 
 
 class Differences(NamedTuple):
@@ -63,7 +60,7 @@ class CrossEntropyDifference:
                 if differing is None:
                     differing = differs[word] = (word in in_domain) != (word in general)
                 known_to_one += differing
-        return Differences(np.array(values) * _LN_10, tokens, known_to_one)
+        return Differences(np.array(values) * LN_10, tokens, known_to_one)
 
 
 def choose_best(values: Floats, count: int) -> Flags:

@@ -4,7 +4,7 @@ Each distinct context is computed once, in the order of the contexts, and so is 
 the first layer at a place: W_i e(w) is a row of a table that grows with the words that come. A
 value does not depend on the other n-grams of a call, to the last bit
 (:mod:`phrasescore.scoring.products`). A word that the network does not know is ``<unk>``, or scored
-by an n-gram model (:mod:`phrasescore.language_models.backoff`).
+by an n-gram model (:mod:`phrasescore.language_models.kenlm_model`).
 """
 
 import threading
@@ -20,8 +20,8 @@ from torch.nn.functional import embedding_bag
 
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.kernels.precision import Precision
-from phrasescore.language_models.backoff import BackoffModel
 from phrasescore.language_models.context_memo import ContextMemo
+from phrasescore.language_models.kenlm_model import BackoffModel
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.cslm import CslmNetwork
 from phrasescore.scoring.prefix_tree import PrefixTree, on_device

@@ -7,7 +7,7 @@ phrases share nothing).
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -86,6 +86,17 @@ class Sequences(NamedTuple):
     def starts(self) -> Ids:
         """Return the position of each sequence's first word."""
         return np.cumsum(self.lengths) - self.lengths
+
+    def steps(self, *, reverse: bool) -> Iterator[Ids]:
+        """Yield where the sequences' words of each time stand, those of the longest sequence first.
+
+        :param reverse: whether the last word comes first.
+        """
+        order = np.argsort(-self.lengths, kind="stable")
+        starts, lengths = self.starts[order], self.lengths[order]
+        for time in range(int(lengths.max(initial=0))):
+            active = int((lengths > time).sum())
+            yield starts[:active] + (lengths[:active] - 1 - time if reverse else time)
 
     def select(self, chosen: Ids) -> "Sequences":
         """Return the chosen sequences, in that order."""

@@ -175,13 +175,9 @@ class _Direction:
         inputs = multiply("inputs", words, self._input)
         inputs += self._bias
         states = words.new_empty(len(words), size)
-        order = np.argsort(-sources.lengths, kind="stable")
-        firsts, lengths = sources.starts[order], sources.lengths[order]
-        old = words.new_zeros(len(order), size)
-        for time in range(int(lengths.max(initial=0))):
-            active = int((lengths > time).sum())
-            at = lengths[:active] - 1 - time if reverse else time
-            places = on_device(firsts[:active] + at, words.device)
+        old = words.new_zeros(len(sources.lengths), size)
+        for positions in sources.steps(reverse=reverse):
+            active, places = len(positions), on_device(positions, words.device)
             old, rows = old[:active], torch.arange(active, device=words.device)
             update, masked, new = words.new_empty(3, active, size).unbind()
             products = multiply("encoder gates", old, self._gates)

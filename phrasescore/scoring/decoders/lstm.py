@@ -45,21 +45,18 @@ class LstmDecoder:
 
     def encode(self, sources: Sequences) -> LstmState:
         """Return the encoder's last h and c; those of an empty source are 0."""
-        lengths = sources.lengths
-        stack, size, device = self._encoder, self._encoder.size, self._products.device
-        order = np.argsort(-lengths, kind="stable")
-        firsts, sorted_lengths = sources.starts[order], lengths[order]
-        zeros = [torch.zeros(len(lengths), size, device=device) for _ in stack.layers]
-        hidden, cell = zeros, [tensor.clone() for tensor in zeros]
-        for time in range(int(lengths.max(initial=0))):
-            active = int((sorted_lengths > time).sum())
-            step = sorted_lengths[:active] - 1 - time if self._reverse_source else time
-            words = on_device(sources.ids[firsts[:active] + step], device)
+        stack, device = self._encoder, self._products.device
+        shape = len(sources.lengths), stack.size
+        hidden, cell = ([torch.zeros(shape, device=device) for _ in stack.layers] for _ in range(2))
+        for time, positions in enumerate(sources.steps(reverse=self._reverse_source)):
+            active, words = len(positions), on_device(sources.ids[positions], device)
             upper = LstmState([h[:active] for h in hidden], [c[:active] for c in cell], time)
             rows = torch.arange(active, device=device)
             after = stack.advance(upper, TreeStep(rows, words, rows, rows, rows))
             for kept, new in zip([*hidden, *cell], [*after.hidden, *after.cell], strict=True):
                 kept[:active] = new
+        # From the longest source first to the order of the sources.
+        order = np.argsort(-sources.lengths, kind="stable")
         back = on_device(np.argsort(order), device)
         return LstmState([h[back] for h in hidden], [c[back] for c in cell])
 

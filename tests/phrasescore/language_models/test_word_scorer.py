@@ -15,7 +15,7 @@ from phrasescore.features.score_cache import ScoreCache
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models import word_scorer
-from phrasescore.language_models.backoff import BackoffModel
+from phrasescore.language_models.kenlm_model import BackoffModel
 from phrasescore.language_models.word_scorer import BOUNDARY, WordScorer, distinct_rows
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList
