@@ -1,7 +1,7 @@
 """The promises that every feature keeps. A new feature is one more entry in MAKERS."""
 
-import importlib
 import itertools
+import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -171,14 +171,12 @@ def test_there_is_a_summary(feature: Feature) -> None:
 def test_every_feature_is_under_contract() -> None:
     assert sorted(MAKERS) == sorted(FEATURES)
     for place in FEATURES.values():
-        module, _, name = place.partition(":")
-        assert hasattr(importlib.import_module(module), name)
+        assert pkgutil.resolve_name(place)
 
 
 def test_what_makes_a_feature_is_known_of_each() -> None:
     for name, place in FEATURES.items():
-        module, _, attribute = place.partition(":")
-        made = getattr(importlib.import_module(module), attribute)
+        made = pkgutil.resolve_name(place)
         assert (name in OF_SHORTLISTS) == hasattr(made, "from_checkpoints")
         if name not in OF_SHORTLISTS | FROM_FILES:
             assert made().summary()

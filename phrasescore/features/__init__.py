@@ -7,7 +7,7 @@ logarithms, or counts where the feature says so; a phrase table holds exp() of e
 Adding one: a file here, a line in :data:`FEATURES`, a row in ``tests/test_contract.py``.
 """
 
-import importlib
+import pkgutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -57,8 +57,7 @@ NOT_OF_PHRASES = {
 
 def load_feature(name: str) -> Any:
     """Return the class of a feature in :data:`FEATURES`."""
-    module, _, attribute = FEATURES[name].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    return pkgutil.resolve_name(FEATURES[name])
 
 
 # Columns

@@ -17,8 +17,6 @@ from phrasescore.models.checkpoint import Checkpoint
 
 _logger = logging.getLogger(__name__)
 
-_KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
-
 
 class CslmOptions(NamedTuple):
     """Options of a feed-forward language model's scores; see :class:`WordScorer`."""
@@ -124,11 +122,12 @@ class SearchCslm:
         _list_ngrams(before, phrases, offsets, ends, contexts, words)
         values = self._scorer.log_probs(self._numbering, contexts, words, self._memo)
         totals: NDArray[np.float64] = np.zeros(len(ends))
-        _add_up(values, offsets, ends, totals)
+        # One after another: a sum has the same bits whatever rows are beside it.
+        np.add.at(totals, np.repeat(np.arange(len(ends)), np.diff(offsets) + ends), values)
         return totals
 
 
-@_KERNEL
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def _list_ngrams(  # type: ignore[no-untyped-def]
     histories, phrases, offsets, ends, contexts, words
 ):
@@ -147,14 +146,4 @@ def _list_ngrams(  # type: ignore[no-untyped-def]
                 else:
                     contexts[at, place] = phrases[begin + word]
             words[at] = phrases[begin + position] if position < size else BOUNDARY
-            at += 1
-
-
-@_KERNEL
-def _add_up(values, offsets, ends, totals):  # type: ignore[no-untyped-def]
-    """Add up the values of each row's n-grams, in their order."""
-    at = 0
-    for row in range(len(totals)):
-        for _ in range(offsets[row + 1] - offsets[row] + ends[row]):
-            totals[row] += values[at]
             at += 1

@@ -7,7 +7,7 @@ Phrase pairs (:meth:`TreeScorer.score_pairs`) and hypotheses (:meth:`TreeScorer.
 their :mod:`.products` alone, on which the last bits depend.
 """
 
-import importlib
+import pkgutil
 from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -78,8 +78,7 @@ def build_decoder(kind: str, network: nn.Module, products: Products) -> TreeDeco
     :raises ModelError: if a weight is not finite.
     """
     check_weights(network)
-    module, _, attribute = DECODERS[kind].partition(":")
-    decoder: TreeDecoder = getattr(importlib.import_module(module), attribute)(network, products)
+    decoder: TreeDecoder = pkgutil.resolve_name(DECODERS[kind])(network, products)
     return decoder
 
 
