@@ -7,13 +7,19 @@ logarithms, or counts where the feature says so; a phrase table holds exp() of e
 Adding one: a file here, a line in :data:`FEATURES`, a row in ``tests/test_contract.py``.
 """
 
+import logging
 import pkgutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from phrasescore.errors import ArgumentError
 from phrasescore.records import PhrasePair
+
+if TYPE_CHECKING:
+    from phrasescore.config.config import Config
+
+_logger = logging.getLogger(__name__)
 
 
 class Feature(Protocol):
@@ -141,3 +147,23 @@ def column_name(kind: str, value: str) -> str:
     'LengthRatio'
     """
     return FILE_NAMES.get(kind) or value.title().replace("_", "")
+
+
+def check_cslm(configs: "Sequence[Config]", backoff_lm: str | None, *, unnormalized: bool) -> None:
+    """Check the arguments for models of the kind cslm, before the models are loaded.
+
+    :param configs: of all models, whatever their kind.
+    :raises ArgumentError: if there is no cslm, or both arguments are given.
+    """
+    if backoff_lm is not None and unnormalized:
+        raise ArgumentError("`backoff_lm` divides probabilities: not with `unnormalized`")
+    models = [config for config in configs if config.kind == "cslm"]
+    for name, is_given in (("backoff_lm", backoff_lm is not None), ("unnormalized", unnormalized)):
+        if is_given and not models:
+            raise ArgumentError(f"`{name}` is for a model of the kind cslm, and there is none")
+    for config in models if unnormalized else ():
+        if not config.model.self_normalization:  # type: ignore[union-attr]
+            _logger.warning(
+                "unnormalized scores: a cslm was trained without self_normalization: its scores "
+                "without log Z mean little"
+            )

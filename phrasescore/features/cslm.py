@@ -1,54 +1,21 @@
-"""A feed-forward language model inside a search, and the options of its scores."""
+"""A feed-forward language model as a feature inside a search."""
 
-import logging
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from phrasescore.config.config import Config
-from phrasescore.errors import ArgumentError
 from phrasescore.kernels.precision import Precision
-from phrasescore.language_models.word_scorer import BOUNDARY, Numbering, WordScorer
+from phrasescore.language_models.word_scorer import (
+    BOUNDARY,
+    USUAL,
+    CslmOptions,
+    Numbering,
+    WordScorer,
+)
 from phrasescore.models.checkpoint import Checkpoint
-
-_logger = logging.getLogger(__name__)
-
-
-class CslmOptions(NamedTuple):
-    """Options of a feed-forward language model's scores; see :class:`WordScorer`."""
-
-    # Whether log Z is computed.
-    normalized: bool = True
-    # An n-gram model for the words outside the shortlist; None for <unk>.
-    backoff: str | None = None
-
-
-# Scores that are probabilities, with <unk>.
-USUAL = CslmOptions()
-
-
-def check_cslm(configs: Sequence[Config], backoff_lm: str | None, *, unnormalized: bool) -> None:
-    """Check the arguments for models of the kind cslm, before the models are loaded.
-
-    :param configs: of all models, whatever their kind.
-    :raises ArgumentError: if there is no cslm, or the two arguments exclude one another.
-    """
-    if backoff_lm is not None and unnormalized:
-        raise ArgumentError("`backoff_lm` divides probabilities: not with `unnormalized`")
-    models = [config for config in configs if config.kind == "cslm"]
-    for name, is_given in (("backoff_lm", backoff_lm is not None), ("unnormalized", unnormalized)):
-        if is_given and not models:
-            raise ArgumentError(f"`{name}` is for a model of the kind cslm, and there is none")
-    for config in models if unnormalized else ():
-        if not config.model.self_normalization:  # type: ignore[union-attr]
-            _logger.warning(
-                "unnormalized scores: a cslm was trained without self_normalization: its scores "
-                "without log Z mean little"
-            )
 
 
 class SearchCslm:

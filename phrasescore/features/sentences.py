@@ -14,11 +14,10 @@ from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import GPU_THREADS
 from phrasescore.engines.worker_threads import map_in_threads
 from phrasescore.errors import ModelError
-from phrasescore.features.cslm import USUAL, CslmOptions
 from phrasescore.features.score_cache import ScoreCache, score_keys
 from phrasescore.io.digests import digest_content
 from phrasescore.kernels.precision import Precision, PrecisionName
-from phrasescore.language_models.word_scorer import WordScorer, score_tree
+from phrasescore.language_models.word_scorer import USUAL, CslmOptions, WordScorer, score_tree
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList
 from phrasescore.scoring.prefix_tree import HypothesisTexts, Ids, Sequences
@@ -155,7 +154,7 @@ class SentenceScores:
     def _start_thread(self) -> None:
         torch.set_num_threads(1)
 
-    def _groups(self, lists: Iterable[HypothesisList]) -> Iterator["_Group"]:
+    def _groups(self, lists: Iterable[HypothesisList]) -> Iterator["_ListGroup"]:
         """Yield the lists in groups, with the scores that the cache has."""
         group: list[HypothesisList] = []
         size = 0
@@ -168,7 +167,7 @@ class SentenceScores:
         if group:
             yield self._look_up(group)
 
-    def _look_up(self, lists: list[HypothesisList]) -> "_Group":
+    def _look_up(self, lists: list[HypothesisList]) -> "_ListGroup":
         """Return the lists with their scores in the cache; lay the networks out if one lacks."""
         shapes = [(len(self._names), len(item.hypotheses)) for item in lists]
         keys: list[list[list[bytes]]] = []
@@ -185,7 +184,7 @@ class SentenceScores:
         missing = [np.flatnonzero(np.isnan(scores).any(axis=0)) for scores in known]
         if any(map(len, missing)):
             self._get_ready()
-        return _Group(lists, keys, known, missing)
+        return _ListGroup(lists, keys, known, missing)
 
     def _get_ready(self) -> None:
         """Lay out the weights; where all scores are in the cache, this is never needed."""
@@ -194,7 +193,9 @@ class SentenceScores:
             self._score([HypothesisList(("a",), [("a",)])])
             self._is_ready = True
 
-    def _score_missing(self, group: "_Group") -> "tuple[_Group, list[ListScores], SentenceWork]":
+    def _score_missing(
+        self, group: "_ListGroup"
+    ) -> "tuple[_ListGroup, list[ListScores], SentenceWork]":
         """Return the group, and the scores of the hypotheses that the cache lacks."""
         wanted = [
             HypothesisList(item.source, [item.hypotheses[place] for place in places])
@@ -231,7 +232,7 @@ class SentenceScores:
             scores.append(ListScores([column[part] for column in columns], of_words))
         return scores, work
 
-    def _finish(self, group: "_Group", found: Iterator[ListScores]) -> list[ListScores]:
+    def _finish(self, group: "_ListGroup", found: Iterator[ListScores]) -> list[ListScores]:
         """Return the scores of all hypotheses of a group, and store the new ones."""
         results = []
         keys: list[bytes] = []
@@ -256,7 +257,7 @@ class SentenceScores:
         return results
 
 
-class _Group(NamedTuple):
+class _ListGroup(NamedTuple):
     """Some lists that are scored together."""
 
     lists: list[HypothesisList]

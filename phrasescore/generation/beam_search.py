@@ -67,7 +67,9 @@ class Candidates(NamedTuple):
 
     def select(self, chosen: Ids) -> "Candidates":
         """Return the chosen candidates, in that order."""
-        return Candidates(*(part[chosen] for part in self))
+        return Candidates(
+            self.places[chosen], self.words[chosen], self.log_probs[chosen], self.roots[chosen]
+        )
 
 
 def best_targets(

@@ -40,6 +40,19 @@ BOUNDARY = -1
 _CONTEXTS = {"cpu": 4096, "cuda": 65536}
 
 
+class CslmOptions(NamedTuple):
+    """The options of scores; see :class:`WordScorer`."""
+
+    # Whether log Z is computed.
+    normalized: bool = True
+    # An n-gram model for the words outside the shortlist; None for <unk>.
+    backoff: str | None = None
+
+
+# Scores that are probabilities, with <unk>.
+USUAL = CslmOptions()
+
+
 class Numbering(NamedTuple):
     """Words by the caller's numbers, which are their places."""
 

@@ -23,13 +23,13 @@ from moses_integration.nbest_lines import check_feature_names
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.errors import ArgumentError
-from phrasescore.features import ColumnSpec, check_columns, column_specs
-from phrasescore.features.cslm import CslmOptions, check_cslm
+from phrasescore.features import ColumnSpec, check_columns, check_cslm, column_specs
 from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
 from phrasescore.features.sentences import ListScores, SentenceScores, SentenceWork
 from phrasescore.io.file_names import check_files
 from phrasescore.io.output import open_output
 from phrasescore.kernels.precision import PrecisionName
+from phrasescore.language_models.word_scorer import CslmOptions
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList

@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from phrasescore.errors import DataError, ModelError, PhrasescoreError
-from phrasescore.features.cslm import CslmOptions, SearchCslm
+from phrasescore.features.cslm import SearchCslm
 from phrasescore.features.score_cache import ScoreCache
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models import word_scorer
 from phrasescore.language_models.kenlm_model import BackoffModel
-from phrasescore.language_models.word_scorer import BOUNDARY, WordScorer, distinct_rows
+from phrasescore.language_models.word_scorer import BOUNDARY, CslmOptions, WordScorer, distinct_rows
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList
 from tests.doubles import RandomCslm
