@@ -113,6 +113,8 @@ class UnknownWords(_Count):
     """
 
     counted = "unknown target words"
+    # The place of the side in a pair.
+    _side: ClassVar[int] = 1
 
     def __init__(self, vocabularies: Sequence[Vocabulary]) -> None:
         if not vocabularies:
@@ -126,10 +128,7 @@ class UnknownWords(_Count):
         return cls([checkpoint.table_target_vocabulary for checkpoint in checkpoints])
 
     def _count(self, pair: PhrasePair) -> int:
-        return self._count_unknown(pair.target)
-
-    def _count_unknown(self, words: tuple[str, ...]) -> int:
-        unknown = Vocabulary.UNKNOWN
+        words, unknown = pair[self._side], Vocabulary.UNKNOWN
         ids = [vocabulary.ids(words) for vocabulary in self._vocabularies]
         return sum(unknown in word_ids for word_ids in zip(*ids, strict=True))
 
@@ -144,6 +143,7 @@ class SourceUnknownWords(UnknownWords):
     """
 
     counted = "unknown source words"
+    _side = 0
 
     @classmethod
     def from_checkpoints(cls, checkpoints: "Sequence[Checkpoint]") -> "SourceUnknownWords":
@@ -159,9 +159,6 @@ class SourceUnknownWords(UnknownWords):
         if not vocabularies:
             raise ModelError("source_unknown_words: a language model knows no source words")
         return cls(vocabularies)
-
-    def _count(self, pair: PhrasePair) -> int:
-        return self._count_unknown(pair.source)
 
 
 class _Mismatch(_Count):
