@@ -22,7 +22,7 @@ from phrasescore.workflows.experiment.systems import (
     read_systems,
 )
 from phrasescore.workflows.search_settings import LIMITS, SearchSettings
-from tuning.methods import METHODS
+from tuning.settings import METHODS
 
 PREVIOUS = "previous"
 # Methods that find the same weights with every seed.

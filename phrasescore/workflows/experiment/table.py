@@ -16,7 +16,8 @@ from phrasescore.report.results import TuningResult, read_tuning_result
 from phrasescore.report.shown_text import p_value_text
 from phrasescore.workflows.experiment.config import TextSet
 from phrasescore.workflows.experiment.runs import Run
-from tuning.bleu import Bleu, Statistics
+from tuning.bleu import Bleu
+from tuning.metric import Statistics
 from tuning.significance import randomization_p_value
 
 TRIALS = 10_000

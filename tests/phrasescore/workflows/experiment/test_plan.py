@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import read_weights
+from moses_integration.weights import load_weights
 from phrasescore.cli import main
 from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.plan import build_plan
@@ -110,11 +110,11 @@ def test_features_that_are_no_networks_are_columns_and_features_of_lists(folder:
     write_tuned(start, {"LM0": (5.0,)})
     (folder / "out" / "moses.ini").write_text(INI)
     tune.prepare()
-    assert read_weights(str(run.folder / "start")) == {
+    assert load_weights(str(run.folder / "start")).lists == {
         "TM0": (0.5, 0.25), "LM0": (5.0,),
         "LSTM0": (0.0,), "KenLM0": (0.0,), "Lexicon0": (0.0,), "LengthRatio0": (0.0,),
     }  # fmt: skip
-    assert read_weights(str(run.folder / "start"), "search") == {"TM0": (0.5, 0.25), "LM0": (5.0,)}
+    assert load_weights(str(run.folder / "start")).search == {"TM0": (0.5, 0.25), "LM0": (5.0,)}
 
 
 @pytest.mark.parametrize("decoder", ["embedded", "moses"])

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from moses_integration.weights import read_weights
+from moses_integration.weights import load_weights
 from tests.phrasescore.workflows.experiment.experiment_folder import (
     INI,
     plan_of,
@@ -34,7 +34,7 @@ def test_a_row_starts_from_the_best_row_on_dev_whose_features_it_has(folder: Pat
         write_tuned(baseline, {"LM0": (1.0,)}, scores[0])
         write_tuned(rnn, {"LM0": (2.0,), "TM0": (0.5, 0.5, 0.5)}, scores[1])
         step.prepare()
-        assert read_weights(str(cslm.folder / "start"))["LM0"] == (best,)
+        assert load_weights(str(cslm.folder / "start")).lists["LM0"] == (best,)
 
 
 def test_weights_are_carried_to_the_columns_of_the_next_row(folder: Path) -> None:
@@ -49,10 +49,10 @@ def test_weights_are_carried_to_the_columns_of_the_next_row(folder: Path) -> Non
     new.ini.write_text(text)
     new.folder.mkdir(parents=True)
     next(step for step in plan.steps if step.name == "tune +wide seed 1").prepare()
-    assert read_weights(str(new.folder / "start")) == {
+    assert load_weights(str(new.folder / "start")).lists == {
         "TM0": (1.0, 2.0, 0.0, 4.0, 3.0), "LM0": (5.0,), "CSLM0": (0.0,), "LSTM0": (0.0,),
     }  # fmt: skip
     # The decoder does not know the LSTM.
-    assert read_weights(str(new.folder / "start"), "search") == {
+    assert load_weights(str(new.folder / "start")).search == {
         "TM0": (1.0, 2.0, 0.0, 4.0, 3.0), "LM0": (5.0,), "CSLM0": (0.0,),
     }  # fmt: skip
