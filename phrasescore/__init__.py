@@ -24,7 +24,7 @@ from phrasescore.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from phrasescore.errors import StoppedError as StoppedError
-    from phrasescore.features.column_spec import ColumnSpec as ColumnSpec
+    from phrasescore.features import ColumnSpec as ColumnSpec
     from phrasescore.models.checkpoint import TrainingRecord as TrainingRecord
     from phrasescore.records import PhrasePair as PhrasePair
     from phrasescore.records import WeightPair as WeightPair
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 # The public names of each module.
 _NAMES = {
     "errors": ("StoppedError",),
-    "features.column_spec": ("ColumnSpec",),
+    "features": ("ColumnSpec",),
     "models.checkpoint": ("TrainingRecord",),
     "records": ("PhrasePair", "WeightPair"),
     "workflows.annotate": ("AnnotateSummary", "annotate"),

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from phrasescore.errors import PhrasescoreError
@@ -33,6 +33,21 @@ def choose_device(name: str) -> "torch.device":
         count = torch.cuda.device_count()
         raise PhrasescoreError(f"--device {name}: torch sees {count} CUDA devices")
     return device
+
+
+def move(device: "torch.device", *parts: "torch.Tensor") -> "Sequence[torch.Tensor]":
+    """Return flat tensors of one type on ``device``: one copy, for which nobody waits."""
+    if device.type == "cpu":
+        return parts
+    import torch
+
+    together = torch.cat(parts) if len(parts) > 1 else parts[0]
+    if device.type == "cuda":
+        together = together.pin_memory()
+    moved: Sequence[torch.Tensor] = together.to(device, non_blocking=True).split(
+        list(map(len, parts))
+    )
+    return moved
 
 
 def is_out_of_memory(error: MemoryError | RuntimeError) -> bool:

@@ -1,7 +1,7 @@
 """The promises that every feature keeps. A new feature is one more entry in MAKERS."""
 
-import importlib
 import itertools
+import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -12,13 +12,19 @@ import torch
 from moses_integration.phrase_table import BlockColumn
 from phrasescore.features import FEATURES, FROM_FILES, OF_SHORTLISTS, Feature, lexicon, neural
 from phrasescore.features.language_model import LanguageModelScore
-from phrasescore.features.lengths import LengthRatio, TargetLength
 from phrasescore.features.lexicon import LexicalScore, Lexicon
-from phrasescore.features.mismatch import NumberMismatch, PunctuationMismatch
 from phrasescore.features.neural import NeuralScore
-from phrasescore.features.unknown_words import SourceUnknownWords, UnknownWords
+from phrasescore.features.word_counts import (
+    LengthRatio,
+    NumberMismatch,
+    PunctuationMismatch,
+    SourceUnknownWords,
+    TargetLength,
+    UnknownWords,
+)
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.records import PhraseBlock, PhrasePair
+from phrasescore.scoring.tree_scorer import PairWork
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import RandomModel
 from tests.tiny_arpa import TINY_ARPA
@@ -129,9 +135,10 @@ def test_pairs_that_lie_in_a_text_have_the_same_values(
     blocks = list(as_blocks(PAIRS, size))
     assert [pair for block in blocks for pair in block.pairs()] == PAIRS
     values = np.concatenate(list(feature.values_of_blocks(blocks)))
-    of_blocks, feature.unknown_words = feature.unknown_words, 0
+    of_blocks, feature.work = feature.work, PairWork()
     assert values.tolist() == list(feature.values(PAIRS))
-    assert of_blocks == feature.unknown_words > 0
+    assert of_blocks == feature.work
+    assert of_blocks.unknown_words > 0
     assert list(feature.values_of_blocks([])) == []
 
 
@@ -164,14 +171,12 @@ def test_there_is_a_summary(feature: Feature) -> None:
 def test_every_feature_is_under_contract() -> None:
     assert sorted(MAKERS) == sorted(FEATURES)
     for place in FEATURES.values():
-        module, _, name = place.partition(":")
-        assert hasattr(importlib.import_module(module), name)
+        assert pkgutil.resolve_name(place)
 
 
 def test_what_makes_a_feature_is_known_of_each() -> None:
     for name, place in FEATURES.items():
-        module, _, attribute = place.partition(":")
-        made = getattr(importlib.import_module(module), attribute)
+        made = pkgutil.resolve_name(place)
         assert (name in OF_SHORTLISTS) == hasattr(made, "from_checkpoints")
         if name not in OF_SHORTLISTS | FROM_FILES:
             assert made().summary()

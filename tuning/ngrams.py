@@ -119,7 +119,7 @@ def count_ngrams(ngrams: Ngrams, size: int) -> tuple[Integers, Integers, Integer
     """Count how often each n-gram stands in each sentence.
 
     :param size: number of ids, as `NgramIndex.sizes` has it.
-    :return: sentence, id and count, one of each for every n-gram in a sentence, in rising order.
+    :return: sentence, id and count of each n-gram of each sentence, in rising order.
     """
     keys, counts = np.unique(ngrams.sentences * size + ngrams.ids, return_counts=True)
     sentences, ids = np.divmod(keys, max(size, 1))

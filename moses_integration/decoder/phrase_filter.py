@@ -1,6 +1,6 @@
-"""Read of a phrase table only what some sentences need, at about the speed of the file.
+"""Read the pairs of a phrase table that some sentences need, at about the speed of the file.
 
-What is kept is checked as `moses_integration.phrase_table` checks it; the rest is not looked at.
+These lines are checked as `moses_integration.phrase_table` checks them; the others are skipped.
 """
 
 import re
@@ -26,11 +26,11 @@ class PhrasePairs(NamedTuple):
     sources: list[bytes]
     # int64 (sources + 1,): where the pairs of a source begin.
     starts: Any
-    # Likewise, one a pair.
+    # Likewise, one per pair.
     targets: list[bytes]
     # float64 (pairs, scores): natural logarithms, at least -100.
     log_probs: Any
-    # Word alignments as the file has them, "0-0 1-2"; empty where there is none.
+    # Word alignments as the file has them, "0-0 1-2"; empty where a line has no alignment.
     alignments: list[bytes]
 
 
@@ -39,8 +39,8 @@ def read_phrase_pairs(
 ) -> PhrasePairs:
     """Read the pairs whose source phrase stands in some sentence.
 
-    :param num_scores: that each pair has; moses.ini's ``num-features``.
-    :raises DataError: if the file cannot be read, or a line is no phrase pair with so many
+    :param num_scores: scores per pair; moses.ini's ``num-features``.
+    :raises DataError: if the file cannot be read, or a line is no phrase pair with this number of
         probabilities.
     """
     places: dict[bytes, int] = {}

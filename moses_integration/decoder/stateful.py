@@ -1,8 +1,8 @@
 """Features whose scores depend on the target words before a phrase, scored many at a time.
 
 A network is fast when it gets many n-grams at once, and a search asks for few and often for the
-same ones. So the search asks a :class:`RequestBuffer`, which passes on what is new, when it is
-full or when the answers are needed: before a stack is pruned.
+same ones. So the search asks a :class:`RequestBuffer`, which passes new requests on when it is full
+or when the answers are needed: before a stack is pruned.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,18 +14,18 @@ DEFAULT_BUFFER_SIZE = 4096
 
 
 class StatefulFeature(Protocol):
-    """A feature of target words and what stands before them."""
+    """A feature of target words and the words before them."""
 
     @property
     def name(self) -> str:
-        """As n-best lists show it, such as ``CSLM0``."""
+        """The feature's name in n-best lists, such as ``CSLM0``."""
 
     @property
     def context(self) -> int:
         """Preceding words that a score depends on: 6 for 7-grams."""
 
     def begin(self, words: Sequence[str]) -> None:
-        """Learn which words the ids are; called again whenever there are more of them.
+        """Take the words by their ids; called again whenever there are more of them.
 
         Ids 0, 1 and 2 are ``<unk>``, ``<s>`` and ``</s>``.
         """
@@ -45,7 +45,7 @@ class StatefulFeature(Protocol):
 
 
 class Requests(NamedTuple):
-    """What :meth:`StatefulFeature.scores` is asked."""
+    """The arguments of :meth:`StatefulFeature.scores`."""
 
     histories: Any
     phrases: Any
@@ -57,7 +57,7 @@ class RequestBuffer:
     """Requests of one sentence to a feature: each is passed on once, many in a call.
 
     :param size: requests that are passed on together; 1 for no buffering.
-    :ivar requests: that the search had, repeats included.
+    :ivar requests: the search's requests so far, repeats included.
     :ivar distinct: that were passed on.
     :ivar calls: of the feature.
     """
@@ -71,7 +71,7 @@ class RequestBuffer:
         self._forget()
 
     def _forget(self) -> None:
-        # Sorted keys and their scores; what is waiting.
+        # Sorted keys and their scores; the keys that wait for theirs.
         self._known, self._scores = np.empty(0, np.int64), np.empty(0)
         self._waiting = np.empty(0, np.int64)
         self._rows: Callable[[Any, int], Requests] | None = None
@@ -98,7 +98,7 @@ class RequestBuffer:
         self._waiting = np.sort(np.concatenate([self._waiting, fresh]))
 
     def flush(self) -> None:
-        """Let the feature score what is waiting."""
+        """Let the feature score the requests that are waiting."""
         waiting = self._waiting
         if len(waiting) == 0:
             return

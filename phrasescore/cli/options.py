@@ -8,8 +8,7 @@ from typing import Any, TypeVar, get_args
 import click
 
 from phrasescore.arguments import PRECISIONS, ReportFormat
-from phrasescore.features import FEATURES, FROM_FILES, OF_SHORTLISTS
-from phrasescore.features.column_spec import ColumnKind, ColumnSpec
+from phrasescore.features import FEATURES, FROM_FILES, OF_SHORTLISTS, ColumnKind, ColumnSpec
 from phrasescore.workflows.warnings import LOGGERS
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])

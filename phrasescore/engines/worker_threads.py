@@ -1,8 +1,32 @@
 """Threads that compute for a generator."""
 
 import contextlib
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def map_in_threads(
+    work: Callable[[Item], Result], items: Iterable[Item], threads: int, start: Callable[[], None]
+) -> Iterator[Result]:
+    """Yield ``work(item)`` of each item, in their order.
+
+    Items are read in the caller's thread, one more ahead than there are threads.
+
+    :param start: called first in each thread.
+    """
+    waiting: deque[Future[Result]] = deque()
+    with worker_threads(threads, start) as pool:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > threads + 1:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 @contextlib.contextmanager

@@ -1,8 +1,7 @@
-"""Sentences in groups: by length, and by how many words of them a network does not know.
+"""Sentences in groups: by length, and by the number of words that a network does not know.
 
 The groups of Cho et al. (2014), On the Properties of Neural Machine Translation, figure 4, and of
-Bahdanau et al. (2014), figure 2. There figures are smoothed over a window of 10 lengths; here each
-sentence is in the group of its own length, and the size of the group is told.
+Bahdanau et al. (2014), figure 2, without their smoothing over a window of 10 lengths.
 """
 
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from typing import NamedTuple
 
 from phrasescore.vocabulary import Vocabulary
 
-# Numbers of unknown words above this one share a group.
+# Sentences with more unknown words share a group.
 MOST_UNKNOWN = 10
 
 
@@ -34,7 +33,7 @@ class Breakdown(NamedTuple):
 def group_by_length(side: str, lengths: Sequence[int], width: int) -> Breakdown:
     """Group sentences by their length in words: 1 to ``width``, and so on; empty ones apart.
 
-    :param side: that the lengths are of, for the title.
+    :param side: the sentences' side, for the title.
     """
     found: dict[int, list[int]] = {}
     for member, length in enumerate(lengths):
@@ -51,11 +50,11 @@ def _range(first: int, last: int) -> str:
 
 
 def group_by_unknown_words(side: str, counts: Sequence[int]) -> list[Breakdown]:
-    """Group sentences by their number of unknown words: by exactly, and by at most this number.
+    """Group sentences by their number of unknown words: exactly n, and at most n.
 
     The paper's figure shows the second breakdown, whose groups contain one another.
 
-    :param side: that the counts are of, for the title.
+    :param side: the sentences' side, for the title.
     """
     exactly, at_most = [], []
     highest = max(counts)
@@ -77,5 +76,5 @@ def group_by_unknown_words(side: str, counts: Sequence[int]) -> list[Breakdown]:
 
 
 def count_unknown(vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]) -> list[int]:
-    """Return how many words of each sentence are outside a shortlist."""
+    """Return the number of words of each sentence that are outside a shortlist."""
     return [sum(word not in vocabulary for word in words) for words in sentences]

@@ -1,4 +1,4 @@
-"""Features: phrase pairs in, numbers out.
+"""Features: phrase pairs in, numbers out; and the columns of them that a user asks for.
 
 A feature has ``values(pairs: Iterable[PhrasePair]) -> Iterator[float]``: as many values as pairs,
 in their order, lazily; the same values at every run, whatever the batches. Values are natural
@@ -7,46 +7,54 @@ logarithms, or counts where the feature says so; a phrase table holds exp() of e
 Adding one: a file here, a line in :data:`FEATURES`, a row in ``tests/test_contract.py``.
 """
 
-import importlib
-from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+import logging
+import pkgutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from phrasescore.errors import ArgumentError
 from phrasescore.records import PhrasePair
+
+if TYPE_CHECKING:
+    from phrasescore.config.config import Config
+
+_logger = logging.getLogger(__name__)
 
 
 class Feature(Protocol):
-    """What every feature does."""
+    """The two methods of every feature."""
 
     def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
-        """Yield one value a pair, in order."""
+        """Yield one value per pair, in order."""
         ...
 
     def summary(self) -> str:
-        """Return in a few words what was done so far, for the end of a run."""
+        """Return a few words about the values so far, for the end of a run."""
         ...
 
 
 # Where each feature is; imported when asked for, because networks bring torch with them.
 FEATURES = {
     "language_model": "phrasescore.features.language_model:LanguageModelScore",
-    "length_ratio": "phrasescore.features.lengths:LengthRatio",
+    "length_ratio": "phrasescore.features.word_counts:LengthRatio",
     "lexicon": "phrasescore.features.lexicon:LexicalScore",
     "neural": "phrasescore.features.neural:NeuralScore",
-    "number_mismatch": "phrasescore.features.mismatch:NumberMismatch",
-    "punctuation_mismatch": "phrasescore.features.mismatch:PunctuationMismatch",
-    "source_unknown_words": "phrasescore.features.unknown_words:SourceUnknownWords",
-    "target_length": "phrasescore.features.lengths:TargetLength",
-    "target_unknown_words": "phrasescore.features.unknown_words:UnknownWords",
-    "unknown_words": "phrasescore.features.unknown_words:UnknownWords",
+    "number_mismatch": "phrasescore.features.word_counts:NumberMismatch",
+    "punctuation_mismatch": "phrasescore.features.word_counts:PunctuationMismatch",
+    "source_unknown_words": "phrasescore.features.word_counts:SourceUnknownWords",
+    "target_length": "phrasescore.features.word_counts:TargetLength",
+    "target_unknown_words": "phrasescore.features.word_counts:UnknownWords",
+    "unknown_words": "phrasescore.features.word_counts:UnknownWords",
 }
 
-# Those that an option of their own makes, from a file; every other one is a --feature.
+# Features that an option of their own makes, from a file; every other one is a --feature.
 FROM_FILES = {"language_model", "lexicon", "neural"}
 
-# Those made by ``from_checkpoints(checkpoints)``; every other --feature needs nothing.
+# Features made by ``from_checkpoints(checkpoints)``; every other --feature takes no argument.
 OF_SHORTLISTS = {"source_unknown_words", "target_unknown_words", "unknown_words"}
 
-# Those that say nothing as a column of a phrase table, and why.
+# Features that are of no use as a column of a phrase table, and the reason.
 NOT_OF_PHRASES = {
     "length_ratio": "the ratios of its phrases do not add up to that of a sentence",
     "target_length": "Moses has it: WordPenalty is minus the number of words",
@@ -55,5 +63,123 @@ NOT_OF_PHRASES = {
 
 def load_feature(name: str) -> Any:
     """Return the class of a feature in :data:`FEATURES`."""
-    module, _, attribute = FEATURES[name].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    return pkgutil.resolve_name(FEATURES[name])
+
+
+# Columns
+
+ColumnKind = Literal["model", "feature", "lm", "lexicon", "reverse_lexicon"]
+
+# How names of new features in n-best lists begin; a number from 0 follows, as in Moses' own names.
+# Of networks, by the kind of the model.
+NETWORK_NAMES = {
+    "attention": "Attention",
+    "cslm": "CSLM",
+    "encoder-decoder": "RNN",
+    "grconv": "GrConv",
+    "lstm": "LSTM",
+}
+# Of scores that come from a file, by the kind of the column.
+FILE_NAMES = {
+    "lm": "KenLM",
+    "lexicon": "Lexicon",
+    "reverse_lexicon": "ReverseLexicon",
+}
+ENSEMBLE_NAME = "Ensemble"
+# How the name of a score that is divided by length ends.
+NORMALIZED = "Norm"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSpec:
+    """A column of a table or an n-best list: of a network, a feature, or a file's scores."""
+
+    kind: ColumnKind
+    # A model's folder, a feature's name, or a file.
+    value: str
+    # Of a feature that depends on shortlists: the number of the one model that counts, from 1.
+    model: int | None = None
+
+
+def column_specs(columns: Iterable[ColumnSpec | str]) -> list[ColumnSpec]:
+    """Return columns as specifications; a string among them is a model's folder.
+
+    :raises ArgumentError: if there is one string in place of a sequence.
+    """
+    if isinstance(columns, str):
+        raise ArgumentError(f"`columns`: expected a sequence, got the string {columns!r}")
+    return [
+        ColumnSpec("model", column) if isinstance(column, str) else column for column in columns
+    ]
+
+
+def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
+    """Check the columns, before a file is read.
+
+    :param of_phrases: whether the columns are a phrase table's.
+    :raises ArgumentError: if there is no column, a model is missing, or a feature is of no use for
+        phrases.
+    """
+    models = sum(column.kind == "model" for column in wanted)
+    if not wanted:
+        raise ArgumentError("nothing to add: give a model, or another column")
+    for column in wanted:
+        if column.kind != "feature":
+            continue
+        if column.value in OF_SHORTLISTS and not models:
+            problem = "at least one model is needed: it brings a shortlist"
+            raise ArgumentError(f"feature {column.value}: {problem}")
+        if column.model is not None and column.model > models:
+            problem = f"there are {models} models" if models > 1 else "there is one model"
+            raise ArgumentError(f"feature {column.value}@{column.model}: {problem}")
+        if of_phrases and column.value in NOT_OF_PHRASES:
+            reason = NOT_OF_PHRASES[column.value]
+            raise ArgumentError(f"feature {column.value} is for rescore alone: {reason}")
+
+
+def rescore_options(
+    columns: Sequence[ColumnSpec], backoff_lm: str | None = None, *, unnormalized: bool = False
+) -> list[str]:
+    """Return the options of ``phrasescore rescore`` that add columns; models come first.
+
+    >>> rescore_options([ColumnSpec("feature", "wp", 1), ColumnSpec("model", "rnn")])
+    ['--model', 'rnn', '--feature', 'wp@1']
+    """
+    options = []
+    for column in sorted(columns, key=lambda column: column.kind != "model"):
+        place = "" if column.model is None else f"@{column.model}"
+        options += [f"--{column.kind.replace('_', '-')}", f"{column.value}{place}"]
+    options += [] if backoff_lm is None else ["--backoff-lm", backoff_lm]
+    return [*options, "--unnormalized"] if unnormalized else options
+
+
+def column_name(kind: str, value: str) -> str:
+    """Return how the name of a column that is not a network's begins.
+
+    :param kind: as of :class:`ColumnSpec`.
+    :param value: the feature's name; a file's does not matter.
+
+    >>> column_name("feature", "length_ratio")
+    'LengthRatio'
+    """
+    return FILE_NAMES.get(kind) or value.title().replace("_", "")
+
+
+def check_cslm(configs: "Sequence[Config]", backoff_lm: str | None, *, unnormalized: bool) -> None:
+    """Check the arguments for models of the kind cslm, before the models are loaded.
+
+    :param configs: of all models, whatever their kind.
+    :raises ArgumentError: if there is no cslm, or both arguments are given.
+    """
+    if backoff_lm is not None and unnormalized:
+        raise ArgumentError("`backoff_lm` divides probabilities: not with `unnormalized`")
+    models = [config for config in configs if config.kind == "cslm"]
+    for name, is_given in (("backoff_lm", backoff_lm is not None), ("unnormalized", unnormalized)):
+        if is_given and not models:
+            raise ArgumentError(f"`{name}` is for a model of the kind cslm, and there is none")
+    for config in models if unnormalized else ():
+        if not config.model.self_normalization:  # type: ignore[union-attr]
+            _logger.warning(
+                "unnormalized scores: a cslm was trained without self_normalization: its scores "
+                "without log Z mean little"
+            )

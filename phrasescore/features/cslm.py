@@ -1,107 +1,21 @@
-"""A feed-forward language model as a feature: of whole translations, and inside a search."""
+"""A feed-forward language model as a feature inside a search."""
 
-import logging
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from phrasescore.config.config import Config
-from phrasescore.errors import ArgumentError
-from phrasescore.features.network_scores import ModelScores, count_unknown
-from phrasescore.io.digests import digest_content
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.word_scorer import (
     BOUNDARY,
+    USUAL,
+    CslmOptions,
     Numbering,
     WordScorer,
-    score_tree,
 )
 from phrasescore.models.checkpoint import Checkpoint
-from phrasescore.scoring.hypothesis_texts import HypothesisTexts
-
-_logger = logging.getLogger(__name__)
-
-_KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
-
-
-class CslmOptions(NamedTuple):
-    """Options of a feed-forward language model's scores; see :class:`WordScorer`."""
-
-    # Whether log Z is computed.
-    normalized: bool = True
-    # An n-gram model for the words outside the shortlist; None for <unk>.
-    backoff: str | None = None
-
-
-# Scores that are probabilities, with <unk>.
-USUAL = CslmOptions()
-
-
-def check_cslm(configs: Sequence[Config], backoff_lm: str | None, *, unnormalized: bool) -> None:
-    """Check the arguments for models of the kind cslm, before the models are loaded.
-
-    :param configs: of all models, whatever their kind.
-    :raises ArgumentError: if there is no cslm, or the two arguments exclude one another.
-    """
-    if backoff_lm is not None and unnormalized:
-        raise ArgumentError("`backoff_lm` divides probabilities: not with `unnormalized`")
-    models = [config for config in configs if config.kind == "cslm"]
-    for name, is_given in (("backoff_lm", backoff_lm is not None), ("unnormalized", unnormalized)):
-        if is_given and not models:
-            raise ArgumentError(f"`{name}` is for a model of the kind cslm, and there is none")
-    for config in models if unnormalized else ():
-        if not config.model.self_normalization:  # type: ignore[union-attr]
-            _logger.warning(
-                "unnormalized scores: a cslm was trained without self_normalization: its scores "
-                "without log Z mean little"
-            )
-
-
-class CslmScores:
-    """Scores of lists of hypotheses, for :class:`phrasescore.features.sentences.SentenceScores`.
-
-    A distinct context is computed once for all lists that are scored together.
-    """
-
-    reverse = False
-
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        device: torch.device,
-        precision: Precision,
-        options: CslmOptions,
-    ) -> None:
-        self._checkpoint = checkpoint
-        self._place = (device, precision)
-        self._options = options
-
-    def fingerprint(self) -> str:
-        """Return a fingerprint of everything that scores depend on but precision and device."""
-        parts = [self._checkpoint.fingerprint]
-        if not self._options.normalized:
-            parts.append("without log Z")
-        if self._options.backoff is not None:
-            parts.append(f"backoff {digest_content(self._options.backoff)}")
-        return " ".join(parts)
-
-    def lay_out(self) -> None:
-        """Make the scorer."""
-        normalized, backoff = self._options
-        self._scorer = WordScorer(
-            self._checkpoint, *self._place, normalized=normalized, backoff=backoff
-        )
-
-    def score(self, texts: HypothesisTexts) -> ModelScores:
-        """Return the log-probability of every word of the hypotheses."""
-        tree, _ = texts.plan(reverse=False)
-        ids = np.array(self._checkpoint.target_vocabulary.ids(texts.words), dtype=np.int64)
-        log_probs = score_tree(self._scorer, tree, texts.words)
-        return ModelScores(log_probs, tree, 0, count_unknown(tree.renumber(ids)))
 
 
 class SearchCslm:
@@ -175,11 +89,12 @@ class SearchCslm:
         _list_ngrams(before, phrases, offsets, ends, contexts, words)
         values = self._scorer.log_probs(self._numbering, contexts, words, self._memo)
         totals: NDArray[np.float64] = np.zeros(len(ends))
-        _add_up(values, offsets, ends, totals)
+        # One after another: a sum has the same bits whatever rows are beside it.
+        np.add.at(totals, np.repeat(np.arange(len(ends)), np.diff(offsets) + ends), values)
         return totals
 
 
-@_KERNEL
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def _list_ngrams(  # type: ignore[no-untyped-def]
     histories, phrases, offsets, ends, contexts, words
 ):
@@ -198,14 +113,4 @@ def _list_ngrams(  # type: ignore[no-untyped-def]
                 else:
                     contexts[at, place] = phrases[begin + word]
             words[at] = phrases[begin + position] if position < size else BOUNDARY
-            at += 1
-
-
-@_KERNEL
-def _add_up(values, offsets, ends, totals):  # type: ignore[no-untyped-def]
-    """Add up the values of each row's n-grams, in their order."""
-    at = 0
-    for row in range(len(totals)):
-        for _ in range(offsets[row + 1] - offsets[row] + ends[row]):
-            totals[row] += values[at]
             at += 1

@@ -5,20 +5,18 @@ from collections.abc import Iterable, Iterator
 
 from phrasescore.errors import ModelError
 from phrasescore.io.text import shorten
-from phrasescore.language_models.kenlm_model import WHITE_SPACE, load_kenlm
+from phrasescore.language_models.kenlm_model import LN_10, WHITE_SPACE, load_kenlm
 from phrasescore.records import PhrasePair
-
-_LOG_10 = math.log(10.0)
 
 
 class LanguageModelScore:
     """log p(target ``</s>`` | ``<s>``): natural logarithms, not divided by length.
 
     A word that the model does not know has the probability of its ``<unk>``, or 10^-100 where it
-    has none, as in Moses. The source does not count.
+    has no ``<unk>``, as in Moses. The source does not count.
 
-    :param path: an ARPA file, plain or ``.gz``, or what KenLM's build_binary made of one.
-    :raises DataError: if it is none, or of a higher order than kenlm was built for.
+    :param path: an ARPA file, plain or ``.gz``, or KenLM's binary of one.
+    :raises DataError: if it is no such model, or of a higher order than kenlm was built for.
     """
 
     def __init__(self, path: str) -> None:
@@ -35,7 +33,7 @@ class LanguageModelScore:
         for pair in pairs:
             # kenlm's own loop over the words is three times as fast as one here that shares the
             # beginnings of hypotheses: 0.4 s for the 97,000 of a real development set.
-            value = score(" ".join(pair.target).translate(WHITE_SPACE)) * _LOG_10
+            value = score(" ".join(pair.target).translate(WHITE_SPACE)) * LN_10
             if not math.isfinite(value):
                 text = shorten(" ".join(pair.target))
                 raise ModelError(f"{self._path}: the log-probability of {text} is {value}")

@@ -12,12 +12,12 @@ from phrasescore.errors import DataError
 from phrasescore.io.digests import new_digest
 from phrasescore.records import PhrasePair
 
-# What a predicted word has at least: the last digit of Moses' lexical translation tables.
+# The least probability of a predicted word: the last digit of Moses' lexical translation tables.
 FLOOR = 1e-7
 # (word, word) probabilities of a block, which bounds its memory; pairs are scored block by block.
 BLOCK_ENTRIES = 1 << 18
 
-# The word that translates what translates nothing.
+# The source of target words that translate no source word.
 _NULL = "NULL"
 
 _Ids = NDArray[np.int64]
@@ -25,12 +25,12 @@ _Floats = NDArray[np.float64]
 
 
 class Lexicon(NamedTuple):
-    """p(predicted word | given word), of the pairs that were seen: 16 bytes each, and the words."""
+    """p(predicted word | given word) of the pairs that were seen, 16 bytes each, and the words."""
 
-    # By word, 1 and up. Both sides have the same numbers, 0 is for words that are not there.
+    # From 1, by word, for both sides; 0 is for words that are not there.
     ids: dict[str, int]
-    # predicted * len(ids) + given, rising, with a last one that is larger than any; and the
-    # probabilities, the last one 0.
+    # predicted * (len(ids) + 1) + given, rising, and the probabilities; behind them a key that is
+    # larger than any, with the probability 0.
     keys: _Ids
     probabilities: _Floats
 
@@ -38,8 +38,8 @@ class Lexicon(NamedTuple):
     def from_entries(cls, path: str, entries: Iterable[tuple[str, str, float]]) -> "Lexicon":
         """Return the lexicon of some (predicted, given, probability).
 
-        :param path: where they are, one a line, for messages.
-        :raises DataError: if there are none, or two of the same words.
+        :param path: their file, with an entry per line, for messages.
+        :raises DataError: if there is no entry, or a pair of words has two.
         """
         ids: dict[str, int] = {}
         predicted, given, probabilities = [], [], []
@@ -66,7 +66,7 @@ class Lexicon(NamedTuple):
         return np.where(self.keys[places] == wanted, self.probabilities[places], 0.0)
 
     def fingerprint(self) -> str:
-        """Return a hash of all that values depend on, as text."""
+        """Return a hash of the words, the pairs and their probabilities, as text."""
         digest = new_digest()
         digest.update("\n".join(self.ids).encode())
         digest.update(self.keys.tobytes())
@@ -82,10 +82,10 @@ class LexicalScore:
         (p(word | NULL) + sum of p(word | given) over the given side's words) / (their number + 1)
 
     (Brown et al., 1993, without the probability of the length), but at least :data:`FLOOR`, 1e-7,
-    which is what a word has that no table knows. There is no ``</s>``: nothing to predict is 0. A
-    value depends on its pair alone, to the last bit.
+    the probability of a word that the lexicon lacks. There is no ``</s>``: a side without words
+    has the score 0. A value depends on its pair alone, to the last bit.
 
-    :param lexicon: of the direction that is wanted.
+    :param lexicon: of the same direction.
     :param reverse: whether the source side is predicted.
     """
 
@@ -98,7 +98,7 @@ class LexicalScore:
 
     @property
     def fingerprint(self) -> str:
-        """What values depend on besides the pairs."""
+        """Everything that values depend on besides the pairs, as text."""
         return f"{self._lexicon.fingerprint()} {'reverse' if self._reverse else 'forward'}"
 
     def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
@@ -158,7 +158,7 @@ class LexicalScore:
         return found
 
     def summary(self) -> str:
-        """Return how many words were predicted, and how many of them by nothing."""
+        """Return the number of words, and the share of them at the floor."""
         side = "source" if self._reverse else "target"
         share = self._floored / self._words if self._words else math.nan
         return f"{self._words:,} {side} words; no translation for {share:.1%} of them"

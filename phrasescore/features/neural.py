@@ -1,19 +1,20 @@
-"""The score of a phrase pair under a trained network."""
+"""The score of a phrase pair under a trained network.
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import ExitStack
-from itertools import chain, islice
-from typing import TypeVar
+Pairs come as bytes of a text, whose words are numbered in compiled code: no Python code runs per
+pair, for it would hold up all threads and a GPU.
+"""
 
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.devices import GPU_THREADS
-from phrasescore.engines.worker_threads import worker_threads
+from phrasescore.engines.worker_threads import map_in_threads
 from phrasescore.errors import ModelError
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
@@ -22,11 +23,9 @@ from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.scoring.prefix_tree import Sequences
 from phrasescore.scoring.products import LevelProducts
 from phrasescore.scoring.tree_scorer import PairWork, TreeScorer
-from phrasescore.scoring.word_numbers import WordNumbers
 from phrasescore.vocabulary import Vocabulary
 
-_Block = TypeVar("_Block")
-_Sides = tuple[Sequences, Sequences]  # the words that a network reads, and those that it predicts
+_KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 # Pairs of a block, which is planned as a whole, by one thread. Fixed, because the last digits of a
 # value may depend on it, and a resumed run has to give the same ones.
@@ -39,11 +38,9 @@ class NeuralScore:
     """log p(target ``</s>`` | source) of phrase pairs, or log p(source ``</s>`` | target).
 
     Natural logarithms, summed over the words of the predicted side and its ``</s>``, not divided
-    by length. Which side is predicted is the model's own: one trained with ``--reverse`` predicts
-    the source. A word outside the shortlist is scored as ``<unk>``.
+    by length. A model trained with ``--reverse`` predicts the source. A word outside the shortlist
+    is scored as ``<unk>``.
 
-    :param checkpoint: a trained model.
-    :param device: where it runs.
     :param precision: of the matrix products.
     :param threads: CPU threads, each with a block of its own. A GPU has `GPU_THREADS`.
     """
@@ -56,27 +53,27 @@ class NeuralScore:
         precision: PrecisionName = "float32",
         threads: int = 1,
     ) -> None:
-        self._checkpoint = checkpoint
-        self._reverse = checkpoint.reverse
-        self._threads = threads if device.type == "cpu" else GPU_THREADS
-        self._precision = Precision(precision, device)
         if not isinstance(checkpoint.model, EncoderDecoder):
             raise ModelError(
                 f"a model of the kind {checkpoint.config.kind} does not score phrase pairs; "
                 "rescore takes it for n-best lists"
             )
         self._device = device
+        self._threads = threads if device.type == "cpu" else GPU_THREADS
+        self._precision = Precision(precision, device)
+        self._block_size = BLOCK_SIZE[device.type]
         products = LevelProducts(self._precision, device, PIECE_SIZE[device.type])
         self._scorer = TreeScorer(checkpoint.config.kind, checkpoint.model, products)
         # Compiles the kernels, and lets the math libraries choose theirs, before several threads
         # do so at once: one that comes too early computes with other kernels, and other last bits.
         one_word = Sequences(np.array([Vocabulary.UNKNOWN]), np.array([1]))
         self._scorer.score_pairs(one_word, one_word)
-        self._block_size = BLOCK_SIZE[device.type]
+        # Of the side that is read, and of the one that is predicted: its words, and where it
+        # begins and ends in a row of a block's places.
         vocabularies = (checkpoint.source_vocabulary, checkpoint.target_vocabulary)
-        self._numbers = [WordNumbers(vocabulary) for vocabulary in vocabularies]
+        columns = [(2, 3), (0, 1)] if checkpoint.reverse else [(0, 1), (2, 3)]
+        self._sides = list(zip(map(WordNumbers, vocabularies), columns, strict=True))
         self.work = PairWork()
-        self.unknown_words = 0
 
     def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
         """Yield each pair's log-probability, in order.
@@ -85,91 +82,63 @@ class NeuralScore:
 
         :raises ModelError: on reaching a pair whose score is not a finite log-probability.
         """
-        for values in self._scores(_blocks(pairs, self._block_size), self._ids):
+        for values in self.values_of_blocks(_as_blocks(pairs, self._block_size)):
             yield from values.tolist()
 
     def values_of_blocks(self, blocks: Iterable[PhraseBlock]) -> Iterator[NDArray[np.float64]]:
         """Yield the same values as :meth:`values` for pairs that lie in a text.
 
-        No Python code runs per pair: it would hold up all threads and a GPU.
-
         :raises ModelError: on reaching a pair whose score is not a finite log-probability.
         """
-        return self._scores(_regrouped(blocks, self._block_size), self._ids_of_parts)
-
-    def _scores(
-        self, blocks: Iterable[_Block], make_ids: Callable[[_Block], _Sides]
-    ) -> Iterator[NDArray[np.float64]]:
-        """Yield the values of each block; ids are made in the threads that score."""
-
-        def score(block: _Block) -> tuple[NDArray[np.float64], PairWork, int]:
-            sides = make_ids(block)
-            unknown = sum(int(np.sum(side.ids == Vocabulary.UNKNOWN)) for side in sides)
-            return *self._scorer.score_pairs(*sides), unknown
-
-        waiting: deque[Future[tuple[NDArray[np.float64], PairWork, int]]] = deque()
-        position = 0
-        with ExitStack() as stack:
-            stack.enter_context(self._precision.active())
-            # Each thread computes a block of its own with one thread of torch's: blocks never wait
-            # for one another, and what torch does alone (planning, small rows) overlaps.
-            pool = stack.enter_context(worker_threads(self._threads, self._start_thread))
-            for block in blocks:
-                waiting.append(pool.submit(score, block))
-                if len(waiting) > self._threads + 1:
-                    values = self._finish(waiting.popleft(), position)
-                    position += len(values)
-                    yield values
-            while waiting:
-                values = self._finish(waiting.popleft(), position)
-                position += len(values)
+        numbered = enumerate(_regrouped(blocks, self._block_size))
+        # Each thread computes a block of its own with one thread of torch's: blocks never wait for
+        # one another, and work outside torch's kernels (planning, small rows) overlaps.
+        with self._precision.active():
+            for values, work in map_in_threads(
+                self._score, numbered, self._threads, self._start_thread
+            ):
+                self.work += work
                 yield values
 
     def _start_thread(self) -> None:
         if self._device.type == "cpu":
             torch.set_num_threads(1)
 
-    def _ids(self, block: list[PhrasePair]) -> _Sides:
-        vocabularies = (self._checkpoint.source_vocabulary, self._checkpoint.target_vocabulary)
-        sides = [[pair.source for pair in block], [pair.target for pair in block]]
-        if self._reverse:
-            sides.reverse()
-        return _both(_number(side, words) for side, words in zip(sides, vocabularies, strict=True))
-
-    def _ids_of_parts(self, parts: Sequence[PhraseBlock]) -> _Sides:
-        sides = [(2, 3), (0, 1)] if self._reverse else [(0, 1), (2, 3)]
-        return _both(
-            _joined(
-                [numbers.number(text, places[:, begin], places[:, end]) for text, places in parts]
-            )
-            for numbers, (begin, end) in zip(self._numbers, sides, strict=True)
-        )
-
-    def _finish(
-        self, future: "Future[tuple[NDArray[np.float64], PairWork, int]]", start: int
-    ) -> NDArray[np.float64]:
+    def _score(
+        self, numbered: tuple[int, Sequence[PhraseBlock]]
+    ) -> tuple[NDArray[np.float64], PairWork]:
+        """Return the values of a block, given by its number and its parts."""
+        number, parts = numbered
+        sides = []
+        for words, (begin, end) in self._sides:
+            found = [words.number(text, places[:, begin], places[:, end]) for text, places in parts]
+            ids, lengths = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+            sides.append(Sequences(ids, lengths))
         try:
-            values, work, unknown = future.result()
+            return self._scorer.score_pairs(*sides)
         except ModelError as error:
+            start = number * self._block_size
             raise ModelError(f"in the block that begins with pair {start}: {error}") from error
-        self.work += work
-        self.unknown_words += unknown
-        return values
 
     def summary(self) -> str:
         """Return how much was computed, and how many words the network did not know."""
         work = self.work
         return (
             f"{work.pairs:,} pairs scored in {work.source_nodes:,} encoder and "
-            f"{work.target_nodes:,} decoder steps; {self.unknown_words:,} unknown words on both "
+            f"{work.target_nodes:,} decoder steps; {work.unknown_words:,} unknown words on both "
             "sides"
         )
 
 
-def _blocks(pairs: Iterable[PhrasePair], size: int) -> Iterator[list[PhrasePair]]:
+def _as_blocks(pairs: Iterable[PhrasePair], size: int) -> Iterator[PhraseBlock]:
+    """Yield pairs as blocks of a text, ``size`` pairs per block."""
     iterator = iter(pairs)
-    while block := list(islice(iterator, size)):
-        yield block
+    while some := list(islice(iterator, size)):
+        phrases = [" ".join(words).encode() for pair in some for words in pair]
+        lengths = np.fromiter(map(len, phrases), np.int64, len(phrases))
+        ends = np.cumsum(lengths)
+        places = np.stack([ends - lengths, ends], axis=1).reshape(-1, 4)
+        yield PhraseBlock(b"".join(phrases), places)
 
 
 def _regrouped(blocks: Iterable[PhraseBlock], size: int) -> Iterator[list[PhraseBlock]]:
@@ -190,19 +159,84 @@ def _regrouped(blocks: Iterable[PhraseBlock], size: int) -> Iterator[list[Phrase
         yield parts
 
 
-def _joined(parts: Sequence[Sequences]) -> Sequences:
-    return Sequences(
-        np.concatenate([part.ids for part in parts]),
-        np.concatenate([part.lengths for part in parts]),
-    )
+class WordNumbers:
+    """A shortlist, as :meth:`Vocabulary.ids`, for words that are bytes of a text."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._first = len(Vocabulary.SYMBOLS)
+        words = [vocabulary.word(number).encode() for number in range(self._first, len(vocabulary))]
+        self._words = np.frombuffer(b"".join(words), np.uint8)
+        self._word_ends = np.cumsum([len(word) for word in words], dtype=np.int64)
+        # At most half full: searches are short.
+        self._slots = np.full(1 << (2 * len(words)).bit_length(), _FREE, np.int64)
+        _fill(self._words, self._word_ends, self._slots)
+
+    def number(self, text: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Sequences:
+        """Return the ids of the words of some phrases, 1 (``<unk>``) outside the shortlist.
+
+        :param begins: where each phrase begins in ``text``; ``ends``: where it ends. One space or
+            several are between words.
+        """
+        found = _number(
+            np.frombuffer(text, np.uint8),
+            np.ascontiguousarray(begins),
+            np.ascontiguousarray(ends),
+            *(self._words, self._word_ends, self._slots),
+            *(self._first, Vocabulary.UNKNOWN),
+        )
+        return Sequences(*found)
 
 
-def _both(sides: Iterator[Sequences]) -> _Sides:
-    reads, predicts = sides
-    return reads, predicts
+_SPACE = 32
+# FNV-1a, 64 bits; its upper half chooses the slot.
+_BASIS, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
+_FREE = -1
 
 
-def _number(phrases: list[tuple[str, ...]], vocabulary: Vocabulary) -> Sequences:
-    ids = vocabulary.ids(list(chain.from_iterable(phrases)))
-    lengths = np.fromiter(map(len, phrases), dtype=np.int64, count=len(phrases))
-    return Sequences(np.array(ids, dtype=np.int64), lengths)
+@_KERNEL
+def _find(text, begin, end, words, word_ends, slots):  # type: ignore[no-untyped-def]
+    """Return the slot of a word, or the free one where it would be."""
+    hashed = _BASIS
+    for position in range(begin, end):
+        hashed = (hashed ^ np.uint64(text[position])) * _PRIME
+    mask = len(slots) - 1
+    slot = np.int64(hashed >> np.uint64(32)) & mask
+    while slots[slot] != _FREE:
+        number = slots[slot]
+        start = word_ends[number - 1] if number > 0 else 0
+        if word_ends[number] - start == end - begin:
+            place = 0
+            while place < end - begin and words[start + place] == text[begin + place]:
+                place += 1
+            if place == end - begin:
+                return slot
+        slot = (slot + 1) & mask
+    return slot
+
+
+@_KERNEL
+def _fill(words, word_ends, slots):  # type: ignore[no-untyped-def]
+    start = 0
+    for number in range(len(word_ends)):
+        slots[_find(words, start, word_ends[number], words, word_ends, slots)] = number
+        start = word_ends[number]
+
+
+@_KERNEL
+def _number(text, begins, ends, words, word_ends, slots, first, unknown):  # type: ignore[no-untyped-def]
+    size = 0
+    for phrase in range(len(begins)):
+        size += (ends[phrase] - begins[phrase] + 1) // 2  # a word and a space have two bytes
+    ids, lengths = np.empty(size, np.int64), np.empty(len(begins), np.int64)
+    count = 0
+    for phrase in range(len(begins)):
+        before, begin = count, begins[phrase]
+        for position in range(begin, ends[phrase] + 1):
+            if position == ends[phrase] or text[position] == _SPACE:
+                if position > begin:
+                    number = slots[_find(text, begin, position, words, word_ends, slots)]
+                    ids[count] = unknown if number == _FREE else first + number
+                    count += 1
+                begin = position + 1
+        lengths[phrase] = count - before
+    return ids[:count].copy(), lengths

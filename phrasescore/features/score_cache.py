@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from importlib.metadata import version
 from itertools import chain
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -105,8 +104,11 @@ class ScoreCache:
         self._path = path
         self._limit = limit
         # sqlitedict would make its table in any SQLite file, and fails in a thread of its own, with
-        # a traceback: what it needs is there before, and while it begins.
-        with self._errors(), closing(self._connect(timeout)) as database:
+        # a traceback: the tables and the log are there before it begins.
+        with (
+            self._errors(),
+            closing(sqlite3.connect(path, timeout=timeout, isolation_level=None)) as database,
+        ):
             self._prepare(database)
             self._store = SqliteDict(
                 path,
@@ -120,9 +122,6 @@ class ScoreCache:
                 outer_stack=False,
             )
             self._run(f"PRAGMA busy_timeout = {round(timeout * 1000)}")
-
-    def _connect(self, timeout: float) -> sqlite3.Connection:
-        return sqlite3.connect(self._path, timeout=timeout, isolation_level=None)
 
     def _prepare(self, database: sqlite3.Connection) -> None:
         """Make the tables in a new file, check the header of an old one, and open its log."""
@@ -150,27 +149,20 @@ class ScoreCache:
         return {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
 
     def __enter__(self) -> Self:
-        """Return the cache itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the file."""
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Close the file; what was stored is there."""
+        """Close the file; everything stored is there."""
         with self._errors():
             self._store.close()
 
     def lookup(self, keys: Sequence[bytes]) -> list[float | None]:
         """Return the value of each key, None where there is none.
 
-        :raises PhrasescoreError: if the file cannot be read, or holds what is no score.
+        :raises PhrasescoreError: if the file cannot be read, or an entry is no score.
         """
         values: dict[bytes, float] = {}
         with self._errors():
@@ -221,7 +213,7 @@ class ScoreCache:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turn what SQLite and sqlitedict raise into one line that names the file and a cure."""
+        """Turn errors of SQLite and sqlitedict into one line that names the file and a cure."""
         try:
             yield
         except (sqlite3.Error, RuntimeError) as error:

@@ -3,11 +3,11 @@
 At each step every hypothesis of the beam is extended by every word, and of all extensions of a
 source the best ones stay, as many as the beam is wide. One that ends is complete, and the beam is
 narrower by one from then on (Cho et al., 2014b, section 4.2.1); a search is over when the beam is
-as narrow as it can be, or when nothing in it can become better than what is complete: a
+as narrow as it can be, or when no hypothesis in it can become better than the complete ones: a
 log-probability only falls.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.generation.generator import Generated, Generator, SearchWalk, Source
+from phrasescore.generation.generator import Generated, Generator, SearchWalk, Source, map_windows
 from phrasescore.generation.word_choice import Floats, Ids, best_words, length_limits
 from phrasescore.vocabulary import Vocabulary
 
@@ -25,14 +25,14 @@ BATCH_ROWS = {"cpu": 768, "cuda": 16384}
 
 @dataclass(frozen=True)
 class BeamSettings:
-    """How targets are searched for, and how many are wanted."""
+    """The settings of a search, and the number of targets wanted."""
 
-    # Hypotheses of a source that are kept: 1 takes the best word each time, 12 is what Sutskever et
-    # al. (2014) end with.
+    # Hypotheses of a source that are kept: 1 takes the best word each time; Sutskever et al. (2014)
+    # end with 12.
     width: int = 10
     # Complete targets wanted of each source; at most as many as the beam is wide.
     num_best: int = 1
-    # Whether the order among complete targets is that of log p / (words + 1).
+    # Whether complete targets are sorted by log p / (words + 1), not by log p.
     normalize: bool = False
     # Whether a target may have <unk>.
     unknown: bool = True
@@ -72,14 +72,36 @@ class Candidates(NamedTuple):
         )
 
 
+def best_targets(
+    generator: Generator,
+    sources: Iterable[Source],
+    settings: BeamSettings,
+    *,
+    threads: int = 1,
+) -> Iterator[list[Generated]]:
+    """Yield the best targets of each source, in order; some hundred sources are read ahead.
+
+    A source without words has one target without words, with the score 0.
+
+    :param threads: CPU threads, each with some sources of its own. A GPU has one.
+    """
+
+    def search(window: tuple[int, list[Source]]) -> list[list[Generated]]:
+        found = iter(beam_search(generator, [source for source in window[1] if source], settings))
+        return [next(found) if source else [Generated((), 0.0)] for source in window[1]]
+
+    size = max(BATCH_ROWS[generator.device.type] // settings.width, 1)
+    return map_windows(search, sources, size, threads, generator.device)
+
+
 def beam_search(
     generator: Generator, sources: Sequence[Source], settings: BeamSettings
 ) -> list[list[Generated]]:
     """Return the best targets of each source, the best first, at most ``settings.num_best``.
 
-    Equal ones stand in the order in which they were complete. A source that no target ends for
-    within the length allowed has one, the best beginning of that length, with ``finished`` False.
-    What a source gets does not depend on the others, to the last bit.
+    Equal targets stand in the order in which they were complete. Where no target ends within the
+    length allowed there is one, the best beginning of that length, with ``finished`` False. A
+    source's targets do not depend on the other sources, to the last bit.
 
     :raises PhrasescoreError: if ``<unk>`` is to be replaced and no network aligns.
     """
@@ -99,10 +121,7 @@ def beam_search(
 
 
 def check_copying(generator: Generator, settings: BeamSettings) -> None:
-    """Check that the networks can do what the settings want.
-
-    :raises PhrasescoreError: if ``<unk>`` is to be replaced and no network aligns.
-    """
+    """Raise a PhrasescoreError if ``<unk>`` is to be replaced and no network aligns."""
     if settings.copy_unknown and not generator.can_align:
         raise PhrasescoreError(
             "no word of the source can stand for <unk>: that needs a model of the kind attention, "
@@ -120,11 +139,11 @@ class _Complete(NamedTuple):
 
 
 class _BeamLevel(NamedTuple):
-    """How the nodes of a level were made; to trace a target back."""
+    """The nodes of a level, to trace a target back."""
 
     parents: Ids
     words: Ids
-    # The place in the source that each word is aligned with; empty if nobody asks.
+    # The place in the source that each word is aligned with; empty without copies of words.
     attended: Ids
 
 
@@ -165,7 +184,11 @@ class _SentenceBeam:
             roots, log_probs = going_on.roots, going_on.log_probs
             walk.advance(going_on.places, going_on.words, roots)
             depth += 1
-        return [self._targets(number) for number in range(len(self._sources))]
+        found = []
+        for complete, source in zip(self._complete, self._sources, strict=True):
+            best = sorted(complete, key=self._score, reverse=True)[: self._settings.num_best]
+            found.append([self._trace(each, source) for each in best])
+        return found
 
     def _extend(self, walk: SearchWalk, log_probs: Floats, roots: Ids) -> Candidates:
         """Return the best extensions of each hypothesis: no beam can keep more of them."""
@@ -205,7 +228,7 @@ class _SentenceBeam:
 
     def _going_on(self, candidates: Candidates) -> Candidates:
         """Return the extensions that are searched further, by place."""
-        # The least that a target will have lost at its end is what it has lost now.
+        # A target's log-probability at its end is at most its present one.
         bounds = candidates.log_probs
         if self._settings.normalize:
             bounds = bounds / (self._limits[candidates.roots] + 1)
@@ -234,17 +257,9 @@ class _SentenceBeam:
         return candidates.select(np.flatnonzero(~too_long))
 
     def _score(self, complete: _Complete) -> float:
-        """Return what targets of a source are sorted by."""
+        """Return the score by which targets of a source are sorted."""
         words_and_end = complete.depth + 1
         return complete.log_prob / words_and_end if self._settings.normalize else complete.log_prob
-
-    def _targets(self, number: int) -> list[Generated]:
-        """Return the best targets of a source, the best first."""
-        best = sorted(self._complete[number], key=self._score, reverse=True)
-        return [
-            self._trace(complete, self._sources[number])
-            for complete in best[: self._settings.num_best]
-        ]
 
     def _trace(self, complete: _Complete, source: Source) -> Generated:
         """Return a target with its words."""

@@ -1,41 +1,43 @@
-"""Networks that say, step by step, what the next word of some targets may be.
+"""Networks that give, step by step, the distribution of the next word of some targets.
 
-A search or a sampler makes prefixes of targets, level by level; the networks are run over them as
-they are over the tree of an n-best list, so that a prefix that several targets share is computed
-once, and what it gets depends on its source and its words alone, to the last bit.
+A search or a sampler makes prefixes of targets, level by level; the networks run over them as over
+the tree of an n-best list: a prefix that several targets share is computed once, and its values
+depend on its source and its words alone, to the last bit.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, count, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from phrasescore.arguments import PrecisionName
+from phrasescore.engines.worker_threads import map_in_threads
 from phrasescore.errors import ModelError
 from phrasescore.generation.word_choice import Floats, Ids
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
 from phrasescore.scoring.products import FixedProducts
-from phrasescore.scoring.tree_decoder import DECODERS, build_decoder
-from phrasescore.scoring.tree_scorer import ROUNDING, log_mean_exp
-from phrasescore.scoring.word_probabilities import WordProbabilities
+from phrasescore.scoring.tree_scorer import DECODERS, build_decoder, log_mean_exp
+from phrasescore.scoring.word_probabilities import WordProbabilities, check_log_probs
 from phrasescore.vocabulary import Vocabulary
 
 Source = tuple[str, ...]
 
+# Batches that are read together and then cut by length, so that a batch's sources are alike.
+WINDOW_BATCHES = 4
+
 
 class Generated(NamedTuple):
-    """A target that networks made up."""
+    """A target that networks generated."""
 
-    # An unknown word is ``<unk>``, unless something was put in its place.
+    # An unknown word is ``<unk>``, unless a word of the source was put in its place.
     words: tuple[str, ...]
-    # Natural logarithm, of the words and the end symbol, not divided by length: what ``rescore``
-    # gives. Where there is no end, of the words alone.
+    # Natural logarithm, of the words and the end symbol, not divided by length, as ``rescore``
+    # gives it. Without an end, of the words alone.
     log_prob: float
     # Whether the end symbol came within the length that was allowed.
     finished: bool = True
@@ -52,10 +54,9 @@ class Generator:
     threads may use one instance at once.
 
     :param checkpoints: of one direction, and of kinds that have a source.
-    :param device: where they run.
     :param precision: of the matrix products.
-    :raises ModelError: if the models predict no target, cannot be an ensemble, or hold what is not
-        finite.
+    :raises ModelError: if the models predict no target, cannot be an ensemble, or have a weight
+        that is not finite.
     """
 
     def __init__(
@@ -83,15 +84,20 @@ class Generator:
 
     @property
     def can_align(self) -> bool:
-        """Whether a network among them aligns what it predicts with its source."""
+        """Whether one of the networks aligns target words with source words."""
         return any(network.can_align for network in self._networks)
+
+    @property
+    def shortlists_differ(self) -> bool:
+        """Whether the networks predict different words."""
+        return any(network.columns is not None for network in self._networks)
 
     def walk(self, sources: Sequence[Source]) -> "SearchWalk":
         """Return a walk that stands before the first word of the targets of some sources.
 
-        It, and all that it gives, belong into torch's inference mode.
+        To be used in torch's inference mode.
         """
-        return SearchWalk(self._networks, sources, len(self.words), self.device)
+        return SearchWalk(self, self._networks, sources)
 
 
 def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
@@ -108,6 +114,28 @@ def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
             )
     if len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
         raise ModelError("an ensemble is of models of one direction, not with some reverse")
+
+
+def map_windows(
+    work: Callable[[tuple[int, list[Source]]], list[list[Generated]]],
+    sources: Iterable[Source],
+    batch_size: int,
+    threads: int,
+    device: torch.device,
+) -> Iterator[list[Generated]]:
+    """Yield the targets of each source, in order; windows of some batches are read ahead.
+
+    :param work: takes the number of a window's first source, and the window.
+    :param threads: CPU threads, each with a window of its own. A GPU has one.
+    """
+    size = batch_size * WINDOW_BATCHES
+    iterator = iter(sources)
+    windows = zip(count(step=size), iter(lambda: list(islice(iterator, size)), []), strict=False)
+    # Each thread computes with one thread of torch's: windows never wait for one another.
+    for found in map_in_threads(
+        work, windows, threads if device.type == "cpu" else 1, lambda: torch.set_num_threads(1)
+    ):
+        yield from found
 
 
 class _Network:
@@ -144,22 +172,17 @@ class _Network:
 
 
 class SearchWalk:
-    """The prefixes of a level, and what each network knows of them.
+    """The prefixes of a level, and each network's states of them.
 
     At the start these are the empty targets of all sources. Before :meth:`log_probs`, and once at
     each level, :meth:`log_distributions` has to be run to its end.
     """
 
     def __init__(
-        self,
-        networks: Sequence[_Network],
-        sources: Sequence[Source],
-        num_words: int,
-        device: torch.device,
+        self, generator: Generator, networks: Sequence[_Network], sources: Sequence[Source]
     ) -> None:
         self._networks = networks
-        self._num_words = num_words
-        self._device = device
+        self._num_words, self._device = len(generator.words), generator.device
         self._states, self._rows = self._split(network.start(sources) for network in networks)
         self._normalizers: list[Tensor] = []
         self.num_nodes = len(sources)
@@ -211,11 +234,7 @@ class SearchWalk:
             log_probs = network.probabilities.log_probs(
                 rows, normalizers, places, network.own_ids(words)
             )
-            values: NDArray[np.float64] = log_probs.cpu().numpy()
-            wrong = np.flatnonzero(~(np.isfinite(values) & (values <= ROUNDING)))
-            if len(wrong):
-                raise ModelError(f"a word scores {values[wrong[0]]}, which is no log-probability")
-            found.append(np.minimum(values, 0.0))
+            found.append(check_log_probs(log_probs.cpu().numpy()))
         return found[0] if len(found) == 1 else log_mean_exp(found)
 
     def advance(self, parents: Ids, words: Ids, roots: Ids) -> None:
@@ -246,12 +265,9 @@ class SearchWalk:
                 weights = of_network if weights is None else weights + of_network
         assert weights is not None
         # The last place of a source, behind its words, is its </s>.
-        behind = self._index(self._lengths[self._roots]).unsqueeze(1)
+        behind = on_device(self._lengths[self._roots], self._device).unsqueeze(1)
         places: Ids = weights.scatter(1, behind, 0.0).argmax(1).cpu().numpy()
         return places
-
-    def _index(self, positions: Ids) -> Tensor:
-        return on_device(positions, self._device)
 
 
 def _words(vocabulary: Vocabulary) -> Iterator[str]:

@@ -2,8 +2,8 @@
 
 Pouget-Abadie et al. (2014), section 5.1, cut sentences at random so that "the distribution of the
 lengths of random segments has its mean and variance identical to those of the segments produced by
-our algorithm". How is not said. Here it is the distribution over all segmentations of the sentences
-that has these two moments and is otherwise as random as can be (of maximum entropy):
+our algorithm", and leave the method open. Here it is the distribution of maximum entropy over all
+segmentations of the sentences that has these two moments:
 
     p(segmentation) ~ exp(a * number of segments + b * sum of squared lengths)
 
@@ -19,8 +19,8 @@ from scipy.special import logsumexp
 
 Floats = NDArray[np.float64]
 
-# Of the weights below: where the moments are extreme (all sentences whole), no finite ones would do
-# exactly, and these leave a chance of e^-50 at most for anything else.
+# Of the weights below: where the moments are extreme (all sentences whole), no finite weights give
+# them exactly, and these leave a chance of e^-50 at most for any other segmentation.
 _BOUND = 1000.0
 
 
@@ -39,7 +39,7 @@ class RandomCuts:
         self.max_segment = max_segment
         self._seed = seed
         self._log_weights = _log_weights(per_segment, per_square, max_segment)
-        # log of the sum over all segmentations of so many words.
+        # At place n: log of the sum over all segmentations of n words.
         self._log_totals = np.zeros(1)
 
     def __call__(self, number: int, length: int) -> list[int]:
@@ -64,9 +64,9 @@ class RandomCuts:
 def fit_random_cuts(
     segmentations: Iterable[Sequence[int]], *, max_segment: int, seed: int
 ) -> RandomCuts:
-    """Return what draws segments with the mean and variance of the lengths of some others.
+    """Return cuts whose segments have the mean and variance of the lengths of some others.
 
-    Mean and variance are those to be expected over all the sentences together.
+    These are the mean and variance to be expected over all the sentences together.
 
     :param segmentations: the sizes of the segments of each sentence, at most ``max_segment``.
     """
@@ -116,7 +116,7 @@ def _log_totals(log_weights: Floats, length: int) -> Floats:
 
 
 def _expect(weights: Floats, length: int, max_segment: int) -> tuple[Floats, Floats]:
-    """Return the log totals, and what is expected of segmentations of 0 to ``length`` words.
+    """Return the log totals and the expectations for segmentations of 0 to ``length`` words.
 
     :return: ``(length + 1,)``, and ``(length + 1, 2)``: the number of segments, and the sum of
         their squared lengths by ``max_segment`` squared.

@@ -1,13 +1,12 @@
-"""Random targets, drawn word by word from what networks predict (Cho et al., 2014, table 3).
+"""Random targets, drawn word by word from networks' distributions (Cho et al., 2014, table 3).
 
-Every random number is a function of the seed, the number of its source, the number of its sample,
-and the place of its word: those of a sample are the numbers that numpy's Philox generator gives for
-the key (seed, source) and the counter (0, 0, 0, sample), one a word (Salmon et al., 2011, "Parallel
-random numbers: as easy as 1, 2, 3"). So a sample is the same whatever is drawn beside it.
+Every random number is a function of the seed, the number of its source, the number of its sample
+and the place of its word: numpy's Philox generator gives them for the key (seed, source) and the
+counter (0, 0, 0, sample), one per word (Salmon et al., 2011, "Parallel random numbers: as easy as
+1, 2, 3"). So a sample is the same whatever is drawn beside it.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,67 +14,89 @@ import numpy as np
 import torch
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.generation.generator import Generated, Generator, SearchWalk, Source
+from phrasescore.generation.generator import Generated, Generator, SearchWalk, Source, map_windows
 from phrasescore.generation.word_choice import Floats, Ids, draw_words, length_limits
 from phrasescore.vocabulary import Vocabulary
 
 # Samples that are drawn together: their distinct beginnings are the rows of a step.
 BATCH_SAMPLES = {"cpu": 2048, "cuda": 65536}
-# The largest seed and the largest number of a source: 64-bit unsigned integers.
-HIGHEST = 2**64 - 1
 
 
 @dataclass(frozen=True)
 class SampleSettings:
-    """How samples are drawn; see :func:`sample_targets`."""
+    """The number of samples per source, and the way they are drawn."""
 
     count: int
+    # Each word is drawn in proportion to p^(1 / temperature): 1 is the network's distribution, less
+    # than 1 is nearer to the best word.
     temperature: float = 1.0
+    # From 0 to 2^64 - 1.
     seed: int = 1
+    # Words at most; None for twice those of the source and 10.
     max_length: int | None = None
+    # Whether ``<unk>`` may be drawn.
     unknown: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        :raises PhrasescoreError: if the temperature or the seed is out of range.
+        """
+        if not 0 < self.temperature < np.inf:
+            problem = f"expected a number above 0, got {self.temperature}"
+            raise PhrasescoreError(f"temperature: {problem}")
+        if not 0 <= self.seed < 2**64:
+            raise PhrasescoreError("seed: expected a number from 0 to 2^64 - 1")
+
+
+def samples(
+    generator: Generator,
+    sources: Iterable[Source],
+    settings: SampleSettings,
+    *,
+    threads: int = 1,
+) -> Iterator[list[Generated]]:
+    """Yield random targets of each source, in order; the number of a source is its place, from 0.
+
+    A source without words has no target.
+
+    :param threads: CPU threads, each with some sources of its own. A GPU has one.
+    """
+
+    def draw(window: tuple[int, list[Source]]) -> list[list[Generated]]:
+        first, sources = window
+        numbers = [number for number, source in enumerate(sources, first) if source]
+        spoken = [source for source in sources if source]
+        found = iter(sample_targets(generator, spoken, settings, numbers))
+        return [next(found) if source else [] for source in sources]
+
+    size = max(BATCH_SAMPLES[generator.device.type] // max(settings.count, 1), 1)
+    return map_windows(draw, sources, size, threads, generator.device)
 
 
 def sample_targets(
     generator: Generator,
     sources: Sequence[Source],
-    count: int,
-    *,
-    temperature: float = 1.0,
-    seed: int = 1,
-    max_length: int | None = None,
-    unknown: bool = True,
+    settings: SampleSettings,
     numbers: Sequence[int] | None = None,
 ) -> list[list[Generated]]:
-    """Return ``count`` random targets of each source, in the order of their numbers.
+    """Return random targets of each source, in the order of their numbers.
 
     ``log_prob`` is the networks' own, whatever the temperature. A target without an end within the
     length allowed has ``finished`` False. Where the shortlists of an ensemble differ, a word is
     drawn in proportion to its score.
 
-    :param temperature: each word is drawn in proportion to p^(1 / temperature): 1 is the network's
-        distribution, less than 1 is nearer to the best word.
-    :param max_length: words at most; None for twice those of the source and 10.
-    :param unknown: whether ``<unk>`` may be drawn.
     :param numbers: the number of each source, 0, 1, ... by default. Sources with different
         numbers get different samples.
-    :raises PhrasescoreError: if the temperature, the seed or a number is out of range.
     """
-    if not 0 < temperature < np.inf:
-        raise PhrasescoreError(f"temperature: expected a number above 0, got {temperature}")
     if numbers is None:
         numbers = range(len(sources))
-    if any(not 0 <= number <= HIGHEST for number in (seed, *numbers)):
-        raise PhrasescoreError("seed: expected a number from 0 to 2^64 - 1")
-    size = max(BATCH_SAMPLES[generator.device.type] // max(count, 1), 1)
+    size = max(BATCH_SAMPLES[generator.device.type] // max(settings.count, 1), 1)
     found: list[list[Generated]] = []
     with generator.precision.active(), torch.inference_mode():
         for start in range(0, len(sources), size):
             part = slice(start, start + size)
-            limits = length_limits(sources[part], max_length)
-            draws = random_numbers(seed, numbers[part], count, int(limits.max()) + 1)
-            sampler = _Sampler(generator, sources[part], draws, limits, temperature, unknown)
-            found += sampler.run()
+            found += _Sampler(generator, sources[part], settings, numbers[part]).run()
     return found
 
 
@@ -98,27 +119,27 @@ class _Sampler:
         self,
         generator: Generator,
         sources: Sequence[Source],
-        draws: Floats,
-        limits: Ids,
-        temperature: float,
-        unknown: bool,
+        settings: SampleSettings,
+        numbers: Sequence[int],
     ) -> None:
         self._generator = generator
         self._sources = sources
-        self._count = draws.shape[1]
-        self._draws = draws.reshape(-1, draws.shape[2])
-        self._limits = limits.repeat(self._count)
-        self._temperature = temperature
-        self._unknown = unknown
+        self._settings = settings
+        limits = length_limits(sources, settings.max_length)
+        self._limits = limits.repeat(settings.count)
+        length = int(limits.max()) + 1
+        draws = random_numbers(settings.seed, numbers, settings.count, length)
+        self._draws = draws.reshape(-1, length)
 
     def run(self) -> list[list[Generated]]:
         """Return the samples of each source."""
+        count = self._settings.count
         walk = self._generator.walk(self._sources)
         num_words = len(self._generator.words)
         roots = np.arange(len(self._sources))
         node_log_probs = np.zeros(len(roots))
         # Of the samples that go on: their numbers, and the node of each.
-        active, nodes = np.arange(len(self._draws)), roots.repeat(self._count)
+        active, nodes = np.arange(len(self._draws)), roots.repeat(count)
         log_probs = np.zeros(len(active))
         finished = np.zeros(len(active), bool)
         texts: list[list[int]] = [[] for _ in active]
@@ -150,7 +171,7 @@ class _Sampler:
                 texts, log_probs.tolist(), finished.tolist(), strict=True
             )
         ]
-        return [made[start : start + self._count] for start in range(0, len(made), self._count)]
+        return [made[start : start + count] for start in range(0, len(made), count)]
 
     def _draw(self, walk: SearchWalk, nodes: Ids, numbers: Floats) -> Ids:
         """Return a word for each sample."""
@@ -158,12 +179,12 @@ class _Sampler:
         starts = np.searchsorted(nodes[order], np.arange(walk.num_nodes + 1))
         drawn = np.empty(len(nodes), np.int64)
         for first, log_probs in walk.log_distributions():
-            if not self._unknown:
+            if not self._settings.unknown:
                 log_probs[:, Vocabulary.UNKNOWN] = -np.inf
             borders = starts[first : first + len(log_probs) + 1]
             samples = order[borders[0] : borders[-1]]
             drawn[samples] = draw_words(
-                log_probs, self._temperature, borders - borders[0], numbers[samples]
+                log_probs, self._settings.temperature, borders - borders[0], numbers[samples]
             )
         return drawn
 
@@ -185,11 +206,8 @@ def count_samples(samples: Sequence[Generated]) -> list[CountedSample]:
 
     That is the order of table 3 of Cho et al. (2014). Equal ones stay in the order of the samples.
     """
-    counts: Counter[tuple[tuple[str, ...], bool]] = Counter()
-    firsts: dict[tuple[tuple[str, ...], bool], Generated] = {}
+    equal: dict[tuple[tuple[str, ...], bool], list[Generated]] = {}
     for sample in samples:
-        key = sample.words, sample.finished
-        counts[key] += 1
-        firsts.setdefault(key, sample)
-    counted = [CountedSample(firsts[key], count) for key, count in counts.items()]
+        equal.setdefault((sample.words, sample.finished), []).append(sample)
+    counted = [CountedSample(found[0], len(found)) for found in equal.values()]
     return sorted(counted, key=lambda item: item.target.log_prob, reverse=True)

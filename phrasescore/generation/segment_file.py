@@ -1,6 +1,6 @@
 """The file of ``phrasescore segment --segments``: JSON, one line per sentence.
 
-A word may be anything but a space, so that no separator is safe between segments; JSON needs none.
+A word may be anything but a space, so that no separator between segments would be safe.
 """
 
 import json

@@ -44,7 +44,7 @@ class Confidence(NamedTuple):
 
     # Whether the reverse model's log-probability is added to the forward model's.
     both: bool
-    # Of the span's number of words. 0: the confidence is minus infinity.
+    # By the span's number of words. Where it is 0, the confidence is minus infinity.
     divisor: Callable[[int], float]
 
     def value(self, total: float, num_words: int) -> float:
@@ -199,8 +199,8 @@ class SegmentationWork:
 class Segmenter:
     """Cuts sentences into segments, and translates those.
 
-    What comes out depends on the sentence alone (with a random control on its number, too): not on
-    the sentences beside it, as long as ``translate`` and ``score_back`` keep the same promise.
+    The segments depend on the sentence alone (with a random control on its number, too), as long as
+    ``translate`` and ``score_back`` keep the same promise.
 
     :param translate: gives candidates for spans, by the forward model.
     :param score_back: scores spans given their candidates, by the reverse model; None where the
@@ -230,7 +230,7 @@ class Segmenter:
         self.work = SegmentationWork()
 
     def segment(self, sentences: Iterable[Words]) -> Iterator[SegmentedSentence]:
-        """Yield each sentence in segments, in order; one without words has none.
+        """Yield each sentence in segments, in order; an empty sentence has no segment.
 
         Sentences are read and translated in blocks, which bound the memory.
         """
@@ -246,43 +246,33 @@ class Segmenter:
         yield from self._finish(block)
 
     def _plan(self, number: int, words: Words) -> "_Planned":
-        """Return which spans of a sentence have to be translated."""
-        length = len(words)
-        sizes: list[int] | None
-        if length < self._min_length:
-            sizes = cut_nothing(number, length)
-        elif self._cut is not None:
-            sizes = self._cut(number, length)
-        else:
-            sizes = None
-        if sizes is not None:
-            ends = np.cumsum([0, *sizes]).tolist()
-            return _Planned(words, sizes, list(pairwise(ends)))
-        longest = self._max_segment
-        places = [
+        """Return the spans of a sentence that have to be translated."""
+        length, longest = len(words), self._max_segment
+        cut = cut_nothing if length < self._min_length else self._cut
+        if cut is not None:
+            return _Planned(words, True, _bounds(cut(number, length)))
+        spans = [
             (start, end)
             for start in range(length)
             for end in range(start + 1, min(start + longest, length) + 1)
         ]
-        return _Planned(words, None, places)
+        return _Planned(words, False, spans)
 
     def _finish(self, block: "list[_Planned]") -> Iterator[SegmentedSentence]:
         """Translate the spans of some sentences, and yield the sentences in segments."""
         found = self._translated(block)
         for planned in block:
-            words, sizes = planned.words, planned.sizes
-            if sizes is None:
+            words, is_cut, spans = planned
+            if not is_cut:
                 confidences = np.full((len(words), self._max_segment), -math.inf)
-                for start, end in planned.spans:
+                for start, end in spans:
                     confidences[start, end - start - 1] = found[words[start:end]].confidence
-                sizes = best_cuts(confidences)
-            ends = np.cumsum([0, *sizes]).tolist()
-            segments = [
-                Segment(start, end, *found[words[start:end]]) for start, end in pairwise(ends)
-            ]
+                spans = _bounds(best_cuts(confidences))
+            segments = [Segment(start, end, *found[words[start:end]]) for start, end in spans]
             self._count(segments, len(words))
             yield SegmentedSentence(words, segments)
-        self._forget()
+        for span in list(self._kept)[: max(0, len(self._kept) - KEPT_SPANS)]:
+            del self._kept[span]
 
     def _translated(self, block: "list[_Planned]") -> dict[Words, _Translated]:
         """Return the best translation of every span of a block, each computed once."""
@@ -335,15 +325,16 @@ class Segmenter:
         work.unknown_words += sum(segment.target.count(_UNKNOWN) for segment in segments)
         work.unfinished += sum(not segment.finished for segment in segments)
 
-    def _forget(self) -> None:
-        for span in list(self._kept)[: max(0, len(self._kept) - KEPT_SPANS)]:
-            del self._kept[span]
-
 
 class _Planned(NamedTuple):
-    """A sentence, and the places of the spans of it that are needed."""
+    """A sentence, and the bounds of the spans of it that are needed."""
 
     words: Words
-    # Of its segments; None where the confidences decide.
-    sizes: list[int] | None
+    # Whether the spans are its segments; otherwise the confidences decide.
+    is_cut: bool
     spans: list[tuple[int, int]]
+
+
+def _bounds(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Return start and end of each segment, given their sizes."""
+    return list(pairwise(np.cumsum([0, *sizes]).tolist()))

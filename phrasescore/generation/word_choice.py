@@ -1,7 +1,7 @@
 """Choose words of distributions over a shortlist, row by row, and how many words there may be.
 
-On a CPU a compiled loop looks at each probability once, and what a row gets depends on nothing but
-the row. Elsewhere torch does the same.
+On a CPU a compiled loop looks at each probability once, and a row's words depend on the row alone.
+Elsewhere torch does the same.
 """
 
 from collections.abc import Sequence
@@ -51,13 +51,13 @@ def _draw_words(log_probs, sharpness, starts, numbers, sums, out):  # type: igno
         last = 0
         for word in range(len(sums)):
             value = np.float32((log_probs[row, word] - highest) * sharpness)
-            # Where exp() ends; what is less probable than e^-87 of the best is not drawn.
+            # The range of exp(): a word less probable than e^-87 of the best is not drawn.
             if value > _LOWEST:
                 total += exp(value)
                 last = word
             sums[word] = total
         for draw in range(starts[row], starts[row + 1]):
-            # The first word whose sum is above; all that is left of the last one's is rounding.
+            # The first word whose sum is above; behind the last word's sum there is only rounding.
             place = np.searchsorted(sums, numbers[draw] * total, side="right")
             out[draw] = min(place, last)
 
@@ -65,8 +65,8 @@ def _draw_words(log_probs, sharpness, starts, numbers, sums, out):  # type: igno
 def best_words(log_probs: Tensor, count: int) -> Ids:
     """Return the most probable words of each row, the best first, ``(rows, count)``.
 
-    Of equal ones the lower number comes first (on a GPU, any). -1 stands behind the last word where
-    there are fewer; a word with -inf is none.
+    Of equally probable words the lower number comes first (on a GPU, any). -1 stands behind the
+    last word where there are fewer; a word with -inf does not count.
 
     :param log_probs: ``(rows, words)`` float32.
     """
@@ -82,14 +82,13 @@ def best_words(log_probs: Tensor, count: int) -> Ids:
 def draw_words(log_probs: Tensor, temperature: float, starts: Ids, numbers: Floats) -> Ids:
     """Return a word for each random number, in proportion to p^(1 / temperature) of its row.
 
-    Words stand on a line one after the other, each as long as its share; a number from 0 to 1, 1
-    not included, points at one of them.
+    The words' shares lie one after another between 0 and 1; a number points at one of them.
 
     :param log_probs: ``(rows, words)`` float32; -inf is never drawn.
     :param starts: ``(rows + 1,)``: where each row's numbers begin and end.
-    :param numbers: all rows', in the rows' order.
+    :param numbers: of all rows, one after another; from 0 up to, not including, 1.
     """
-    # A number, or the best word's 0 times it would be none.
+    # Finite: the best word's 0 times infinity would be NaN.
     sharpness = np.float32(min(1 / temperature, float(np.finfo(np.float32).max)))
     out = np.empty(len(numbers), np.int64)
     if log_probs.device.type in FUSED_DEVICES:

@@ -3,7 +3,7 @@
 The deep LSTM's cell, RNNsearch's decoder step and grConv's cells. As in
 :mod:`phrasescore.kernels.gates`, each node's rows are read once, where they lie, and a number
 depends on its own row alone, to the last bit. Of RNNsearch, nodes with the same parent (a *family*)
-share what depends on the parent alone: its products, and the context.
+share the values that depend on the parent alone: its products, and the context.
 """
 
 import numba
@@ -68,9 +68,9 @@ def lstm_cell(
 
     Zaremba et al. (2014), equation 3; i, f, o and g stand one after the other in a row of 4.
 
-    :param recurrent: the gates' products with the last h of this layer, ``(rows, 4 * hidden)``.
+    :param recurrent: the gates' input from the last h of this layer, ``(rows, 4 * hidden)``.
     :param positions: ``(nodes,)``: the row of ``recurrent`` of each node's parent.
-    :param below: those with the layer below, ``(other rows, 4 * hidden)``.
+    :param below: their input from the layer below, ``(other rows, 4 * hidden)``.
     :param places: ``(nodes,)``: the row of ``below`` of each node.
     :param bias: ``(4 * hidden,)``.
     :param old: c before the step, ``(more rows, hidden)``; it must not overlap with ``cell``.

@@ -28,7 +28,7 @@ class ContextMemo:
 
     For one thread at a time. Memory that nothing has been written to is not taken.
 
-    :param order: of the model, whose contexts have a word less.
+    :param order: of the model; a context has one word less.
     :param width: numbers per row.
     :param device: where the rows are kept.
     :param capacity: contexts that are kept; as many as take 64 MB if None.

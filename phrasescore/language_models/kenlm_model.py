@@ -1,12 +1,21 @@
-"""KenLM's n-gram models: load them with its errors as ours, and spell words as it reads them."""
+"""KenLM's n-gram models: how they are loaded, how words are spelled for them, how to back off."""
 
 import importlib.metadata
+import math
 import re
+from collections.abc import Iterator, Sequence
 
 import kenlm
+import numpy as np
+from numpy.typing import NDArray
 
-from phrasescore.errors import DataError
-from phrasescore.io.text import is_stream, open_input
+from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.io.text import decode, is_stream, open_input, read_lines
+from phrasescore.vocabulary import Vocabulary
+
+LN_10 = math.log(10.0)
+# Contexts whose masses are kept, at most: some 100 bytes each.
+_MASSES = 1_000_000
 
 # How kenlm is built for models of a higher order: read in setup.py of the release that
 # constraints.txt pins, and tried. Its wheels and plain builds take models up to order 6.
@@ -62,3 +71,125 @@ def _problem(message: str) -> str:
     said = said or re.search(r"^Cannot read model '.*?' \((.+)\)$", message)
     reason = " ".join((said[1] if said else message).split())
     return f"expected an ARPA file or a KenLM binary; kenlm says: {reason}"
+
+
+class BackoffModel:
+    """An n-gram model for the words outside a network's shortlist, for one thread at a time.
+
+    Schwenk (2007), section 3.1: with S the shortlist and h the words before,
+
+        p(w | h) = p_network(w | h) * P_S(h)   where w is in S,
+        p(w | h) = p_ngram(w | h)              elsewhere,
+        P_S(h)   = sum over v in S of p_ngram(v | h).
+
+    The network's probabilities are divided among the words of S alone, so that the whole sums to
+    one over the n-gram model's vocabulary with ``</s>`` and ``<unk>``. A word of the shortlist that
+    the n-gram model does not know is not in S: it is ``<unk>`` to both.
+
+    :param path: an ARPA file, plain or ``.gz``, or KenLM's binary of one.
+    :param vocabulary: the network's.
+    :param order: the network's; the n-gram model's must not be higher.
+    :raises DataError: if the file is no such model, or of a higher order.
+    :raises PhrasescoreError: if it has no word of the shortlist.
+    """
+
+    def __init__(self, path: str, vocabulary: Vocabulary, order: int) -> None:
+        self._model = load_kenlm(path)
+        if self._model.order > order:
+            raise DataError(
+                path,
+                None,
+                f"expected a model of at most the network's order {order}, found order "
+                f"{self._model.order}",
+            )
+        self._path = path
+        words = [vocabulary.word(number) for number in range(len(vocabulary))]
+        # Ids of the vocabulary that make up S, rising; </s> is the first.
+        self.shortlist: NDArray[np.int32] = np.array(
+            [Vocabulary.END]
+            + [number for number in range(2, len(words)) if self.knows(words[number])],
+            np.int32,
+        )
+        if len(self.shortlist) == 1:
+            raise PhrasescoreError(f"{path}: the n-gram model knows no word of the shortlist")
+        self._inside = [words[number] for number in self.shortlist]
+        outside = _outside(path, set(self._inside))
+        # The smaller set of words is summed, where both are known.
+        self._complement = outside is not None and len(outside) < len(self._inside)
+        self._summed = outside if outside is not None and self._complement else self._inside
+        self._masses: dict[kenlm.State, float] = {}
+
+    @property
+    def width(self) -> int:
+        """The number of words before that a probability depends on."""
+        order: int = self._model.order
+        return order - 1
+
+    def knows(self, word: str) -> bool:
+        """Return whether a word is in the n-gram model's vocabulary."""
+        plain = plain_word(word)
+        return plain != "<unk>" and plain in self._model
+
+    def state(self, context: Sequence[str], *, begins: bool) -> kenlm.State:
+        """Return the model's state after a context.
+
+        :param context: words, the oldest first.
+        :param begins: whether a sentence begins with the first of them.
+        """
+        state, after = kenlm.State(), kenlm.State()
+        if begins:
+            self._model.BeginSentenceWrite(state)
+        else:
+            self._model.NullContextWrite(state)
+        for word in context:
+            self._model.BaseScore(state, plain_word(word), after)
+            state, after = after, state
+        return state
+
+    def log_prob(self, state: kenlm.State, word: str) -> float:
+        """Return log p of a word after a context, a natural logarithm."""
+        log_10: float = self._model.BaseScore(state, plain_word(word), kenlm.State())
+        return log_10 * LN_10
+
+    def log_mass(self, state: kenlm.State) -> float:
+        """Return log P_S(h), a natural logarithm.
+
+        :raises PhrasescoreError: if S has no mass: the model's probabilities do not sum to one.
+        """
+        mass = self._masses.get(state)
+        if mass is None:
+            if len(self._masses) >= _MASSES:
+                self._masses.clear()
+            after, score = kenlm.State(), self._model.BaseScore
+            total = math.fsum(10.0 ** score(state, word, after) for word in self._summed)
+            mass = 1.0 - total if self._complement else total
+            if not 0.0 < mass < 1.001:
+                raise PhrasescoreError(
+                    f"{self._path}: expected probabilities that sum to one, found a shortlist "
+                    f"with {mass:g} of them"
+                )
+            self._masses[state] = mass
+        return min(math.log(mass), 0.0)
+
+
+def _outside(path: str, inside: set[str]) -> list[str] | None:
+    """Return the words of an ARPA file outside the shortlist, ``<unk>`` among them; None of others.
+
+    ``<s>`` is never predicted.
+    """
+    with open_input(path) as file:
+        if b"\\data\\" not in file.peek(1 << 12)[: 1 << 12]:
+            return None
+    return [word for word in _unigrams(path) if word not in inside and word != "<s>"]
+
+
+def _unigrams(path: str) -> Iterator[str]:
+    reading = False
+    for number, raw in enumerate(read_lines(path), start=1):
+        line = decode(path, number, raw).rstrip("\r")
+        if line == "\\1-grams:":
+            reading = True
+        elif reading and line.startswith("\\"):
+            return
+        elif reading and line.strip():
+            yield line.split("\t" if "\t" in line else " ")[1]

@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from phrasescore.language_models.kenlm_model import load_kenlm, plain_word
+from phrasescore.language_models.kenlm_model import LN_10, load_kenlm, plain_word
 from phrasescore.language_models.word_scorer import BOUNDARY, WordScorer
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-_LN_10 = math.log(10.0)
 # Sentences that are scored together.
 _SENTENCES = 1024
 # How near a mixture's weight is to the best one.
@@ -132,6 +131,6 @@ def score_with_kenlm(path: str, sentences: Iterable[Sequence[str]]) -> TextScore
     )
     found = [(log_10, is_unknown) for log_10, _, is_unknown in scores]
     return TextScores(
-        np.array([log_10 for log_10, _ in found], dtype=np.float64) * _LN_10,
+        np.array([log_10 for log_10, _ in found], dtype=np.float64) * LN_10,
         np.array([is_unknown for _, is_unknown in found], dtype=bool),
     )

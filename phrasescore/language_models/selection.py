@@ -5,19 +5,16 @@ it, and the worse one of the text at large does. Axelrod et al. (2011) add up bo
 text. The lower a difference, the better.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasescore.language_models.kenlm_model import load_kenlm, plain_word
+from phrasescore.language_models.kenlm_model import LN_10, load_kenlm, plain_word
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-
-_LN_10 = math.log(10.0)
 
 
 class Differences(NamedTuple):
@@ -37,9 +34,10 @@ class CrossEntropyDifference:
     Each word and ``</s>`` is a token; an unknown word has the probability of ``<unk>``, which
     covers different words in models with different vocabularies: see ``known_to_one``.
 
-    :param in_domain: an n-gram model of text as it is wanted, ARPA (.gz, too) or a KenLM binary.
-    :param general: one of the text that is chosen from.
-    :raises DataError: if a file is neither.
+    :param in_domain: an n-gram model of the wanted domain: ARPA, plain or ``.gz``, or KenLM's
+        binary of one.
+    :param general: an n-gram model of the text that is chosen from.
+    :raises DataError: if a file is no such model.
     """
 
     def __init__(self, in_domain: str, general: str) -> None:
@@ -62,7 +60,7 @@ class CrossEntropyDifference:
                 if differing is None:
                     differing = differs[word] = (word in in_domain) != (word in general)
                 known_to_one += differing
-        return Differences(np.array(values) * _LN_10, tokens, known_to_one)
+        return Differences(np.array(values) * LN_10, tokens, known_to_one)
 
 
 def choose_best(values: Floats, count: int) -> Flags:

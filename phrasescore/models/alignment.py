@@ -15,9 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from phrasescore.devices import move
 from phrasescore.kernels.precision import arrays
 from phrasescore.kernels.vector_math import ELEMENTWISE, SUMMING, exp, tanh, use_widest_registers
-from phrasescore.models.batches import Steps, move
+from phrasescore.models.batches import Steps
 
 # Devices whose memory numba can reach.
 FUSED_DEVICES: tuple[str, ...] = ("cpu",)

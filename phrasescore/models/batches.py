@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from phrasescore.devices import move
 from phrasescore.vocabulary import Vocabulary
 
 
@@ -69,17 +70,6 @@ def batch_pairs(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> PairBat
     """Return a batch of (source ids, target ids) pairs, in their order."""
     sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
     return PairBatch(batch_sequences(sources), batch_sequences(targets))
-
-
-def move(device: torch.device, *parts: Tensor) -> Sequence[Tensor]:
-    """Return flat tensors of one type on ``device``: in one copy that does not block."""
-    if device.type == "cpu":
-        return parts
-    together = torch.cat(parts) if len(parts) > 1 else parts[0]
-    if device.type == "cuda":
-        together = together.pin_memory()
-    moved: Sequence[Tensor] = together.to(device, non_blocking=True).split(list(map(len, parts)))
-    return moved
 
 
 # No named tuple: where it is given to an autograd function, torch's autocast would take it apart

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, relu
 
 from phrasescore.config.settings import CslmConfig
-from phrasescore.models.batches import BatchSide, PairBatch, move
+from phrasescore.devices import move
+from phrasescore.models.batches import BatchSide, PairBatch
 from phrasescore.models.layers import PairNetwork, WordLogProb, draw_uniformly
 from phrasescore.vocabulary import Vocabulary
 

@@ -26,7 +26,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import embedding
 
 from phrasescore.config.settings import GrconvConfig
-from phrasescore.models.batches import BatchSide, Steps, batch_sequences, move
+from phrasescore.devices import move
+from phrasescore.models.batches import BatchSide, Steps, batch_sequences
 from phrasescore.models.encoder_decoder import GatedDecoderNetwork
 
 # omega_c, omega_l and omega_r: of a new activation, of the left child, of the right child.

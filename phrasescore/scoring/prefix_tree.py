@@ -6,7 +6,9 @@ prefixes of t + 1 words. Sequences may hang under different roots (the targets o
 phrases share nothing).
 """
 
-from itertools import pairwise
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from phrasescore.devices import move
 from phrasescore.kernels import tree_kernels
-from phrasescore.models.batches import move
+from phrasescore.records import HypothesisList
 
 Ids = NDArray[np.int64]
 
@@ -83,6 +86,17 @@ class Sequences(NamedTuple):
     def starts(self) -> Ids:
         """Return the position of each sequence's first word."""
         return np.cumsum(self.lengths) - self.lengths
+
+    def steps(self, *, reverse: bool) -> Iterator[Ids]:
+        """Yield where the sequences' words of each time stand, those of the longest sequence first.
+
+        :param reverse: whether the last word comes first.
+        """
+        order = np.argsort(-self.lengths, kind="stable")
+        starts, lengths = self.starts[order], self.lengths[order]
+        for time in range(int(lengths.max(initial=0))):
+            active = int((lengths > time).sum())
+            yield starts[:active] + (lengths[:active] - 1 - time if reverse else time)
 
     def select(self, chosen: Ids) -> "Sequences":
         """Return the chosen sequences, in that order."""
@@ -160,7 +174,7 @@ class TargetPiece(NamedTuple):
 
 
 def plan_pairs(sources: Sequences, targets: Sequences, piece_size: int) -> PairPlan:
-    """Return what has to be computed to score pairs of a source and a target.
+    """Return the work that scoring pairs of a source and a target needs.
 
     :param piece_size: pairs per piece; it bounds the rows, and so the memory, of every step.
     """
@@ -180,3 +194,46 @@ def plan_pairs(sources: Sequences, targets: Sequences, piece_size: int) -> PairP
         tree = build_prefix_tree(targets.select(pairs), roots, len(used))
         pieces.append(TargetPiece(pairs, used, tree))
     return PairPlan(sources.select(firsts), source_tree.num_nodes, pieces)
+
+
+class HypothesisTexts:
+    """The sentences of some lists as numbers of their distinct words."""
+
+    def __init__(self, group: list[HypothesisList]) -> None:
+        # A word's number is made where it is first looked up: how many there are before it.
+        numbers: defaultdict[str, int] = defaultdict()
+        numbers.default_factory = numbers.__len__
+        sources = [item.source for item in group]
+        hypotheses = list(chain.from_iterable(item.hypotheses for item in group))
+        self._sources = _sequences(sources, numbers)
+        self._hypotheses = _sequences(hypotheses, numbers)
+        self._source_of = np.repeat(np.arange(len(group)), [len(item.hypotheses) for item in group])
+        self.words = list(numbers)
+        self._forward = build_prefix_tree(self._hypotheses, self._source_of, len(group))
+
+    def count_distinct(self) -> int:
+        """Return the number of distinct pairs of a list and a hypothesis."""
+        return len(self._forward.find_distinct()[0])
+
+    def plan(self, *, reverse: bool) -> tuple[PrefixTree, Sequences]:
+        """Return the tree of the predicted sides, a sequence per hypothesis, and the read sides.
+
+        A reverse model predicts the source after each distinct hypothesis: only identical
+        hypotheses share work, the encoder's.
+        """
+        if not reverse:
+            return self._forward, self._sources
+        firsts, inverse = self._forward.find_distinct()
+        predicted = self._sources.select(self._source_of)
+        return (
+            build_prefix_tree(predicted, inverse, len(firsts)),
+            self._hypotheses.select(firsts),
+        )
+
+
+def _sequences(sentences: Sequence[tuple[str, ...]], numbers: defaultdict[str, int]) -> Sequences:
+    lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+    total = int(lengths.sum())
+    words = chain.from_iterable(sentences)
+    ids = np.fromiter(map(numbers.__getitem__, words), np.int64, total)
+    return Sequences(ids, lengths)

@@ -69,6 +69,10 @@ class Products(ABC):
         self.level_rows = level_rows or LEVEL_ROWS[device.type]
         self.workspace = Workspace(device)
 
+    def place(self, weight: Tensor) -> Tensor:
+        """Return a weight in float32 on the device."""
+        return weight.detach().to(self.device, torch.float32).contiguous()
+
     def prepare(self, matrix: Tensor) -> Factor:
         """Return an ``(in, out)`` matrix as :meth:`product` takes it, on the device."""
         # A view of a part of another tensor may begin anywhere.
@@ -94,7 +98,8 @@ class Products(ABC):
 
     def multiply(self, name: str, rows: Rows | Tensor, matrix: Factor) -> Tensor:
         """Return ``rows @ matrix``, ``(rows, out)``: of integers their float32 values."""
-        product = self.product(name, rows, matrix).first(_count(rows))
+        count = len(rows) if isinstance(rows, Tensor) else rows.size
+        product = self.product(name, rows, matrix).first(count)
         if product.columns is None:
             return product.values
         return product.read(self.workspace.take(f"{name}, read", *product.values.shape))
@@ -177,7 +182,7 @@ class FixedProducts(Products):
         self, precision: Precision, device: torch.device, level_rows: int | None = None
     ) -> None:
         super().__init__(precision, device, level_rows)
-        # A product of integers is done so soon that what a call costs counts for more.
+        # A product of integers takes so little time that the cost of a call counts for more.
         self.rows = FIXED_ROWS[device.type] * (2 if precision.name == "int8" else 1)
 
     def round(self, name: str, rows: Tensor) -> Rows:  # noqa: ARG002
@@ -239,10 +244,6 @@ class FixedProducts(Products):
         if columns < _COLUMNS:
             matrix = Factor(functional.pad(matrix.values, (0, _COLUMNS - columns)))
         out.copy_(self.precision.multiply(rounded, matrix, product).values[:, :columns])
-
-
-def _count(rows: Rows | Tensor) -> int:
-    return len(rows) if isinstance(rows, Tensor) else rows.size
 
 
 def _aligned(values: Tensor) -> Tensor:

@@ -1,15 +1,15 @@
 """The one scorer: log-probabilities of many targets of some sources, over trees of prefixes.
 
-Targets say the same beginnings again and again. Each distinct prefix of a source's targets is a
-node; a network's decoder runs level by level over the nodes of several sources, and every node's
-distribution gives the log-probabilities of the words that follow it. Nothing is padded, and nothing
-is computed twice. Phrase pairs (:meth:`TreeScorer.score_pairs`) and hypotheses
-(:meth:`TreeScorer.score`) go the same way; how their products are made, and so what their last bits
-depend on, is :mod:`.products`' to say.
+Many targets begin alike. Each distinct prefix of a source's targets is a node; a network's decoder
+runs level by level over the nodes of several sources, and every node's distribution gives the
+log-probabilities of the words that follow it. Nothing is padded, and nothing is computed twice.
+Phrase pairs (:meth:`TreeScorer.score_pairs`) and hypotheses (:meth:`TreeScorer.score`) differ in
+their :mod:`.products` alone, on which the last bits depend.
 """
 
+import pkgutil
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from phrasescore.errors import ModelError
 from phrasescore.scoring.prefix_tree import (
     Ids,
-    PairPlan,
     PrefixTree,
     Sequences,
     TreeStep,
@@ -27,65 +26,115 @@ from phrasescore.scoring.prefix_tree import (
     plan_pairs,
 )
 from phrasescore.scoring.products import Products
-from phrasescore.scoring.tree_decoder import build_decoder
-from phrasescore.scoring.word_probabilities import WordProbabilities
+from phrasescore.scoring.word_probabilities import WordProbabilities, check_log_probs
 from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]
 
-# Rounding may lift the log-probability of a certain event above 0 by this much.
-ROUNDING = 1e-3
 
+class TreeDecoder(Protocol):
+    """A network that predicts a target word by word, with its weights laid out for scoring.
 
-@dataclass(frozen=True)
-class TreeLogProbs:
-    """The log-probability of every word of a tree, natural logarithms.
-
-    The words' order is that of the nodes, level by level; the ends' that of the sequences.
+    It computes row by row: with :class:`.products.FixedProducts` a node's result depends on its
+    source and its prefix alone, to the last bit. Results are in buffers, valid until the next call
+    of the same method by this thread.
     """
 
-    nodes: list[Floats]  # of each level (nodes,): the last word of a prefix, given what precedes
-    ends: Floats  # (sequences,): ``</s>`` after each whole sequence
+    # Weight (words, width) and bias (words,) of the softmax over the shortlist.
+    output: tuple[Tensor, Tensor]
 
-    def totals(self, tree: PrefixTree) -> Floats:
+    def encode(self, sources: Sequences) -> Any:
+        """Return the encodings of some sources, given as word ids without ``</s>``."""
+
+    def start(self, encoded: Any, sources: Tensor) -> tuple[Any, Tensor]:
+        """Return the state of the empty prefix of some sources, and the softmax' rows.
+
+        :param encoded: from :meth:`encode`.
+        :param sources: the number there of each root's source, ``(roots,)``.
+        :return: the state, and the rows that predict the first word, ``(roots, width)``.
+        """
+
+    def advance(self, state: Any, step: TreeStep) -> tuple[Any, Tensor]:
+        """Return the state of a level's nodes, and the rows that predict the next word.
+
+        :param state: of the level above, which is not needed any more.
+        :return: the state, and ``(nodes, width)``.
+        """
+
+
+# By the kind that config.toml names: dotted, so that only the one needed is imported.
+DECODERS = {
+    "attention": "phrasescore.scoring.decoders.attention:AttentionDecoder",
+    "encoder-decoder": "phrasescore.scoring.decoders.gated:GatedDecoder",
+    "grconv": "phrasescore.scoring.decoders.gated:GatedDecoder",
+    "lstm": "phrasescore.scoring.decoders.lstm:LstmDecoder",
+}
+
+
+def build_decoder(kind: str, network: nn.Module, products: Products) -> TreeDecoder:
+    """Return the decoder of a network of this kind, on the device of ``products``.
+
+    :param products: fixed ones; an encoder-decoder takes those of levels, too.
+    :raises ModelError: if a weight is not finite.
+    """
+    check_weights(network)
+    decoder: TreeDecoder = pkgutil.resolve_name(DECODERS[kind])(network, products)
+    return decoder
+
+
+def check_weights(network: nn.Module) -> None:
+    """Raise a ModelError if a weight is not finite: the fast element-wise code carries no NaN."""
+    for name, parameter in network.named_parameters():
+        if not bool(parameter.isfinite().all()):
+            raise ModelError(f"weights {name!r} are not all finite")
+
+
+class TreeLogProbs(NamedTuple):
+    """The log-probability of every word of a tree, natural logarithms."""
+
+    tree: PrefixTree
+    # One after another: ``</s>`` after each empty sequence, the last words of the first level's
+    # nodes, ``</s>`` after the sequences that end there, the second level's words, and so on.
+    values: Floats
+
+    def totals(self) -> Floats:
         """Return log p of each sequence with its ``</s>``, ``(sequences,)``."""
-        totals = self.ends.copy()
-        path = np.zeros(tree.num_roots)
-        for level, log_probs in zip(tree.levels, self.nodes, strict=True):
+        nodes, totals = self._split()
+        path = np.zeros(self.tree.num_roots)
+        for level, log_probs in zip(self.tree.levels, nodes, strict=True):
             path = path[level.parents] + log_probs
             totals[level.ends] += path[level.end_nodes]
         return totals
 
-    def words(self, tree: PrefixTree) -> list[Floats]:
+    def words(self) -> list[Floats]:
         """Return log p of each word of each sequence, its ``</s>`` last."""
-        found: list[Floats] = [self.ends[:0]] * len(self.ends)
-        for sequence in tree.empty:
-            found[sequence] = self.ends[sequence : sequence + 1]
-        paths = np.zeros((tree.num_roots, 0))
-        for level, log_probs in zip(tree.levels, self.nodes, strict=True):
+        nodes, ends = self._split()
+        found = [ends[place : place + 1] for place in range(len(ends))]
+        paths = np.zeros((self.tree.num_roots, 0))
+        for level, log_probs in zip(self.tree.levels, nodes, strict=True):
             paths = np.concatenate([paths[level.parents], log_probs[:, None]], axis=1)
             for sequence, node in zip(level.ends, level.end_nodes, strict=True):
-                found[sequence] = np.append(paths[node], self.ends[sequence])
+                found[sequence] = np.append(paths[node], found[sequence])
         return found
 
-
-def average_models(models: list[TreeLogProbs]) -> TreeLogProbs:
-    """Return the log of the mean of the models' probabilities, word by word.
-
-    An ensemble decoder averages so at each step (Sutskever et al., 2014). The mean of n models is
-    summed in their order.
-    """
-    return TreeLogProbs(
-        [
-            log_mean_exp(list(level))
-            for level in zip(*[model.nodes for model in models], strict=True)
-        ],
-        log_mean_exp([model.ends for model in models]),
-    )
+    def _split(self) -> tuple[list[Floats], Floats]:
+        """Return the values of the nodes of each level, and those of the sequences' ends."""
+        sizes = [len(self.tree.empty)]
+        for level in self.tree.levels:
+            sizes += [len(level.words), len(level.ends)]
+        parts = np.split(self.values, np.cumsum(sizes[:-1]))
+        ends = np.zeros(sum(sizes[::2]))
+        ends[self.tree.empty] = parts[0]
+        for level, of_ends in zip(self.tree.levels, parts[2::2], strict=True):
+            ends[level.ends] = of_ends
+        return parts[1::2], ends
 
 
 def log_mean_exp(parts: list[Floats]) -> Floats:
-    """Return the log of the mean of e^x over arrays of one shape, summed in their order."""
+    """Return the log of the mean of e^x over arrays of one shape, summed in their order.
+
+    Of models' log-probabilities, as an ensemble decoder averages (Sutskever et al., 2014).
+    """
     stacked = np.stack(parts)
     highest = stacked.max(axis=0)
     total = np.zeros_like(highest)
@@ -97,37 +146,25 @@ def log_mean_exp(parts: list[Floats]) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class PairWork:
-    """What scoring phrase pairs computed, to be set against the time that it took."""
+    """The work of scoring phrase pairs, to be set against the time that it took."""
 
     pairs: int = 0
     source_nodes: int = 0  # encoder steps
-    sources: int = 0  # distinct sources: their summaries and what the decoder takes from them
+    sources: int = 0  # distinct sources: their summaries, and the products with these
     target_nodes: int = 0  # distributions over the shortlist
     products: int = 0  # decoder states that go on: recurrent products
+    unknown_words: int = 0  # on both sides
 
     def __add__(self, other: "PairWork") -> "PairWork":
         return PairWork(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
-
-    @staticmethod
-    def of(plan: PairPlan) -> "PairWork":
-        """Return the work of a plan."""
-        trees = [piece.targets for piece in plan.pieces]
-        roots = sum(tree.num_roots for tree in trees)
-        return PairWork(
-            pairs=sum(len(piece.pairs) for piece in plan.pieces),
-            source_nodes=plan.num_source_nodes,
-            sources=roots,
-            target_nodes=roots + sum(tree.num_nodes for tree in trees),
-            products=roots + sum(tree.num_parents for tree in trees),
-        )
 
 
 class TreeScorer:
     """Scores targets with one network. Several threads may use one instance at once.
 
     :param kind: of the network, as its configuration names it.
-    :param network: copied to the products' device in the layout that scoring wants.
-    :param products: how they are made; :func:`.tree_decoder.build_decoder` says for which kinds.
+    :param network: copied to the products' device, in the layout of scoring.
+    :param products: see :func:`build_decoder`.
     """
 
     def __init__(self, kind: str, network: nn.Module, products: Products) -> None:
@@ -152,8 +189,7 @@ class TreeScorer:
 
         Natural logarithms, summed over the target's words and its ``</s>``, not divided by length.
 
-        :param sources: the source word ids of each pair, without ``</s>``.
-        :param targets: the target word ids of each pair, without ``</s>``.
+        :param sources: word ids without ``</s>``, a source per pair; ``targets`` alike.
         :raises ModelError: if a value is not a finite log-probability.
         """
         plan = plan_pairs(sources, targets, self._products.level_rows)
@@ -162,8 +198,18 @@ class TreeScorer:
             encoded = self._decoder.encode(plan.sources)
             for piece in plan.pieces:
                 scored = self._score_tree(encoded, piece.sources, piece.targets)
-                values[piece.pairs] = scored.totals(piece.targets)
-        return values, PairWork.of(plan)
+                values[piece.pairs] = scored.totals()
+        trees = [piece.targets for piece in plan.pieces]
+        roots = sum(tree.num_roots for tree in trees)
+        unknown = (int(np.sum(side.ids == Vocabulary.UNKNOWN)) for side in (sources, targets))
+        return values, PairWork(
+            pairs=len(values),
+            source_nodes=plan.num_source_nodes,
+            sources=roots,
+            target_nodes=roots + sum(tree.num_nodes for tree in trees),
+            products=roots + sum(tree.num_parents for tree in trees),
+            unknown_words=sum(unknown),
+        )
 
     def _score_tree(self, encoded: Any, sources: Ids, tree: PrefixTree) -> TreeLogProbs:
         """Return the log-probabilities of a tree whose roots have these of the encoded sources."""
@@ -173,24 +219,10 @@ class TreeScorer:
         values = self._walk(encoded, sources, tree, check_range=is_cpu)
         if not is_cpu and np.isnan(values).any():
             values = self._walk(encoded, sources, tree, check_range=True)
-        wrong = np.flatnonzero(~(np.isfinite(values) & (values <= ROUNDING)))
-        if len(wrong):
-            raise ModelError(f"a word scores {values[wrong[0]]}, which is no log-probability")
-        np.minimum(values, 0.0, out=values)
-        sizes = [len(tree.empty)]
-        for level in tree.levels:
-            sizes += [len(level.words), len(level.ends)]
-        parts = np.split(values, np.cumsum(sizes[:-1]))
-        ends = np.zeros(sum(sizes[::2]))
-        ends[tree.empty] = parts[0]
-        for level, of_ends in zip(tree.levels, parts[2::2], strict=True):
-            ends[level.ends] = of_ends
-        return TreeLogProbs(parts[1::2], ends)
+        return TreeLogProbs(tree, check_log_probs(values))
 
     def _walk(self, encoded: Any, sources: Ids, tree: PrefixTree, *, check_range: bool) -> Floats:
-        """Return log p of ``</s>`` after what ends at each level, and of the next level's words.
-
-        One after another: the ends of the empty sequences, the words of the first level, and so on.
+        """Return the values of :class:`TreeLogProbs`.
 
         :param check_range: see :meth:`WordProbabilities.log_normalizers`; without, some values may
             be NaN.

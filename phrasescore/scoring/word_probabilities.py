@@ -1,20 +1,23 @@
 """Log-probabilities of words under a softmax over a shortlist, never holding all of its logits.
 
 One softmax for both kinds of :mod:`.products`. With fixed products a row gives the same bits
-whatever rows are beside it, and sums are float64; with those of levels sums are float32, and what
-is rounded to a small type is summed as powers of 2. Two parts of the arithmetic differ in nothing
-but last bits, which the values of phrase tables and of n-best lists have had since version 0.1:
-with level products a bias is one more column of the weights, met by a column of ones in the rows,
-and what makes logits powers of 2 is in the weights before they are rounded.
+whatever rows are beside it, and sums are float64; with level products sums are float32, and logits
+rounded to a small type are summed as powers of 2. Two differences change last bits alone, which
+phrase tables and n-best lists have had since version 0.1: with level products a bias is one more
+column of the weights, met by a column of ones in the rows, and the weights are scaled to give
+powers of 2 before they are rounded.
 """
 
 import math
 import threading
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from phrasescore.errors import ModelError
 from phrasescore.kernels import softmax_sums
 from phrasescore.kernels.avx512 import packed_words
 from phrasescore.kernels.avx512.packed_words import PackedWords
@@ -25,7 +28,7 @@ from phrasescore.scoring.products import Products
 
 # Words whose logits are held at once. Of level products, with the rows of these 1 MB in bfloat16,
 # which stays in a core's cache between the product that writes it and the sum that reads it.
-# Integers are multiplied in so little time that what a call costs counts for more.
+# Integers are multiplied in so little time that the cost of a call counts for more.
 LEVEL_WORDS, LEVEL_INTEGER_WORDS = 512, 1024
 # Of fixed products, whose rows are few: 4 MB (in int8 twice that, and as much for their sums).
 # Fewer would stay in a core's cache, but make narrower products, which costs more.
@@ -34,9 +37,22 @@ FIXED_WORDS = {"cpu": 16384, "cuda": 32768}
 UNSAFE_ROWS = 64
 # Matrix units for bfloat16 take 32 columns at a time.
 _ALIGNMENT = 32
+# Rounding may lift the log-probability of a certain event above 0 by this much.
+_ROUNDING = 1e-3
 
 # Matrices of words, ``(width, words)``, and their biases.
 _Blocks = list[tuple[Factor, Tensor]]
+
+
+def check_log_probs(values: NDArray[np.float64], highest: float = 0.0) -> NDArray[np.float64]:
+    """Return log-probabilities, none above ``highest`` by rounding.
+
+    :raises ModelError: if one is not finite, or above ``highest`` by more than rounding.
+    """
+    wrong = np.flatnonzero(~(np.isfinite(values) & (values <= highest + _ROUNDING)))
+    if len(wrong):
+        raise ModelError(f"a word scores {values[wrong[0]]}, which is no log-probability")
+    return np.minimum(values, highest)
 
 
 class WordProbabilities:
@@ -51,9 +67,7 @@ class WordProbabilities:
     def __init__(self, weight: Tensor, bias: Tensor, products: Products) -> None:
         self._products = products
         precision = products.precision
-        self._weight, self._bias = (
-            part.detach().to(products.device, torch.float32).contiguous() for part in (weight, bias)
-        )
+        self._weight, self._bias = products.place(weight), products.place(bias)
         self._rank = weight.shape[1]
         # Behind the rank's columns, with level products: the bias, and zeros.
         self._extra_columns, self._scale = 0, 1.0
@@ -76,7 +90,7 @@ class WordProbabilities:
         self._sums_add_bias = (
             products.fixed or precision.name == "int8" or (is_exact and is_fused(precision))
         )
-        # Made when they are first needed: unnormalised logits need none.
+        # Made when first needed: unnormalised logits do without them.
         self._lock = threading.Lock()
         self._made_summands: PackedWords | _Blocks | None = None
 
@@ -159,7 +173,7 @@ class WordProbabilities:
     def log_probs(self, rows: Tensor, normalizers: Tensor, places: Ids, words: Ids) -> Tensor:
         """Return log p of ``words[i]`` after row ``places[i]``, float64, on the device.
 
-        None is above 0 by rounding alone.
+        Rounding alone lifts no value above 0.
 
         :param normalizers: of all rows, from :meth:`log_normalizers`.
         """
@@ -213,7 +227,7 @@ class WordProbabilities:
         return rounded
 
     def _at_most_certain(self, log_probs: Tensor, rows: Tensor, words: Tensor) -> Tensor:
-        """See :meth:`Precision.at_most_certain`; a bias is one more number of a word."""
+        """See :meth:`Precision.at_most_certain`; a bias is one more column of a word's weights."""
         weights = self._rounded_words.index_select(0, words)
         if not self._extra_columns:
             rows = functional.pad(rows, (0, 1), value=1.0)

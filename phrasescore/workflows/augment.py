@@ -29,9 +29,8 @@ from phrasescore.arguments import (
 )
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, DataError, ModelError
-from phrasescore.generation.beam_search import BeamSettings
+from phrasescore.generation.beam_search import BeamSettings, best_targets
 from phrasescore.generation.generator import Generator, Source
-from phrasescore.generation.streams import best_targets
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.digests import digest_text
 from phrasescore.io.file_names import check_files, optional_path

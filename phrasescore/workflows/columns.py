@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from moses_integration.lexicon import read_lexicon
 from phrasescore.errors import ArgumentError
-from phrasescore.features import OF_SHORTLISTS, Feature, load_feature
-from phrasescore.features.column_spec import (
+from phrasescore.features import (
     ENSEMBLE_NAME,
     NETWORK_NAMES,
     NORMALIZED,
+    OF_SHORTLISTS,
     ColumnSpec,
+    Feature,
     column_name,
+    load_feature,
 )
 from phrasescore.features.lexicon import LexicalScore, Lexicon
 from phrasescore.records import PhrasePair

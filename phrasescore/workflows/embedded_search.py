@@ -180,7 +180,8 @@ def _load_network(
     import torch
 
     from phrasescore.devices import choose_device
-    from phrasescore.features.cslm import CslmOptions, SearchCslm
+    from phrasescore.features.cslm import SearchCslm
+    from phrasescore.language_models.word_scorer import CslmOptions
     from phrasescore.models.checkpoint import load_checkpoint
 
     torch.set_num_threads(threads)

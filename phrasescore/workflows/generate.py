@@ -20,11 +20,10 @@ from phrasescore.arguments import (
 )
 from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, DataError
-from phrasescore.features.column_spec import ENSEMBLE_NAME, NETWORK_NAMES, NORMALIZED
-from phrasescore.generation.beam_search import BeamSettings, check_copying
+from phrasescore.features import ENSEMBLE_NAME, NETWORK_NAMES, NORMALIZED
+from phrasescore.generation.beam_search import BeamSettings, best_targets, check_copying
 from phrasescore.generation.generator import Generated, Generator, Source, check_kinds
-from phrasescore.generation.sampling import SampleSettings, count_samples
-from phrasescore.generation.streams import best_targets, samples
+from phrasescore.generation.sampling import SampleSettings, count_samples, samples
 from phrasescore.io.corpora import TextLine, read_monolingual_text
 from phrasescore.io.file_names import check_files
 from phrasescore.io.output import open_output

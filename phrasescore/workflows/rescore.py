@@ -28,12 +28,12 @@ from phrasescore.arguments import (
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError
-from phrasescore.features.column_spec import ColumnSpec, check_columns, column_specs
-from phrasescore.features.cslm import CslmOptions, check_cslm
+from phrasescore.features import ColumnSpec, check_columns, check_cslm, column_specs
 from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
 from phrasescore.features.sentences import ListScores, SentenceScores, SentenceWork
 from phrasescore.io.file_names import check_files, optional_path
 from phrasescore.io.output import open_output
+from phrasescore.language_models.word_scorer import CslmOptions
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from phrasescore.config.config import Config
 from phrasescore.errors import ArgumentError, DataError, ModelError
+from phrasescore.features import check_cslm
 
 # Features that a search may have beside those of moses.ini, and their names in n-best lists.
 SEARCH_FEATURES = {"cslm": "CSLM"}
@@ -92,10 +93,7 @@ class SearchSettings:
             if config.kind != name:
                 problem = f"expected a model of kind {name}, found one of {config.kind}"
                 raise ModelError(f"{model}: {problem}")
-        if configs or self.backoff_lm is not None or self.unnormalized:
-            from phrasescore.features.cslm import check_cslm  # imports torch
-
-            check_cslm(configs, self.backoff_lm, unnormalized=self.unnormalized)
+        check_cslm(configs, self.backoff_lm, unnormalized=self.unnormalized)
         if self.backoff_lm is not None and not os.path.exists(self.backoff_lm):
             raise DataError(self.backoff_lm, None, "cannot open: No such file or directory")
 

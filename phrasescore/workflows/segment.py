@@ -21,7 +21,7 @@ from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.features.sentences import SentenceScores
-from phrasescore.generation.beam_search import BeamSettings
+from phrasescore.generation.beam_search import BeamSettings, best_targets
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.generation.random_segmentation import fit_random_cuts
 from phrasescore.generation.segment_file import format_segments, read_sizes
@@ -33,7 +33,6 @@ from phrasescore.generation.segmentation import (
     cut_by_random_confidence,
     cut_nothing,
 )
-from phrasescore.generation.streams import best_targets
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.file_names import check_files, optional_path
 from phrasescore.io.output import open_output

@@ -1,7 +1,7 @@
 """RNNsearch's decoder over a tree of target prefixes.
 
 The context c_i depends on the state s_{i-1} and not on the word y_{i-1}: nodes with the same parent
-(a *family*) share it, and what the parent's state is multiplied by. Of a source, U_a h_j, C h_j and
+(a *family*) share it, and the products of the parent's state. Of a source, U_a h_j, C h_j and
 C_o h_j are made once, and weighed in place of h_j (:mod:`phrasescore.models.attention`).
 Every product between a target word and a matrix is a row of a table.
 """
@@ -11,19 +11,21 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from phrasescore.kernels import gates, sentence_gates
 from phrasescore.kernels.precision import Product, Workspace
 from phrasescore.models.alignment import Places, attend
 from phrasescore.models.attention import AttentionNetwork
-from phrasescore.models.encoder_decoder import MAXOUT_POOL, GatedUnit
+from phrasescore.models.encoder_decoder import GatedUnit
+from phrasescore.scoring.decoders.gated import split_pairs
 from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
 from phrasescore.scoring.products import FixedProducts
 from phrasescore.vocabulary import Vocabulary
 
 
 class Annotated(NamedTuple):
-    """What the decoder takes from the annotations of some sources, all below one another."""
+    """The products with the annotations of some sources, one source below another."""
 
     initial: Tensor  # (sources, hidden): s_0
     keys: Tensor  # (positions, units): U_a h with its bias
@@ -45,45 +47,36 @@ class AttentionDecoder:
     """Annotates sources, and runs the decoder level by level; see :class:`TreeDecoder`."""
 
     def __init__(self, network: AttentionNetwork, products: FixedProducts) -> None:
-        def place(weight: Tensor) -> Tensor:
-            return weight.detach().to(products.device, torch.float32).contiguous()
-
         self._products = products
         self._workspace = Workspace(products.device)
         self._units = network.config.maxout_size
-        self.output = place(network.output.weight), place(network.output.bias)
-        self._source_embedding = place(network.source_embedding)
+        self.output = products.place(network.output.weight), products.place(network.output.bias)
+        self._source_embedding = products.place(network.source_embedding)
         self._encoders = [
             _Direction(unit, products)
             for unit in (network.forward_encoder, network.backward_encoder)
         ]
         self._initial = products.prepare(network.initial.weight.t())
-        self._initial_bias = place(network.initial.bias)
+        self._initial_bias = products.place(network.initial.bias)
         align, decoder = network.alignment, network.decoder
         self._annotation = products.prepare(align.annotation.weight.t())
-        self._annotation_bias = place(align.annotation.bias)
-        self._energy = place(align.energy)
+        self._annotation_bias = products.place(align.annotation.bias)
+        self._energy = products.place(align.energy)
         state_weight = torch.cat([align.state.weight, decoder.gates_weight()])
         self._state = products.prepare(state_weight.t())
         self._candidate = products.prepare(decoder.recurrent_candidate.weight.t())
-        # One more row than words: the embedding of y_0 is the zero vector, which leaves nothing but
-        # the biases.
+        # One more row than words: e(y_0) is the zero vector, which leaves the biases alone.
         self._start_word = len(network.target_embedding)
-        embedding = network.target_embedding.detach()
-        words = torch.cat([embedding, embedding.new_zeros(1, embedding.shape[1])])
-        self._words = place(words @ decoder.input_weight().t() + decoder.input_bias())
-        # The two units of a maxout pair go to columns half the width apart.
-        units = torch.arange(MAXOUT_POOL * self._units, device=words.device)
-        apart = units.view(-1, MAXOUT_POOL).t().reshape(-1)
-        self._readout_words = place(
-            words @ network.readout_word.weight[apart].t() + network.readout.bias[apart]
-        )
-        self._readout_state = products.prepare(network.readout_hidden.weight[apart].t())
-        context_weight = [decoder.context_weight(), network.readout_context.weight[apart]]
+        words = functional.pad(network.target_embedding.detach(), (0, 0, 0, 1))
+        self._words = products.place(words @ decoder.input_weight().t() + decoder.input_bias())
+        readout = split_pairs(network.readout_word.weight), split_pairs(network.readout.bias)
+        self._readout_words = products.place(words @ readout[0].t() + readout[1])
+        self._readout_state = products.prepare(split_pairs(network.readout_hidden.weight).t())
+        context_weight = [decoder.context_weight(), split_pairs(network.readout_context.weight)]
         self._values = products.prepare(torch.cat(context_weight).t())
 
     def encode(self, sources: Sequences) -> Annotated:
-        """Return what the decoder needs of some sources, given as word ids without ``</s>``."""
+        """Return the annotations of some sources, given as word ids without ``</s>``."""
         multiply = self._products.multiply
         sources = _with_ends(sources)
         words = self._source_embedding.index_select(
@@ -168,7 +161,7 @@ class _Direction:
         sign[: self._size] = -1
         self._input = products.prepare((sign * unit.input_weight()).t())
         bias = sign[:, 0] * unit.input_bias()
-        self._bias = bias.detach().to(products.device, torch.float32)
+        self._bias = products.place(bias)
         self._gates = products.prepare((sign[: 2 * self._size] * unit.gates_weight()).t())
         self._candidate = products.prepare(unit.recurrent_candidate.weight.t())
 
@@ -182,13 +175,9 @@ class _Direction:
         inputs = multiply("inputs", words, self._input)
         inputs += self._bias
         states = words.new_empty(len(words), size)
-        order = np.argsort(-sources.lengths, kind="stable")
-        firsts, lengths = sources.starts[order], sources.lengths[order]
-        old = words.new_zeros(len(order), size)
-        for time in range(int(lengths.max(initial=0))):
-            active = int((lengths > time).sum())
-            at = lengths[:active] - 1 - time if reverse else time
-            places = on_device(firsts[:active] + at, words.device)
+        old = words.new_zeros(len(sources.lengths), size)
+        for positions in sources.steps(reverse=reverse):
+            active, places = len(positions), on_device(positions, words.device)
             old, rows = old[:active], torch.arange(active, device=words.device)
             update, masked, new = words.new_empty(3, active, size).unbind()
             products = multiply("encoder gates", old, self._gates)

@@ -6,11 +6,12 @@ prefix under its source, the product of a state for all of its continuations. Ev
 a target word and a matrix is a row of a table.
 """
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from phrasescore.kernels import gates
 from phrasescore.kernels.sentence_gates import join_cells
@@ -27,8 +28,13 @@ from phrasescore.scoring.prefix_tree import (
 from phrasescore.scoring.products import Products, Rows
 
 
+def split_pairs(weight: Tensor) -> Tensor:
+    """Return a maxout layer's weight with the two units of a pair half the width apart."""
+    return torch.cat([weight[unit::MAXOUT_POOL] for unit in range(MAXOUT_POOL)])
+
+
 class GatedState(NamedTuple):
-    """The states of a level's nodes, and what the decoder takes from c of each root's source."""
+    """The states of a level's nodes, and the products with c of each root's source."""
 
     states: Tensor  # (nodes, hidden)
     rounded: Rows  # the same, as products take them
@@ -44,36 +50,31 @@ class GatedDecoder:
     """
 
     def __init__(self, network: GatedDecoderNetwork, products: Products) -> None:
-        def place(weight: Tensor) -> Tensor:
-            return weight.detach().to(products.device, torch.float32).contiguous()
-
         self._products = products
-        self._encoder: _Encoder
+        self._encoder: _UnitEncoder | _ConvolutionEncoder
         if isinstance(network, EncoderDecoder):
             self._encoder = _UnitEncoder(network, products)
         else:
             assert isinstance(network, GrconvNetwork)
             self._encoder = _ConvolutionEncoder(network, products)
         self._units = network.config.maxout_size
-        self.output = place(network.output.weight), place(network.output.bias)
+        self.output = products.place(network.output.weight), products.place(network.output.bias)
         decoder = network.decoder
         self._initial = products.prepare(network.initial.weight.t())
-        self._initial_bias = place(network.initial.bias)
+        self._initial_bias = products.place(network.initial.bias)
         self._context = products.prepare(decoder.context_weight().t())
         self._recurrent = products.prepare(decoder.recurrent_weight().t())
-        # One more row than words: e(y_0) is the zero vector, which leaves nothing but the biases.
+        # One more row than words: e(y_0) is the zero vector, which leaves the biases alone.
         self._start_word = len(network.target_embedding)
-        embedding = network.target_embedding.detach()
-        embedding = torch.cat([embedding, embedding.new_zeros(1, embedding.shape[1])])
-        words = place(embedding @ decoder.input_weight().t() + decoder.input_bias())
+        embedding = functional.pad(network.target_embedding.detach(), (0, 0, 0, 1))
+        words = products.place(embedding @ decoder.input_weight().t() + decoder.input_bias())
         self._words = words.to(products.table_type)  # (words + 1, 3 * hidden)
-        # The two units of a maxout pair go to columns half the width apart.
-        units = torch.arange(MAXOUT_POOL * self._units, device=embedding.device)
-        apart = units.view(-1, MAXOUT_POOL).t().reshape(-1)
-        self._readout_words = place(embedding @ network.readout_word.weight[apart].t())
-        self._readout_hidden = products.prepare(network.readout_hidden.weight[apart].t())
-        self._readout_context = products.prepare(network.readout_context.weight[apart].t())
-        self._readout_bias = place(network.readout.bias[apart])
+        self._readout_words = products.place(
+            embedding @ split_pairs(network.readout_word.weight).t()
+        )
+        self._readout_hidden = products.prepare(split_pairs(network.readout_hidden.weight).t())
+        self._readout_context = products.prepare(split_pairs(network.readout_context.weight).t())
+        self._readout_bias = products.place(split_pairs(network.readout.bias))
         self._factor = products.prepare(network.output_factor.weight.t())
 
     def encode(self, sources: Sequences) -> Tensor:
@@ -127,33 +128,25 @@ class GatedDecoder:
         return after, products.multiply("factors", units, self._factor)
 
 
-class _Encoder(Protocol):
-    def encode(self, sources: Sequences) -> Tensor:
-        """Return a vector of each source, given as word ids without ``</s>``."""
-
-    def summarize(self, encoded: Tensor) -> Tensor:
-        """Return c of some sources, given these vectors."""
-
-
 class _UnitEncoder:
     """c = tanh(V h_N) of a gated unit that reads the source word by word."""
 
     def __init__(self, network: EncoderDecoder, products: Products) -> None:
         unit = network.encoder
         self._products = products
-        self._embedding = network.source_embedding.detach().to(products.device, torch.float32)
+        self._embedding = products.place(network.source_embedding)
         self._input = products.prepare(unit.input_weight().t())
-        self._bias = unit.input_bias().detach().to(products.device, torch.float32)
-        # What each word gives the unit, (words, 3 * hidden). A fixed product is made of the words
-        # of a level instead: of some sentences' words there are few.
+        self._bias = products.place(unit.input_bias())
+        # Each word's input to the unit, (words, 3 * hidden). With fixed products the words of a
+        # level are multiplied instead: those of some sentences are few.
         self._words = None
         if not products.fixed:
             words = network.source_embedding @ unit.input_weight().t() + unit.input_bias()
-            self._words = words.detach().to(products.device, torch.float32).contiguous()
+            self._words = products.place(words)
         self._gates = products.prepare(unit.gates_weight().t())
         self._candidate = products.prepare(unit.recurrent_candidate.weight.t())
         self._summary = products.prepare(network.summary.weight.t())
-        self._summary_bias = network.summary.bias.detach().to(products.device, torch.float32)
+        self._summary_bias = products.place(network.summary.bias)
 
     def encode(self, sources: Sequences) -> Tensor:
         """Return h_N of each source, ``(sources, hidden)``; 0 for an empty one."""
@@ -180,7 +173,7 @@ class _UnitEncoder:
     def _step(self, above: Tensor, parents: Ids, words: Ids, out: Tensor) -> None:
         """Write the states of some nodes into ``out``, ``(nodes, hidden)``."""
         products, take = self._products, self._products.workspace.take
-        # Nodes are in the order of their parents: those of these nodes are neighbours.
+        # Nodes are in the order of their parents, so that the parents are neighbours, too.
         old = above[parents[0] : parents[-1] + 1]
         from_parents = self._index(parents - parents[0])
         table, rows = self._inputs(self._index(words))
@@ -206,17 +199,14 @@ class _ConvolutionEncoder:
     """c, the last cell of a recursive convolution over the source."""
 
     def __init__(self, network: GrconvNetwork, products: Products) -> None:
-        def place(weight: Tensor) -> Tensor:
-            return weight.detach().to(products.device, torch.float32)
-
         self._products = products
-        self._embedding = place(network.source_embedding)
+        self._embedding = products.place(network.source_embedding)
         self._projection = products.prepare(network.projection.weight.t())
-        self._projection_bias = place(network.projection.bias)
+        self._projection_bias = products.place(network.projection.bias)
         self._join = products.prepare(network.join_weight().t())
-        self._join_bias = place(network.left.bias)
+        self._join_bias = products.place(network.left.bias)
         self._gates = products.prepare(network.gate_weight().t())
-        self._gates_bias = place(network.gate_left.bias)
+        self._gates_bias = products.place(network.gate_left.bias)
 
     def encode(self, sources: Sequences) -> Tensor:
         """Return c of each source, ``(sources, encoder)``; 0 for an empty one."""
@@ -241,5 +231,5 @@ class _ConvolutionEncoder:
         return tops
 
     def summarize(self, encoded: Tensor) -> Tensor:
-        """Return c: the same."""
+        """Return c: the same vectors."""
         return encoded

@@ -1,8 +1,8 @@
 """The deep LSTM's decoder over a tree of target prefixes.
 
-The embeddings' part of the first layer is a table, computed once a network, if it is not too large.
-What a layer gets from its own last state is computed once a parent and not once a node: nodes that
-share all words but the last share it.
+The embeddings' part of the first layer is a table, computed once per network, if it is not too
+large. A layer's product with its own last state is computed once per parent and not once per node:
+nodes that share all words but the last share it.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
 from phrasescore.scoring.products import FixedProducts
 from phrasescore.vocabulary import Vocabulary
 
-# Numbers of a table of what each target word gives the first layer: 256 MB.
+# Numbers at most of a table of each target word's input to the first layer: 256 MB.
 TABLE_SIZE = 1 << 26
 
 
@@ -45,21 +45,18 @@ class LstmDecoder:
 
     def encode(self, sources: Sequences) -> LstmState:
         """Return the encoder's last h and c; those of an empty source are 0."""
-        lengths = sources.lengths
-        stack, size, device = self._encoder, self._encoder.size, self._products.device
-        order = np.argsort(-lengths, kind="stable")
-        firsts, sorted_lengths = sources.starts[order], lengths[order]
-        zeros = [torch.zeros(len(lengths), size, device=device) for _ in stack.layers]
-        hidden, cell = zeros, [tensor.clone() for tensor in zeros]
-        for time in range(int(lengths.max(initial=0))):
-            active = int((sorted_lengths > time).sum())
-            step = sorted_lengths[:active] - 1 - time if self._reverse_source else time
-            words = on_device(sources.ids[firsts[:active] + step], device)
+        stack, device = self._encoder, self._products.device
+        shape = len(sources.lengths), stack.size
+        hidden, cell = ([torch.zeros(shape, device=device) for _ in stack.layers] for _ in range(2))
+        for time, positions in enumerate(sources.steps(reverse=self._reverse_source)):
+            active, words = len(positions), on_device(sources.ids[positions], device)
             upper = LstmState([h[:active] for h in hidden], [c[:active] for c in cell], time)
             rows = torch.arange(active, device=device)
             after = stack.advance(upper, TreeStep(rows, words, rows, rows, rows))
             for kept, new in zip([*hidden, *cell], [*after.hidden, *after.cell], strict=True):
                 kept[:active] = new
+        # From the longest source first to the order of the sources.
+        order = np.argsort(-sources.lengths, kind="stable")
         back = on_device(np.argsort(order), device)
         return LstmState([h[back] for h in hidden], [c[back] for c in cell])
 
@@ -102,12 +99,9 @@ class _Stack:
         *,
         table_size: int,
     ) -> None:
-        def place(weight: Tensor) -> Tensor:
-            return weight.detach().to(products.device, torch.float32).contiguous()
-
         self._products = products
         self._has_table = len(embedding) * 4 * stack.hidden_size <= table_size
-        self._embedding = place(embedding)
+        self._embedding = products.place(embedding)
         self.layers = []
         for number in range(len(stack.layers)):
             weight, bias, recurrent = (
@@ -118,8 +112,8 @@ class _Stack:
             layer = _Layer(
                 products.prepare(recurrent.t()),
                 None if is_table else products.prepare(weight.t()),
-                place(embedding @ weight.t()) if is_table else None,
-                place(bias),
+                products.place(embedding @ weight.t()) if is_table else None,
+                products.place(bias),
             )
             self.layers.append(layer)
         self.size = stack.hidden_size

@@ -12,7 +12,7 @@ from moses_integration.ini_text import named_files, with_paths_from
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import write_weights
 from phrasescore.errors import ConfigError
-from phrasescore.features.column_spec import column_name
+from phrasescore.features import column_name
 from phrasescore.io.resumable import work_files
 from phrasescore.report.results import read_tuning_result
 from phrasescore.workflows.experiment.checks import check_inputs

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import load_weights
-from phrasescore.features.column_spec import NETWORK_NAMES
+from phrasescore.features import NETWORK_NAMES
 from phrasescore.records import WeightPair, Weights
 
 

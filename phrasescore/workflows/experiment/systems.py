@@ -10,8 +10,7 @@ import msgspec
 from phrasescore.config.config import DEFAULT_PRESETS, Config, preset_names
 from phrasescore.config.settings import MODEL_CONFIGS
 from phrasescore.config.toml_file import TomlTable, unknown
-from phrasescore.features import FEATURES, FROM_FILES, NOT_OF_PHRASES, OF_SHORTLISTS
-from phrasescore.features.column_spec import ColumnKind
+from phrasescore.features import FEATURES, FROM_FILES, NOT_OF_PHRASES, OF_SHORTLISTS, ColumnKind
 
 UNKNOWN_WORDS = "unknown_words"
 CSLM = "cslm"

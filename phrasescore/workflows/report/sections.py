@@ -18,7 +18,12 @@ from phrasescore.evaluation.breakdowns import (
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.features.neural import NeuralScore
 from phrasescore.generation.generator import Generator
-from phrasescore.generation.sampling import CountedSample, count_samples, sample_targets
+from phrasescore.generation.sampling import (
+    CountedSample,
+    SampleSettings,
+    count_samples,
+    sample_targets,
+)
 from phrasescore.progress import Meter
 from phrasescore.records import PhrasePair
 from phrasescore.report.blocks import Section
@@ -229,7 +234,7 @@ def _draw(
     settings = inputs.settings
     torch.set_num_threads(usable_threads(settings.threads))
     generator = Generator([model.checkpoint], settings.device)
-    drawn = sample_targets(generator, sources, SAMPLES, seed=settings.seed)
+    drawn = sample_targets(generator, sources, SampleSettings(SAMPLES, seed=settings.seed))
     return [count_samples([sample for sample in samples if sample.finished]) for samples in drawn]
 
 

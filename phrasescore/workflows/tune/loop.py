@@ -12,7 +12,7 @@ from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import WeightsSource, load_weights, weights_path
 from phrasescore.arguments import check_at_least
 from phrasescore.errors import ArgumentError, DataError
-from phrasescore.features.column_spec import (
+from phrasescore.features import (
     ColumnSpec,
     check_columns,
     column_specs,

@@ -11,7 +11,7 @@ from moses_integration.nbest import read_nbest
 from phrasescore.cli import main
 from phrasescore.generation.beam_search import BeamSettings, beam_search
 from phrasescore.generation.generator import Generated, Generator
-from phrasescore.generation.sampling import count_samples, sample_targets
+from phrasescore.generation.sampling import SampleSettings, count_samples, sample_targets
 from phrasescore.models.checkpoint import load_checkpoint, save_checkpoint
 from tests.doubles import RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork
@@ -208,7 +208,7 @@ def test_samples_are_written_as_in_table_3(model: Path) -> None:
     assert result.exit_code == 0, result.stderr
     generator = Generator([load_checkpoint(model)], CPU)
     # The empty line is the second one, and has its number.
-    drawn = sample_targets(generator, SOURCES, 50, seed=9, numbers=[0, 2, 3])
+    drawn = sample_targets(generator, SOURCES, SampleSettings(50, seed=9), [0, 2, 3])
     wanted = [
         f"{' '.join(source)} ||| {' '.join(item.target.words)} ||| {item.target.log_prob:.7g} "
         f"||| {item.times}"

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from phrasescore.engines.worker_threads import worker_threads
+from phrasescore.engines.worker_threads import map_in_threads, worker_threads
 
 
 def test_a_generator_may_be_closed_by_one_of_its_own_threads() -> None:
@@ -42,3 +42,17 @@ def test_what_waits_is_given_up_at_the_end() -> None:
         threading.Timer(0.1, goes_on.set).start()
     assert first.done()
     assert second.cancelled()
+
+
+def test_results_come_in_order_and_items_are_read_one_more_ahead_than_threads() -> None:
+    read: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(20):
+            read.append(number)
+            yield number
+
+    results = map_in_threads(lambda number: -number, items(), 2, lambda: None)
+    assert next(results) == 0
+    assert len(read) == 4
+    assert list(results) == list(range(-1, -20, -1))

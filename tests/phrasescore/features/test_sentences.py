@@ -17,7 +17,7 @@ from phrasescore.features.score_cache import ScoreCache
 from phrasescore.features.sentences import ListScores, SentenceScores
 from phrasescore.models.checkpoint import FORWARD, REVERSE, Checkpoint, TrainingRecord
 from phrasescore.records import HypothesisList
-from phrasescore.scoring import tree_decoder
+from phrasescore.scoring import tree_scorer
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import BigramDecoder, BigramNetwork
 
@@ -31,7 +31,7 @@ OTHER = [[math.log(x) for x in row] for row in ([4, 2, 1, 1], [1, 1, 5, 1], [1, 
 @pytest.fixture(autouse=True)
 def bigrams(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the networks of kind lstm be bigrams."""
-    monkeypatch.setitem(tree_decoder.DECODERS, "lstm", "tests.doubles:BigramDecoder")
+    monkeypatch.setitem(tree_scorer.DECODERS, "lstm", "tests.doubles:BigramDecoder")
 
 
 def checkpoint(

@@ -11,14 +11,18 @@ import torch
 from phrasescore.config.config import Config
 from phrasescore.errors import PhrasescoreError
 from phrasescore.features.sentences import SentenceScores
-from phrasescore.generation.beam_search import BATCH_ROWS, BeamSettings, beam_search
+from phrasescore.generation.beam_search import (
+    BATCH_ROWS,
+    BeamSettings,
+    beam_search,
+    best_targets,
+)
 from phrasescore.generation.generator import Generated, Generator
-from phrasescore.generation.streams import best_targets
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, load_checkpoint
 from phrasescore.records import HypothesisList
-from phrasescore.scoring import tree_decoder
+from phrasescore.scoring import tree_scorer
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import BigramDecoder, BigramNetwork, RandomModel
 from tests.random_networks import RandomNetwork
@@ -45,7 +49,7 @@ def bigram(eighths: Sequence[Sequence[float]], words: str = "ab") -> Checkpoint:
 @pytest.fixture
 def bigrams(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the networks of kind lstm be bigrams."""
-    monkeypatch.setitem(tree_decoder.DECODERS, "lstm", "tests.doubles:BigramDecoder")
+    monkeypatch.setitem(tree_scorer.DECODERS, "lstm", "tests.doubles:BigramDecoder")
 
 
 def all_targets(words: str, longest: int) -> list[tuple[str, ...]]:

@@ -18,10 +18,10 @@ from phrasescore.generation.sampling import (
     count_samples,
     random_numbers,
     sample_targets,
+    samples,
 )
-from phrasescore.generation.streams import samples
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, load_checkpoint
-from phrasescore.scoring import tree_decoder
+from phrasescore.scoring import tree_scorer
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import BigramNetwork, RandomCslm, RandomModel
 
@@ -34,7 +34,7 @@ EIGHTHS = [[1, 1, 4, 2], [5, 1, 1, 1], [2, 1, 1, 4], [4, 2, 1, 1]]
 
 def bigrams(monkeypatch: pytest.MonkeyPatch, words: str = "ab") -> Generator:
     """Return a generator whose next word depends on the last one alone."""
-    monkeypatch.setitem(tree_decoder.DECODERS, "lstm", "tests.doubles:BigramDecoder")
+    monkeypatch.setitem(tree_scorer.DECODERS, "lstm", "tests.doubles:BigramDecoder")
     network = BigramNetwork([[math.log(x) for x in row] for row in EIGHTHS])
     config = Config.from_dict({"kind": "lstm"}, "test")
     vocabulary = Vocabulary(words)
@@ -70,9 +70,8 @@ def test_samples_come_as_often_as_they_are_probable(
 ) -> None:
     count = 20_000
     generator = bigrams(monkeypatch)
-    (samples,) = sample_targets(
-        generator, [("x",)], count, temperature=temperature, seed=3, max_length=3
-    )
+    settings = SampleSettings(count, temperature=temperature, seed=3, max_length=3)
+    (samples,) = sample_targets(generator, [("x",)], settings)
     wanted = bigram_probabilities(3, 1 / temperature)
     found = Counter(sample.words for sample in samples)
     assert set(found) <= set(wanted)
@@ -85,7 +84,8 @@ def test_samples_come_as_often_as_they_are_probable(
 def test_a_samples_score_is_the_networks_own_at_any_temperature(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (samples,) = sample_targets(bigrams(monkeypatch), [("x",)], 200, temperature=3, max_length=2)
+    settings = SampleSettings(200, temperature=3, max_length=2)
+    (samples,) = sample_targets(bigrams(monkeypatch), [("x",)], settings)
     by_hand = {("a",): 4 * 2, ("b",): 2 * 4, ("a", "b"): 4 * 4 * 4, (): 1, ("<unk>",): 1 * 5}
     seen = set()
     for sample in samples:
@@ -106,13 +106,12 @@ def test_a_samples_score_is_the_networks_own_at_any_temperature(
 def test_without_unknown_words_the_rest_keeps_its_proportions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (samples,) = sample_targets(
-        bigrams(monkeypatch), [("x",)], 7000, unknown=False, max_length=0, seed=5
-    )
+    settings = SampleSettings(7000, unknown=False, max_length=0, seed=5)
+    (samples,) = sample_targets(bigrams(monkeypatch), [("x",)], settings)
     # No word is allowed: what is drawn is the end, 1/7, or is cut.
     ended = sum(sample.finished for sample in samples)
     assert ended == pytest.approx(1000, abs=4 * math.sqrt(7000 / 7 * 6 / 7))
-    (samples,) = sample_targets(bigrams(monkeypatch), [("x",)], 300, unknown=False)
+    (samples,) = sample_targets(bigrams(monkeypatch), [("x",)], SampleSettings(300, unknown=False))
     assert not any("<unk>" in sample.words for sample in samples)
 
 
@@ -129,21 +128,21 @@ def random_generator(tmp_path: Path) -> Generator:
 def test_a_sample_does_not_depend_on_what_is_drawn_beside_it(
     random_generator: Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    together = sample_targets(random_generator, SOURCES, 40, seed=7)
+    together = sample_targets(random_generator, SOURCES, SampleSettings(40, seed=7))
     monkeypatch.setitem(BATCH_SAMPLES, "cpu", 1)
     for number, source in enumerate(SOURCES):
-        (alone,) = sample_targets(random_generator, [source], 40, seed=7, numbers=[number])
+        (alone,) = sample_targets(random_generator, [source], SampleSettings(40, seed=7), [number])
         assert alone == together[number]
-        (fewer,) = sample_targets(random_generator, [source], 11, seed=7, numbers=[number])
+        (fewer,) = sample_targets(random_generator, [source], SampleSettings(11, seed=7), [number])
         assert fewer == together[number][:11]
-    assert sample_targets(random_generator, SOURCES, 40, seed=7) == together
+    assert sample_targets(random_generator, SOURCES, SampleSettings(40, seed=7)) == together
 
 
 def test_other_seeds_and_other_numbers_give_other_samples(random_generator: Generator) -> None:
     source = SOURCES[3]
-    (first,) = sample_targets(random_generator, [source], 40, seed=7)
-    (other,) = sample_targets(random_generator, [source], 40, seed=8)
-    later, same = sample_targets(random_generator, [source] * 2, 40, seed=7, numbers=[1, 0])
+    (first,) = sample_targets(random_generator, [source], SampleSettings(40, seed=7))
+    (other,) = sample_targets(random_generator, [source], SampleSettings(40, seed=8))
+    later, same = sample_targets(random_generator, [source] * 2, SampleSettings(40, seed=7), [1, 0])
     assert first != other
     assert first != later
     assert first == same
@@ -152,7 +151,9 @@ def test_other_seeds_and_other_numbers_give_other_samples(random_generator: Gene
 def test_a_score_is_that_of_an_independent_implementation(tmp_path: Path) -> None:
     model = RandomModel(tmp_path / "model", "uvw", "abc", seed=4)
     generator = Generator([load_checkpoint(model.path)], CPU)
-    for source, found in zip(SOURCES, sample_targets(generator, SOURCES, 20), strict=True):
+    for source, found in zip(
+        SOURCES, sample_targets(generator, SOURCES, SampleSettings(20)), strict=True
+    ):
         for sample in found:
             if sample.finished:
                 wanted = model.log_prob(source, sample.words)
@@ -195,16 +196,20 @@ def test_a_source_has_its_number_in_a_stream(
     monkeypatch.setitem(BATCH_SAMPLES, "cpu", 2)  # windows of 4 sources
     sources = [("u", "v"), (), *[("w", "u")] * 7]
     found = list(samples(random_generator, sources, SampleSettings(2, seed=3)))
-    wanted = sample_targets(random_generator, sources, 2, seed=3)
+    wanted = sample_targets(random_generator, sources, SampleSettings(2, seed=3))
     assert found == [wanted[0], [], *wanted[2:]]
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, math.inf, math.nan])
-def test_a_temperature_that_is_none_is_refused(
-    random_generator: Generator, temperature: float
-) -> None:
+def test_a_temperature_out_of_range_is_refused(temperature: float) -> None:
     with pytest.raises(PhrasescoreError, match="temperature: expected a number above 0"):
-        sample_targets(random_generator, [("u",)], 1, temperature=temperature)
+        SampleSettings(1, temperature=temperature)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64])
+def test_a_seed_out_of_range_is_refused(seed: int) -> None:
+    with pytest.raises(PhrasescoreError, match="seed: expected a number from 0"):
+        SampleSettings(1, seed=seed)
 
 
 def test_models_that_cannot_generate_together_are_refused(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from phrasescore.arguments import PrecisionName
 from phrasescore.kernels.precision import (
     Precision,
-    PrecisionName,
     _warn_of_missing_units,
 )
 from phrasescore.scoring.products import FixedProducts, LevelProducts, Products

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.context_memo import ContextMemo
-from phrasescore.language_models.ngram_scorer import NgramScorer
+from phrasescore.language_models.word_scorer import WordScorer
 from tests.doubles import RandomCslm
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -73,14 +73,14 @@ def test_values_have_the_same_bits_as_without_it(normalized: bool, capacity: int
     generator = np.random.default_rng(2)
     contexts = generator.integers(0, 6, (300, 3)).astype(np.int32)
     words = generator.integers(0, 6, 300).astype(np.int32)
-    scorer = NgramScorer(model.checkpoint, CPU, Precision("float32", CPU), normalized=normalized)
-    expected = scorer.log_probs(contexts, words)
+    scorer = WordScorer(model.checkpoint, CPU, Precision("float32", CPU), normalized=normalized)
+    expected = scorer.log_probs_of_ids(contexts, words)
     assert scorer.contexts_scored == len(np.unique(contexts, axis=0))
     # 6 is the upper layer's size.
     memo = ContextMemo(4, 6, CPU, capacity)
     for _ in range(2):
-        assert np.array_equal(scorer.log_probs(contexts, words, memo), expected)
+        assert np.array_equal(scorer.log_probs_of_ids(contexts, words, memo), expected)
     if capacity == 1000:
         scored = scorer.contexts_scored
-        scorer.log_probs(contexts, words, memo)
+        scorer.log_probs_of_ids(contexts, words, memo)
         assert scorer.contexts_scored == scored

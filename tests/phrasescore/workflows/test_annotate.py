@@ -8,7 +8,7 @@ import pytest
 
 import phrasescore
 from phrasescore.errors import ArgumentError
-from phrasescore.features.column_spec import ColumnSpec
+from phrasescore.features import ColumnSpec
 from phrasescore.progress import Progress
 from tests.random_tables import make_model
 
@@ -66,7 +66,7 @@ def test_arguments_that_do_not_go_together_are_refused(
 def test_a_column_without_a_network_imports_no_torch(tmp_path: Path, tiny_table: Path) -> None:
     code = (
         "import sys, phrasescore\n"
-        "from phrasescore.features.column_spec import ColumnSpec\n"
+        "from phrasescore.features import ColumnSpec\n"
         "column = ColumnSpec('feature', 'number_mismatch')\n"
         "phrasescore.annotate(sys.argv[1], [column], sys.argv[2])\n"
         "print('torch' in sys.modules)\n"

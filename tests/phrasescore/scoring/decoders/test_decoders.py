@@ -102,7 +102,7 @@ def score(scorer: TreeScorer, lists: Lists) -> list[list[np.ndarray]]:
     roots = np.array([place for place, (_, row) in enumerate(lists) for _ in row])
     tree = build_prefix_tree(sequences(targets), roots, len(lists))
     sources = sequences([source for source, _ in lists])
-    words = iter(scorer.score(sources, tree).words(tree))
+    words = iter(scorer.score(sources, tree).words())
     return [[next(words) for _ in row] for _, row in lists]
 
 

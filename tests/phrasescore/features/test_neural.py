@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phrasescore.scoring.word_numbers import WordNumbers
+from phrasescore.features.neural import WordNumbers
 from phrasescore.vocabulary import Vocabulary
 
 WORDS = ["la", "maison", "l", "\u00e9", "a\u00a0b", "|", "&#124;", "maisons", "</s", "\t"]

@@ -10,14 +10,13 @@ import pytest
 import torch
 
 from phrasescore.errors import DataError, ModelError, PhrasescoreError
-from phrasescore.features.cslm import CslmOptions, SearchCslm
+from phrasescore.features.cslm import SearchCslm
 from phrasescore.features.score_cache import ScoreCache
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.kernels.precision import Precision
-from phrasescore.language_models import ngram_scorer
-from phrasescore.language_models.backoff import BackoffModel
-from phrasescore.language_models.ngram_scorer import NgramScorer, distinct_rows
-from phrasescore.language_models.word_scorer import BOUNDARY, WordScorer
+from phrasescore.language_models import word_scorer
+from phrasescore.language_models.kenlm_model import BackoffModel
+from phrasescore.language_models.word_scorer import BOUNDARY, CslmOptions, WordScorer, distinct_rows
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList
 from tests.doubles import RandomCslm
@@ -90,15 +89,15 @@ def test_log_probs_are_those_of_the_reference(model: RandomCslm) -> None:
     generator = np.random.default_rng(1)
     contexts = generator.integers(0, 6, (300, ORDER - 1)).astype(np.int32)
     words = generator.integers(0, 6, 300).astype(np.int32)
-    scorer = NgramScorer(model.checkpoint, CPU, EXACT)
-    found = scorer.log_probs(contexts, words)
+    scorer = WordScorer(model.checkpoint, CPU, EXACT)
+    found = scorer.log_probs_of_ids(contexts, words)
     expected = [
         word_log_prob(model.parameters, context, word)
         for context, word in zip(contexts.tolist(), words.tolist(), strict=True)
     ]
     assert found.tolist() == pytest.approx(expected, abs=1e-5)
     assert scorer.contexts_scored == len(np.unique(contexts, axis=0)) < 300
-    assert scorer.log_probs(contexts[:0], words[:0]).tolist() == []
+    assert scorer.log_probs_of_ids(contexts[:0], words[:0]).tolist() == []
 
 
 def test_contexts_beyond_what_is_held_at_once_come_in_parts(
@@ -106,10 +105,10 @@ def test_contexts_beyond_what_is_held_at_once_come_in_parts(
 ) -> None:
     contexts = np.random.default_rng(4).integers(0, 6, (100, ORDER - 1)).astype(np.int32)
     words = np.arange(100, dtype=np.int32) % 6
-    whole = NgramScorer(model.checkpoint, CPU, EXACT).log_probs(contexts, words)
+    whole = WordScorer(model.checkpoint, CPU, EXACT).log_probs_of_ids(contexts, words)
     # 84 distinct contexts: the last part has fewer than the others.
-    monkeypatch.setitem(ngram_scorer._CONTEXTS, "cpu", 19)
-    parts = NgramScorer(model.checkpoint, CPU, EXACT).log_probs(contexts, words)
+    monkeypatch.setitem(word_scorer._CONTEXTS, "cpu", 19)
+    parts = WordScorer(model.checkpoint, CPU, EXACT).log_probs_of_ids(contexts, words)
     assert len(np.unique(contexts, axis=0)) % 19 > 0
     assert np.array_equal(parts, whole)
 
@@ -118,28 +117,28 @@ def test_a_value_depends_on_its_n_gram_alone_to_the_last_bit(model: RandomCslm) 
     generator = np.random.default_rng(2)
     contexts = generator.integers(0, 6, (200, ORDER - 1)).astype(np.int32)
     words = generator.integers(0, 6, 200).astype(np.int32)
-    together = NgramScorer(model.checkpoint, CPU, EXACT).log_probs(contexts, words)
+    together = WordScorer(model.checkpoint, CPU, EXACT).log_probs_of_ids(contexts, words)
     # Another order, and one that has scored nothing before each.
-    scorer = NgramScorer(model.checkpoint, CPU, EXACT)
+    scorer = WordScorer(model.checkpoint, CPU, EXACT)
     shuffled = generator.permutation(200)
     alone = np.empty(200)
     for place in shuffled:
         part = slice(place, place + 1)
-        alone[place] = scorer.log_probs(contexts[part], words[part])[0]
+        alone[place] = scorer.log_probs_of_ids(contexts[part], words[part])[0]
     assert np.array_equal(together, alone)
 
 
 def test_probabilities_sum_to_one_over_the_shortlist(model: RandomCslm) -> None:
-    scorer = NgramScorer(model.checkpoint, CPU, EXACT)
+    scorer = WordScorer(model.checkpoint, CPU, EXACT)
     contexts = np.repeat(np.array([[0, 2, 3]], dtype=np.int32), 6, axis=0)
-    log_probs = scorer.log_probs(contexts, np.arange(6, dtype=np.int32))
+    log_probs = scorer.log_probs_of_ids(contexts, np.arange(6, dtype=np.int32))
     assert np.exp(log_probs).sum() == pytest.approx(1.0, abs=1e-6)
 
 
 def test_without_log_z_a_value_is_the_logit(model: RandomCslm) -> None:
-    scorer = NgramScorer(model.checkpoint, CPU, EXACT, normalized=False)
+    scorer = WordScorer(model.checkpoint, CPU, EXACT, normalized=False)
     contexts = np.repeat(np.array([[0, 2, 3]], dtype=np.int32), 6, axis=0)
-    found = scorer.log_probs(contexts, np.arange(6, dtype=np.int32))
+    found = scorer.log_probs_of_ids(contexts, np.arange(6, dtype=np.int32))
     assert found == pytest.approx(logits(model.parameters, [0, 2, 3]), abs=1e-5)
 
 
@@ -156,7 +155,7 @@ def test_a_network_with_another_kind_of_weights_is_refused(model: RandomCslm) ->
     with torch.no_grad():
         next(model.checkpoint.model.parameters())[0, 0] = math.nan
     with pytest.raises(ModelError, match="weights 'embedding' are not all finite"):
-        NgramScorer(model.checkpoint, CPU, EXACT)
+        WordScorer(model.checkpoint, CPU, EXACT)
 
 
 def test_the_n_gram_model_of_this_test_sums_to_one(lm: str) -> None:
@@ -322,4 +321,4 @@ def test_checkpoints_of_other_kinds_are_refused(tmp_path: Path) -> None:
     RandomModel(tmp_path / "model", ["a"], ["b"])
     checkpoint: Checkpoint = load_checkpoint(tmp_path / "model")
     with pytest.raises(ModelError, match="expected a language model"):
-        NgramScorer(checkpoint, CPU, EXACT)
+        WordScorer(checkpoint, CPU, EXACT)

@@ -1,0 +1,230 @@
+"""Features of the words alone: lengths, unknown words, and items that only one side has.
+
+Numbers and punctuation are after the word-level features of Och et al. (2004), *A Smorgasbord of
+Features for Statistical Machine Translation*.
+"""
+
+import html
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar
+
+from phrasescore.config.settings import LANGUAGE_MODELS
+from phrasescore.errors import ModelError
+from phrasescore.records import PhrasePair
+from phrasescore.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from phrasescore.models.checkpoint import Checkpoint
+
+# Punctuation that differs from language to language, by its use. Spanish marks the beginning of a
+# question, too, and Greek ends a question with a semicolon: neither is undone here.
+_KINDS = {
+    **dict.fromkeys("\"'`´«»‹›“”„‟‘’‚‛「」『』″", '"'),
+    **dict.fromkeys("-‐‑‒–—―−", "-"),
+    **dict.fromkeys(".。．｡", "."),
+    **dict.fromkeys(",،、，､", ","),
+    **dict.fromkeys("?？؟", "?"),
+    **dict.fromkeys("!！", "!"),
+    **dict.fromkeys(":：", ":"),
+    **dict.fromkeys(";；؛", ";"),
+    **dict.fromkeys("([{（［【", "("),
+    **dict.fromkeys(")]}）］】", ")"),
+    "…": ".",
+}
+
+
+class _Count:
+    """A number of words per pair, 0 or more.
+
+    A phrase table holds e to the count: Moses then has the count itself as the feature's value.
+    """
+
+    # Of the things that are counted, for the summary.
+    counted: ClassVar[str]
+
+    def __init__(self) -> None:
+        self._total = 0
+
+    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
+        """Yield the count of each pair."""
+        for count in map(self._count, pairs):
+            self._total += count
+            yield float(count)
+
+    def _count(self, pair: PhrasePair) -> int:
+        raise NotImplementedError
+
+    def summary(self) -> str:
+        """Return the sum of all counts."""
+        return f"{self._total:,} {self.counted}"
+
+
+class TargetLength(_Count):
+    """The number of target words, without ``</s>``.
+
+    Moses' ``WordPenalty`` is minus this number. It is for lists of decoders that do not print it,
+    and for networks whose log-probabilities favour short translations.
+    """
+
+    counted = "target words"
+
+    def _count(self, pair: PhrasePair) -> int:
+        return len(pair.target)
+
+
+class LengthRatio:
+    """log((target words + 1) / (source words + 1)): natural, 0 where both are of one length.
+
+    The end symbols count, so that an empty side has a ratio. Unlike a number of words, a ratio
+    means the same in a short sentence and in a long one.
+    """
+
+    def __init__(self) -> None:
+        self._total = 0.0
+        self._pairs = 0
+
+    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
+        """Yield the logarithm of the ratio of each pair."""
+        for pair in pairs:
+            value = math.log((len(pair.target) + 1) / (len(pair.source) + 1))
+            self._total += value
+            self._pairs += 1
+            yield value
+
+    def summary(self) -> str:
+        """Return the usual ratio, the geometric mean."""
+        ratio = math.exp(self._total / self._pairs) if self._pairs else math.nan
+        return f"{ratio:.3f} target words per source word"
+
+
+class UnknownWords(_Count):
+    """The number of target words outside the networks' shortlists.
+
+    Cho et al. (2014), section 4.2: "the number of unknown words (i.e. words which are not in the
+    shortlist)". It is neither Moses' ``WordPenalty``, which is the target's length, nor its
+    ``UnknownWordPenalty``, which is for words that the phrase table lacks.
+
+    :param vocabularies: the networks' vocabularies of the table's target side. A word counts once
+        if at least one of them lacks it.
+    """
+
+    counted = "unknown target words"
+    # The place of the side in a pair.
+    _side: ClassVar[int] = 1
+
+    def __init__(self, vocabularies: Sequence[Vocabulary]) -> None:
+        if not vocabularies:
+            raise ValueError("expected at least one vocabulary")
+        super().__init__()
+        self._vocabularies = vocabularies
+
+    @classmethod
+    def from_checkpoints(cls, checkpoints: "Sequence[Checkpoint]") -> "UnknownWords":
+        """Return the feature for the words of a phrase table that these models do not know."""
+        return cls([checkpoint.table_target_vocabulary for checkpoint in checkpoints])
+
+    def _count(self, pair: PhrasePair) -> int:
+        words, unknown = pair[self._side], Vocabulary.UNKNOWN
+        ids = [vocabulary.ids(words) for vocabulary in self._vocabularies]
+        return sum(unknown in word_ids for word_ids in zip(*ids, strict=True))
+
+
+class SourceUnknownWords(UnknownWords):
+    """The number of source words outside the networks' shortlists.
+
+    All translations of a sentence have the same source words, so that no linear model can choose
+    by this feature: it is for other readers of tables and lists.
+
+    :param vocabularies: the networks' vocabularies of the table's source side.
+    """
+
+    counted = "unknown source words"
+    _side = 0
+
+    @classmethod
+    def from_checkpoints(cls, checkpoints: "Sequence[Checkpoint]") -> "SourceUnknownWords":
+        """Return the feature for the source words of a table that these models do not know.
+
+        :raises ModelError: if they are language models all, which have no source.
+        """
+        vocabularies = [
+            checkpoint.table_source_vocabulary
+            for checkpoint in checkpoints
+            if checkpoint.config.kind not in LANGUAGE_MODELS
+        ]
+        if not vocabularies:
+            raise ModelError("source_unknown_words: a language model knows no source words")
+        return cls(vocabularies)
+
+
+class _Mismatch(_Count):
+    """Counts the items that one side of a pair has and the other lacks."""
+
+    _last: tuple[tuple[str, ...] | None, list[str]] = (None, [])
+
+    def _count(self, pair: PhrasePair) -> int:
+        last, source = self._last
+        if pair.source is not last:  # a table and a list have the targets of a source together
+            source = self._items(pair.source)
+            self._last = pair.source, source
+        target = self._items(pair.target)
+        if source == target:
+            return 0
+        first, second = Counter(source), Counter(target)
+        return (first - second).total() + (second - first).total()
+
+    def _items(self, words: tuple[str, ...]) -> list[str]:
+        raise NotImplementedError
+
+
+class PunctuationMismatch(_Mismatch):
+    """The number of punctuation marks of either side that the other side lacks.
+
+    A word counts if all its characters are punctuation or symbols, after Moses' escapes are undone
+    (``&quot;``). Quotation marks of all kinds are one, as are dashes, brackets that open, brackets
+    that close, and the marks of other scripts with those of Latin; ``...`` is a full stop.
+    An apostrophe that belongs to a word (``l'``) does not count.
+    """
+
+    counted = "punctuation marks on one side alone"
+
+    def _items(self, words: tuple[str, ...]) -> list[str]:
+        return [mark for mark in map(_mark, words) if mark]
+
+
+class NumberMismatch(_Mismatch):
+    """The number of numbers of either side that the other side lacks.
+
+    A number is a word with a digit in it, and only its digits are compared: ``1,000.5`` is
+    ``1 000,5`` written as one word.
+    """
+
+    counted = "numbers on one side alone"
+
+    def _items(self, words: tuple[str, ...]) -> list[str]:
+        return [digits for digits in map(_digits, words) if digits]
+
+
+@lru_cache(maxsize=1 << 16)
+def _mark(word: str) -> str:
+    """Return the kind of a punctuation mark; an empty text for another word."""
+    text = html.unescape(word) if word.startswith("&") else word
+    if not text or any(unicodedata.category(character)[0] not in "PS" for character in text):
+        return ""
+    kinds = "".join(_KINDS.get(character, character) for character in text)
+    return kinds[0] if len(set(kinds)) == 1 else kinds
+
+
+@lru_cache(maxsize=1 << 16)
+def _digits(word: str) -> str:
+    """Return the digits of a word as 0 to 9; an empty text for a word without digits."""
+    if word.isalpha():
+        return ""
+    text = html.unescape(word) if word.startswith("&") else word
+    return "".join(
+        str(unicodedata.digit(c)) for c in text if unicodedata.digit(c, None) is not None
+    )

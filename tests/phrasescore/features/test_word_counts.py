@@ -1,0 +1,147 @@
+"""Features of the words alone: by hand."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from phrasescore.config.config import Config
+from phrasescore.config.settings import CslmConfig
+from phrasescore.errors import ModelError
+from phrasescore.features.word_counts import (
+    LengthRatio,
+    NumberMismatch,
+    PunctuationMismatch,
+    SourceUnknownWords,
+    TargetLength,
+    UnknownWords,
+)
+from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.records import PhrasePair
+from phrasescore.vocabulary import Vocabulary
+from tests.doubles import RandomModel
+
+PAIRS = [
+    PhrasePair(("a", "b"), ("x", "y", "z", "z", "z")),
+    PhrasePair((), ()),
+    PhrasePair(("a",), ()),
+]
+
+
+def test_the_length_is_the_number_of_target_words() -> None:
+    feature = TargetLength()
+    assert list(feature.values(PAIRS)) == [5.0, 0.0, 0.0]
+    assert feature.summary() == "5 target words"
+
+
+def test_the_ratio_counts_the_ends_and_is_0_for_equal_lengths() -> None:
+    # By hand: 6/3, 1/1 and 1/2.
+    values = list(LengthRatio().values(PAIRS))
+    assert values == pytest.approx([math.log(2), 0.0, -math.log(2)], rel=1e-15)
+
+
+def test_the_summary_has_the_usual_ratio() -> None:
+    feature = LengthRatio()
+    list(feature.values([PAIRS[0], PAIRS[0], PAIRS[2], PAIRS[1]]))
+    # The geometric mean of 2, 2, 1/2 and 1.
+    assert feature.summary() == f"{2 ** (1 / 4):.3f} target words per source word"
+    assert LengthRatio().summary() == "nan target words per source word"
+
+
+def pair(source: str, target: str) -> PhrasePair:
+    return PhrasePair(tuple(source.split()), tuple(target.split()))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "count"),
+    [
+        ("a house .", "une maison .", 0),
+        ("a house .", "une maison", 1),
+        ("a house", "une maison !", 1),
+        ("who ?", "qui !", 2),
+        ("a , b , c .", "a , b c .", 1),
+        # Quotation marks and dashes of all kinds, escaped ones too; other scripts.
+        ("&quot; a &quot; -", "« a » —", 0),
+        ("`` a ''", "“ a ”", 0),
+        ("a . b ?", "甲 。 乙 ？", 0),
+        ("wait ...", "attendez …", 0),
+        ("( a )", "( a (", 2),
+        # No punctuation: an apostrophe of a word, a hyphen in one, a word with an escape.
+        ("the house &apos;s", "l&apos; hôpital porte-clés", 0),
+        ("", "", 0),
+        ("&amp;", "&amp;", 0),
+        ("+ %", "%", 1),
+    ],
+)
+def test_punctuation_of_one_side_alone_is_counted(source: str, target: str, count: int) -> None:
+    feature = PunctuationMismatch()
+    assert list(feature.values([pair(source, target)])) == [float(count)]
+    assert feature.summary() == f"{count} punctuation marks on one side alone"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "count"),
+    [
+        ("in 1984 .", "en 1984 .", 0),
+        ("in 1984", "en 1948", 2),
+        ("1,000.5 euros", "1.000,5 euros", 0),
+        ("2 and 2", "2 et", 1),
+        ("٤ x", "4 x", 0),
+        # An escape's digits are none.
+        ("a &#124; b", "a b", 0),
+        ("mp3", "mp3", 0),
+        ("mp3", "mp4", 2),
+    ],
+)
+def test_numbers_of_one_side_alone_are_counted(source: str, target: str, count: int) -> None:
+    feature = NumberMismatch()
+    assert list(feature.values([pair(source, target)])) == [float(count)]
+    assert feature.summary() == f"{count} numbers on one side alone"
+
+
+def test_each_source_is_compared_with_its_own_targets() -> None:
+    first, second = ("a", "."), ("a", "?")
+    pairs = [PhrasePair(side, ("x", ".")) for side in (first, first, second, first)]
+    assert list(PunctuationMismatch().values(pairs)) == [0.0, 0.0, 2.0, 0.0]
+
+
+def test_target_words_outside_of_the_shortlist_are_counted_each_time() -> None:
+    feature = UnknownWords([Vocabulary(["house"])])
+    pairs = [PhrasePair(("x",), ("the", "house", "the")), PhrasePair(("x",), ("house",))]
+    assert list(feature.values(pairs)) == [2.0, 0.0]
+    assert feature.summary() == "2 unknown target words"
+
+
+def test_a_word_that_one_of_several_networks_lacks_counts_once() -> None:
+    feature = UnknownWords([Vocabulary(["the"]), Vocabulary(["the", "house"])])
+    pairs = [PhrasePair(("x",), ("the", "house", "rare"))]
+    assert list(feature.values(pairs)) == [2.0]
+
+
+def test_literal_symbols_are_unknown_words() -> None:
+    feature = UnknownWords([Vocabulary(["the"])])
+    assert list(feature.values([PhrasePair(("x",), ("</s>", "<unk>", "the"))])) == [2.0]
+
+
+def test_without_a_network_no_word_is_unknown_to_it() -> None:
+    with pytest.raises(ValueError, match="at least one vocabulary"):
+        UnknownWords([])
+
+
+def test_source_words_are_counted_on_their_own_side() -> None:
+    feature = SourceUnknownWords([Vocabulary(["a"]), Vocabulary(["a", "b"])])
+    pairs = [PhrasePair(("a", "b", "b"), ("x",)), PhrasePair((), ("x", "y"))]
+    assert list(feature.values(pairs)) == [2.0, 0.0]
+    assert feature.summary() == "2 unknown source words"
+
+
+def test_a_language_model_has_no_source_words_that_it_could_lack(tmp_path: Path) -> None:
+    RandomModel(tmp_path / "model", ["a"], ["x"])
+    translation = load_checkpoint(tmp_path / "model")
+    language_model = replace(translation, config=Config(kind="cslm", model=CslmConfig()))
+    pairs = [PhrasePair(("a", "b"), ("x",))]
+    feature = SourceUnknownWords.from_checkpoints([language_model, translation])
+    assert list(feature.values(pairs)) == [1.0]
+    with pytest.raises(ModelError, match="a language model knows no source words"):
+        SourceUnknownWords.from_checkpoints([language_model])
