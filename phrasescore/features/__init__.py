@@ -42,6 +42,7 @@ FEATURES = {
 
 # Those that an option of their own makes, from a file; every other one is a --feature.
 FROM_FILES = {"language_model", "lexicon", "neural"}
+FEATURE_NAMES = sorted(FEATURES.keys() - FROM_FILES)
 
 # Those made by ``from_checkpoints(checkpoints)``; every other --feature needs nothing.
 OF_SHORTLISTS = {"source_unknown_words", "target_unknown_words", "unknown_words"}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from phrasescore.errors import ArgumentError
-from phrasescore.features import NOT_OF_PHRASES, OF_SHORTLISTS
+from phrasescore.features import FEATURE_NAMES, NOT_OF_PHRASES, OF_SHORTLISTS
 
 ColumnKind = Literal["model", "feature", "lm", "lexicon", "reverse_lexicon"]
 
@@ -56,8 +56,8 @@ def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
     """Check what is asked for, before a file is read.
 
     :param of_phrases: whether the columns are a phrase table's.
-    :raises ArgumentError: if there is nothing, a model is missing, or a feature says nothing of
-        phrases.
+    :raises ArgumentError: if there is nothing, a feature is unknown, lacks its model or has one
+        that it does not depend on, or says nothing of phrases.
     """
     models = sum(column.kind == "model" for column in wanted)
     if not wanted:
@@ -65,6 +65,11 @@ def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
     for column in wanted:
         if column.kind != "feature":
             continue
+        if column.value not in FEATURE_NAMES:
+            known = ", ".join(FEATURE_NAMES)
+            raise ArgumentError(f"feature {column.value!r}: expected one of {known}")
+        if column.model is not None and column.value not in OF_SHORTLISTS:
+            raise ArgumentError(f"feature {column.value} does not depend on a model: no '@'")
         if column.value in OF_SHORTLISTS and not models:
             problem = "at least one model is needed: it brings a shortlist"
             raise ArgumentError(f"feature {column.value}: {problem}")

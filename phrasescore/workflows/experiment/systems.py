@@ -7,7 +7,7 @@ from typing import Any
 from phrasescore.config.config import DEFAULT_PRESETS, Config, preset_names
 from phrasescore.config.settings import MODEL_CONFIGS
 from phrasescore.config.toml_file import TomlTable, unknown
-from phrasescore.features import FEATURES, FROM_FILES, NOT_OF_PHRASES, OF_SHORTLISTS
+from phrasescore.features import FEATURE_NAMES, NOT_OF_PHRASES, OF_SHORTLISTS
 from phrasescore.features.column_spec import ColumnKind
 
 UNKNOWN_WORDS = "unknown_words"
@@ -22,7 +22,7 @@ FILE_FEATURES: dict[str, ColumnKind] = {
     "lexicon": "lexicon",
     "reverse_lexicon": "reverse_lexicon",
 }
-OTHER_FEATURES = tuple(sorted(FEATURES.keys() - FROM_FILES))
+OTHER_FEATURES = tuple(FEATURE_NAMES)
 _TRAIN_LIMITS = ("minutes", "epochs", "updates", "seed")
 
 
