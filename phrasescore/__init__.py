@@ -7,7 +7,7 @@ asked for: ``import phrasescore`` imports no torch. `docs/library.md` has an exa
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from phrasescore.openmp import choose_waiting
+from phrasescore.devices import choose_waiting
 from phrasescore.version import __version__ as __version__
 
 if TYPE_CHECKING:

@@ -29,11 +29,10 @@ import sys
 import click
 
 from phrasescore.cli import options
-from phrasescore.cli.ending import ending_on_signals
 from phrasescore.cli.progress import show_progress
 from phrasescore.devices import is_out_of_memory
 from phrasescore.errors import ArgumentError, PhrasescoreError, StoppedError
-from phrasescore.training.signals import EndedBySignal
+from phrasescore.signals import EndedBySignal, ending_on_signals
 from phrasescore.version import __version__
 from phrasescore.workflows.warnings import LOGGERS
 

@@ -27,10 +27,10 @@ from phrasescore.config.settings import TrainingConfig
 from phrasescore.errors import ModelError
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import CurvePoint
+from phrasescore.signals import catching_signals
 from phrasescore.training.optimizers import Optimizer, build_optimizer
 from phrasescore.training.pair_store import DrawSettings, PairDraw, PairStore, mix
 from phrasescore.training.run_folder import RunFolder
-from phrasescore.training.signals import catching_signals
 
 # Batches that are read ahead.
 _LOOKAHEAD = 4

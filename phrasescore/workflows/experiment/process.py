@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.openmp import environment_of_children
+from phrasescore.devices import environment_of_children
 
 # Seconds between two lines about a step that goes on, and those that an interrupted one has to
 # save what it has done.

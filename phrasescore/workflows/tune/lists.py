@@ -14,7 +14,7 @@ from phrasescore.errors import ArgumentError
 from phrasescore.io.file_names import check_files
 from phrasescore.io.output import check_output, open_output
 from phrasescore.records import WeightPair, Weights
-from phrasescore.training.signals import EndedBySignal
+from phrasescore.signals import EndedBySignal
 from phrasescore.workflows.tune.optimiser import Optimiser, read_metric
 from phrasescore.workflows.tune.pooling import (
     ListReader,

@@ -11,7 +11,7 @@ from phrasescore.features.column_spec import ColumnSpec, check_columns, column_s
 from phrasescore.io.text import is_stream
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import WeightPair, Weights
-from phrasescore.training.signals import EndedBySignal
+from phrasescore.signals import EndedBySignal
 from phrasescore.workflows.search_settings import SearchSettings
 from phrasescore.workflows.tune.lists import write_outcome
 from phrasescore.workflows.tune.loop_run import LoopRun

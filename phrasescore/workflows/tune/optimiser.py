@@ -9,7 +9,7 @@ from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
 from phrasescore.records import FeatureLabel
-from phrasescore.training.signals import catching_signals, raise_signal
+from phrasescore.signals import catching_signals, raise_signal
 from tuning.bleu import Bleu, ReferenceLength
 from tuning.chrf import Chrf
 from tuning.methods import METHODS, Optimise, Report, StopTuning, Tuned, load_method

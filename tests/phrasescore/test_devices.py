@@ -1,4 +1,4 @@
-"""Promises of phrasescore.openmp: how threads wait is decided once, and a user's word counts."""
+"""Promises of phrasescore.devices: where networks run, and how their threads wait."""
 
 import os
 import subprocess
@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
-from phrasescore import openmp
+from phrasescore import devices
+from phrasescore.errors import PhrasescoreError
 
 
 def environment(**given: str) -> dict[str, str]:
@@ -51,11 +53,30 @@ def test_threads_do_not_spin_on_a_machine_that_is_busy(
 ) -> None:
     path = tmp_path / "loadavg"
     path.write_text(load)
-    monkeypatch.setattr(openmp, "_LOAD", path)
-    monkeypatch.setattr(openmp, "_is_ours", False)
+    monkeypatch.setattr(devices, "_LOAD", path)
+    monkeypatch.setattr(devices, "_is_ours", False)
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     monkeypatch.setattr(os, "environ", environment())
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    openmp.choose_waiting()
+    devices.choose_waiting()
     assert os.environ["GOMP_SPINCOUNT"] == spins
-    assert "GOMP_SPINCOUNT" not in openmp.environment_of_children()
+    assert "GOMP_SPINCOUNT" not in devices.environment_of_children()
+
+
+@pytest.mark.parametrize(("count", "chosen"), [(0, "cpu"), (2, "cuda")])
+def test_auto_is_a_cuda_device_where_there_is_one(
+    count: int, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    assert devices.choose_device("auto") == torch.device(chosen)
+    assert devices.choose_device("cpu") == torch.device("cpu")
+    with pytest.raises(PhrasescoreError, match=f"`device` cuda:2: torch sees {count} CUDA devices"):
+        devices.choose_device("cuda:2")
+
+
+def test_threads_are_as_many_as_wanted_or_as_the_process_may_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 3, 5}, raising=False)
+    assert (devices.usable_threads(7), devices.usable_threads(None)) == (7, 3)
