@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from phrasescore.errors import PhrasescoreError
 from phrasescore.devices import environment_of_children
+from phrasescore.errors import PhrasescoreError
 
 # Seconds between two lines about a step that goes on, and those that an interrupted one has to
 # save what it has done.
