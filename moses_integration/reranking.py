@@ -123,7 +123,7 @@ class WeightedSum:
             if matrix.missing is not None:
                 place = list(matrix.sizes).index(without[0])
                 line += int(matrix.missing[:, place].argmin())
-            problem = f"no weights for {', '.join(without)} (--ignore-unweighted takes 0)"
+            problem = f"no weights for {', '.join(without)} (`ignore_unweighted` takes 0)"
             raise DataError(nbest.path, line, problem)
         if self.ignore_missing:
             return
@@ -139,7 +139,7 @@ class WeightedSum:
                 absent = [name for name, is_absent in pairs if is_absent]
         if absent:
             problem = f"expected the features {', '.join(absent)}, which have weights, found none"
-            raise DataError(nbest.path, line, f"{problem} (--ignore-missing takes 0)")
+            raise DataError(nbest.path, line, f"{problem} (`ignore_missing` takes 0)")
 
 
 @dataclass(frozen=True)

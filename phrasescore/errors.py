@@ -42,7 +42,7 @@ class DataError(PhrasescoreError):
 class ConfigError(PhrasescoreError):
     """A setting is unknown, of a wrong type or out of range.
 
-    :param path: the file, or where the setting came from (``--set``).
+    :param path: the file, or the parameter that the setting came from.
     :param key: as ``[table] key``; None where the whole file is to blame.
     """
 

@@ -11,14 +11,14 @@ from phrasescore.io.text import open_input
 DIGEST_SIZE = 16  # bytes
 
 
-def new_digest() -> "hashlib.blake2b":
-    """Return a digest to which content is added piece by piece."""
-    return hashlib.blake2b(digest_size=DIGEST_SIZE)
+def new_digest(content: bytes = b"") -> "hashlib.blake2b":
+    """Return a digest to which more content may be added, piece by piece."""
+    return hashlib.blake2b(content, digest_size=DIGEST_SIZE)
 
 
 def digest_text(text: str) -> str:
     """Return the digest of a text, which may hold file names that are not UTF-8."""
-    return _digest_bytes(text.encode(errors="surrogateescape"))
+    return new_digest(text.encode(errors="surrogateescape")).hexdigest()
 
 
 def digest_file(path: Path) -> str:
@@ -30,20 +30,13 @@ def digest_file(path: Path) -> str:
         return hashlib.file_digest(stream, new_digest).hexdigest()
 
 
-def _digest_bytes(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=DIGEST_SIZE).hexdigest()
-
-
 def digest_content(path: str) -> str:
     """Return the digest of what a file holds, decompressed; ``-`` is stdin.
 
     :raises DataError: if it cannot be read.
     """
-    digest = new_digest()
     with open_input(path) as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, new_digest).hexdigest()
 
 
 class FileDigests:
@@ -78,7 +71,7 @@ class FileDigests:
 
     def _digest_file(self, path: Path) -> str:
         if path in self._written:
-            return _digest_bytes(self._written[path])
+            return new_digest(self._written[path]).hexdigest()
         status = os.stat(path)
         is_now = [status.st_size, status.st_mtime_ns]
         size, changed, found = self.known.get(str(path), (None, None, ""))

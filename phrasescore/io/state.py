@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.io.output import writing
 
 FORMAT = 1
 
@@ -26,14 +27,12 @@ def write_state(path: str | os.PathLike[str], state: msgspec.Struct) -> None:
     path = os.fspath(path)
     new = f"{path}.new"
     values = {"format": FORMAT, **msgspec.to_builtins(state)}
-    try:
+    with writing(path):
         with open(new, "wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(values), indent=1) + b"\n")
             file.flush()
             os.fsync(file.fileno())
         os.replace(new, path)
-    except OSError as error:
-        raise PhrasescoreError(f"{path}: cannot write: {error.strerror}") from error
 
 
 def read_state(
@@ -48,12 +47,8 @@ def read_state(
     path = os.fspath(path)
     try:
         with open(path, "rb") as file:
-            values = msgspec.json.decode(file.read())
-        found = (
-            values.pop("format", FORMAT if unversioned else None)
-            if isinstance(values, dict)
-            else None
-        )
+            values = msgspec.json.decode(file.read(), type=dict[str, Any])
+        found = values.pop("format", FORMAT if unversioned else None)
         if found != FORMAT:
             raise msgspec.ValidationError(f"expected format {FORMAT}, got {found!r}")
         return msgspec.convert(values, kind)

@@ -12,7 +12,7 @@ from moses_integration.phrase_table import add_columns, read_table_blocks
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.errors import ArgumentError, ModelError, shown_path
 from phrasescore.features.column_spec import ColumnSpec, check_columns, column_specs
-from phrasescore.io.file_names import check_files, optional_path
+from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback

@@ -26,7 +26,7 @@ from phrasescore.generation.generator import Generator, Source
 from phrasescore.generation.streams import best_targets
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.digests import digest_text
-from phrasescore.io.file_names import check_files, optional_path
+from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import shorten
 from phrasescore.kernels.precision import PrecisionName
@@ -157,7 +157,7 @@ def augment(
         if generator.reverse:
             raise ModelError(
                 f"{models[0]}: expected a model that predicts the target, found one trained with "
-                "--reverse; it may be the --reverse-model"
+                "--reverse; it may be the `reverse_model`"
             )
         pair_scores = PairScores(
             columns, given, device=device, precision=precision, threads=threads

@@ -18,8 +18,7 @@ from phrasescore.evaluation.breakdowns import (
 )
 from phrasescore.evaluation.metrics import PairedComparison, Score, build_metric, compare, score
 from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
-from phrasescore.io.file_names import check_files
-from phrasescore.io.output import open_output
+from phrasescore.io.output import check_files, open_output
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.evaluation import (
@@ -106,7 +105,7 @@ def evaluate(
         for system in systems:
             if system.texts[0].count(" ||| ") >= 3:
                 problem = "expected one translation per line, found an n-best list"
-                raise DataError(system.path, 1, f"{problem}: name it with --nbest")
+                raise DataError(system.path, 1, f"{problem}: name it as `nbest`")
         sources = read_sentences(source) if source is not None else None
         check_aligned([*sets, *systems, *([sources] if sources else ())])
         warn_of_texts(systems, sets)

@@ -19,8 +19,7 @@ from phrasescore.generation.generator import Generated, Generator, Source, check
 from phrasescore.generation.sampling import SampleSettings, count_samples
 from phrasescore.generation.streams import best_targets, samples
 from phrasescore.io.corpora import read_monolingual_text
-from phrasescore.io.file_names import check_files
-from phrasescore.io.output import open_output
+from phrasescore.io.output import check_files, open_output
 from phrasescore.kernels.precision import PrecisionName
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
@@ -171,7 +170,7 @@ def load_generator(
     generator = Generator(checkpoints, place, precision=precision)
     if generator.shortlists_differ:
         _logger.warning(
-            "--ensemble: the models predict words of different shortlists (of %s words): a word "
+            "`ensemble`: the models predict words of different shortlists (of %s words): a word "
             "that one of them does not know has the probability of its <unk>, which is that of all "
             "such words together",
             ", ".join(f"{len(model.target_vocabulary):,}" for model in checkpoints),
@@ -254,7 +253,7 @@ class _GeneratedText:
             lines = ", ".join(map(str, self._lines_unfinished[:_SHOWN_LINES]))
             more = ", ..." if len(self._lines_unfinished) > _SHOWN_LINES else ""
             _logger.warning(
-                "%s %s (--max-length), of the lines %s%s",
+                "%s %s (`max_length`), of the lines %s%s",
                 *(f"{self._unfinished:,}", unfinished, lines, more),
             )
         if self._predicted_unknown_words:

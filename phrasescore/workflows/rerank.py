@@ -11,8 +11,7 @@ from moses_integration.nbest import NbestList, read_nbest
 from moses_integration.reranking import EvenAverage, ModelScore, Values, WeightedSum, with_total
 from moses_integration.weights import read_weights
 from phrasescore.errors import ArgumentError, DataError
-from phrasescore.io.file_names import check_files
-from phrasescore.io.output import open_output
+from phrasescore.io.output import check_files, open_output
 from phrasescore.io.text import decode
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.workflows.warnings import collecting_warnings
@@ -137,7 +136,7 @@ def _aligned(
             raise DataError(path, found.first_line, f"{problem}, {num_sentences - 1}")
         if found.id > expected and not allow_missing:
             problem = f"expected id {expected}, found {found.id}: no list of that sentence"
-            cure = "--allow-missing writes an empty line for it"
+            cure = "`allow_missing` writes an empty line for it"
             raise DataError(path, found.first_line, f"{problem} ({cure})")
         yield from [None] * (found.id - expected)
         yield found
@@ -145,7 +144,7 @@ def _aligned(
     if num_sentences is not None and expected < num_sentences:
         if not allow_missing:
             problem = f"expected lists of {num_sentences:,} sentences, the last has id"
-            cure = "--allow-missing writes empty lines"
+            cure = "`allow_missing` writes empty lines"
             raise DataError(path, None, f"{problem} {expected - 1} ({cure})")
         yield from [None] * (num_sentences - expected)
 

@@ -27,8 +27,7 @@ from phrasescore.features.column_spec import ColumnSpec, check_columns, column_s
 from phrasescore.features.cslm import CslmOptions, check_cslm
 from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
 from phrasescore.features.sentences import ListScores, SentenceScores, SentenceWork
-from phrasescore.io.file_names import check_files
-from phrasescore.io.output import open_output
+from phrasescore.io.output import check_files, open_output
 from phrasescore.kernels.precision import PrecisionName
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback

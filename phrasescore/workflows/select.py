@@ -15,8 +15,7 @@ from phrasescore.devices import usable_threads
 from phrasescore.engines.ordered_work import in_order
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.corpora import read_monolingual_text, read_parallel_text
-from phrasescore.io.file_names import check_files
-from phrasescore.io.output import check_output, open_output
+from phrasescore.io.output import check_files, check_output, open_output
 from phrasescore.io.text import is_stream, same_file
 from phrasescore.language_models.selection import (
     CrossEntropyDifference,
@@ -158,7 +157,7 @@ class _Limit(NamedTuple):
         chosen: Flags = values < self.threshold
         if not chosen.any():
             problem = f"no line has a difference below {self.threshold:g}; the lowest is"
-            raise PhrasescoreError(f"--threshold: {problem} {values.min():.4f}")
+            raise PhrasescoreError(f"`threshold`: {problem} {values.min():.4f}")
         return chosen
 
 

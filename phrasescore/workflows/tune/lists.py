@@ -11,8 +11,7 @@ from moses_integration.start_points import read_start_point, write_start_point
 from moses_integration.tuning_file_writer import write_features, write_scores
 from moses_integration.weights import is_sparse, read_weights, write_both_weights
 from phrasescore.errors import ArgumentError
-from phrasescore.io.file_names import check_files
-from phrasescore.io.output import check_output, open_output
+from phrasescore.io.output import check_files, check_output, open_output
 from phrasescore.records import WeightPair, Weights
 from phrasescore.signals import EndedBySignal
 from phrasescore.workflows.tune.optimiser import Optimiser, read_metric

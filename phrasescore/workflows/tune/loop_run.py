@@ -205,7 +205,7 @@ class LoopRun:
         if limits.iterations == 1 and not self._added:
             _logger.warning(
                 "the weights are still those of the start: those that a round finds are tried by "
-                "the next one, and --iterations is 1"
+                "the next one, and `iterations` is 1"
             )
 
     def _of_decoder(self, weights: Weights) -> Weights:

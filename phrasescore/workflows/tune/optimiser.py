@@ -112,7 +112,7 @@ def fixed_labels(
         chosen = [label for label in labels if name in (label.name, str(label))]
         if not chosen and name.rpartition("_")[0] not in others and name not in others:
             there = ", ".join(dict.fromkeys(label.name for label in labels))
-            raise PhrasescoreError(f"--fix {name}: there is no such feature; there are {there}")
+            raise PhrasescoreError(f"`fixed` {name}: there is no such feature; there are {there}")
         found.extend(chosen)
     return tuple(dict.fromkeys(found))
 
