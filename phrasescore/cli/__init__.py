@@ -36,8 +36,6 @@ from phrasescore.signals import EndedBySignal, ending_on_signals
 from phrasescore.version import __version__
 from phrasescore.workflows.warnings import LOGGERS
 
-# What numba says where neither the installation nor the user's cache can be written to.
-_NO_CACHE = "no locator available"
 _STDERR = 2
 INTERRUPTED = 130
 READER_GONE = 141
@@ -127,12 +125,13 @@ def _with_choices(error: click.BadOptionUsage, verb: click.Command) -> click.Bad
 
 def _problem(error: MemoryError | RuntimeError) -> str:
     """Return what a user is told of an error of the machine; others are raised again: bugs."""
-    if _NO_CACHE in str(error):
+    # Of numba, where neither the installation nor the user's cache can be written to.
+    if "no locator available" in str(error):
         problem = "there is no folder to keep compiled code in; set NUMBA_CACHE_DIR to one"
         return f"{problem} that can be written to"
     if is_out_of_memory(error):
-        what = str(error).partition("\n")[0].split(". ")[0]
-        return f"out of memory{': ' if what else ''}{what}"
+        reason = str(error).partition("\n")[0].split(". ")[0]
+        return f"out of memory{': ' if reason else ''}{reason}"
     raise error
 
 
@@ -142,15 +141,12 @@ def _one_line(message: str) -> str:
 
 
 def _replace_stderr() -> None:
-    """Say to nobody what would go to a stderr that is closed, or cannot be written to.
+    """Discard all messages where stderr is closed, or cannot be written to.
 
-    The null device takes the number of a closed one: else the first file opened had it, and what
-    a library writes to stderr would stand in a user's output.
+    The null device takes the number of a closed one: else the first file opened had it, and the
+    messages of a library would stand in a user's output.
     """
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, _STDERR)
-    if nowhere != _STDERR:
-        os.close(nowhere)
+    _lead_nowhere(_STDERR)
     sys.stderr = open(_STDERR, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
@@ -160,9 +156,14 @@ def _discard_stdout() -> None:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError, AttributeError):
         return  # a test's stdout is no file, and a closed one is None
+    _lead_nowhere(descriptor)
+
+
+def _lead_nowhere(descriptor: int) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
-    os.close(nowhere)
+    if nowhere != descriptor:
+        os.close(nowhere)
 
 
 class _StderrHandler(logging.Handler):
@@ -186,14 +187,6 @@ def _say(line: str) -> None:
         _replace_stderr()
 
 
-def _set_up_logging() -> None:
-    for name in LOGGERS:
-        logger = logging.getLogger(name)
-        logger.setLevel(logging.INFO)
-        if not any(isinstance(handler, _StderrHandler) for handler in logger.handlers):
-            logger.addHandler(_StderrHandler())
-
-
 @click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "--version", message="phrasescore %(version)s")
 @options.verbosity
@@ -205,4 +198,6 @@ def main() -> None:
     """
 
 
-_set_up_logging()
+for _name in LOGGERS:
+    logging.getLogger(_name).setLevel(logging.INFO)
+    logging.getLogger(_name).addHandler(_StderrHandler())
