@@ -80,8 +80,9 @@ def _only_merges(ctx: click.Context) -> bool:
         return True
     if ("lists" in given) + bool({"features", "scores"} & given) + ("decoder" in given) != 1:
         raise click.UsageError(kinds)
-    for needed in {"source", "references"} - given if "decoder" in given else ():
-        raise click.UsageError(f"--decoder needs --{needed}")
+    missing = [name for name in ("source", "references") if name not in given]
+    if "decoder" in given and missing:
+        raise click.UsageError(f"--decoder needs --{missing[0]}")
     return False
 
 

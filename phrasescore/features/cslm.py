@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from phrasescore.config.config import Config
 from phrasescore.errors import ArgumentError
 from phrasescore.features.network_scores import ModelScores, count_unknown
-from phrasescore.io.digests import digest_content
+from phrasescore.io.state import digest_content
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.word_scorer import (
     BOUNDARY,

@@ -24,9 +24,8 @@ import msgspec
 from zlib_ng import zlib_ng
 
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
-from phrasescore.io.digests import new_digest
 from phrasescore.io.output import StreamOutput, writing
-from phrasescore.io.state import check_same_run, read_state, write_state
+from phrasescore.io.state import check_same_run, new_digest, read_state, write_state
 
 _logger = logging.getLogger(__name__)
 

@@ -25,9 +25,9 @@ from phrasescore.generation.beam_search import BeamSettings
 from phrasescore.generation.generator import Generator, Source
 from phrasescore.generation.streams import best_targets
 from phrasescore.io.corpora import read_monolingual_text
-from phrasescore.io.digests import digest_text
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
+from phrasescore.io.state import digest_text
 from phrasescore.io.text import shorten
 from phrasescore.kernels.precision import PrecisionName
 from phrasescore.models.checkpoint import Checkpoint

@@ -18,8 +18,8 @@ from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import is_sparse, read_both_weights
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.features.column_spec import ColumnSpec
-from phrasescore.io.digests import FileDigests, digest_content
 from phrasescore.io.folders import locked
+from phrasescore.io.state import FileDigests, digest_content
 from phrasescore.io.text import read_lines
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import WeightPair, Weights
