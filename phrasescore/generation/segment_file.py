@@ -73,7 +73,7 @@ def _sizes(path: str, number: int, text: str) -> list[int]:
     try:
         line = msgspec.json.decode(text, type=_SegmentLine)
     except (msgspec.DecodeError, RecursionError) as error:
-        problem = f"expected a line of `segments`, found {shorten(text)}"
+        problem = f"expected a line that `segments` wrote, found {shorten(text)}"
         raise DataError(path, number, problem) from error
     bounds = [(segment.start, segment.end) for segment in line.segments]
     place = 0

@@ -367,7 +367,7 @@ class ResumableOutput:
             _logger.info("%s still holds the first %s lines", self.part, lines)
             return
         _logger.info(
-            "%s holds the first %s lines; `resume` goes on from there",
+            "%s holds the first %s lines; the same call with `resume` goes on from there",
             *(self.part, lines),
         )
 
