@@ -1,5 +1,6 @@
 """``phrasescore decode``: translate a text by a Moses model, with either of two engines."""
 
+from functools import partial
 from typing import Any
 
 import click
@@ -8,7 +9,9 @@ from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
 from phrasescore.workflows.search_settings import SearchSettings
 
+# Of a limit of the search.
 _FROM_INI = "as in moses.ini"
+_limit = partial(options.count, show_default=_FROM_INI)
 
 
 def _parse_weights(
@@ -73,54 +76,33 @@ def _parse_weights(
     "--processes", "Processes that translate; threads of Moses.", show_default="all cores"
 )
 # How far a search goes: fields of `SearchSettings`, by the sections of moses.ini.
-@options.count(
-    "--stack --stack-size stack_size",
-    "Hypotheses per stack; 0 for no limit.",
-    least=0,
-    show_default=_FROM_INI,
-)
+@_limit("--stack --stack-size stack_size", "Hypotheses per stack; 0 for no limit.", least=0)
 @options.option(
     "--beam-threshold",
     "Relative to a stack's best; 0 for no limit.",
     type=click.FloatRange(0, 1),
     show_default=_FROM_INI,
 )
-@options.count(
-    "--distortion-limit",
-    "Words; 0 for monotone, -1 for no limit.",
-    least=-1,
-    show_default=_FROM_INI,
-)
-@options.count("--max-phrase-length", "Source words.", show_default=_FROM_INI)
+@_limit("--distortion-limit", "Words; 0 for monotone, -1 for no limit.", least=-1)
+@_limit("--max-phrase-length", "Source words.")
 @options.choice(
     "--search-algorithm algorithm",
     "Stacks, or cube pruning.",
     ("normal", "cube"),
     show_default=_FROM_INI,
 )
-@options.count(
-    "--cube-pruning-pop-limit pop_limit",
-    "Of cube pruning: hypotheses taken per stack.",
-    show_default=_FROM_INI,
-)
-@options.count(
+@_limit("--cube-pruning-pop-limit pop_limit", "Of cube pruning: hypotheses taken per stack.")
+@_limit(
     "--cube-pruning-diversity diversity",
     "Of cube pruning: hypotheses made of each coverage, at least.",
     least=0,
-    show_default=_FROM_INI,
 )
-@options.count(
+@_limit(
     "--n-best-factor nbest_factor",
     "Of --distinct: paths looked at for each hypothesis; 0 for 1000.",
     least=0,
-    show_default=_FROM_INI,
 )
-@options.count(
-    "--stack-diversity",
-    "Hypotheses kept of each coverage.",
-    least=0,
-    show_default=_FROM_INI,
-)
+@_limit("--stack-diversity", "Hypotheses kept of each coverage.", least=0)
 @options.option(
     "--ignore",
     "Leave out a feature of moses.ini that the embedded search does not have.",

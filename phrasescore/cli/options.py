@@ -81,7 +81,7 @@ def arguments_of(function: Callable[..., Any], given: Mapping[str, Any]) -> dict
 
 
 def given_flags(ctx: click.Context) -> dict[str, str]:
-    """Return the flags (or metavars) of the parameters on the command line, by parameter."""
+    """Return the flags (or metavars) of what the command line has, by parameter."""
     return {
         param.name or "": shown_flag(param)
         for param in ctx.command.params

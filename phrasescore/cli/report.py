@@ -73,9 +73,7 @@ def _check_lines(ctx: click.Context, param: click.Parameter, value: str | None) 
     show_default="3; 1 for a reverse model",
 )
 @options.count(
-    "--seed",
-    "Start of every random choice: the same seed gives the same report.",
-    default=1,
+    "--seed", "Start of every random choice: the same seed gives the same report.", default=1
 )
 @options.device
 @options.threads

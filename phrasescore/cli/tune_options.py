@@ -42,8 +42,7 @@ own_options = options.together(
         "Features without a weight start at 0.",
     ),
     options.file(
-        "--ifile",
-        "Start weights as mert has them (init.opt): numbers in the order of --features.",
+        "--ifile", "Start weights as mert has them (init.opt): numbers in the order of --features."
     ),
     options.file(
         "--moses-ini --config moses_ini",
@@ -91,9 +90,7 @@ own_options = options.together(
         default=0,
     ),
     options.count(
-        "--replicas",
-        "Run with N seeds, report the spread, and average the weights.",
-        default=1,
+        "--replicas", "Run with N seeds, report the spread, and average the weights.", default=1
     ),
     options.count(
         "--cross-validate",
@@ -132,13 +129,10 @@ own_options = options.together(
     options.count("--iterations --maximum-iterations iterations", "Rounds at most.", default=25),
     options.count("--nbest-size --nbest nbest_size", "Hypotheses per list.", default=100),
     options.count(
-        "--patience",
-        "Rounds without a better translation after which the loop ends.",
-        default=5,
+        "--patience", "Rounds without a better translation after which the loop ends.", default=5
     ),
     options.file(
-        "--translations",
-        "Write the best round's translations of --source: its lists, reranked.",
+        "--translations", "Write the best round's translations of --source: its lists, reranked."
     ),
     options.files(
         "--rescore rescore_models", "Add this model's score to the lists of each round.", "MODEL"

@@ -28,17 +28,6 @@ class _Failed(NamedTuple):
     message: str
 
 
-def in_order(
-    work: Callable[[Item], Result], items: Iterable[Item], processes: int
-) -> Iterator[Result]:
-    """Yield ``work(item)`` of each item, in their order; ``processes=1`` starts no process.
-
-    :raises PhrasescoreError: that ``work`` raises, or if a process dies.
-    """
-    with OrderedProcesses(work, processes) as pool:
-        yield from pool.map(items)
-
-
 class OrderedProcesses(Generic[Item, Result]):
     """A pool of processes that serves one stream of items after another; a context manager.
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.devices import usable_threads
-from phrasescore.engines.ordered_work import in_order
+from phrasescore.engines.ordered_work import OrderedProcesses
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.corpora import read_monolingual_text, read_parallel_text
 from phrasescore.io.output import check_files, check_output, open_output
@@ -261,8 +261,9 @@ def _score(
     """Return the difference of each line, the sum over its sides."""
     scorer = _LineScorer([side.load() for side in sides])
     values, tokens, differing = [], 0, 0
-    with Meter("select", "lines", progress) as meter:
-        for found in in_order(scorer, _blocks(texts), processes):
+    pool = OrderedProcesses(scorer, processes)
+    with pool, Meter("select", "lines", progress) as meter:
+        for found in pool.map(_blocks(texts)):
             values.append(np.sum([each.values for each in found], axis=0))
             tokens += sum(each.tokens for each in found)
             differing += sum(each.known_to_one for each in found)
