@@ -1,4 +1,4 @@
-"""Promises of phrasescore.config.toml_file: tables become dataclasses, or are read key by key."""
+"""Promises of phrasescore.config.toml_file: tables become dataclasses."""
 
 import dataclasses
 from pathlib import Path
@@ -75,34 +75,3 @@ def test_what_is_wrong_in_a_table_is_said_with_file_and_key(
     with pytest.raises(ConfigError) as caught:
         write_site(tmp_path, text).read(Site)
     assert str(caught.value) == f"{tmp_path / 'site.toml'}: {message}"
-
-
-def test_a_table_is_read_key_by_key_and_knows_what_nobody_asked_for(tmp_path: Path) -> None:
-    text = """
-names = "one"
-size = 3
-file = "a/../b"
-fast = true
-speed = "slow"
-sped = 1
-[x]
-y = 2
-"""
-    table = write_site(tmp_path, text)
-    assert (table.texts("names"), table.texts("none")) == (("one",), None)
-    assert (table.whole("size"), table.whole("none", 7)) == (3, 7)
-    assert (table.path("file"), table.paths("file")) == (tmp_path / "b", (tmp_path / "b",))
-    assert (table.flag("fast"), table.flag("none")) == (True, False)
-    assert table.text("speed", ["slow", "fast"]) == "slow"
-    assert (table.table("x").value("y"), table.table("none").names()) == (2, [])
-    with pytest.raises(ConfigError, match="unknown key 'sped'; did you mean 'speed'"):
-        table.close()
-    for read in (lambda: table.needed_path("none"), lambda: table.paths("none")):
-        with pytest.raises(ConfigError, match="none: is missing: expected a path"):
-            read()
-    with pytest.raises(
-        ConfigError, match=r"speed: unknown value; did you mean 'sloe'\?, got 'slow'"
-    ):
-        table.text("speed", ["sloe"])
-    with pytest.raises(ConfigError, match="size: must be at least 4, got 3"):
-        table.whole("size", minimum=4)
