@@ -6,9 +6,12 @@ for has no core: training by two threads on two busy cores was ten times slower 
 they wait is decided before torch is loaded, which reads it once.
 """
 
+import contextlib
 import os
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +33,10 @@ _LOAD = Path("/proc/loadavg")
 _LOOKS, _BETWEEN_LOOKS = 5, 0.005
 
 _is_ours = False
+
+# The caller's setting of torch's threads, then those in force, the latest last.
+_torch_threads: dict[object, int] = {}
+_lock = threading.Lock()
 
 
 def choose_device(name: str) -> "torch.device":
@@ -100,3 +107,27 @@ def _is_busy() -> bool:
             return False
         time.sleep(_BETWEEN_LOOKS)
     return True
+
+
+@contextlib.contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Let each of torch's operations use this many threads meanwhile, and then as many as before.
+
+    Of several that overlap, as iterators do, the latest that has not ended counts.
+    """
+    import torch
+
+    token = object()
+    with _lock:
+        if not _torch_threads:
+            _torch_threads[None] = torch.get_num_threads()
+        _torch_threads[token] = count
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        with _lock:
+            del _torch_threads[token]
+            torch.set_num_threads(next(reversed(_torch_threads.values())))
+            if len(_torch_threads) == 1:
+                _torch_threads.clear()

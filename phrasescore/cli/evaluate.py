@@ -1,15 +1,12 @@
 """``phrasescore evaluate``: how good translations are, and whether a difference is chance."""
 
-from typing import Any
+from typing import Any, get_args
 
 import click
 
+from phrasescore.arguments import MetricName, PairedTestName, SideName, Tokenizer
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
-
-METRICS = ("multi-bleu", "bleu", "chrf", "chrf++", "ter")
-# sacrebleu's tokenizers that need no further package and no download.
-TOKENIZERS = ("none", "13a", "intl", "char", "zh")
 
 
 @click.command()
@@ -22,20 +19,20 @@ TOKENIZERS = ("none", "13a", "intl", "char", "zh")
 @options.choice(
     "--metric metrics",
     "multi-bleu is the papers' figure, of text as it is split; the others are sacrebleu's.",
-    METRICS,
+    get_args(MetricName),
     multiple=True,
-    default=METRICS[:2],
+    default=("multi-bleu", "bleu"),
 )
 @options.choice(
     "--tokenize",
     "How the metric bleu splits text: none for tokenised text, 13a for plain text.",
-    TOKENIZERS,
+    get_args(Tokenizer),
     default="none",
 )
 @options.choice(
     "--paired",
     "Test each system against the first: bootstrap, or approximate randomization.",
-    ("approximate", "bootstrap"),
+    get_args(PairedTestName),
 )
 @options.count(
     "--trials",
@@ -53,7 +50,7 @@ TOKENIZERS = ("none", "13a", "intl", "char", "zh")
 @options.choice(
     "--by-length",
     "Tell BLEU by the number of words in the source, or in the first reference.",
-    ("source", "reference"),
+    get_args(SideName),
     multiple=True,
 )
 @options.count("--width", "How many lengths share a group.", default=10)

@@ -31,7 +31,7 @@ _OF_BOTH = ("model", "output", "augment")
     "--normalize",
     "Sort complete translations by log p / (words + 1), which does not favour short ones.",
 )
-@options.flag("--no-unknown", "Never predict <unk>.")
+@options.off("--no-unknown unknown", "Never predict <unk>.")
 @options.flag(
     "--copy-unknown",
     "For each <unk> write the word of the source that it is aligned with most; needs a model of "
@@ -104,14 +104,14 @@ _OF_BOTH = ("model", "output", "augment")
 @options.file("--lexicon", "Of --augment: Moses' lex.f2e, for lex(target | source).")
 @options.file("--reverse-lexicon", "Of --augment: Moses' lex.e2f, for lex(source | target).")
 @options.option(
-    "--scores",
+    "--scores score_columns",
     "Of --augment: the content of each column of a new pair, separated by commas: forward, "
     "reverse, lexicon, reverse-lexicon, or a probability. Needed where the table does not have "
     "Moses' four columns.",
     metavar="LIST",
 )
-@options.flag(
-    "--no-indicator",
+@options.off(
+    "--no-indicator indicator",
     "Of --augment: add no column that is 1 for the old pairs and e for the new ones.",
 )
 @options.file("--moses-ini", "Of --augment: the moses.ini that uses the table.", "IN")

@@ -4,11 +4,12 @@ import inspect
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import click
 from click.core import ParameterSource
 
+from phrasescore.arguments import PRECISIONS, ReportFormat
 from phrasescore.features import FEATURE_NAMES
 from phrasescore.features.column_spec import ColumnKind, ColumnSpec
 from phrasescore.workflows.warnings import LOGGERS
@@ -40,6 +41,11 @@ def option(flags: str, text: str, **settings: Any) -> Decorator:
 def flag(flags: str, text: str, **settings: Any) -> Decorator:
     """Return an option without a value."""
     return option(flags, text, is_flag=True, **settings)
+
+
+def off(flags: str, text: str) -> Decorator:
+    """Return an option without a value; the command gets False with it, True without."""
+    return flag(flags, text, callback=lambda _ctx, _param, value: not value)
 
 
 def file(flags: str, text: str, metavar: str = "FILE", **settings: Any) -> Decorator:
@@ -154,13 +160,6 @@ def check_features(
     return values
 
 
-def _check_device(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    # Whether the device is there is for the command to see: that needs torch.
-    if re.fullmatch(r"auto|cpu|cuda(:[0-9]+)?", value) is None:
-        raise click.BadParameter(f"expected auto, cpu, cuda or cuda:N, got {value!r}", ctx, param)
-    return value
-
-
 def _set_level(_ctx: click.Context, param: click.Parameter, value: bool) -> None:
     level = logging.DEBUG if param.name == "verbose" else logging.WARNING
     for name in LOGGERS if value else ():
@@ -209,7 +208,6 @@ device = option(
     "--device",
     "Where the network runs; auto takes a CUDA device where there is one.",
     metavar="auto|cpu|cuda[:N]",
-    callback=_check_device,
     default="auto",
 )
 threads = count("--threads", "CPU threads that the network may use.", show_default="all cores")
@@ -218,7 +216,7 @@ computing = together(
         "--precision",
         "Of the matrix products; less is faster where the processor has instructions for it "
         "(int8: CPUs with VNNI or AMX). docs/performance.md has the errors.",
-        ("float32", "tf32", "bfloat16", "int8"),
+        PRECISIONS,
         default="float32",
     ),
     device,
@@ -237,7 +235,7 @@ output = file(
     show_default="stdout",
 )
 report_format = choice(
-    "--format report_format", "How the report is written.", ("text", "json"), default="text"
+    "--format report_format", "How the report is written.", get_args(ReportFormat), default="text"
 )
 # They set how much goes to stderr and are not passed to the command. Both the group and a verb have
 # them: ``phrasescore -q annotate`` and ``phrasescore annotate -q`` are the same.

@@ -6,13 +6,14 @@ from typing import Any
 import click
 
 from phrasescore.cli import options
+from phrasescore.cli.progress import show_progress
 
 
 @click.command()
 @click.argument("texts", metavar="TEXT...", nargs=-1, required=True)
 @options.file("--model", "A trained language model: of the kind cslm.", "MODEL")
 @options.file(
-    "--lm language_model",
+    "--lm",
     "An n-gram model, ARPA (.gz, too) or a KenLM binary; with --model also the one that the "
     "words outside its shortlist are backed off to.",
 )
@@ -38,7 +39,7 @@ def perplexity(texts: tuple[str, ...], report_format: str, **settings: Any) -> N
     """
     from phrasescore.workflows.perplexity import perplexity as run
 
-    found = run(texts, **settings)
+    found = run(texts, **settings, progress=show_progress).texts
     if report_format == "json":
         click.echo(json.dumps([each.to_dict() for each in found], indent=1))
     else:

@@ -1,17 +1,15 @@
 """``phrasescore segment``: translate a text piece by piece, with networks alone."""
 
 import logging
-from typing import Any
+from typing import Any, get_args
 
 import click
 
+from phrasescore.arguments import ConfidenceName, SegmentationName
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
 
 _logger = logging.getLogger(__name__)
-
-# The keys of phrasescore.generation.segmentation.CONFIDENCES, whose import takes seconds.
-CONFIDENCE_NAMES = ("forward", "both", "penalized", "penalized-released")
 
 
 @click.command()
@@ -30,14 +28,14 @@ CONFIDENCE_NAMES = ("forward", "both", "penalized", "penalized-released")
     "The summed value: log p(target | segment) (forward); the mean of it and log q(segment | "
     "target) (both); that divided by log(words), which keeps segments from being short "
     "(penalized: equation 2), or by log(words + 2), as in the authors' program.",
-    CONFIDENCE_NAMES,
+    get_args(ConfidenceName),
     default="penalized",
 )
 @options.choice(
     "--segmentation",
     "The most confident segments, or a control: sentences whole; random segments, as long on "
     "average and as varied as those of --like; the best by random confidences.",
-    ("best", "none", "random", "random-confidence"),
+    get_args(SegmentationName),
     default="best",
 )
 @options.file("--like", "For --segmentation random: the --segments of another run.")
@@ -49,7 +47,7 @@ CONFIDENCE_NAMES = ("forward", "both", "penalized", "penalized-released")
     "Translations of a segment of which the one with the highest confidence is taken.",
     show_default="--beam",
 )
-@options.flag("--no-unknown", "Never predict <unk>.")
+@options.off("--no-unknown unknown", "Never predict <unk>.")
 @options.file("--segments", "Write the segments: JSON, one line per sentence.")
 @options.seed
 @options.output

@@ -33,7 +33,7 @@ _logger = logging.getLogger(__name__)
     "--random at_random", "Keep as many lines drawn at random, as a baseline. Needs no models."
 )
 @options.seed
-@options.file("--scores", "Write the difference of each line, one per line.")
+@options.file("--scores differences", "Write the difference of each line, one per line.")
 @options.count(
     "--processes", "How many processes score at the same time.", show_default="all cores"
 )

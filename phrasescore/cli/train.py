@@ -24,7 +24,7 @@ _logger = logging.getLogger(__name__)
     preset_names(),
     show_default="small, lstm-small, attention-small, grconv-small or cslm-small, by KIND",
 )
-@options.file("--config config_file", "A TOML file of settings, instead.")
+@options.file("--config", "A TOML file of settings, instead.")
 @options.option(
     "--set settings",
     "Change a setting, as training.batch_size=32. May be repeated.",
@@ -62,7 +62,7 @@ def train(ctx: click.Context, /, output: str, seed: int, **arguments: Any) -> No
 
     # The seed is one of the settings, of which an option that is not given changes none.
     is_given = ctx.get_parameter_source("seed") != ParameterSource.DEFAULT
-    record = train_network(
+    done = train_network(
         output=output, seed=seed if is_given else None, progress=show_progress, **arguments
     )
-    _logger.info("%s: %s", output, record.summary())
+    _logger.info("%s: %s", output, done.record.summary())

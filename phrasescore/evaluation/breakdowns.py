@@ -1,8 +1,8 @@
-"""Sentences in groups: by length, and by how many words of them a network does not know.
+"""Sentences in groups: by length, and by the number of words that a network does not know.
 
 The groups of Cho et al. (2014), On the Properties of Neural Machine Translation, figure 4, and of
 Bahdanau et al. (2014), figure 2. There figures are smoothed over a window of 10 lengths; here each
-sentence is in the group of its own length, and the size of the group is told.
+sentence is in the group of its own length, and the group's size is given.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ MOST_UNKNOWN = 10
 
 
 class Group(NamedTuple):
-    """Some sentences."""
+    """Sentences that have a property in common."""
 
     # As a table or an axis shows it.
     label: str
@@ -24,7 +24,7 @@ class Group(NamedTuple):
 
 
 class Breakdown(NamedTuple):
-    """All sentences in groups; in every group there is at least one."""
+    """All sentences in groups, of which none is empty."""
 
     # The property that the groups differ in, such as "words in the source".
     title: str
@@ -34,7 +34,7 @@ class Breakdown(NamedTuple):
 def group_by_length(side: str, lengths: Sequence[int], width: int) -> Breakdown:
     """Group sentences by their length in words: 1 to ``width``, and so on; empty ones apart.
 
-    :param side: that the lengths are of, for the title.
+    :param side: of the lengths, for the title.
     """
     found: dict[int, list[int]] = {}
     for member, length in enumerate(lengths):
@@ -51,11 +51,11 @@ def _range(first: int, last: int) -> str:
 
 
 def group_by_unknown_words(side: str, counts: Sequence[int]) -> list[Breakdown]:
-    """Group sentences by their number of unknown words: by exactly, and by at most this number.
+    """Group sentences by their number of unknown words: exactly this number, and at most this one.
 
     The paper's figure shows the second breakdown, whose groups contain one another.
 
-    :param side: that the counts are of, for the title.
+    :param side: of the counts, for the title.
     """
     exactly, at_most = [], []
     highest = max(counts)
@@ -77,5 +77,5 @@ def group_by_unknown_words(side: str, counts: Sequence[int]) -> list[Breakdown]:
 
 
 def count_unknown(vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]) -> list[int]:
-    """Return how many words of each sentence are outside a shortlist."""
+    """Return the number of words of each sentence that are outside a shortlist."""
     return [sum(word not in vocabulary for word in words) for words in sentences]

@@ -85,11 +85,6 @@ class Generator:
         """Whether a network among them aligns what it predicts with its source."""
         return any(network.can_align for network in self._networks)
 
-    @property
-    def shortlists_differ(self) -> bool:
-        """Whether the networks predict other words than one another."""
-        return any(network.columns is not None for network in self._networks)
-
     def walk(self, sources: Sequence[Source]) -> "SearchWalk":
         """Return a walk that stands before the first word of the targets of some sources.
 

@@ -12,7 +12,6 @@ import logging
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numba
 import numpy as np
@@ -21,6 +20,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 from torch import Tensor
 
+from phrasescore.arguments import PrecisionName as PrecisionName
 from phrasescore.errors import PhrasescoreError
 from phrasescore.kernels import integers
 
@@ -28,9 +28,6 @@ _logger = logging.getLogger(__name__)
 
 # Devices whose memory compiled loops can reach; elsewhere the same functions are plain torch.
 FUSED_DEVICES: tuple[str, ...] = ("cpu",)
-
-PrecisionName = Literal["float32", "tf32", "bfloat16", "int8"]
-PRECISIONS: tuple[PrecisionName, ...] = get_args(PrecisionName)
 
 # By how much rounding may change the product of two vectors, as a share of the product of their
 # norms: twice the error of their rounded factors, and for float32 that of adding up some thousand.

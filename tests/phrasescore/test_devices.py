@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 from phrasescore import devices
+from phrasescore.devices import torch_threads
 from phrasescore.errors import PhrasescoreError
 
 
@@ -80,3 +82,34 @@ def test_threads_are_as_many_as_wanted_or_as_the_process_may_use(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 3, 5}, raising=False)
     assert (devices.usable_threads(7), devices.usable_threads(None)) == (7, 3)
+
+
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    """Let the caller have set 3 threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+def count_threads() -> Iterator[int]:
+    with torch_threads(1):
+        yield torch.get_num_threads()
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_the_callers_setting_comes_back_after_an_error() -> None:
+    with pytest.raises(ValueError, match="bad"), torch_threads(2), torch_threads(1):
+        assert torch.get_num_threads() == 1
+        raise ValueError("bad")
+    assert torch.get_num_threads() == 3
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_the_callers_setting_comes_back_after_iterators_that_overlap() -> None:
+    first, second = count_threads(), count_threads()
+    assert list(zip(first, second, strict=False)) == [(1, 1)]  # the first ends before the second
+    assert torch.get_num_threads() == 1
+    assert next(second, None) is None
+    assert torch.get_num_threads() == 3

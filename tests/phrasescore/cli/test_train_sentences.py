@@ -235,7 +235,7 @@ def test_sentences_that_are_too_long_are_left_out_and_counted(
         (["lstm", "{en}"], 2, "lstm is trained on parallel text: name two files"),
         (["attention", "{en}"], 2, "attention is trained on parallel text: name two files"),
         (["lstm", "{en}", "{fr}", "{fr}"], 2, "expected a phrase table or two files"),
-        (["lstm", "-", "-"], 2, "only one of SOURCE and TARGET can be -"),
+        (["lstm", "-", "-"], 2, "two files cannot share stdin"),
         (["lstm", "{en}", "{en}"], 2, "SOURCE and TARGET are one file"),
         (["lstm"], 2, "Missing argument"),
         (["lstn", "{en}", "{fr}"], 2, "is not one of 'attention', 'cslm', 'encoder-decoder'"),
