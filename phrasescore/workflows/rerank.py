@@ -2,14 +2,14 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from moses_integration.nbest import NbestList, read_nbest
 from moses_integration.reranking import EvenAverage, ModelScore, Values, WeightedSum, with_total
-from moses_integration.weights import read_weights
+from moses_integration.weights import WeightsSource, load_weights, weights_path
 from phrasescore.arguments import StrPath, check_at_least, check_positive, check_sequences
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.io.output import check_files, open_output
@@ -40,7 +40,7 @@ def rerank(
     nbest: StrPath,
     output: StrPath,
     *,
-    weights: StrPath | Mapping[str, tuple[float, ...]] | None = None,
+    weights: WeightsSource | None = None,
     average: Sequence[str] = (),
     mbr: bool = False,
     mbr_scale: float | None = None,
@@ -81,15 +81,12 @@ def rerank(
     if as_lists and (allow_missing or num_sentences is not None):
         raise ArgumentError("`num_sentences` and `allow_missing` do not go with `as_lists`")
     nbest, output = os.fspath(nbest), os.fspath(output)
+    check_files((nbest, weights_path(weights)), (output,))
     score: ModelScore
     if weights is None:
-        check_files((nbest,), (output,))
         score = EvenAverage(list(dict.fromkeys(average)))
     else:
-        path = None if isinstance(weights, Mapping) else os.fspath(weights)
-        check_files((nbest, path), (output,))
-        given = dict(weights) if isinstance(weights, Mapping) else read_weights(os.fspath(weights))
-        score = WeightedSum(given, ignore_missing, ignore_unweighted)
+        score = WeightedSum(load_weights(weights).lists, ignore_missing, ignore_unweighted)
     lists: Iterable[NbestList | None] = read_nbest(nbest)
     if not as_lists:
         lists = _aligned(read_nbest(nbest), nbest, num_sentences, allow_missing)

@@ -205,7 +205,6 @@ class TuneCall(_LibraryCall, frozen=True, tag=True, kw_only=True):
             self.working_dir,
             output=self.output,
             moses_ini=self.config,
-            decoder_flags=self._flags(),
             columns=self.columns,
             backoff_lm=self.backoff_lm,
             unnormalized=self.unnormalized,

@@ -18,7 +18,7 @@ from phrasescore.workflows.experiment.systems import (
     read_systems,
 )
 from phrasescore.workflows.search_settings import LIMITS, SearchSettings
-from tuning.methods import METHODS
+from tuning.settings import METHODS
 
 DECODERS = ("embedded", "moses")
 PREVIOUS, INI = "previous", "moses.ini"

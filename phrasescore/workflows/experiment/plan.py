@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from moses_integration.ini_paths import named_files, with_paths_from
+from moses_integration.ini_text import named_files, with_paths_from
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import write_both_weights
+from moses_integration.weights import write_weights
 from phrasescore.errors import ConfigError
 from phrasescore.features.column_spec import ColumnSpec, column_name
 from phrasescore.io.resumable import work_files
@@ -347,7 +347,7 @@ class _Planner:
             )
             before = TunedRow(str(best.weights), self._layout(best.system))
         ini = MosesIni.read(str(run.ini))
-        write_both_weights(str(path), start_weights(ini, self._layout(run.system), before))
+        write_weights(str(path), start_weights(ini, self._layout(run.system), before))
 
     def _layout(self, system: System) -> Layout:
         models = self._wanted.models

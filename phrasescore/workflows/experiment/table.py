@@ -13,7 +13,8 @@ from phrasescore.evaluation.sentences import check_aligned, read_sentences
 from phrasescore.io.output import open_output
 from phrasescore.workflows.experiment.config import TextSet
 from phrasescore.workflows.experiment.runs import RowReport, Run, read_report
-from tuning.bleu import Bleu, Statistics
+from tuning.bleu import Bleu
+from tuning.metric import Statistics
 from tuning.significance import randomization_p_value
 
 TRIALS = 10_000

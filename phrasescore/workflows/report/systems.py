@@ -9,7 +9,8 @@ from phrasescore.evaluation.breakdowns import Breakdown
 from phrasescore.evaluation.metrics import build_metric, compare
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.report.translation_scores import GroupScores, SystemScore
-from tuning.bleu import Bleu, BleuScore, Statistics, bleu
+from tuning.bleu import Bleu, BleuScore, bleu
+from tuning.metric import Statistics
 from tuning.significance import randomization_p_value
 
 # Trials of approximate randomization, and samples of the bootstrap.

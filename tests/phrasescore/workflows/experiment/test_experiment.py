@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import read_weights
+from moses_integration.weights import load_weights
 from phrasescore.cli import main
 from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.plan import build_plan
@@ -228,11 +228,11 @@ def test_features_that_are_no_networks_are_columns_and_features_of_lists(folder:
     write_tuned(start, {"LM0": (5.0,)})
     (folder / "out" / "moses.ini").write_text(INI)
     tune.prepare()
-    assert read_weights(str(run.folder / "start")) == {
+    assert load_weights(str(run.folder / "start")).lists == {
         "TM0": (0.5, 0.25), "LM0": (5.0,),
         "LSTM0": (0.0,), "KenLM0": (0.0,), "Lexicon0": (0.0,), "LengthRatio0": (0.0,),
     }  # fmt: skip
-    assert read_weights(str(run.folder / "start"), "search") == {"TM0": (0.5, 0.25), "LM0": (5.0,)}
+    assert load_weights(str(run.folder / "start")).search == {"TM0": (0.5, 0.25), "LM0": (5.0,)}
 
 
 @pytest.mark.parametrize("decoder", ["embedded", "moses"])
@@ -410,7 +410,7 @@ def test_a_row_starts_from_the_best_row_on_dev_whose_features_it_has(folder: Pat
         write_tuned(baseline, {"LM0": (1.0,)}, scores[0])
         write_tuned(rnn, {"LM0": (2.0,), "TM0": (0.5, 0.5, 0.5)}, scores[1])
         step.prepare()
-        assert read_weights(str(cslm.folder / "start"))["LM0"] == (best,)
+        assert load_weights(str(cslm.folder / "start")).lists["LM0"] == (best,)
 
 
 def test_a_row_may_have_limits_of_its_own(folder: Path) -> None:
@@ -434,11 +434,11 @@ def test_weights_are_carried_to_the_columns_of_the_next_row(folder: Path) -> Non
     new.ini.write_text(text)
     new.folder.mkdir(parents=True)
     next(step for step in plan.steps if step.name == "tune +wide seed 1").prepare()
-    assert read_weights(str(new.folder / "start")) == {
+    assert load_weights(str(new.folder / "start")).lists == {
         "TM0": (1.0, 2.0, 0.0, 4.0, 3.0), "LM0": (5.0,), "CSLM0": (0.0,), "LSTM0": (0.0,),
     }  # fmt: skip
     # The decoder does not know the LSTM.
-    assert read_weights(str(new.folder / "start"), "search") == {
+    assert load_weights(str(new.folder / "start")).search == {
         "TM0": (1.0, 2.0, 0.0, 4.0, 3.0), "LM0": (5.0,), "CSLM0": (0.0,),
     }  # fmt: skip
 
