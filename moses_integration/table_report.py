@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 
 import numpy as np
 
@@ -112,12 +113,13 @@ def report_table(
     joint_sum = 0.0
     coverage = None if shortlists is None else _CoverageTally(shortlists)
     max_size = 0
-    for source, group in groupby(lines, lambda line: line.pair.source):
+    for source, group in groupby(lines, attrgetter("pair.source")):
         size = 0
         for line in group:
             size += 1
-            targets.add(hash(line.pair.target))
-            target_lengths[len(line.pair.target)] += 1
+            target = line.pair.target
+            targets.add(hash(target))
+            target_lengths[len(target)] += 1
             fields = line.raw.split(b"|||", 5)
             scores.add(fields[2])
             joint = joint_count(line.raw)
@@ -239,14 +241,14 @@ class _CoverageTally:
     """Counts words and lines that two shortlists cover, of the source and of the target."""
 
     def __init__(self, shortlists: tuple[Container[str], Container[str]]) -> None:
-        self._shortlists = shortlists
         # Of each side: running words, those inside, and both with each line taken joint times.
-        self._words = [[0.0] * 4, [0.0] * 4]
+        self._words: list[list[float]] = [[0, 0, 0, 0], [0, 0, 0, 0]]
+        self._sides = list(zip(shortlists, self._words, strict=True))
         self._pairs = self._pairs_inside = 0
 
     def add(self, pair: PhrasePair, joint: float) -> None:
         all_inside = True
-        for words, shortlist, sums in zip(pair, self._shortlists, self._words, strict=True):
+        for words, (shortlist, sums) in zip(pair, self._sides, strict=True):
             size, inside = len(words), sum(word in shortlist for word in words)
             sums[0] += size
             sums[1] += inside

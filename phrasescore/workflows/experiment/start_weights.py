@@ -1,4 +1,4 @@
-"""The weights that tuning a row starts from: another row's, and 0 for what is new."""
+"""The weights that tuning a row starts from: another row's, and 0 for new features."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from phrasescore.records import WeightPair, Weights
 
 
 class Layout(NamedTuple):
-    """Which weight belongs to what, in a row."""
+    """The features of a row that each weight belongs to."""
 
     # The phrase table that is annotated, and how many scores it has of its own.
     table: str

@@ -76,13 +76,7 @@ def measure_groups(measured: Measured, breakdown: Breakdown, seed: int) -> Group
         statistics = measured.statistics[:, group.members]
         scores.append((100 * bleu(statistics.sum(axis=1))).tolist())
         spreads.append(bootstrap_spread(measured.metric, statistics, seed))
-    return GroupScores(
-        breakdown.title,
-        [group.label for group in breakdown.groups],
-        [len(group.members) for group in breakdown.groups],
-        [list(of_system) for of_system in zip(*scores, strict=True)],
-        [list(of_system) for of_system in zip(*spreads, strict=True)],
-    )
+    return GroupScores(breakdown, np.transpose(scores).tolist(), np.transpose(spreads).tolist())
 
 
 def bootstrap_spread(metric: Bleu, statistics: Statistics, seed: int) -> list[float]:
