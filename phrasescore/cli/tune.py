@@ -45,15 +45,17 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
 
         wanted = options.arguments_of(tune_lists, given)
         options.refuse_others(ctx, {*wanted, "device"}, "only with --decoder")
-        tune_lists(**wanted)
+        tune_lists(**wanted, progress=show_progress)
     else:
         from phrasescore.workflows.tune.loop import tune_with_decoder
 
         wanted = options.arguments_of(tune_with_decoder, given)
         columns = [f"rescore_{name}" for name in _COLUMNS]
-        options.refuse_others(ctx, {*wanted, *columns}, "not with --decoder")
-        if decoder == "embedded":
-            wanted["decoder"] = _search_settings(given["decoder_flags"])
+        options.refuse_others(ctx, {*wanted, *columns, "decoder_flags"}, "not with --decoder")
+        flags = given["decoder_flags"]
+        wanted["decoder"] = (
+            _search_settings(flags) if decoder == "embedded" else f"{decoder} {flags}".strip()
+        )
         wanted["columns"] = [
             options.column_spec(name, value)
             for name in _COLUMNS

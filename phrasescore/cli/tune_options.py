@@ -1,12 +1,11 @@
 """The command line's options of ``phrasescore tune``, in groups."""
 
+from typing import get_args
+
 import click
 
 from phrasescore.cli import options
-
-# The methods of tuning.methods, whose import takes time.
-METHODS = ("mert", "mira", "pro", "xbleu")
-_METRICS = ("bleu", "chrf")
+from tuning.settings import METHODS, METRICS, ReferenceLength
 
 
 def _parse_metrics(
@@ -19,8 +18,8 @@ def _parse_metrics(
             weight = float(share) if separator else 1.0
         except ValueError:
             weight = 0.0
-        if name not in _METRICS or not 0 < weight < float("inf") or name in found:
-            problem = f"expected {' or '.join(_METRICS)} once, or bleu=WEIGHT, got {value!r}"
+        if name not in METRICS or not 0 < weight < float("inf") or name in found:
+            problem = f"expected {' or '.join(METRICS)} once, or bleu=WEIGHT, got {value!r}"
             raise click.BadParameter(problem, ctx, param)
         found[name] = weight
     return found
@@ -59,7 +58,7 @@ own_options = options.together(
     options.choice(
         "--method",
         "mert for up to some twenty features; pro, mira and xbleu for many.",
-        METHODS,
+        tuple(METHODS),
         default="mert",
     ),
     options.option(
@@ -73,7 +72,7 @@ own_options = options.together(
     options.choice(
         "--reference-length",
         "Of several references, whose length BLEU takes.",
-        ("closest", "shortest", "average"),
+        get_args(ReferenceLength),
         default="closest",
     ),
     options.count(
