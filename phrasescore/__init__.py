@@ -19,7 +19,7 @@ phrasescore`` imports no torch. `docs/library.md` has an example of each. In all
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from phrasescore.openmp import choose_waiting
+from phrasescore.devices import choose_waiting
 from phrasescore.version import __version__ as __version__
 
 if TYPE_CHECKING:

@@ -19,7 +19,11 @@ def shown_path(path: str) -> str:
 
 
 class PhrasescoreError(Exception):
-    """Base of every error that is raised on purpose."""
+    """Base of every error that is raised on purpose.
+
+    A message has parameters in backquotes, as in "`moses_ini` and `moses_ini_out` go together"; the
+    command line shows its options in their place.
+    """
 
 
 class DataError(PhrasescoreError):
@@ -42,7 +46,7 @@ class DataError(PhrasescoreError):
 class ConfigError(PhrasescoreError):
     """A setting is unknown, of a wrong type or out of range.
 
-    :param path: the file, or where the setting came from (``--set``).
+    :param path: the file, or the parameter that the setting came from.
     :param key: as ``[table] key``; None where the whole file is to blame.
     """
 
@@ -62,9 +66,6 @@ class ArgumentError(PhrasescoreError, ValueError):
     """The arguments of a call of the library do not go together.
 
     The command line exits with 2, as for any wrong command line.
-
-    :param problem: names parameters in backquotes, as in "`moses_ini` and `moses_ini_out` go
-        together"; the command line shows its options in their place.
     """
 
 

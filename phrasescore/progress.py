@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self, TypeVar
 
 _T = TypeVar("_T")
@@ -64,12 +63,7 @@ class Meter:
         self._report(finished=False)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         """Hand over the last count, unless an error ended the work."""
         if kind is None:
             self._report(finished=True)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from phrasescore.errors import DataError
+from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import open_output
 from phrasescore.io.text import decode, read_lines
 
@@ -123,17 +124,11 @@ class Vocabulary:
 
 
 def count_words(path: str) -> Counter[str]:
-    """Return how often each word of a tokenised corpus comes, ``-`` and ``.gz`` included.
+    """Return how often each word of a text comes, ``-`` and ``.gz`` included.
 
-    Words are separated by U+0020 only and lines by U+000A only, as in Moses; one ``\\r`` at the end
-    of a line is not part of it, as in a phrase table.
-
-    :raises DataError: if a line is not UTF-8, or the file holds no word.
+    :raises DataError: as :func:`phrasescore.io.corpora.read_monolingual_text`.
     """
     counts: Counter[str] = Counter()
-    for number, raw in enumerate(read_lines(path), start=1):
-        line = decode(path, number, raw).removesuffix("\r")
-        counts.update(word for word in line.split(" ") if word)
-    if not counts:
-        raise DataError(path, None, "expected a tokenised corpus, found no word")
+    for line in read_monolingual_text(path):
+        counts.update(line.words)
     return counts

@@ -52,10 +52,10 @@ class DecoderCommand:
     def __post_init__(self) -> None:
         words = self.words()
         if not words:
-            raise PhrasescoreError("--decoder: expected a command, found nothing")
+            raise PhrasescoreError("`decoder`: expected a command, found nothing")
         if not self._has(words, NBEST) and (self._has(words, WEIGHTS) or self._has(words, SIZE)):
             problem = f"expected {NBEST} where the decoder is to write its lists"
-            raise PhrasescoreError(f"--decoder: {problem}, found {self.command!r}")
+            raise PhrasescoreError(f"`decoder`: {problem}, found {self.command!r}")
 
     def words(self) -> list[str]:
         """Return the command as it is split."""
@@ -63,7 +63,7 @@ class DecoderCommand:
             return shlex.split(self.command)
         except ValueError as error:
             problem = f"cannot split the command: {error}"
-            raise PhrasescoreError(f"--decoder: {problem}: {self.command!r}") from error
+            raise PhrasescoreError(f"`decoder`: {problem}: {self.command!r}") from error
 
     @staticmethod
     def _has(words: Sequence[str], place: str) -> bool:

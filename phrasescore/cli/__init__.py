@@ -23,43 +23,28 @@ import importlib
 import io
 import logging
 import os
-import re
 import signal
 import sys
 
 import click
 
 from phrasescore.cli import options
-from phrasescore.cli.ending import ending_on_signals
 from phrasescore.cli.progress import show_progress
 from phrasescore.devices import is_out_of_memory
 from phrasescore.errors import ArgumentError, PhrasescoreError, StoppedError
-from phrasescore.training.signals import EndedBySignal
+from phrasescore.signals import EndedBySignal, ending_on_signals
 from phrasescore.version import __version__
 from phrasescore.workflows.warnings import LOGGERS
 
-# What numba says where neither the installation nor the user's cache can be written to.
-_NO_CACHE = "no locator available"
 _STDERR = 2
 INTERRUPTED = 130
 READER_GONE = 141
 
-VERBS = {
-    "annotate": "phrasescore.cli.annotate:annotate",
-    "decode": "phrasescore.cli.decode:decode",
-    "evaluate": "phrasescore.cli.evaluate:evaluate",
-    "experiment": "phrasescore.cli.experiment:experiment",
-    "generate": "phrasescore.cli.generate:generate",
-    "perplexity": "phrasescore.cli.perplexity:perplexity",
-    "rerank": "phrasescore.cli.rerank:rerank",
-    "report": "phrasescore.cli.report:report",
-    "rescore": "phrasescore.cli.rescore:rescore",
-    "segment": "phrasescore.cli.segment:segment",
-    "select": "phrasescore.cli.select:select",
-    "show": "phrasescore.cli.show:show",
-    "train": "phrasescore.cli.train:train",
-    "tune": "phrasescore.cli.tune:tune",
-}
+# Each is the module and the command of its name in this package.
+VERBS = (
+    *("annotate", "decode", "evaluate", "experiment", "generate", "perplexity", "report"),
+    *("rerank", "rescore", "segment", "select", "show", "train", "tune"),
+)
 
 # What a machine, and not a program, does wrong; other errors without a file name are bugs.
 _MACHINE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EMFILE}
@@ -76,8 +61,8 @@ class VerbGroup(click.Group):
         """Return a verb, or None where there is none of the name."""
         if cmd_name not in VERBS:
             return super().get_command(ctx, cmd_name)
-        module, _, attribute = VERBS[cmd_name].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        module = importlib.import_module(f"phrasescore.cli.{cmd_name}")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
     def invoke(self, ctx: click.Context) -> object:
@@ -91,16 +76,17 @@ class VerbGroup(click.Group):
             with ending_on_signals():
                 return super().invoke(ctx)
         except click.BadOptionUsage as error:
-            verb = self.get_command(ctx, ctx.invoked_subcommand or "")
-            raise options.add_choices_to_error(error, verb) from error
-        except ArgumentError as error:
-            verb = self.get_command(ctx, ctx.invoked_subcommand or "")
-            raise _usage_error(str(error), verb, ctx) from error
-        except StoppedError as error:
-            _say(f"phrasescore: {error}")
-            ctx.exit(128 + error.signal)
+            raise _with_choices(error, self._verb(ctx)) from error
         except PhrasescoreError as error:
-            raise click.ClickException(_one_line(str(error))) from error
+            verb = self._verb(ctx)
+            problem = options.with_flags(str(error), verb)
+            if isinstance(error, ArgumentError):
+                context = click.Context(verb, ctx, ctx.invoked_subcommand)
+                raise click.UsageError(problem, context) from error
+            if isinstance(error, StoppedError):
+                _say(f"phrasescore: {problem}")
+                ctx.exit(128 + error.signal)
+            raise click.ClickException(_one_line(problem)) from error
         except KeyboardInterrupt:
             _say("phrasescore: interrupted")
             ctx.exit(INTERRUPTED)
@@ -116,41 +102,37 @@ class VerbGroup(click.Group):
             if error.filename is None and error.errno not in _MACHINE_ERRORS:
                 raise
             _discard_stdout()
-            raise click.ClickException(_os_message(error)) from error
+            where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+            problem = _one_line(f"{where}{error.strerror or error}")
+            raise click.ClickException(problem) from error
         finally:
             show_progress.close()
 
+    def _verb(self, ctx: click.Context) -> click.Command:
+        return self.get_command(ctx, ctx.invoked_subcommand or "") or self
 
-def _usage_error(problem: str, verb: click.Command | None, ctx: click.Context) -> click.UsageError:
-    """Return an error about arguments as the command line has it: with options for parameters."""
-    if verb is None:
-        return click.UsageError(problem, ctx)
-    shown = {
-        param.name: max(param.opts, key=len)
-        if isinstance(param, click.Option)
-        else (param.metavar or "").strip("[].")
-        for param in verb.params
-    }
-    problem = re.sub("`([a-z_]+)`", lambda found: shown.get(found[1]) or found[1], problem)
-    return click.UsageError(problem, click.Context(verb, ctx, ctx.invoked_subcommand))
+
+def _with_choices(error: click.BadOptionUsage, verb: click.Command) -> click.BadOptionUsage:
+    """Return the error about an option without a value, with the values that it takes."""
+    for param in verb.params:
+        if error.option_name in param.opts and error.message.endswith("requires an argument."):
+            kind = param.type
+            values = " or ".join(kind.choices) if isinstance(kind, click.Choice) else param.metavar
+            message = f"{error.message.removesuffix('.')}: {values}"
+            return click.BadOptionUsage(error.option_name, message, error.ctx)
+    return error
 
 
 def _problem(error: MemoryError | RuntimeError) -> str:
     """Return what a user is told of an error of the machine; others are raised again: bugs."""
-    if _NO_CACHE in str(error):
+    # Of numba, where neither the installation nor the user's cache can be written to.
+    if "no locator available" in str(error):
         problem = "there is no folder to keep compiled code in; set NUMBA_CACHE_DIR to one"
         return f"{problem} that can be written to"
     if is_out_of_memory(error):
-        what = str(error).partition("\n")[0].split(". ")[0]
-        return f"out of memory{': ' if what else ''}{what}"
+        reason = str(error).partition("\n")[0].split(". ")[0]
+        return f"out of memory{': ' if reason else ''}{reason}"
     raise error
-
-
-def _os_message(error: OSError) -> str:
-    reason = error.strerror or str(error)
-    if error.filename is None:
-        return _one_line(reason)
-    return _one_line(f"{os.fsdecode(error.filename)}: {reason}")
 
 
 def _one_line(message: str) -> str:
@@ -159,15 +141,12 @@ def _one_line(message: str) -> str:
 
 
 def _replace_stderr() -> None:
-    """Say to nobody what would go to a stderr that is closed, or cannot be written to.
+    """Discard all messages where stderr is closed, or cannot be written to.
 
-    The null device takes the number of a closed one: else the first file opened had it, and what
-    a library writes to stderr would stand in a user's output.
+    The null device takes the number of a closed one: else the first file opened had it, and the
+    messages of a library would stand in a user's output.
     """
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, _STDERR)
-    if nowhere != _STDERR:
-        os.close(nowhere)
+    _lead_nowhere(_STDERR)
     sys.stderr = open(_STDERR, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
@@ -177,9 +156,14 @@ def _discard_stdout() -> None:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError, AttributeError):
         return  # a test's stdout is no file, and a closed one is None
+    _lead_nowhere(descriptor)
+
+
+def _lead_nowhere(descriptor: int) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
-    os.close(nowhere)
+    if nowhere != descriptor:
+        os.close(nowhere)
 
 
 class _StderrHandler(logging.Handler):
@@ -187,7 +171,10 @@ class _StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        _say(f"phrasescore: {level}{self.format(record)}")
+        message = self.format(record)
+        if context := click.get_current_context(silent=True):
+            message = options.with_flags(message, context.command)
+        _say(f"phrasescore: {level}{message}")
 
 
 def _say(line: str) -> None:
@@ -198,14 +185,6 @@ def _say(line: str) -> None:
         raise
     except OSError:
         _replace_stderr()
-
-
-def _set_up_logging() -> None:
-    for name in LOGGERS:
-        logger = logging.getLogger(name)
-        logger.setLevel(logging.INFO)
-        if not any(isinstance(handler, _StderrHandler) for handler in logger.handlers):
-            logger.addHandler(_StderrHandler())
 
 
 @click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -219,4 +198,6 @@ def main() -> None:
     """
 
 
-_set_up_logging()
+for _name in LOGGERS:
+    logging.getLogger(_name).setLevel(logging.INFO)
+    logging.getLogger(_name).addHandler(_StderrHandler())

@@ -1,59 +1,17 @@
 """``phrasescore decode``: translate a text by a Moses model, with either of two engines."""
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import Any
 
 import click
 
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
+from phrasescore.workflows.search_settings import SearchSettings
 
-if TYPE_CHECKING:
-    from phrasescore.workflows.search_settings import SearchSettings
-
-_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
-
-_COUNT = click.IntRange(min=0)
-# How far a search goes, by the sections of moses.ini: a field of `SearchSettings`, its type and its
-# help.
-LIMITS: dict[str, tuple[str, "click.ParamType[Any]", str]] = {
-    "stack": ("stack_size", _COUNT, "Hypotheses per stack; 0 for no limit."),
-    "beam-threshold": (
-        *("beam_threshold", click.FloatRange(0, 1)),
-        "Relative to a stack's best; 0 for no limit.",
-    ),
-    "distortion-limit": (
-        *("distortion_limit", click.IntRange(min=-1)),
-        "Words; 0 for monotone, -1 for no limit.",
-    ),
-    "max-phrase-length": ("max_phrase_length", click.IntRange(min=1), "Source words."),
-    "search-algorithm": (
-        *("algorithm", click.Choice(("normal", "cube"))),
-        "Stacks, or cube pruning.",
-    ),
-    "cube-pruning-pop-limit": (
-        *("pop_limit", click.IntRange(min=1)),
-        "Of cube pruning: hypotheses taken per stack.",
-    ),
-    "cube-pruning-diversity": (
-        *("diversity", _COUNT),
-        "Of cube pruning: hypotheses made of each coverage, at least.",
-    ),
-    "n-best-factor": (
-        *("nbest_factor", _COUNT),
-        "Of --distinct: paths looked at for each hypothesis; 0 for 1000.",
-    ),
-    "stack-diversity": ("stack_diversity", _COUNT, "Hypotheses kept of each coverage."),
-}
-
-
-def _limits(command: _Decorated) -> _Decorated:
-    for name, (field, kind, text) in reversed(LIMITS.items()):
-        flags = ["--stack", "--stack-size"] if name == "stack" else [f"--{name}"]
-        command = click.option(*flags, field, type=kind, show_default="as in moses.ini", help=text)(
-            command
-        )
-    return command
+# Of a limit of the search.
+_FROM_INI = "as in moses.ini"
+_limit = partial(options.count, show_default=_FROM_INI)
 
 
 def _parse_weights(
@@ -75,87 +33,94 @@ def _parse_weights(
 
 @click.command()
 @click.argument("source", metavar="SOURCE")
-@click.option(
-    "--config",
-    "-f",
-    metavar="INI",
+@options.file(
+    "--config -f",
+    "The moses.ini; its paths begin at the working folder, as in Moses.",
+    "INI",
     required=True,
-    help="The moses.ini; its paths begin at the working folder, as in Moses.",
 )
-@click.option(
-    "--weights",
-    metavar="FILE",
-    help="Other weights than those of moses.ini: 'Name= value' lines, or a moses.ini.",
+@options.file(
+    "--weights", "Other weights than those of moses.ini: 'Name= value' lines, or a moses.ini."
 )
-@click.option(
-    "--feature",
-    "features",
+@options.choice(
+    "--feature features",
+    "One more feature in the search, CSLM0 in lists; needs a --model.",
+    ["cslm"],
     multiple=True,
-    type=click.Choice(["cslm"]),
-    help="One more feature in the search, CSLM0 in lists; needs a --model.",
 )
-@click.option(
-    "--model", "models", multiple=True, metavar="MODEL", help="Of the --feature, in its order."
-)
-@click.option(
-    "--feature-weight",
-    "feature_weights",
+@options.files("--model models", "Of the --feature, in its order.", "MODEL")
+@options.option(
+    "--feature-weight feature_weights",
+    "The weight of a feature, as CSLM0=0.1; goes before --weights.",
     multiple=True,
-    callback=_parse_weights,
     metavar="NAME=VALUE",
-    help="The weight of a feature, as CSLM0=0.1; goes before --weights.",
+    callback=_parse_weights,
 )
 @options.cslm
-@click.option(
+@options.option(
     "--nbest",
-    nargs=2,
+    "Write the N best translations of each sentence, in Moses' format.",
     type=(str, click.IntRange(min=1)),
     metavar="FILE N",
-    help="Write the N best translations of each sentence, in Moses' format.",
 )
-@click.option("--distinct", is_flag=True, help="Only different translations, for --nbest.")
-@click.option("--alignment", is_flag=True, help="With word alignments, for --nbest.")
-@click.option(
+@options.flag("--distinct", "Only different translations, for --nbest.")
+@options.flag("--alignment", "With word alignments, for --nbest.")
+@options.choice(
     "--decoder",
-    type=click.Choice(("embedded", "moses")),
+    "The search of this package, or Moses itself.",
+    ("embedded", "moses"),
     default="embedded",
-    show_default=True,
-    help="The search of this package, or Moses itself.",
 )
-@click.option("--moses-bin", metavar="DIR", help="Where Moses' programs are, for --decoder moses.")
-@click.option(
-    "--processes",
-    type=click.IntRange(min=1),
-    show_default="all cores",
-    help="That translate at the same time; threads of Moses.",
+@options.file("--moses-bin", "Where Moses' programs are, for --decoder moses.", "DIR")
+@options.count(
+    "--processes", "Processes that translate; threads of Moses.", show_default="all cores"
 )
-@_limits
-@click.option(
+# How far a search goes: fields of `SearchSettings`, by the sections of moses.ini.
+@_limit("--stack --stack-size stack_size", "Hypotheses per stack; 0 for no limit.", least=0)
+@options.option(
+    "--beam-threshold",
+    "Relative to a stack's best; 0 for no limit.",
+    type=click.FloatRange(0, 1),
+    show_default=_FROM_INI,
+)
+@_limit("--distortion-limit", "Words; 0 for monotone, -1 for no limit.", least=-1)
+@_limit("--max-phrase-length", "Source words.")
+@options.choice(
+    "--search-algorithm algorithm",
+    "Stacks, or cube pruning.",
+    ("normal", "cube"),
+    show_default=_FROM_INI,
+)
+@_limit("--cube-pruning-pop-limit pop_limit", "Of cube pruning: hypotheses taken per stack.")
+@_limit(
+    "--cube-pruning-diversity diversity",
+    "Of cube pruning: hypotheses made of each coverage, at least.",
+    least=0,
+)
+@_limit(
+    "--n-best-factor nbest_factor",
+    "Of --distinct: paths looked at for each hypothesis; 0 for 1000.",
+    least=0,
+)
+@_limit("--stack-diversity", "Hypotheses kept of each coverage.", least=0)
+@options.option(
     "--ignore",
+    "Leave out a feature of moses.ini that the embedded search does not have.",
     multiple=True,
     metavar="NAME",
-    help="Leave out a feature of moses.ini that the embedded search does not have.",
 )
-@click.option(
+@options.count(
     "--buffer-size",
-    type=click.IntRange(min=1),
+    "Requests of the search to a network that are scored together; changes speed only.",
     default=4096,
-    show_default=True,
-    metavar="N",
-    help="Requests of the search to a network that are scored together; changes speed only.",
 )
 @options.output
 @options.device
-@click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    show_default="cores / processes",
-    help="CPU threads of the networks in each process.",
+@options.count(
+    "--threads", "CPU threads of the networks in each process.", show_default="cores / processes"
 )
 @options.verbosity
-def decode(
-    source: str, config: str, output: str, nbest: tuple[str, int] | None, **given: Any
-) -> None:
+def decode(**given: Any) -> None:
     """Translate SOURCE, a tokenised sentence per line, by the model of a moses.ini.
 
     The translations come in the order of the text, one per line; an empty line stays one. Markup
@@ -163,22 +128,5 @@ def decode(
     """
     from phrasescore.workflows.decode import decode as run
 
-    names = ("weights", "feature_weights", "distinct", "alignment", "decoder", "moses_bin")
-    run(
-        source,
-        config,
-        output,
-        nbest=nbest,
-        **{name: given[name] for name in names},
-        search=search_settings(given),
-        progress=show_progress,
-    )
-
-
-def search_settings(given: Mapping[str, Any]) -> "SearchSettings":
-    """Return the settings of the search among the parameters of ``decode``."""
-    from dataclasses import fields
-
-    from phrasescore.workflows.search_settings import SearchSettings
-
-    return SearchSettings(**{field.name: given[field.name] for field in fields(SearchSettings)})
+    search = SearchSettings(**options.arguments_of(SearchSettings, given))
+    run(**options.arguments_of(run, given), search=search, progress=show_progress)

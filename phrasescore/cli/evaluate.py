@@ -1,102 +1,70 @@
 """``phrasescore evaluate``: how good translations are, and whether a difference is chance."""
 
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
-from phrasescore.arguments import MetricName, PairedTestName, ReportFormat, SideName, Tokenizer
+from phrasescore.arguments import MetricName, PairedTestName, SideName, Tokenizer
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
 
 
 @click.command()
 @click.argument("hypotheses", metavar="[HYP]...", nargs=-1)
-@click.option(
+@options.files(
     "--references",
-    multiple=True,
+    "Reference translations, line by line; give it again for another set of them.",
     required=True,
-    metavar="FILE",
-    help="Reference translations, line by line; give it again for another set of them.",
 )
-@click.option(
-    "--metric",
-    "metrics",
+@options.choice(
+    "--metric metrics",
+    "multi-bleu is the papers' figure, of text as it is split; the others are sacrebleu's.",
+    get_args(MetricName),
     multiple=True,
-    type=click.Choice(get_args(MetricName)),
     default=("multi-bleu", "bleu"),
-    show_default=True,
-    help="multi-bleu is the papers' figure, of text as it is split; the others are sacrebleu's.",
 )
-@click.option(
+@options.choice(
     "--tokenize",
-    type=click.Choice(get_args(Tokenizer)),
+    "How the metric bleu splits text: none for tokenised text, 13a for plain text.",
+    get_args(Tokenizer),
     default="none",
-    show_default=True,
-    help="How the metric bleu splits text: none for tokenised text, 13a for plain text.",
 )
-@click.option(
+@options.choice(
     "--paired",
-    type=click.Choice(get_args(PairedTestName)),
-    help="Test each system against the first: bootstrap, or approximate randomization.",
+    "Test each system against the first: bootstrap, or approximate randomization.",
+    get_args(PairedTestName),
 )
-@click.option(
+@options.count(
     "--trials",
-    type=click.IntRange(min=1),
+    "Samples drawn for --paired.",
     show_default="1000 for bootstrap, 10000 for approximate",
-    help="Samples drawn for --paired.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=1),
-    default=12345,
-    show_default=True,
-    help="Of --paired; the same one gives the same p-values as in sacrebleu.",
+@options.count(
+    "--seed", "Of --paired; the same one gives the same p-values as in sacrebleu.", default=12345
 )
-@click.option(
+@options.file(
     "--nbest",
-    metavar="NBEST",
-    help="Say what BLEU the best choice from these n-best lists has (their oracle).",
+    "Measure the oracle of these n-best lists, too: the choice from them with the highest BLEU.",
+    "NBEST",
 )
-@click.option(
+@options.choice(
     "--by-length",
+    "Tell BLEU by the number of words in the source, or in the first reference.",
+    get_args(SideName),
     multiple=True,
-    type=click.Choice(get_args(SideName)),
-    help="Tell BLEU by the number of words in the source, or in the first reference.",
 )
-@click.option(
-    "--width",
-    type=click.IntRange(min=1),
-    default=10,
-    show_default=True,
-    help="How many lengths share a group.",
-)
-@click.option(
+@options.count("--width", "How many lengths share a group.", default=10)
+@options.file(
     "--by-unknown",
-    metavar="MODEL|VOCAB",
-    help="Tell BLEU by the number of words that a model does not know, or that are not in a list.",
+    "Tell BLEU by the number of words that a model does not know, or that are not in a list.",
+    "MODEL|VOCAB",
 )
-@click.option("--source", metavar="FILE", help="The source, for --by-length and --by-unknown.")
-@click.option("--plot", metavar="FILE", help="Draw these figures: a name in .png, .svg or .pdf.")
+@options.file("--source", "The source, for --by-length and --by-unknown.")
+@options.file("--plot", "Draw these figures: a name in .png, .svg or .pdf.")
 @options.output
 @options.report_format
 @options.verbosity
-def evaluate(
-    hypotheses: tuple[str, ...],
-    references: tuple[str, ...],
-    metrics: tuple[MetricName, ...],
-    tokenize: Tokenizer,
-    paired: PairedTestName | None,
-    trials: int | None,
-    seed: int,
-    nbest: str | None,
-    by_length: tuple[SideName, ...],
-    width: int,
-    by_unknown: str | None,
-    source: str | None,
-    plot: str | None,
-    output: str,
-    report_format: ReportFormat,
-) -> None:
+def evaluate(**arguments: Any) -> None:
     """Measure translations HYP against references: one sentence per line in every file.
 
     Every figure of sacrebleu comes with its signature. The figures of groups and of n-best lists
@@ -104,21 +72,4 @@ def evaluate(
     """
     from phrasescore.workflows.evaluate import evaluate as run
 
-    run(
-        hypotheses,
-        references,
-        metrics=metrics,
-        tokenize=tokenize,
-        paired=paired,
-        trials=trials,
-        seed=seed,
-        nbest=nbest,
-        by_length=by_length,
-        width=width,
-        by_unknown=by_unknown,
-        source=source,
-        plot=plot,
-        output=output,
-        report_format=report_format,
-        progress=show_progress,
-    )
+    run(**arguments, progress=show_progress)

@@ -7,14 +7,13 @@ from phrasescore.cli import options
 
 @click.command()
 @click.argument("config", metavar="CONFIG")
-@click.option(
-    "-o",
-    "--output",
-    metavar="FOLDER",
+@options.file(
+    "-o --output",
+    "Where everything goes; a run that was stopped goes on by the same command.",
+    "FOLDER",
     required=True,
-    help="Where everything goes; a run that was stopped goes on by the same command.",
 )
-@click.option("--dry-run", is_flag=True, help="List the steps, and which of them are done.")
+@options.flag("--dry-run", "List the steps, and which of them are done.")
 @options.verbosity
 def experiment(config: str, output: str, dry_run: bool) -> None:
     """Train, annotate, tune and translate for each row of a table, as CONFIG says, a TOML file.

@@ -1,49 +1,35 @@
 """``phrasescore perplexity``: how well language models predict a text."""
 
 import json
+from typing import Any
 
 import click
 
-from phrasescore.arguments import PrecisionName
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
 
 
 @click.command()
 @click.argument("texts", metavar="TEXT...", nargs=-1, required=True)
-@click.option("--model", metavar="MODEL", help="A trained language model: of the kind cslm.")
-@click.option(
+@options.file("--model", "A trained language model: of the kind cslm.", "MODEL")
+@options.file(
     "--lm",
-    metavar="FILE",
-    help="An n-gram model, ARPA (.gz, too) or a KenLM binary; with --model also the one that the "
+    "An n-gram model, ARPA (.gz, too) or a KenLM binary; with --model also the one that the "
     "words outside its shortlist are backed off to.",
 )
-@click.option(
+@options.file(
     "--mix-on",
-    metavar="DEV",
-    help="One more row: the mixture of both models, with the weight that suits this text best.",
+    "One more row: the mixture of both models, with the weight that suits this text best.",
+    "DEV",
 )
-@click.option(
+@options.flag(
     "--log-z",
-    is_flag=True,
-    help="Tell how far the network's log Z is from 0; scoring with --unnormalized leaves it out.",
+    "Tell how far the network's log Z is from 0; scoring with --unnormalized leaves it out.",
 )
 @options.report_format
-@options.precision
-@options.device
-@options.threads
+@options.computing
 @options.verbosity
-def perplexity(
-    texts: tuple[str, ...],
-    model: str | None,
-    lm: str | None,
-    mix_on: str | None,
-    log_z: bool,
-    report_format: str,
-    precision: PrecisionName,
-    device: str,
-    threads: int | None,
-) -> None:
+def perplexity(texts: tuple[str, ...], report_format: str, **settings: Any) -> None:
     """Print the perplexity of each TEXT, a tokenised sentence per line, under language models.
 
     Words and the end of each sentence are predicted; unknown words are counted with the probability
@@ -53,17 +39,7 @@ def perplexity(
     """
     from phrasescore.workflows.perplexity import perplexity as run
 
-    found = run(
-        texts,
-        model=model,
-        lm=lm,
-        mix_on=mix_on,
-        log_z=log_z,
-        precision=precision,
-        device=device,
-        threads=threads,
-        progress=show_progress,
-    ).texts
+    found = run(texts, **settings, progress=show_progress).texts
     if report_format == "json":
         click.echo(json.dumps([each.to_dict() for each in found], indent=1))
     else:

@@ -36,87 +36,52 @@ def _check_lines(ctx: click.Context, param: click.Parameter, value: str | None) 
 
 @click.command()
 @click.argument("inputs", metavar="[TABLE|NBEST]...", nargs=-1)
-@click.option("--model", "models", multiple=True, metavar="MODEL", help="A trained model.")
-@click.option("--source", metavar="FILE", help="Source sentences, one per line.")
-@click.option(
+@options.files("--model models", "A trained model.", "MODEL")
+@options.file("--source", "Source sentences, one per line.")
+@options.files(
     "--references",
-    multiple=True,
-    metavar="FILE",
-    help="Reference translations, aligned with the source; repeat it for another set of them.",
+    "Reference translations, aligned with the source; repeat it for another set of them.",
 )
-@click.option(
-    "--translation",
-    "translations",
+@options.option(
+    "--translation translations",
+    "Translations of the source by the system NAME. The first best ones of each NBEST are a "
+    "system, too, and come before these; the others are compared with the first system.",
     multiple=True,
     metavar="NAME=FILE",
     callback=_check_translations,
-    help="Translations of the source by the system NAME. The first best ones of each NBEST are a "
-    "system, too, and come before these; the others are compared with the first system.",
 )
-@click.option("--tuning-report", metavar="FILE", help="Written by tune --report --format json.")
-@click.option(
-    "--experiment", metavar="FOLDER", help="Of phrasescore experiment, with its table.toml."
+@options.file("--tuning-report", "Written by tune --report --format json.")
+@options.file("--experiment", "Of phrasescore experiment, with its table.toml.", "FOLDER")
+@options.choice(
+    "--only", "Make this section, and no other one without an --only.", SECTIONS, multiple=True
 )
-@click.option(
-    "--only",
-    multiple=True,
-    type=click.Choice(SECTIONS),
-    help="Make this section, and no other one without an --only.",
-)
-@click.option(
-    "--sentences",
-    type=click.IntRange(min=1),
-    show_default="5",
-    help="Sentences drawn for attention and soft parses.",
-)
-@click.option(
+@options.count("--sentences", "Sentences drawn for attention and soft parses.", show_default="5")
+@options.option(
     "--lines",
+    "Show these lines of the source, from 1, instead of drawn ones.",
     metavar="N,N,...",
     callback=_check_lines,
-    help="Show these lines of the source, from 1, instead of drawn ones.",
 )
-@click.option(
-    "--points",
-    type=click.IntRange(min=1),
-    default=5000,
-    show_default=True,
-    help="Phrase pairs drawn for the plot of scores.",
+@options.count("--points", "Phrase pairs drawn for the plot of scores.", default=5000)
+@options.count("--map-points", "Most words, phrases or sentences of a map.", default=2000)
+@options.count(
+    "--long", "Least number of words of a source phrase that is listed or mapped.", default=4
 )
-@click.option(
-    "--map-points",
-    type=click.IntRange(min=1),
-    default=2000,
-    show_default=True,
-    help="Most words, phrases or sentences of a map.",
-)
-@click.option(
-    "--long",
-    type=click.IntRange(min=1),
-    default=4,
-    show_default=True,
-    help="Least number of words of a source phrase that is listed or mapped.",
-)
-@click.option(
+@options.count(
     "--table-score",
-    type=click.IntRange(min=1),
+    "Number, from 1, of the TABLE's score of the models' probability.",
     show_default="3; 1 for a reverse model",
-    help="Number, from 1, of the TABLE's score of the models' probability.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Start of every random choice: the same seed gives the same report.",
+@options.count(
+    "--seed", "Start of every random choice: the same seed gives the same report.", default=1
 )
 @options.device
 @options.threads
-@click.option(
-    "-o",
-    "--output",
-    metavar="FOLDER",
+@options.file(
+    "-o --output",
+    "Where the report goes, whole or not at all; an older report is replaced.",
+    "FOLDER",
     required=True,
-    help="Where the report goes, whole or not at all; an older report is replaced.",
 )
 @options.verbosity
 def report(inputs: tuple[str, ...], output: str, **arguments: Any) -> None:

@@ -14,77 +14,44 @@ _logger = logging.getLogger(__name__)
 
 @click.command()
 @click.argument("source", metavar="SOURCE")
-@click.option(
-    "--model", metavar="FORWARD", required=True, help="The trained model that translates segments."
-)
-@click.option(
+@options.file("--model", "The trained model that translates segments.", "FORWARD", required=True)
+@options.file(
     "--reverse-model",
-    metavar="REVERSE",
-    help="A model trained with --reverse, which tells how well a translation leads back.",
+    "A model trained with --reverse, which tells how well a translation leads back.",
+    "REVERSE",
 )
-@click.option(
-    "--swapped",
-    is_flag=True,
-    help="REVERSE was trained without --reverse, on the two texts in the other order.",
+@options.flag(
+    "--swapped", "REVERSE was trained without --reverse, on the two texts in the other order."
 )
-@click.option(
+@options.choice(
     "--confidence",
-    type=click.Choice(get_args(ConfidenceName)),
-    default="penalized",
-    show_default=True,
-    help="The summed value: log p(target | segment) (forward); the mean of it and log q(segment | "
+    "The summed value: log p(target | segment) (forward); the mean of it and log q(segment | "
     "target) (both); that divided by log(words), which keeps segments from being short "
     "(penalized: equation 2), or by log(words + 2), as in the authors' program.",
+    get_args(ConfidenceName),
+    default="penalized",
 )
-@click.option(
+@options.choice(
     "--segmentation",
-    type=click.Choice(get_args(SegmentationName)),
-    default="best",
-    show_default=True,
-    help="The most confident segments, or a control: sentences whole; random segments, as long on "
+    "The most confident segments, or a control: sentences whole; random segments, as long on "
     "average and as varied as those of --like; the best by random confidences.",
+    get_args(SegmentationName),
+    default="best",
 )
-@click.option(
-    "--like", metavar="FILE", help="For --segmentation random: the --segments of another run."
-)
-@click.option(
-    "--max-segment",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Words of the longest segment.",
-)
-@click.option(
-    "--min-length",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Leave sentences with fewer words whole.",
-)
-@click.option(
-    "--beam",
-    type=click.IntRange(min=1),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="Width of the search for translations.",
-)
-@click.option(
+@options.file("--like", "For --segmentation random: the --segments of another run.")
+@options.count("--max-segment", "Words of the longest segment.", default=20)
+@options.count("--min-length", "Leave sentences with fewer words whole.", default=1)
+@options.count("--beam", "Width of the search for translations.", default=10)
+@options.count(
     "--candidates",
-    type=click.IntRange(min=1),
+    "Translations of a segment of which the one with the highest confidence is taken.",
     show_default="--beam",
-    metavar="N",
-    help="Translations of a segment of which the one with the highest confidence is taken.",
 )
-@options.turned_off("--no-unknown", "unknown", "Never predict <unk>.")
-@click.option("--segments", metavar="FILE", help="Write the segments: JSON, one line per sentence.")
+@options.off("--no-unknown unknown", "Never predict <unk>.")
+@options.file("--segments", "Write the segments: JSON, one line per sentence.")
 @options.seed
 @options.output
-@options.precision
-@options.device
-@options.threads
+@options.computing
 @options.verbosity
 def segment(source: str, model: str, output: str, **settings: Any) -> None:
     """Translate SOURCE, tokenised sentences, each cut into segments that networks are sure of.

@@ -1,6 +1,7 @@
 """``phrasescore select``: keep the training text that is like the text to be translated."""
 
 import logging
+from typing import Any
 
 import click
 
@@ -13,60 +14,33 @@ _logger = logging.getLogger(__name__)
 @click.command()
 @click.argument("text", metavar="TEXT")
 @click.argument("target", metavar="[TARGET]", required=False)
-@click.option("--in-domain", metavar="LM", help="An n-gram model of text as it is wanted.")
-@click.option("--general", metavar="LM", help="An n-gram model of text such as TEXT.")
-@click.option("--in-domain-target", metavar="LM", help="Likewise for TARGET: both sides add up.")
-@click.option("--general-target", metavar="LM", help="Likewise for TARGET.")
-@click.option(
+@options.file("--in-domain", "An n-gram model of text as it is wanted.", "LM")
+@options.file("--general", "An n-gram model of text such as TEXT.", "LM")
+@options.file("--in-domain-target", "Likewise for TARGET: both sides add up.", "LM")
+@options.file("--general-target", "Likewise for TARGET.", "LM")
+@options.option(
     "--share",
+    "Keep this part of the lines, the best ones: 0.5 for half of them.",
     type=click.FloatRange(min=0, max=1, min_open=True),
-    help="Keep this part of the lines, the best ones: 0.5 for half of them.",
 )
-@click.option("--lines", type=click.IntRange(min=1), help="Keep this many lines, the best ones.")
-@click.option(
+@options.count("--lines", "Keep this many lines, the best ones.")
+@options.option(
     "--threshold",
+    "Keep lines with a difference below this, in nats per token; at 0 both models agree.",
     type=float,
-    help="Keep lines with a difference below this, in nats per token; at 0 both models agree.",
 )
-@click.option(
-    "--random",
-    "at_random",
-    is_flag=True,
-    help="Keep as many lines drawn at random, as a baseline. Needs no models.",
+@options.flag(
+    "--random at_random", "Keep as many lines drawn at random, as a baseline. Needs no models."
 )
 @options.seed
-@click.option(
-    "--scores",
-    "differences",
-    metavar="FILE",
-    help="Write the difference of each line, one per line.",
-)
-@click.option(
-    "--processes",
-    type=click.IntRange(min=1),
-    show_default="all cores",
-    help="How many processes score at the same time.",
+@options.file("--scores differences", "Write the difference of each line, one per line.")
+@options.count(
+    "--processes", "How many processes score at the same time.", show_default="all cores"
 )
 @options.output
-@click.option("--target-output", metavar="FILE", help="Where the lines of TARGET go.")
+@options.file("--target-output", "Where the lines of TARGET go.")
 @options.verbosity
-def select(
-    text: str,
-    target: str | None,
-    in_domain: str | None,
-    general: str | None,
-    in_domain_target: str | None,
-    general_target: str | None,
-    share: float | None,
-    lines: int | None,
-    threshold: float | None,
-    at_random: bool,
-    seed: int,
-    differences: str | None,
-    processes: int | None,
-    output: str,
-    target_output: str | None,
-) -> None:
+def select(text: str, output: str, **settings: Any) -> None:
     """Keep those lines of TEXT, tokenised sentences, that are most like an in-domain text.
 
     The difference of the cross-entropies under two n-gram models decides (Moore and Lewis, 2010).
@@ -75,24 +49,7 @@ def select(
     """
     from phrasescore.workflows.select import select as run
 
-    done = run(
-        text,
-        output,
-        in_domain=in_domain,
-        general=general,
-        target=target,
-        target_output=target_output,
-        in_domain_target=in_domain_target,
-        general_target=general_target,
-        share=share,
-        lines=lines,
-        threshold=threshold,
-        at_random=at_random,
-        seed=seed,
-        differences=differences,
-        processes=processes,
-        progress=show_progress,
-    )
+    done = run(text, output, **settings, progress=show_progress)
     kept = f"select: kept {done.kept:,} of {done.lines:,} lines"
     if done.highest_difference is not None:
         kept += f"; differences up to {done.highest_difference:.4f}"

@@ -8,11 +8,7 @@ from phrasescore.cli.progress import show_progress
 
 @click.command()
 @click.argument("path", metavar="MODEL|TABLE")
-@click.option(
-    "--model",
-    metavar="MODEL",
-    help="A trained model: report how much of TABLE its shortlists cover.",
-)
+@options.file("--model", "A trained model: report how much of TABLE its shortlists cover.", "MODEL")
 @options.report_format
 @options.verbosity
 def show(path: str, model: str | None, report_format: str) -> None:

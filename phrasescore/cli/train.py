@@ -17,32 +17,31 @@ _logger = logging.getLogger(__name__)
 @click.command()
 @click.argument("kind", metavar="KIND", type=click.Choice(sorted(MODEL_CONFIGS)))
 @click.argument("inputs", metavar="TABLE|TEXT|SOURCE TARGET", nargs=-1, required=True)
-@click.option("-o", "--output", metavar="MODEL", required=True, help="The folder to make.")
-@click.option(
+@options.file("-o --output", "The folder to make.", "MODEL", required=True)
+@options.choice(
     "--preset",
-    type=click.Choice(preset_names()),
+    "Settings to start from.",
+    preset_names(),
     show_default="small, lstm-small, attention-small, grconv-small or cslm-small, by KIND",
-    help="Settings to start from.",
 )
-@click.option("--config", metavar="FILE", help="A TOML file of settings, instead.")
-@click.option(
-    "--set",
-    "settings",
-    metavar="TABLE.KEY=VALUE",
+@options.file("--config", "A TOML file of settings, instead.")
+@options.option(
+    "--set settings",
+    "Change a setting, as training.batch_size=32. May be repeated.",
     multiple=True,
-    help="Change a setting, as training.batch_size=32. May be repeated.",
+    metavar="TABLE.KEY=VALUE",
 )
-@click.option("--reverse", is_flag=True, help="Learn p(source | target).")
-@click.option("--updates", type=click.IntRange(min=1), help="Stop after so many batches.")
-@click.option("--epochs", type=float, help="Stop after so many passes over the pairs.")
-@click.option("--minutes", type=float, help="Stop after so many minutes, all resumptions counted.")
-@click.option("--source-corpus", metavar="FILE", help="Take the source shortlist from this text.")
-@click.option("--target-corpus", metavar="FILE", help="Take the target shortlist from this text.")
-@click.option("--source-vocabulary", metavar="FILE", help="A source.vocab of another model.")
-@click.option("--target-vocabulary", metavar="FILE", help="A target.vocab of another model.")
-@click.option("--resume", is_flag=True, help="Go on with a run that was stopped or killed.")
-@click.option("--work-dir", metavar="DIR", show_default="MODEL.work", help="For the run's state.")
-@click.option("--keep-work", is_flag=True, help="Keep that folder, to train further by --resume.")
+@options.flag("--reverse", "Learn p(source | target).")
+@options.count("--updates", "Stop after this many batches.")
+@options.option("--epochs", "Stop after this many passes over the pairs.", type=float)
+@options.option("--minutes", "Stop after this many minutes, all resumptions counted.", type=float)
+@options.file("--source-corpus", "Take the source shortlist from this text.")
+@options.file("--target-corpus", "Take the target shortlist from this text.")
+@options.file("--source-vocabulary", "A source.vocab of another model.")
+@options.file("--target-vocabulary", "A target.vocab of another model.")
+@options.flag("--resume", "Go on with a run that was stopped or killed.")
+@options.file("--work-dir", "For the run's state.", "DIR", show_default="MODEL.work")
+@options.flag("--keep-work", "Keep that folder, to train further by --resume.")
 @options.seed
 @options.device
 @options.threads

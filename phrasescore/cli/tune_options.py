@@ -1,15 +1,11 @@
 """The command line's options of ``phrasescore tune``, in groups."""
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, TypeVar, get_args
+from typing import get_args
 
 import click
 
-from phrasescore.cli.options import check_features
+from phrasescore.cli import options
 from tuning.settings import METHODS, METRICS, ReferenceLength
-
-_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
 
 def _parse_metrics(
@@ -29,179 +25,138 @@ def _parse_metrics(
     return found
 
 
-_option = partial(click.option, show_default=True)
-
-
-def _file(*flags: str, text: str) -> Callable[[Any], Any]:
-    return click.option(*flags, metavar="FILE", help=text)
-
-
-def _files(*flags: str, text: str) -> Callable[[Any], Any]:
-    return click.option(*flags, multiple=True, metavar="FILE", help=text)
-
-
-def _count(*flags: str, default: int, text: str, least: int = 1) -> Callable[[Any], Any]:
-    return _option(*flags, type=click.IntRange(min=least), default=default, help=text)
-
-
-_OPTIONS = [
+# The options of ``tune`` that no other verb has.
+own_options = options.together(
     # The lists, and the weights to start from.
-    _files(
-        *("--references", "--refs"),
-        text="Reference translations, line by line; again for another set. FILE0, FILE1 "
-        "and so on where there is no FILE, as in mert-moses.pl.",
+    options.files(
+        "--references --refs",
+        "Reference translations, line by line; again for another set. FILE0, FILE1 and so on "
+        "where there is no FILE, as in mert-moses.pl.",
     ),
-    _files("--features", text="Features as Moses' extractor writes them, in place of NBEST."),
-    _files("--scores", text="Their BLEU statistics, in place of references."),
-    _file(
-        *("--weights", "start"),
-        text="Start weights, those the lists were made with: 'Name= value' lines, or a "
-        "moses.ini. Features without a weight start at 0.",
+    options.files("--features", "Features as Moses' extractor writes them, in place of NBEST."),
+    options.files("--scores", "Their BLEU statistics, in place of references."),
+    options.file(
+        "--weights start",
+        "Start weights, those the lists were made with: 'Name= value' lines, or a moses.ini. "
+        "Features without a weight start at 0.",
     ),
-    _file(
-        "--ifile",
-        text="Start weights as mert has them (init.opt): numbers in the order of --features.",
+    options.file(
+        "--ifile", "Start weights as mert has them (init.opt): numbers in the order of --features."
     ),
-    _file(
-        *("--moses-ini", "--config", "moses_ini"),
-        text="The moses.ini to change; its weights are the start where --weights is not.",
+    options.file(
+        "--moses-ini --config moses_ini",
+        "The moses.ini to change; its weights are the start where --weights is not.",
     ),
-    _file(
+    options.file(
         "--moses-ini-out",
-        text="Where it goes with the new weights; features that no list has keep theirs.",
+        "Where it goes with the new weights; features that no list has keep theirs.",
     ),
-    _file("--features-out", text="Write the pooled lists for Moses' mert and kbmira (--ffile)."),
-    _file("--scores-out", text="Write their BLEU statistics (--scfile)."),
-    _file("--ifile-out", text="Write the weights for Moses' mert (--ifile)."),
+    options.file("--features-out", "Write the pooled lists for Moses' mert and kbmira (--ffile)."),
+    options.file("--scores-out", "Write their BLEU statistics (--scfile)."),
+    options.file("--ifile-out", "Write the weights for Moses' mert (--ifile)."),
     # The method.
-    _option(
+    options.choice(
         "--method",
-        type=click.Choice(tuple(METHODS)),
+        "mert for up to some twenty features; pro, mira and xbleu for many.",
+        tuple(METHODS),
         default="mert",
-        help="mert for up to some twenty features; pro, mira and xbleu for many.",
     ),
-    _option(
-        "--metric",
-        "metrics",
+    options.option(
+        "--metric metrics",
+        "The metric to raise; given twice, the weighted mean of both.",
         multiple=True,
+        metavar="bleu|chrf[=WEIGHT]",
         default=("bleu",),
         callback=_parse_metrics,
-        metavar="bleu|chrf[=WEIGHT]",
-        help="What is raised; given twice, the weighted mean of both.",
     ),
-    _option(
+    options.choice(
         "--reference-length",
-        type=click.Choice(get_args(ReferenceLength)),
+        "Of several references, whose length BLEU takes.",
+        get_args(ReferenceLength),
         default="closest",
-        help="Of several references, whose length BLEU takes.",
     ),
-    _count(
-        *("--starts", "--random-restarts", "starts"),
-        default=20,
+    options.count(
+        "--starts --random-restarts starts",
+        "Of mert: random starts besides the given weights.",
         least=0,
-        text="Of mert: random starts besides the given weights.",
+        default=20,
     ),
-    _option(
+    options.count(
         "--plateau-smoothing",
-        type=click.IntRange(min=0),
-        metavar="N",
+        "Of mert: a weight is worth no more than the worst of the N intervals of its line on "
+        "each side.",
+        least=0,
         default=0,
-        help="Of mert: a weight is worth no more than the worst of the N intervals of its "
-        "line on each side.",
     ),
-    _count(
-        "--replicas",
-        default=1,
-        text="Run with N seeds, report the spread, and average the weights.",
+    options.count(
+        "--replicas", "Run with N seeds, report the spread, and average the weights.", default=1
     ),
-    _option(
+    options.count(
         "--cross-validate",
-        type=click.IntRange(min=2),
+        "Compare all methods on dev: each tuned on K-1 parts, measured on the other.",
+        least=2,
         metavar="K",
-        help="Compare all methods on dev: each tuned on K-1 parts, measured on the other.",
     ),
-    _option(
-        "--fix",
-        "fixed",
+    options.option(
+        "--fix fixed",
+        "Leave the weights of this feature alone; NAME_0 for its first value.",
         multiple=True,
         metavar="NAME",
-        help="Leave the weights of this feature alone; NAME_0 for its first value.",
     ),
     # Rounds with a decoder; second names are those of mert-moses.pl.
-    _option(
+    options.option(
         "--decoder",
+        "Decode, pool and optimise in rounds. Moses' command, as 'moses -f moses.ini'; "
+        "'embedded', the search of phrasescore decode, with --config; or another command, with "
+        "{nbest}, {weights} and {size} in it.",
         metavar="COMMAND",
-        help="Decode, pool and optimise in rounds. Moses' command, as 'moses -f "
-        "moses.ini'; 'embedded', the search of phrasescore decode, with --config; or "
-        "another's, with {nbest}, {weights} and {size} in it.",
     ),
-    _option(
+    options.option(
         "--decoder-flags",
+        "More options of that command; of embedded, options of phrasescore decode.",
+        metavar="FLAGS",
         default="",
         show_default=False,
-        metavar="FLAGS",
-        help="More of that command; of embedded, options of phrasescore decode.",
     ),
-    _file("--source", "--input", text="The text that is decoded."),
-    _option(
-        *("--working-dir", "folder"),
-        metavar="DIR",
+    options.file("--source --input", "The text that is decoded."),
+    options.file(
+        "--working-dir folder",
+        "Where the loop keeps lists, logs, its state and the best moses.ini.",
+        "DIR",
         default="mert-work",
-        help="Where the loop keeps lists, logs, its state and the best moses.ini.",
     ),
-    _count(
-        *("--iterations", "--maximum-iterations", "iterations"), default=25, text="Rounds at most."
+    options.count("--iterations --maximum-iterations iterations", "Rounds at most.", default=25),
+    options.count("--nbest-size --nbest nbest_size", "Hypotheses per list.", default=100),
+    options.count(
+        "--patience", "Rounds without a better translation after which the loop ends.", default=5
     ),
-    _count(*("--nbest-size", "--nbest", "nbest_size"), default=100, text="Hypotheses per list."),
-    _count(
-        "--patience",
-        default=5,
-        text="Rounds without a better translation after which the loop ends.",
+    options.file(
+        "--translations", "Write the best round's translations of --source: its lists, reranked."
     ),
-    _file(
-        "--translations",
-        text="Write the best round's translations of --source: its lists, reranked.",
+    options.files(
+        "--rescore rescore_models", "Add this model's score to the lists of each round.", "MODEL"
     ),
-    _option(
-        "--rescore",
-        "rescore_models",
-        multiple=True,
-        metavar="MODEL",
-        help="Add this model's score to the lists of each round.",
+    options.files(
+        "--rescore-lm rescore_language_models",
+        "Add an n-gram model's score to them, as rescore --lm does.",
     ),
-    *(
-        _files(
-            f"--rescore-{flag}",
-            f"rescore_{name}",
-            text=f"Add {score} to them, as rescore --{flag} does.",
-        )
-        for flag, name, score in (
-            ("lm", "language_models", "an n-gram model's score"),
-            ("lexicon", "lexicons", "the score of Moses' lex.f2e"),
-            ("reverse-lexicon", "reverse_lexicons", "the score of Moses' lex.e2f"),
-        )
+    options.files(
+        "--rescore-lexicon rescore_lexicons",
+        "Add the score of Moses' lex.f2e to them, as rescore --lexicon does.",
     ),
-    _option(
-        "--rescore-feature",
-        "rescore_features",
+    options.files(
+        "--rescore-reverse-lexicon rescore_reverse_lexicons",
+        "Add the score of Moses' lex.e2f to them, as rescore --reverse-lexicon does.",
+    ),
+    options.option(
+        "--rescore-feature rescore_features",
+        "Add this feature to them, as rescore --feature does.",
         multiple=True,
         metavar="NAME[@N]",
-        callback=check_features,
-        help="Add this feature to them, as rescore --feature does.",
+        callback=options.check_features,
     ),
-    click.option(
-        *("--resume", "--continue", "resume"),
-        is_flag=True,
-        help="Go on with the run in --working-dir.",
+    options.flag("--resume --continue resume", "Go on with the run in --working-dir."),
+    options.file(
+        "--report", "Write each feature's weight, its contribution, and the metric without it."
     ),
-    _file(
-        "--report", text="Write each feature's weight, its contribution, and the metric without it."
-    ),
-]
-
-
-def all_options(command: _Decorated) -> _Decorated:
-    """Add the options of ``tune``, but for those that other verbs have as well."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+)

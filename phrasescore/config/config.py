@@ -69,13 +69,20 @@ class Config:
         :param path: where they come from, for messages.
         :raises ConfigError: on the first key that is unknown, of a wrong type or out of range.
         """
-        tables = _tables(values.get("kind", "encoder-decoder"), path)
+        kind = values.get("kind", "encoder-decoder")
+        if not isinstance(kind, str) or kind not in MODEL_CONFIGS:
+            raise ConfigError(path, "kind", unknown("kind of network", str(kind), MODEL_CONFIGS))
+        tables: dict[str, type[Any]] = {
+            "model": MODEL_CONFIGS[kind],
+            "vocabulary": VocabularyConfig,
+            "training": TrainingConfig,
+        }
         for key in values:
             if key != "kind" and key not in tables:
                 raise ConfigError(path, None, unknown(f"table [{key}]", key, tables))
         whole = TomlTable(path, "", values)
         made = {name: whole.table(name).read(table) for name, table in tables.items()}
-        return cls(kind=values.get("kind", "encoder-decoder"), **made)
+        return cls(kind, **made)
 
     @classmethod
     def preset(cls, name: str) -> "Config":
@@ -101,7 +108,7 @@ class Config:
                 lines.append(f"{key} = {_toml(value)}")
         return "\n".join(lines) + "\n"
 
-    def override(self, assignments: Iterable[str], path: str = "--set") -> "Config":
+    def override(self, assignments: Iterable[str], path: str = "`settings`") -> "Config":
         """Return these settings with others for ``table.key=value``, the later ones winning.
 
         :raises ConfigError: on an assignment without that form, or that :meth:`from_dict` refuses.
@@ -153,12 +160,12 @@ def layer_settings(
     if preset is not None and config_file is not None:
         raise ArgumentError("`preset` and `config` exclude one another")
     if config_file is not None:
-        config, origin = Config.from_toml(config_file), f"--config {config_file}"
+        config, origin = Config.from_toml(config_file), f"`config` {config_file}"
     elif preset is None and stored is not None:
-        config, origin = stored, "--resume"
+        config, origin = stored, "`resume`"
     else:
         preset = preset or DEFAULT_PRESETS[kind]
-        config, origin = Config.preset(preset), f"--preset {preset}"
+        config, origin = Config.preset(preset), f"`preset` {preset}"
     if config.kind != kind:
         known = f"; presets of {kind}: {', '.join(preset_names(kind))}" if preset else ""
         problem = f"the settings are for {config.kind!r}, not {kind!r}{known}"
@@ -166,7 +173,7 @@ def layer_settings(
     config = config.override(assignments)
     for name, value in limits.items():
         if value is not None:
-            config = config.override([f"training.{name}={value}"], path=f"--{name}")
+            config = config.override([f"training.{name}={value}"], path=f"`{name}`")
     return config
 
 
@@ -175,32 +182,18 @@ def check_resumable(old: Config, new: Config) -> None:
 
     :raises ConfigError: on the first setting that differs and changes the weights.
     """
+    if old.kind != new.kind:
+        raise ConfigError("`resume`", "kind", f"the run has {old.kind!r}")
     before, after = old.to_dict(), new.to_dict()
-    for table in ("kind", "model", "vocabulary", "training"):
-        if isinstance(before[table], str):
-            if before[table] != after[table]:
-                raise ConfigError("--resume", table, f"the run has {before[table]!r}")
-            continue
+    for table in ("model", "vocabulary", "training"):
         for key, value in before[table].items():
-            if table == "training" and key in RESUMABLE:
-                continue
-            if after[table].get(key) != value:
+            if after[table][key] != value and not (table == "training" and key in RESUMABLE):
                 raise ConfigError(
-                    "--resume",
+                    "`resume`",
                     f"[{table}] {key}",
-                    f"the run to resume has {value!r}, got {after[table].get(key)!r}; resume it "
-                    "with its own settings, or train into another folder",
+                    f"the run to resume has {value!r}, got {after[table][key]!r}; resume it with "
+                    "its own settings, or train into another folder",
                 )
-
-
-def _tables(kind: Any, path: str) -> dict[str, type[Any]]:
-    if not isinstance(kind, str) or kind not in MODEL_CONFIGS:
-        raise ConfigError(path, "kind", unknown("kind of network", str(kind), MODEL_CONFIGS))
-    return {
-        "model": MODEL_CONFIGS[kind],
-        "vocabulary": VocabularyConfig,
-        "training": TrainingConfig,
-    }
 
 
 def _with_table(name: str, values: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Generic, NamedTuple, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from phrasescore.errors import PhrasescoreError
 
@@ -19,24 +19,13 @@ Result = TypeVar("Result")
 # Items queued per process: enough to keep all busy while one item takes long.
 _AHEAD = 8
 # Seconds between two checks that the parent process is alive.
-_LOOK_EVERY = 1.0
+_CHECK_EVERY = 1.0
 
 
 class _Failed(NamedTuple):
     """An error that was raised on purpose, as text: not every exception can be sent."""
 
     message: str
-
-
-def in_order(
-    work: Callable[[Item], Result], items: Iterable[Item], processes: int
-) -> Iterator[Result]:
-    """Yield ``work(item)`` of each item, in their order; ``processes=1`` starts no process.
-
-    :raises PhrasescoreError: that ``work`` raises, or if a process dies.
-    """
-    with OrderedProcesses(work, processes) as pool:
-        yield from pool.map(items)
 
 
 class OrderedProcesses(Generic[Item, Result]):
@@ -72,9 +61,8 @@ class OrderedProcesses(Generic[Item, Result]):
             return
         if self._pool is None:
             context = multiprocessing.get_context("fork")
-            worker = _Worker(self._work)
-            initial = worker.install, (os.getpid(), self._closed)
-            self._pool = ProcessPoolExecutor(self._processes, context, *initial)
+            arguments = (self._work, os.getpid(), self._closed)
+            self._pool = ProcessPoolExecutor(self._processes, context, _begin, arguments)
         waiting: deque[Future[Result | _Failed]] = deque()
         try:
             for item in items:
@@ -85,7 +73,7 @@ class OrderedProcesses(Generic[Item, Result]):
                 yield _result(waiting.popleft())
         except BrokenProcessPool as error:
             problem = "a process that was at work has died; was there too little memory?"
-            raise PhrasescoreError(f"{problem} (--processes 1 needs the least)") from error
+            raise PhrasescoreError(f"{problem} (`processes` 1 needs the least)") from error
         finally:
             for future in waiting:
                 future.cancel()
@@ -98,36 +86,32 @@ def _result(future: "Future[Result | _Failed]") -> Result:
     return found
 
 
-class _Worker(Generic[Item, Result]):
-    """The work of a process on an item; `current` is set in a forked process alone."""
+# What a forked process does with an item; None in the process that has forked it.
+_own_work: Callable[[Any], Any] | None = None
 
-    current: "_Worker | None" = None  # type: ignore[type-arg]
 
-    def __init__(self, work: Callable[[Item], Result]) -> None:
-        self.work = work
-
-    def install(self, parent: int, closed: Sequence[int]) -> None:
-        for descriptor in closed:
-            os.close(descriptor)
-        # Ctrl-C is for the process that started this one, which stops it.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-        _Worker.current = self
+def _begin(work: Callable[[Any], Any], parent: int, closed: Sequence[int]) -> None:
+    """Make a forked process ready for items."""
+    global _own_work
+    for descriptor in closed:
+        os.close(descriptor)
+    # Ctrl-C is for the process that started this one, which stops it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    _own_work = work
 
 
 def _end_with(parent: int) -> None:
     """End this process when its parent is gone, as after kill -9."""
     while os.getppid() == parent:
-        time.sleep(_LOOK_EVERY)
+        time.sleep(_CHECK_EVERY)
     os._exit(1)
 
 
-def _work(item: Item) -> "Result | _Failed":
-    worker = _Worker.current
-    assert worker is not None
+def _work(item: Any) -> Any:
+    assert _own_work is not None
     try:
-        result: Result = worker.work(item)
+        return _own_work(item)
     except PhrasescoreError as error:
         return _Failed(str(error))
-    return result

@@ -50,6 +50,7 @@ FEATURES = {
 
 # Features that an option of their own makes, from a file; every other one is a --feature.
 FROM_FILES = {"language_model", "lexicon", "neural"}
+FEATURE_NAMES = sorted(FEATURES.keys() - FROM_FILES)
 
 # Features made by ``from_checkpoints(checkpoints)``; every other --feature takes no argument.
 OF_SHORTLISTS = {"source_unknown_words", "target_unknown_words", "unknown_words"}
@@ -117,8 +118,8 @@ def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
     """Check the columns, before a file is read.
 
     :param of_phrases: whether the columns are a phrase table's.
-    :raises ArgumentError: if there is no column, a model is missing, or a feature is of no use for
-        phrases.
+    :raises ArgumentError: if there is no column, a feature is unknown, lacks its model or has one
+        that it does not depend on, or is of no use for phrases.
     """
     models = sum(column.kind == "model" for column in wanted)
     if not wanted:
@@ -126,6 +127,11 @@ def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
     for column in wanted:
         if column.kind != "feature":
             continue
+        if column.value not in FEATURE_NAMES:
+            known = ", ".join(FEATURE_NAMES)
+            raise ArgumentError(f"feature {column.value!r}: expected one of {known}")
+        if column.model is not None and column.value not in OF_SHORTLISTS:
+            raise ArgumentError(f"feature {column.value} does not depend on a model: no '@'")
         if column.value in OF_SHORTLISTS and not models:
             problem = "at least one model is needed: it brings a shortlist"
             raise ArgumentError(f"feature {column.value}: {problem}")

@@ -16,7 +16,7 @@ from phrasescore.devices import GPU_THREADS
 from phrasescore.engines.worker_threads import map_in_threads
 from phrasescore.errors import ModelError
 from phrasescore.features.score_cache import ScoreCache, score_keys
-from phrasescore.io.digests import digest_content
+from phrasescore.io.state import digest_content
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.word_scorer import USUAL, CslmOptions, WordScorer, score_tree
 from phrasescore.models.checkpoint import Checkpoint

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from phrasescore.errors import PhrasescoreError
+from phrasescore.io.output import writing
 
 # A file in a folder that is worked in.
 LOCK = "lock"
@@ -31,26 +32,23 @@ def writing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     shown, path = path, Path(os.path.realpath(path))
     new, old = names_beside(path)
-    try:
-        remove_folder(new)
-        new.mkdir(parents=True)
-        yield new
-        for entry in new.iterdir():
-            _sync(entry)
-        _sync(new)
-        if path.exists():
+    with writing(shown):
+        try:
+            remove_folder(new)
+            new.mkdir(parents=True)
+            yield new
+            for entry in new.iterdir():
+                _sync(entry)
+            _sync(new)
+            if path.exists():
+                remove_folder(old)
+                path.rename(old)
+            new.rename(path)
+            _sync(path.parent)
             remove_folder(old)
-            path.rename(old)
-        new.rename(path)
-        _sync(path.parent)
-        remove_folder(old)
-    except OSError as error:
-        remove_folder(new)
-        reason = error.strerror or str(error)
-        raise PhrasescoreError(f"{shown}: cannot write: {reason}") from error
-    except BaseException:
-        remove_folder(new)
-        raise
+        except BaseException:
+            remove_folder(new)
+            raise
 
 
 def names_beside(path: Path) -> tuple[Path, Path]:
@@ -95,12 +93,10 @@ def locked(work: Path) -> Iterator[int]:
     :raises PhrasescoreError: if another process is at work there.
     """
     made = [folder for folder in work.parents if not folder.exists()]
-    try:
+    with writing(work):
         work.mkdir(parents=True, exist_ok=True)
         # A file in the folder: the folder itself is removed at the end.
         lock = (work / LOCK).open("w")
-    except OSError as error:
-        raise PhrasescoreError(f"{work}: cannot write: {error.strerror}") from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

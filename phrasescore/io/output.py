@@ -1,24 +1,29 @@
-"""Write files as bytes: plain, gzip, or stdout, whose path is ``-``; whole or not at all."""
+"""Write files as bytes: plain, gzip, or stdout, whose path is ``-``; whole or not at all.
+
+Names of files are checked before any of them is written: `check_files`.
+"""
 
 import contextlib
-import errno
 import io
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, BinaryIO, Self, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
 from xopen import xopen
 
-from phrasescore.errors import PhrasescoreError
-from phrasescore.io.text import BLOCK_SIZE
+from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.io.text import BLOCK_SIZE, same_file
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _Item = TypeVar("_Item")
+
+# As phrasescore.models.checkpoint has them, whose import takes seconds.
+_WEIGHTS = "model.safetensors"
+_FILES_OF_A_MODEL = {_WEIGHTS, "config.toml", "source.vocab", "target.vocab", "training.json"}
 
 
 class _CheckedWriter(io.RawIOBase):
@@ -36,20 +41,19 @@ class _CheckedWriter(io.RawIOBase):
         return True
 
     def write(self, data: "ReadableBuffer") -> int | None:
-        with _output_errors(self._name):
+        with writing(self._name):
             return self._target.write(data)
 
 
 @contextlib.contextmanager
-def _output_errors(name: str) -> Iterator[None]:
+def writing(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn an OSError into a PhrasescoreError that says which file could not be written."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        cure = "; free some space and start again" if error.errno == errno.ENOSPC else ""
-        raise PhrasescoreError(f"{name}: cannot write: {error.strerror}{cure}") from error
+        raise PhrasescoreError(f"{path}: cannot write: {error.strerror or error}") from error
 
 
 @contextlib.contextmanager
@@ -77,7 +81,7 @@ def open_output(path: str) -> Iterator[BinaryIO]:
         with _closing_quietly_on_error(stdout):
             yield stdout
             stdout.flush()
-        with _output_errors("<stdout>"):
+        with writing("<stdout>"):
             sys.stdout.buffer.flush()
         return
     target, replaced = _check_target(path)
@@ -94,7 +98,7 @@ def open_output(path: str) -> Iterator[BinaryIO]:
                 os.fchmod(raw.fileno(), stat.S_IMODE(replaced.st_mode))
             with _writer(path, raw) as output:
                 yield output
-            with _output_errors(path):
+            with writing(path):
                 os.fsync(raw.fileno())
                 os.replace(part, target)
         except BaseException:
@@ -132,14 +136,36 @@ class StreamOutput:
         """Hand all that was written to the stream."""
         self._stream.flush()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close what has to be closed."""
-        self._opened.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        """Close the stream, unless it is stdout."""
+        self._opened.__exit__(*error)
+
+
+def check_files(read: Sequence[str | None], written: Sequence[str | None]) -> None:
+    """Check that every file to write has a name of its own, and a folder that can hold it.
+
+    :param read: names of the files to read, and None in place of those that are not wanted.
+    :param written: the same of the files to write.
+    :raises ArgumentError: if two files would share stdin or stdout.
+    :raises PhrasescoreError: if a file to write has no name, would overwrite another file or
+        a part of a model, or cannot be written where its name says.
+    """
+    if read.count("-") > 1 or written.count("-") > 1:
+        raise ArgumentError("two files cannot share stdin or stdout")
+    outputs = [name for name in written if name is not None]
+    for place, name in enumerate(outputs):
+        for other in (*read, *outputs[:place]):
+            if other is not None and same_file(name, other):
+                raise PhrasescoreError(f"{name}: would overwrite another file; name another one")
+        folder, base = os.path.split(os.path.realpath(name))
+        if base in _FILES_OF_A_MODEL and os.path.isfile(os.path.join(folder, _WEIGHTS)):
+            raise PhrasescoreError(f"{name}: would overwrite a part of a model; name another file")
+        check_output(name)
+
+
+def optional_path(path: str | os.PathLike[str] | None) -> str | None:
+    """Return the path of a file that need not be given, as a string."""
+    return None if path is None else os.fspath(path)
 
 
 def check_output(path: str) -> None:
@@ -162,7 +188,7 @@ def _check_target(path: str) -> tuple[str, os.stat_result | None]:
         raise PhrasescoreError(f"expected the name of a file to write, found {path!r}")
     target = os.path.realpath(path)
     replaced = None
-    with _output_errors(path), contextlib.suppress(FileNotFoundError):
+    with writing(path), contextlib.suppress(FileNotFoundError):
         replaced = os.stat(path)
     if replaced is not None and stat.S_ISDIR(replaced.st_mode):
         raise PhrasescoreError(f"{path}: cannot write: expected a file, found a folder")
@@ -174,7 +200,7 @@ def _check_target(path: str) -> tuple[str, os.stat_result | None]:
 
 def _open_raw(path: str, opened: str, flags: int) -> io.FileIO:
     """Open a file unbuffered, with the permissions that the umask leaves."""
-    with _output_errors(path):
+    with writing(path):
         return io.FileIO(os.open(opened, flags | os.O_CLOEXEC, 0o666), "wb")
 
 

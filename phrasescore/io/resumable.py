@@ -24,9 +24,8 @@ import msgspec
 from zlib_ng import zlib_ng
 
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
-from phrasescore.io.digests import new_digest
-from phrasescore.io.output import StreamOutput
-from phrasescore.io.state import check_same_run, read_state, write_state
+from phrasescore.io.output import StreamOutput, writing
+from phrasescore.io.state import check_same_run, new_digest, read_state, write_state
 
 _logger = logging.getLogger(__name__)
 
@@ -151,7 +150,7 @@ class ResumableOutput:
         """
         with contextlib.ExitStack() as stack:
             made = [path for path in (self.part, self.journal) if not os.path.exists(path)]
-            with _writing(self.path):
+            with writing(self.path):
                 # Unbuffered: what a full disk refuses must not be tried again when it is closed.
                 self._file = stack.enter_context(open(self.part, "ab", buffering=0))
             self._lock()
@@ -172,10 +171,10 @@ class ResumableOutput:
         self._lines = self._lines_in_chunks = self._begun.lines
         # The part file of a finished output is empty: its bytes are in the output.
         self._num_bytes = 0 if self.finished else self._begun.num_bytes
-        with _writing(self.path):
+        with writing(self.path):
             self._file.truncate(self._num_bytes)
         self._write_journal(self._begun)
-        with _writing(self.path), contextlib.suppress(FileNotFoundError):
+        with writing(self.path), contextlib.suppress(FileNotFoundError):
             os.fchmod(self._file.fileno(), stat.S_IMODE(os.stat(self.path).st_mode))
 
     def _lock(self) -> None:
@@ -211,7 +210,7 @@ class ResumableOutput:
         if not self._resume:
             raise PhrasescoreError(
                 f"{self.part} holds {found.lines:,} lines of an unfinished run: go on with "
-                f"--resume, or {anew}"
+                f"`resume`, or {anew}"
             )
         check_same_run(found.settings, self._settings, self.part, anew)
         self.finished = finished  # killed between its last two steps
@@ -312,7 +311,7 @@ class ResumableOutput:
 
     def _append(self, data: bytes) -> None:
         rest = memoryview(data)
-        with _writing(self.path):
+        with writing(self.path):
             while rest:
                 rest = rest[self._file.write(rest) :]
         self._num_bytes += len(data)
@@ -321,7 +320,7 @@ class ResumableOutput:
         if self._compressor is not None:
             self._append(self._compressor.flush())
             self._compressor = self._new_compressor()
-        with _writing(self.path):
+        with writing(self.path):
             os.fsync(self._file.fileno())
         self._write_journal(Journal(lines, self._num_bytes, digest, False, self._settings))
 
@@ -343,7 +342,7 @@ class ResumableOutput:
                 self.flush()
                 if not self.finished:
                     self._write_journal(msgspec.structs.replace(self._promised, complete=True))
-                    with _writing(self.path):
+                    with writing(self.path):
                         os.replace(self.part, os.path.realpath(self.path))
             except BaseException as problem:
                 self._leave(type(problem))
@@ -368,7 +367,7 @@ class ResumableOutput:
             _logger.info("%s still holds the first %s lines", self.part, lines)
             return
         _logger.info(
-            "%s holds the first %s lines; the same command with --resume goes on from there",
+            "%s holds the first %s lines; the same call with `resume` goes on from there",
             *(self.part, lines),
         )
 
@@ -377,12 +376,3 @@ def _remove(*paths: str) -> None:
     for path in paths:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-
-
-@contextlib.contextmanager
-def _writing(path: str) -> Iterator[None]:
-    """Turn an OSError into a PhrasescoreError that says which file could not be written."""
-    try:
-        yield
-    except OSError as error:
-        raise PhrasescoreError(f"{path}: cannot write: {error.strerror}") from error

@@ -113,7 +113,10 @@ def open_input(path: str) -> io.BufferedReader:
             raise DataError(path, None, f"cannot open: {error.strerror}") from error
     try:
         stream = opened if opened is not None else _stdin()
-        start = _peek(path, stream)
+        try:
+            start = stream.peek(2)
+        except OSError as error:
+            raise DataError(path, None, f"cannot read: {error.strerror}") from error
         if start[:2] == _GZIP_MAGIC:
             # threads=0 reads in this process: igzip takes 0.14 microseconds per line, and a thread
             # would only blur the place of an error.
@@ -138,14 +141,6 @@ def _stdin() -> io.BufferedReader:
     if isinstance(stream, io.BufferedReader):
         return stream
     return io.BufferedReader(_CheckedReader("-", sys.stdin.buffer, None))
-
-
-def _peek(path: str, stream: io.BufferedReader) -> bytes:
-    """Return the first bytes of a stream without consuming them."""
-    try:
-        return stream.peek(2)
-    except OSError as error:
-        raise DataError(path, None, f"cannot read: {error.strerror}") from error
 
 
 def read_blocks(path: str) -> Iterator[bytes]:

@@ -26,8 +26,8 @@ from torch import Tensor, nn
 
 from phrasescore.config.config import Config
 from phrasescore.errors import ModelError
-from phrasescore.io.digests import digest_file, digest_text
 from phrasescore.io.folders import writing_folder
+from phrasescore.io.state import digest_file, digest_text
 from phrasescore.models.layers import PairNetwork
 from phrasescore.version import __version__
 from phrasescore.vocabulary import Vocabulary

@@ -28,10 +28,10 @@ from phrasescore.errors import ModelError
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import CurvePoint
 from phrasescore.models.layers import PairNetwork
+from phrasescore.signals import catching_signals
 from phrasescore.training.optimizers import build_optimizer
 from phrasescore.training.pair_store import PairDraw, PairStore, mix
 from phrasescore.training.run_folder import RunFolder
-from phrasescore.training.signals import catching_signals
 
 # Batches that are read ahead.
 _LOOKAHEAD = 4

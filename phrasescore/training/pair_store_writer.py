@@ -18,9 +18,8 @@ import numpy.typing as npt
 
 from phrasescore.config.settings import VocabularyConfig
 from phrasescore.errors import PhrasescoreError
-from phrasescore.io.digests import new_digest
 from phrasescore.io.folders import writing_folder
-from phrasescore.io.state import write_state
+from phrasescore.io.state import new_digest, write_state
 from phrasescore.io.text import read_blocks, read_lines
 from phrasescore.records import PhrasePair
 from phrasescore.training.pair_store import RECORD, PairStore, PairStoreRecord, word_type

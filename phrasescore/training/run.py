@@ -95,7 +95,7 @@ def train_model(
         with _enough_memory(run.device, problem):
             stopped_by = loop.run()
         if stopped_by == INTERRUPTED:
-            problem = f"stopped after update {loop.state.update}; --resume goes on from there"
+            problem = f"stopped after update {loop.state.update}; `resume` goes on from there"
             raise StoppedError(loop.caught[0], problem)
         if loop.state.best_perplexity is not None:
             folder.load_best(loop.state.best_update, network)
@@ -114,18 +114,20 @@ def train_model(
 def _check_settings(run: TrainingRun) -> None:
     training = run.config.training
     if training.precision == "tf32" and run.device.type != "cuda":
-        raise ConfigError("--set", "[training] precision", "tf32 needs a CUDA device")
+        raise ConfigError("`settings`", "[training] precision", "tf32 needs a CUDA device")
     limits = (training.updates, training.epochs, training.minutes)
     if training.schedule == "linear" and not any(limits):
         raise ConfigError(
-            "--set", "[training] schedule", "linear needs a limit: --updates, --epochs or --minutes"
+            "`settings`",
+            "[training] schedule",
+            "linear needs a limit: `updates`, `epochs` or `minutes`",
         )
     can_stop = training.patience and training.validation_pairs and training.validation_share
     if not any(limits) and not can_stop:
         raise ConfigError(
-            "--set",
+            "`settings`",
             "[training] updates",
-            "the run would never end: set a limit (--updates, --epochs, --minutes) or patience",
+            "the run would never end: set a limit (`updates`, `epochs`, `minutes`) or patience",
         )
 
 
@@ -179,7 +181,7 @@ def _store_pairs(run: TrainingRun, folder: RunFolder, is_resumed: bool) -> PairS
     if is_resumed:
         _logger.info(
             "%s: the run was stopped before its pairs were stored; they are read again, with "
-            "--reverse and shortlists as given now",
+            "`reverse` and shortlists as given now",
             run.work,
         )
     else:
@@ -200,7 +202,7 @@ def _open_pairs(run: TrainingRun, folder: RunFolder) -> PairStore:
     store = PairStore(folder.pairs)
     if store.record.reverse != run.reverse:
         had = "with" if store.record.reverse else "without"
-        raise ConfigError("--resume", "--reverse", f"the run to resume was started {had} it")
+        raise ConfigError("`resume`", "`reverse`", f"the run to resume was started {had} it")
     if fingerprint_input(run.inputs) != store.record.fingerprint:
         names = ", ".join(map(shown_path, run.inputs))
         input_kind = "table" if len(run.inputs) == 1 and not run.is_language_model else "text"

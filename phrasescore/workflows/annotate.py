@@ -14,7 +14,7 @@ from phrasescore.arguments import PrecisionName, StrPath, check_compute
 from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, ModelError, shown_path
 from phrasescore.features import ColumnSpec, check_columns, column_specs
-from phrasescore.io.file_names import check_files, optional_path
+from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback

@@ -32,9 +32,9 @@ from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.generation.beam_search import BeamSettings, best_targets
 from phrasescore.generation.generator import Generator, Source
 from phrasescore.io.corpora import read_monolingual_text
-from phrasescore.io.digests import digest_text
-from phrasescore.io.file_names import check_files, optional_path
+from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
+from phrasescore.io.state import digest_text
 from phrasescore.io.text import shorten
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.version import __version__
@@ -158,7 +158,7 @@ def augment(
     if generator.reverse:
         raise ModelError(
             f"{models[0]}: expected a model that predicts the target, found one trained with "
-            "--reverse; it may be the --reverse-model"
+            "--reverse; it may be the `reverse_model`"
         )
     num_threads = usable_threads(threads)
     scores = PairScores(columns, given, device=device, precision=precision, threads=num_threads)

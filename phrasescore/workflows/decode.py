@@ -13,7 +13,7 @@ from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import WeightsSource, load_weights, weights_path
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
-from phrasescore.io.file_names import check_files
+from phrasescore.io.output import check_files
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import Weights
 from phrasescore.workflows.embedded_search import EmbeddedSearch

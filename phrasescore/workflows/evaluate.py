@@ -29,8 +29,7 @@ from phrasescore.evaluation.breakdowns import (
 )
 from phrasescore.evaluation.metrics import PairedComparison, Score, build_metric, compare, score
 from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
-from phrasescore.io.file_names import check_files, optional_path
-from phrasescore.io.output import open_output
+from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.evaluation import (
@@ -136,7 +135,7 @@ def evaluate(
     for system in systems:
         if system.texts[0].count(" ||| ") >= 3:
             problem = "expected one translation per line, found an n-best list"
-            raise DataError(system.path, 1, f"{problem}: name it with --nbest")
+            raise DataError(system.path, 1, f"{problem}: name it as `nbest`")
     sides = {"reference": sets[0]}
     if source_path is not None:
         sides["source"] = read_sentences(source_path)

@@ -25,8 +25,7 @@ from phrasescore.generation.beam_search import BeamSettings, best_targets, check
 from phrasescore.generation.generator import Generated, Generator, Source, check_kinds
 from phrasescore.generation.sampling import SampleSettings, count_samples, samples
 from phrasescore.io.corpora import TextLine, read_monolingual_text
-from phrasescore.io.file_names import check_files
-from phrasescore.io.output import open_output
+from phrasescore.io.output import check_files, open_output
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.vocabulary import Vocabulary
@@ -242,7 +241,7 @@ class _CountedText:
             lines = ", ".join(map(str, self._lines_unfinished[:_SHOWN_LINES]))
             more = ", ..." if len(self._lines_unfinished) > _SHOWN_LINES else ""
             _logger.warning(
-                "%s %s (--max-length), of the lines %s%s",
+                "%s %s (`max_length`), of the lines %s%s",
                 *(f"{done.unfinished:,}", unfinished, lines, more),
             )
         if done.predicted_unknown_words:

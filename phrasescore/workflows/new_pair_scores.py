@@ -73,7 +73,7 @@ def plan_columns(
         ]
         if floor in columns:
             _logger.warning(
-                "no --reverse-model: new pairs have %g in the columns of p(source | target), "
+                "no `reverse_model`: new pairs have %g in the columns of p(source | target), "
                 "whatever they are",
                 FLOOR,
             )
@@ -126,7 +126,7 @@ class PairScores:
             check_kinds([checkpoint])
             if not checkpoint.reverse:
                 raise ModelError(
-                    f"--reverse-model {path}: expected a model trained with --reverse, found one "
+                    f"`reverse_model` {path}: expected a model trained with --reverse, found one "
                     "that predicts the target"
                 )
             self.fingerprints[REVERSE] = checkpoint.fingerprint

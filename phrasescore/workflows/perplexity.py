@@ -9,7 +9,7 @@ from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, ModelError, shown_path
 from phrasescore.io.corpora import read_monolingual_text
-from phrasescore.io.file_names import check_files, optional_path
+from phrasescore.io.output import check_files, optional_path
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.perplexity import (
     Perplexity,

@@ -12,8 +12,7 @@ from moses_integration.reranking import EvenAverage, ModelScore, Values, Weighte
 from moses_integration.weights import WeightsSource, load_weights, weights_path
 from phrasescore.arguments import StrPath, check_at_least, check_positive, check_sequences
 from phrasescore.errors import ArgumentError, DataError
-from phrasescore.io.file_names import check_files
-from phrasescore.io.output import open_output
+from phrasescore.io.output import check_files, open_output
 from phrasescore.io.text import decode
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.workflows.warnings import returns_warnings
@@ -130,7 +129,7 @@ def _aligned(
             raise DataError(path, found.first_line, f"{problem}, {num_sentences - 1}")
         if found.id > expected and not allow_missing:
             problem = f"expected id {expected}, found {found.id}: no list of that sentence"
-            cure = "--allow-missing writes an empty line for it"
+            cure = "`allow_missing` writes an empty line for it"
             raise DataError(path, found.first_line, f"{problem} ({cure})")
         yield from [None] * (found.id - expected)
         yield found
@@ -138,7 +137,7 @@ def _aligned(
     if num_sentences is not None:
         if expected < num_sentences and not allow_missing:
             problem = f"expected lists of {num_sentences:,} sentences, the last has id"
-            cure = "--allow-missing writes empty lines"
+            cure = "`allow_missing` writes empty lines"
             raise DataError(path, None, f"{problem} {expected - 1} ({cure})")
         yield from [None] * (num_sentences - expected)
 

@@ -31,8 +31,7 @@ from phrasescore.errors import ArgumentError
 from phrasescore.features import ColumnSpec, check_columns, check_cslm, column_specs
 from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
 from phrasescore.features.sentences import ListScores, SentenceScores, SentenceWork
-from phrasescore.io.file_names import check_files, optional_path
-from phrasescore.io.output import open_output
+from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.language_models.word_scorer import CslmOptions
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback

@@ -34,8 +34,7 @@ from phrasescore.generation.segmentation import (
     cut_nothing,
 )
 from phrasescore.io.corpora import read_monolingual_text
-from phrasescore.io.file_names import check_files, optional_path
-from phrasescore.io.output import open_output
+from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.models.checkpoint import REVERSE, Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList
@@ -183,10 +182,10 @@ def _load_forward(path: str) -> Checkpoint:
 
     :raises ModelError: if it translates nothing, or the other way round.
     """
-    checkpoint = _load_translator(f"--model {path}", path)
+    checkpoint = _load_translator(f"`model` {path}", path)
     if checkpoint.reverse:
         problem = "expected a model that predicts the target, found one trained with --reverse"
-        raise ModelError(f"--model {path}: {problem}; is it the --reverse-model?")
+        raise ModelError(f"`model` {path}: {problem}; is it the `reverse_model`?")
     return checkpoint
 
 
@@ -195,22 +194,22 @@ def _load_reverse(path: str, forward: Checkpoint, *, swapped: bool) -> Checkpoin
 
     :raises ModelError: if it scores nothing, or the same way round as ``forward``.
     """
-    name = f"--reverse-model {path}"
+    name = f"`reverse_model` {path}"
     checkpoint = _load_translator(name, path)
     if swapped and checkpoint.reverse:
-        raise ModelError(f"{name}: trained with --reverse, so that it is not --swapped")
+        raise ModelError(f"{name}: trained with --reverse, so that it is not `swapped`")
     if not swapped and not checkpoint.reverse:
         raise ModelError(
             f"{name}: expected a model trained with --reverse, found one that predicts its second "
-            "text; if that was the source, say --swapped"
+            "text; if that was the source, say `swapped`"
         )
     reads = _words(checkpoint.source_vocabulary)
     of_source = len(reads & _words(forward.source_vocabulary))
     of_target = len(reads & _words(forward.target_vocabulary))
     if of_source > of_target:
         raise ModelError(
-            f"{name}: expected a model that reads what --model writes, found one that has "
-            f"{of_source:,} of the words that --model reads and {of_target:,} of those that it "
+            f"{name}: expected a model of the words that `model` writes, found one that "
+            f"has {of_source:,} of the words that `model` reads and {of_target:,} of those that it "
             "writes"
         )
     record = dataclasses.replace(checkpoint.record, direction=REVERSE)

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from phrasescore.arguments import StrPath, check_at_least, check_at_most, check_positive
 from phrasescore.devices import usable_threads
-from phrasescore.engines.ordered_work import in_order
+from phrasescore.engines.ordered_work import OrderedProcesses
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.corpora import read_monolingual_text, read_parallel_text
-from phrasescore.io.file_names import check_files, optional_path
-from phrasescore.io.output import open_output
+from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text import is_stream, same_file
 from phrasescore.language_models.selection import (
     CrossEntropyDifference,
@@ -146,7 +145,7 @@ def select(
             chosen = values < threshold
             if not chosen.any():
                 problem = f"no line has a difference below {threshold:g}; the lowest is"
-                raise PhrasescoreError(f"--threshold: {problem} {values.min():.4f}")
+                raise PhrasescoreError(f"`threshold`: {problem} {values.min():.4f}")
     with ExitStack() as stack:
         _write(stack, texts, outputs[:2], chosen)
         if outputs[2] is not None and values is not None:
@@ -201,8 +200,9 @@ def _score(
     """Return the difference of each line, the sum over its sides."""
     scorer = functools.partial(_differences, models)
     values, tokens, differing = [], 0, 0
-    with Meter("select", "lines", progress) as meter:
-        for found in in_order(scorer, _blocks(texts), processes):
+    pool = OrderedProcesses(scorer, processes)
+    with pool, Meter("select", "lines", progress) as meter:
+        for found in pool.map(_blocks(texts)):
             values.append(np.sum([each.values for each in found], axis=0))
             tokens += sum(each.tokens for each in found)
             differing += sum(each.known_to_one for each in found)

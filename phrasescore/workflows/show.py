@@ -11,7 +11,7 @@ from moses_integration.table_report import Coverage, TableReport, report_table
 from phrasescore.arguments import StrPath
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.errors import ArgumentError, PhrasescoreError
-from phrasescore.io.file_names import optional_path
+from phrasescore.io.output import optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.workflows.warnings import returns_warnings
 

@@ -16,7 +16,7 @@ from phrasescore.config.toml_file import unknown
 from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.corpora import read_monolingual_text, read_parallel_text
-from phrasescore.io.file_names import check_files, optional_path
+from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.text import same_file
 from phrasescore.models.checkpoint import CurvePoint, TrainingRecord
 from phrasescore.progress import Meter, ProgressCallback, format_duration

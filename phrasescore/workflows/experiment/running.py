@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
+from phrasescore.devices import environment_of_children
 from phrasescore.errors import PhrasescoreError
-from phrasescore.openmp import environment_of_children
 from phrasescore.workflows.experiment.steps import Step, StepState, StepStates
 
 # The words that start a program of ours so that it sends messages; others are run as they are.

@@ -21,10 +21,9 @@ from types import MappingProxyType
 import msgspec
 
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.io.digests import FileDigests, digest_text
 from phrasescore.io.folders import LOCK, OLD, remove_folder
 from phrasescore.io.output import open_output
-from phrasescore.io.state import read_state, write_state
+from phrasescore.io.state import FileDigests, digest_text, read_state, write_state
 
 STATE = "steps.json"
 

@@ -10,7 +10,7 @@ import msgspec
 from phrasescore.config.config import DEFAULT_PRESETS, Config, preset_names
 from phrasescore.config.settings import MODEL_CONFIGS
 from phrasescore.config.toml_file import TomlTable, unknown
-from phrasescore.features import FEATURES, FROM_FILES, NOT_OF_PHRASES, OF_SHORTLISTS, ColumnKind
+from phrasescore.features import FEATURE_NAMES, NOT_OF_PHRASES, OF_SHORTLISTS, ColumnKind
 
 UNKNOWN_WORDS = "unknown_words"
 CSLM = "cslm"
@@ -20,7 +20,7 @@ KINDS = {"rnn": TABLE_KIND, "reverse": TABLE_KIND, CSLM: CSLM}
 # Features that are no networks: those of a file, which [data] names;
 # and the others, which rescore and annotate know by the same names.
 FILE_FEATURES: tuple[ColumnKind, ...] = ("lm", "lexicon", "reverse_lexicon")
-OTHER_FEATURES = tuple(sorted(FEATURES.keys() - FROM_FILES))
+OTHER_FEATURES = tuple(FEATURE_NAMES)
 _LIMITS = ("minutes", "epochs", "updates", "seed")
 
 Count = Annotated[int, msgspec.Meta(ge=1)]

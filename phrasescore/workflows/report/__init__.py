@@ -203,10 +203,10 @@ def _check_kinds(inputs: ReportInputs) -> None:
     if source is None:
         raise ArgumentError("`sentences` and `lines` need `source`")
     if not inputs.of_kind(*SENTENCE_KINDS):
-        raise _wrong_kind("--sentences and --lines", SENTENCE_KINDS, inputs.models)
+        raise _wrong_kind("`sentences` and `lines`", SENTENCE_KINDS, inputs.models)
     for line in settings.lines or ():
         if line > len(source.texts):
-            problem = f"--lines: expected a line of the file, which has {len(source.texts):,}"
+            problem = f"`lines`: expected a line of the file, which has {len(source.texts):,}"
             raise DataError(source.path, None, f"{problem}, got {line}")
 
 
@@ -222,7 +222,7 @@ def _refuse_missing(missing: dict[str, list[str]], inputs: ReportInputs) -> None
 
 def _wrong_kind(name: str, kinds: Sequence[str], models: Sequence[NamedModel]) -> ModelError:
     found = ", ".join(f"{model.name} ({model.kind})" for model in models) or "none"
-    expected = f"expected a --model of the kind {' or '.join(kinds)}"
+    expected = f"expected a model of the kind {' or '.join(kinds)}"
     return ModelError(f"{name}: {expected}, found {found}")
 
 

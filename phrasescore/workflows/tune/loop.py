@@ -18,12 +18,12 @@ from phrasescore.features import (
     column_specs,
     rescore_options,
 )
-from phrasescore.io.digests import FileDigests, digest_content
-from phrasescore.io.file_names import optional_path
+from phrasescore.io.output import optional_path
+from phrasescore.io.state import FileDigests, digest_content
 from phrasescore.io.text import is_stream, read_lines
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import WeightPair
-from phrasescore.training.signals import EndedBySignal
+from phrasescore.signals import EndedBySignal
 from phrasescore.workflows.embedded_search import EmbeddedSearch
 from phrasescore.workflows.search_settings import SearchSettings
 from phrasescore.workflows.tune.loop_run import LoopRun

@@ -10,7 +10,7 @@ from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
 from phrasescore.records import FeatureLabel
-from phrasescore.training.signals import catching_signals, raise_signal
+from phrasescore.signals import catching_signals, raise_signal
 from tuning.bleu import Bleu
 from tuning.chrf import Chrf
 from tuning.methods import Optimise, Report, StopTuning, Tuned, load_method
@@ -104,7 +104,7 @@ def _fixed_labels(
         chosen = [label for label in labels if name in (label.name, str(label))]
         if not chosen and name.rpartition("_")[0] not in others and name not in others:
             there = ", ".join(dict.fromkeys(label.name for label in labels))
-            raise PhrasescoreError(f"--fix {name}: there is no such feature; there are {there}")
+            raise PhrasescoreError(f"`fixed` {name}: there is no such feature; there are {there}")
         found.extend(chosen)
     return tuple(dict.fromkeys(found))
 

@@ -11,8 +11,7 @@ from typing import Literal
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import write_weights
 from phrasescore.errors import ArgumentError
-from phrasescore.io.file_names import check_files, optional_path
-from phrasescore.io.output import check_output, open_output
+from phrasescore.io.output import check_files, check_output, open_output, optional_path
 from phrasescore.records import WeightPair, Weights
 from phrasescore.workflows.tune.pooling import some_names
 from phrasescore.workflows.tune.report import TuneReport

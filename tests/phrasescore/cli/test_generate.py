@@ -317,8 +317,8 @@ def test_a_file_is_in_no_other_one_s_way(model: Path, text: Path, tmp_path: Path
         (["--top", "2"], "--top: is of --sample alone"),
         (["--seed", "2"], "--seed: is of --sample alone"),
         (["--copy-unknown", "--no-unknown"], "--copy-unknown has nothing to copy for"),
-        (["--targets", "2"], "--targets: is of --augment TABLE alone"),
-        (["--resume"], "--resume: is of --augment TABLE alone"),
+        (["--targets", "2"], "--targets: only with --augment"),
+        (["--resume"], "--resume: only with --augment"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(

@@ -319,10 +319,10 @@ def test_files_in_one_another_s_way_are_refused(model: RandomModel, table: Path)
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["text"], "SOURCE: is not of --augment"),
-        (["--sample", "3"], "--sample: is not of --augment"),
-        (["--nbest", "f", "3"], "--nbest: is not of --augment"),
-        (["--seed", "3"], "--seed: is not of --augment"),
+        (["text"], "SOURCE: not with --augment"),
+        (["--sample", "3"], "--sample: not with --augment"),
+        (["--nbest", "f", "3"], "--nbest: not with --augment"),
+        (["--seed", "3"], "--seed: not with --augment"),
         (["--beam", "2"], "--beam: at least as many as --targets"),
         (["--moses-ini", "x"], "--moses-ini and --moses-ini-out go together"),
         (["--no-indicator", "--moses-ini", "x", "--moses-ini-out", "y"], "--no-indicator"),

@@ -84,7 +84,7 @@ def test_a_section_that_is_left_out_is_warned_of_and_no_failure(folder: Folder) 
 
 
 def test_a_table_without_a_model_of_phrases_is_refused(folder: Folder) -> None:
-    expected = "phrase table table: expected a --model of the kind encoder-decoder, found"
+    expected = "phrase table table: expected a model of the kind encoder-decoder, found"
     assert refused(folder, "table") == f"{expected} none"
     assert refused(folder, "table", models="att") == f"{expected} att (attention)"
 
@@ -93,11 +93,11 @@ def test_what_was_asked_for_and_cannot_be_is_refused(folder: Folder) -> None:
     for arguments in (["--sentences", "3"], ["--lines", "3"]):
         message = refused(folder, *TEXTS, *arguments, models="deep")
         assert message == (
-            "--sentences and --lines: expected a --model of the kind attention or grconv, found "
+            "--sentences and --lines: expected a model of the kind attention or grconv, found "
             "deep (lstm)"
         )
     message = refused(folder, *TEXTS, "--only", "alignments", models="deep")
-    assert message == "alignments: expected a --model of the kind attention, found deep (lstm)"
+    assert message == "alignments: expected a model of the kind attention, found deep (lstm)"
     message = refused(folder, "--only", "sentences", models="deep", code=2)
     assert message == "sentences needs --source"
     # Before the long work of the others.

@@ -5,12 +5,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from phrasescore.engines.ordered_work import in_order
+from phrasescore.engines.ordered_work import OrderedProcesses
 from phrasescore.errors import PhrasescoreError
 
 
@@ -21,6 +21,11 @@ def double(number: int) -> int:
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(0.02 if number % 2 else 0)
     return 2 * number
+
+
+def in_order(work: Callable[[int], int], items: Iterable[int], processes: int) -> Iterator[int]:
+    with OrderedProcesses(work, processes) as pool:
+        yield from pool.map(items)
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
@@ -57,13 +62,14 @@ def test_items_are_read_as_they_are_needed() -> None:
 def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     code = f"""
 import os, time
-from phrasescore.engines.ordered_work import in_order
+from phrasescore.engines.ordered_work import OrderedProcesses
 def work(number):
     open(os.path.join({str(tmp_path)!r}, str(os.getpid())), "w").close()
     time.sleep(0.01)
     return number
-for _ in in_order(work, range(100_000), 2):
-    pass
+with OrderedProcesses(work, 2) as pool:
+    for _ in pool.map(range(100_000)):
+        pass
 """
     process = subprocess.Popen([sys.executable, "-c", code])
     until = time.monotonic() + 60

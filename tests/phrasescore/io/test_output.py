@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.io.output import check_output, open_output
+from phrasescore.io.output import _FILES_OF_A_MODEL, check_files, check_output, open_output
 from phrasescore.io.text import read_blocks, same_file
+from phrasescore.models import checkpoint
 from tests.streams import MANY_LINES, Stream
 
 
@@ -137,7 +138,7 @@ def test_a_full_device_is_an_error_that_names_the_file(tmp_path: Path, name: str
         pytest.skip("no /dev/full")
     link = tmp_path / name
     link.symlink_to("/dev/full")
-    message = rf"{name}: cannot write: No space left on device; free some space"
+    message = rf"{name}: cannot write: No space left on device$"
     with pytest.raises(PhrasescoreError, match=message), open_output(str(link)) as output:
         output.write(os.urandom(4_000_000))
 
@@ -213,3 +214,22 @@ def test_same_file_sees_through_links_and_dots(tmp_path: Path) -> None:
     assert same_file(str(tmp_path / "new"), f"{tmp_path}/./new")
     assert not same_file(str(path), str(tmp_path / "new"))
     assert not same_file("-", "-")
+
+
+def test_the_names_are_those_of_a_model() -> None:
+    written = (
+        *(checkpoint._WEIGHTS, checkpoint._CONFIG, checkpoint._RECORD),
+        *(checkpoint._SOURCE, checkpoint._TARGET),
+    )
+    assert set(written) == _FILES_OF_A_MODEL
+
+
+@pytest.mark.parametrize("name", sorted(_FILES_OF_A_MODEL))
+def test_a_part_of_a_model_is_not_written_over(tmp_path: Path, name: str) -> None:
+    path = str(tmp_path / "model" / ".." / "model" / name)
+    (tmp_path / "model").mkdir()
+    check_files((), (path,))  # a folder that is no model
+    (tmp_path / "model" / "model.safetensors").touch()
+    with pytest.raises(PhrasescoreError, match="would overwrite a part of a model; name another"):
+        check_files(("text",), (None, path))
+    check_files((), (str(tmp_path / name), str(tmp_path / "model" / "out"), "-"))

@@ -55,7 +55,7 @@ def test_augment_returns_counts_and_warnings(model: Path, tmp_path: Path) -> Non
     assert (done.sources, done.asked, done.unknown) == (2, 1, 1)
     new = (tmp_path / "out").read_text().count("{{Tree generated}}")
     assert done.new == new
-    assert done.warnings[0].startswith("no --reverse-model: new pairs have 1e-07")
+    assert done.warnings[0].startswith("no `reverse_model`: new pairs have 1e-07")
     assert done.summary().startswith("1 of 2 sources asked, 1 not for their unknown words")
     with pytest.raises(ArgumentError, match="`beam`: at least as many as `num_targets`"):
         phrasescore.augment(table, model, tmp_path / "out", beam=2)

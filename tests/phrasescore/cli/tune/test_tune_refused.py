@@ -226,13 +226,13 @@ def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
         (["nbest", "--references", "reference", "--ifile", "init.opt"], "--ifile goes with --feat"),
         (
             ["nbest", "--references", "reference", "--weights", "weights", "--resume"],
-            "--resume: with --decoder",
+            "--resume: only with --decoder",
         ),
         (
             ["nbest", "--references", "reference", "--weights", "weights", "--iterations", "25"],
-            "--iterations: with --decoder",
+            "--iterations: only with --decoder",
         ),
-        (["nbest", "--nbest", "5", "--working-dir", "x"], "--working-dir, --nbest-size: with"),
+        (["nbest", "--nbest", "5", "--working-dir", "x"], "--working-dir, --nbest-size: only with"),
         (["nbest", "--metric", "ter"], "expected bleu or chrf once, or bleu=WEIGHT, got 'ter'"),
         (["nbest", "--metric", "bleu=0"], "expected bleu or chrf once, or bleu=WEIGHT, got 'bl"),
         (["nbest", "--metric", "bleu", "--metric", "bleu=2"], "expected bleu or chrf once"),

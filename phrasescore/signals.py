@@ -1,4 +1,4 @@
-"""Signals that end a command, at a place where an exception is not swallowed."""
+"""Signals that end a command, or ask a long run to stop at the next good place."""
 
 import os
 import signal
@@ -7,12 +7,49 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-
-from phrasescore.training.signals import raise_signal
+from typing import NoReturn
 
 # Code whose callers swallow exceptions, by its files: Python's own import code, which torch calls
 # as it starts, and LLVM's, which runs as numba's functions are loaded.
 _SWALLOWING = ("<frozen importlib._bootstrap>", f"{os.sep}llvmlite{os.sep}")
+
+
+class EndedBySignal(BaseException):
+    """A signal that ends this process; on the way out everything is put away as after Ctrl-C."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def raise_signal(number: int) -> NoReturn:
+    """Raise the exception of a signal: KeyboardInterrupt for SIGINT, else `EndedBySignal`."""
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise EndedBySignal(number)
+
+
+@contextmanager
+def catching_signals() -> Iterator[list[int]]:
+    """Yield a list to which SIGINT and SIGTERM add themselves; a second SIGINT interrupts.
+
+    Elsewhere than in the main thread, where signals are not delivered, the list stays empty.
+    """
+    caught: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield caught
+        return
+
+    def catch(number: int, _frame: FrameType | None) -> None:
+        caught.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = {number: signal.signal(number, catch) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
