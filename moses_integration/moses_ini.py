@@ -193,7 +193,7 @@ class MosesIni(IniText):
         :return: names that the file has no feature for; their weights are left out.
         :raises ConfigError: if a feature has another number of weights here.
         """
-        lines = self._latest_weight_lines()
+        lines = self.latest_weight_lines()
         unknown = []
         for name, values in weights.items():
             line = lines.get(name)
@@ -209,7 +209,7 @@ class MosesIni(IniText):
 
         That is for scores with tuneable-components=, which n-best lists do not show.
         """
-        lines = self._latest_weight_lines()
+        lines = self.latest_weight_lines()
         kinds = {feature.name: feature for feature in self.features}
         parts = []
         for name, values in weights.items():
@@ -221,7 +221,7 @@ class MosesIni(IniText):
             parts.append(" ".join([f"{name}=", *texts]))
         return " ".join(parts)
 
-    def _latest_weight_lines(self) -> dict[str, IniLine]:
+    def latest_weight_lines(self) -> dict[str, IniLine]:
         """Return the line that counts for each name."""
         return {
             line.words[0].group().removesuffix("="): line

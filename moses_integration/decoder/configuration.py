@@ -3,16 +3,16 @@
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
+from moses_integration.decoder.ini_sections import read_limits
 from moses_integration.decoder.language_model import read_arpa_order
 from moses_integration.decoder.search_limits import SearchLimits
 from moses_integration.ini_text import IniFeature, IniLine
-from moses_integration.moses_ini import MosesIni
+from moses_integration.moses_ini import MosesIni, format_weight
 from phrasescore.errors import ConfigError, DataError, shown_path
 from phrasescore.io.text import open_input, shorten
-
-__all__ = ["DecoderConfiguration", "FeatureSlot", "SearchLimits"]
+from phrasescore.records import Weights
 
 PHRASE_TABLE, REORDERING, LANGUAGE_MODEL = "PhraseDictionaryMemory", "LexicalReordering", "KENLM"
 DISTORTION, UNKNOWN_WORDS = "Distortion", "UnknownWordPenalty"
@@ -23,6 +23,8 @@ STATEFUL = (REORDERING, DISTORTION, LANGUAGE_MODEL)
 STATELESS = (PHRASE_TABLE, WORDS, PHRASES, UNKNOWN_WORDS)
 _NEEDED = (PHRASE_TABLE, LANGUAGE_MODEL, UNKNOWN_WORDS)
 NUM_REORDERING_SCORES = 6
+# Larger weights are not taken for finite ones.
+_MOST = 1e30
 
 # Arguments that every feature may have, and that change nothing here.
 _ANY = {"name", "num-features", "tuneable", "tuneable-components", "verbosity", "filterable"}
@@ -64,13 +66,12 @@ class FeatureSlot(NamedTuple):
 class DecoderConfiguration:
     """A moses.ini that this search can follow."""
 
-    # As the user gave it.
     path: str
     search: SearchLimits
     # In the order in which Moses prints their values; UnknownWordPenalty, which it leaves out
     # there, has its place among the others.
     slots: tuple[FeatureSlot, ...]
-    _content: bytes = field(repr=False)
+    _ini: MosesIni = field(repr=False, compare=False)
     _ignored: tuple[str, ...] = ()
 
     @classmethod
@@ -84,14 +85,9 @@ class DecoderConfiguration:
             have, a missing or binary file, a wrong number of weights, a language model of another
             order; for a name in ``ignore`` that no feature has.
         """
-        with open_input(path) as stream:
-            return cls._parse(path, stream.read(), tuple(ignore))
-
-    @classmethod
-    def _parse(cls, path: str, content: bytes, ignore: tuple[str, ...]) -> Self:
-        ini = MosesIni(path, content)
-        weight_lines = _weight_lines(ini)
+        ini = MosesIni.read(path)
         _check_ignored(ini, ignore)
+        weight_lines = ini.latest_weight_lines()
         slots = []
         for feature in ini.features:
             if feature.name in ignore:
@@ -108,52 +104,79 @@ class DecoderConfiguration:
         slots.sort(key=lambda slot: slot.kind not in STATEFUL)
         table = next(slot for slot in slots if slot.kind == PHRASE_TABLE)
         limit = int(table.arguments.get("table-limit", SearchLimits.table_limit))
-        search = SearchLimits.from_ini(ini, limit)
-        return cls(path, search, tuple(slots), content, ignore)
+        search = read_limits(ini, limit)
+        return cls(path, search, tuple(slots), ini, tuple(ignore))
 
-    def with_weights(self, weights: Mapping[str, tuple[float, ...]]) -> Self:
+    def with_weights(self, weights: Weights) -> Self:
         """Return the same with other weights, of some features or all.
 
-        :param weights: as `moses_integration.weights.read_weights` returns them.
-        :raises ConfigError: if there is no feature of a name, or another number of weights.
+        Weights are rounded to the digits that a moses.ini has.
+
+        :raises ConfigError: if there is no feature of a name, or another number of weights; for a
+            weight other than 0 of a feature that this search does not have.
         """
-        ini = MosesIni(self.path, self._content)
+        slots = []
         for slot in self.slots:
-            given = weights.get(slot.name, slot.weights)
-            if len(given) != len(slot.weights):
-                problem = f"expected {len(slot.weights)} weights, was given {len(given)}"
-                where = f"{shown_path(self.path)}:{slot.line}"
-                raise ConfigError(where, f"[feature] {slot.name}", problem)
-        ini.set_weights(weights)
-        # Not those that set_weights found no line for: a name without a feature is wrong, too.
-        unknown = sorted(set(weights) - {feature.name for feature in ini.features})
-        if unknown:
-            known = ", ".join(slot.name for slot in self.slots)
-            problem = f"expected weights of {known}; found some of {', '.join(unknown)}"
-            raise ConfigError(shown_path(self.path), "[weight]", problem)
-        parsed = self._parse(self.path, ini.to_bytes(), self._ignored)
-        return replace(parsed, search=self.search)
+            given = weights.get(slot.name)
+            if given is not None:
+                problem = ""
+                if len(given) != len(slot.weights):
+                    problem = f"expected {len(slot.weights)} weights, was given {len(given)}"
+                elif not all(abs(weight) < _MOST for weight in given):
+                    problem = "expected finite weights"
+                if problem:
+                    where = f"{shown_path(self.path)}:{slot.line}"
+                    raise ConfigError(where, f"[feature] {slot.name}", problem)
+                rounded = tuple(float(format_weight(weight)) for weight in given)
+                slot = slot._replace(weights=rounded)
+            slots.append(slot)
+        known = {slot.name for slot in slots}.union(self._ignored)
+        others = {feature.name: feature for feature in self._ini.features}
+        for name in sorted(weights.keys() - known):
+            if name not in others:
+                names = ", ".join(slot.name for slot in slots)
+                problem = f"expected weights of {names}; found some of {name}"
+                raise ConfigError(shown_path(self.path), "[weight]", problem)
+            if any(weights[name]):
+                raise _unknown(self._ini, others[name])
+        return replace(self, slots=tuple(slots))
+
+    def with_limits(self, **limits: Any) -> Self:
+        """Return the same with other limits of the search.
+
+        :param limits: fields of `SearchLimits`.
+        :raises ConfigError: for a limit that Moses' search has and this one has not.
+        """
+        search = replace(self.search, **limits)
+        if search.stack_diversity:
+            problem = "this search has no stack-diversity; set it to 0, or decode with Moses"
+            raise ConfigError(shown_path(self.path), "[stack-diversity]", problem)
+        return replace(self, search=search)
 
     def find(self, kind: str) -> FeatureSlot | None:
         """Return the feature of a class, None if there is none; there is never more than one."""
         return next((slot for slot in self.slots if slot.kind == kind), None)
 
+    def slot(self, kind: str) -> FeatureSlot:
+        """Return the feature of a class that every search needs."""
+        return next(slot for slot in self.slots if slot.kind == kind)
 
-def _check_ignored(ini: MosesIni, ignore: tuple[str, ...]) -> None:
+    def weights(self, kind: str, count: int = 1) -> tuple[float, ...]:
+        """Return the weights of the feature of a class, zeros if there is none."""
+        slot = self.find(kind)
+        return (0.0,) * count if slot is None else slot.weights
+
+    def shown(self, slot: FeatureSlot) -> tuple[bool, ...]:
+        """Return for each value of a feature whether n-best lists show it."""
+        return self._ini.shown_components(slot.name, len(slot.weights))
+
+
+def _check_ignored(ini: MosesIni, ignore: Collection[str]) -> None:
     names = [feature.name for feature in ini.features]
     for name in ignore:
         if name not in names:
             problem = f"there is no {shorten(name)} to ignore; there are {', '.join(names)}"
             raise ConfigError(shown_path(ini.path), "[feature]", problem)
-
-
-def _weight_lines(ini: MosesIni) -> dict[str, IniLine]:
-    """Return the line with the weights of each name: the last one."""
-    return {
-        line.words[0].group().removesuffix("="): line
-        for line in ini.content_lines()
-        if line.section == "weight"
-    }
 
 
 def _weights(ini: MosesIni, feature: IniFeature, line: IniLine | None) -> tuple[float, ...]:
@@ -284,7 +307,7 @@ def _check_number(
     if len(weights) != int(text):
         problem = f"expected {text} weights, found {len(weights)}"
         raise ini.error(line or feature.line, feature.name, problem)
-    if not all(abs(weight) < 1e30 for weight in weights):
+    if not all(abs(weight) < _MOST for weight in weights):
         raise ini.error(line or feature.line, feature.name, "expected finite weights")
 
 

@@ -2,11 +2,12 @@
 
 import logging
 import os
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from moses_integration.decoder.moses_engine import MosesEngine, NbestRequest
+from moses_integration.decoder.moses import NbestRequest, translate_with_moses
 from moses_integration.decoder.source import read_source
 from moses_integration.ini_paths import files_of
 from moses_integration.moses_ini import MosesIni
@@ -15,7 +16,7 @@ from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.file_names import check_files
 from phrasescore.progress import ProgressCallback
-from phrasescore.records import Weights
+from phrasescore.records import WeightPair, Weights
 from phrasescore.workflows.embedded_search import EmbeddedSearch
 from phrasescore.workflows.search_settings import SearchSettings, moses_limits
 from phrasescore.workflows.warnings import collecting_warnings
@@ -41,7 +42,7 @@ def decode(
     config: str | os.PathLike[str],
     output: str | os.PathLike[str] = "-",
     *,
-    weights: str | os.PathLike[str] | None = None,
+    weights: str | os.PathLike[str] | Mapping[str, Sequence[float]] | WeightPair | None = None,
     feature_weights: Mapping[str, float] | None = None,
     nbest: tuple[str | os.PathLike[str], int] | None = None,
     distinct: bool = False,
@@ -59,7 +60,8 @@ def decode(
     :param source: a sentence per line, without markup and factors; ``-`` is stdin.
     :param config: the moses.ini; its paths begin at the working folder, as in Moses.
     :param output: ``-`` is stdout; compressed where the name ends in ``.gz``.
-    :param weights: a file of other weights than those of the moses.ini.
+    :param weights: other weights than those of the moses.ini: a file, the weights by feature name,
+        or a tuner's result, whose weights of the search are taken.
     :param feature_weights: other weights of features with one value; they go before ``weights``.
     :param nbest: the file for n-best lists in Moses' format, and the hypotheses per sentence.
     :param distinct: let n-best lists have each translation once.
@@ -84,38 +86,44 @@ def decode(
     if decoder == "moses" and (settings.features or settings.ignore):
         raise ArgumentError("`features` and `ignore` go with the embedded search")
     settings.check()
-    path = None if weights is None else os.fspath(weights)
-    used = [str(name) for name in files_of(config)]
-    read = (source, config, path, settings.backoff_lm, *used)
+    path = None
+    if isinstance(weights, str | os.PathLike):
+        path = os.fspath(weights)
+    read = (source, config, path, settings.backoff_lm, *map(str, files_of(config)))
     check_files(read, (output, None if request is None else request.path))
-    given: Weights = {} if path is None else dict(read_weights(path, "search"))
+    given: Weights = {}
+    if path is not None:
+        given = dict(read_weights(path, "search"))
+    elif weights is not None:
+        by_name = weights.search if isinstance(weights, WeightPair) else weights
+        given = {name: tuple(values) for name, values in by_name.items()}
     given |= {name: (value,) for name, value in (feature_weights or {}).items()}
     sentences = read_source(source)
     with collecting_warnings() as warnings:
+        counts: Counter[str] = Counter()
         if moses_bin is not None:
             ini = MosesIni.read(config)
             given = _known(given, {feature.name for feature in ini.features}, config)
             threads = min(usable_threads(settings.processes), max(1, len(sentences)))
-            binary = os.path.join(moses_bin, "moses")
-            limits = moses_limits(settings)
-            MosesEngine(binary, ini, given, threads, limits).translate(sentences, output, request)
-            return DecodeSummary(len(sentences), 0, 0, 0, tuple(warnings))
-        made = EmbeddedSearch(config, settings)
-        for name in settings.feature_names:
-            if name not in given:
-                text = "%s has no weight, and so 0: it only stands in n-best lists"
-                _logger.warning(text, name)
-            if len(own := given.get(name, (0.0,))) != 1:
-                raise PhrasescoreError(f"{path}: expected one weight of {name}, found {len(own)}")
-        given = _known(given, {*made.feature_names}, config)
-        made.check_weights({name: given[name] for name in given if name in made.ini_features})
-        with made.open(sentences, given):
-            counts = made.translate(sentences, given, output, request, progress)
+            translate_with_moses(
+                *(os.path.join(moses_bin, "moses"), ini, given, sentences, output, request),
+                threads=threads,
+                limits=moses_limits(settings),
+            )
+        else:
+            made = EmbeddedSearch(config, settings)
+            for name in settings.feature_names:
+                if name not in given:
+                    text = "%s has no weight, and so 0: it only stands in n-best lists"
+                    _logger.warning(text, name)
+                if len(own := given.get(name, (0.0,))) != 1:
+                    problem = f"expected one weight of {name}, found {len(own)}"
+                    raise PhrasescoreError(f"{path or 'weights'}: {problem}")
+            given = _known(given, made.feature_names, config)
+            with made.open(sentences, given):
+                counts = made.translate(sentences, given, output, request, progress)
         return DecodeSummary(
-            len(sentences),
-            counts["untranslated"],
-            counts["requests"],
-            counts["distinct"],
+            *(len(sentences), counts["untranslated"], counts["requests"], counts["distinct"]),
             tuple(warnings),
         )
 

@@ -11,8 +11,8 @@ from moses_integration.decoder.options import (
     OptionTable,
     SentenceOptions,
     read_language_model,
-    read_tables,
 )
+from moses_integration.decoder.phrase_tables import read_tables
 
 INI = """\
 [feature]
@@ -58,7 +58,10 @@ def read_table(*sentences: str, ini: str = INI, other_language_weight: float = 0
     Path("moses.ini").write_text(ini)
     configuration = DecoderConfiguration.read("moses.ini")
     split = [sentence.split() for sentence in sentences]
-    return OptionTable.read(configuration, split, other_language_weight=other_language_weight)
+    model = read_language_model(configuration)
+    return OptionTable(
+        configuration, model, read_tables(configuration, split), other_language_weight
+    )
 
 
 def listed(table: OptionTable, options: SentenceOptions) -> list[tuple[int, int, str]]:

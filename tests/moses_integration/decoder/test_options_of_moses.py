@@ -13,7 +13,12 @@ import numpy as np
 import pytest
 
 from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.options import OptionTable, SentenceOptions
+from moses_integration.decoder.options import (
+    OptionTable,
+    SentenceOptions,
+    read_language_model,
+)
+from moses_integration.decoder.phrase_tables import read_tables
 from moses_integration.nbest import parse_features
 
 pytestmark = pytest.mark.moses
@@ -131,7 +136,8 @@ def test_options_and_futures_are_those_of_moses(
     sentences = [line.split() for line in lines]
     printed = run_moses(folder, path, "\n".join(lines) + "\n", tmp_path / "nbest")
     configuration = DecoderConfiguration.read(path)
-    table = OptionTable.read(configuration, sentences)
+    model = read_language_model(configuration)
+    table = OptionTable(configuration, model, read_tables(configuration, sentences))
     for sentence, of_moses in zip(sentences, printed, strict=True):
         check_options(table, table.sentence(sentence), of_moses)
     check_lists(configuration, table, tmp_path / "nbest", sentences)
