@@ -18,16 +18,14 @@ from moses_integration.decoder.ngram_table import (
 DONE, FULL, NO_NUMBER, POSITIVE, UNKNOWN_WORD, FIELDS, NO_CONTEXT = range(7)
 
 
-class ArpaVocabulary:
-    """Ids of words by a 64-bit hash of their bytes, for the kernel."""
-
-    def __init__(self, words: list[str]) -> None:
-        encoded = [word.encode() for word in words]
-        offsets = np.zeros(len(words) + 1, np.int64)
-        np.cumsum([len(word) for word in encoded], out=offsets[1:])
-        self.keys = np.zeros((2 * len(words) + 16, 1), np.uint64)
-        self.ids = np.zeros(len(self.keys), np.int32)
-        _fill_vocabulary(self.keys, self.ids, np.frombuffer(b"".join(encoded), np.uint8), offsets)
+def hash_vocabulary(words: list[str]) -> tuple[Any, Any]:
+    """Return a table of 64-bit hashes of the bytes of words, and the id of the word in each row."""
+    encoded = [word.encode() for word in words]
+    offsets = np.cumsum([0, *map(len, encoded)])
+    keys = np.zeros((2 * len(words) + 16, 1), np.uint64)
+    ids = np.zeros(len(keys), np.int32)
+    _fill_vocabulary(keys, ids, np.frombuffer(b"".join(encoded), np.uint8), offsets)
+    return keys, ids
 
 
 @KERNEL

@@ -49,6 +49,10 @@ _REORDERING_TYPE = {"msd", "bidirectional", "fe"}
 _REORDERING_NOISE = {"wbe", "phrase", "allff"}
 
 
+class _LineError(Exception):
+    """A line that this search cannot follow; the message says why."""
+
+
 class FeatureSlot(NamedTuple):
     """A feature of the model and where its values stand."""
 
@@ -86,20 +90,18 @@ class DecoderConfiguration:
             order; for a name in ``ignore`` that no feature has.
         """
         ini = MosesIni.read(path)
-        _check_ignored(ini, ignore)
+        names = [feature.name for feature in ini.features]
+        for name in ignore:
+            if name not in names:
+                problem = f"there is no {shorten(name)} to ignore; there are {', '.join(names)}"
+                raise ConfigError(shown_path(path), "[feature]", problem)
         weight_lines = ini.latest_weight_lines()
-        slots = []
-        for feature in ini.features:
-            if feature.name in ignore:
-                continue
-            weights = _weights(ini, feature, weight_lines.get(feature.name))
-            if feature.kind in STATEFUL + STATELESS:
-                arguments = _arguments(ini, feature)
-                _check_number(ini, feature, arguments, weights, weight_lines.get(feature.name))
-                line = feature.line.place + 1
-                slots.append(FeatureSlot(feature.name, feature.kind, weights, arguments, line))
-            elif not weights or any(weights):
-                raise _unknown(ini, feature)
+        read = [
+            _read_slot(ini, feature, weight_lines.get(feature.name))
+            for feature in ini.features
+            if feature.name not in ignore
+        ]
+        slots = [slot for slot in read if slot is not None]
         _check_kinds(ini, slots)
         slots.sort(key=lambda slot: slot.kind not in STATEFUL)
         table = next(slot for slot in slots if slot.kind == PHRASE_TABLE)
@@ -138,7 +140,8 @@ class DecoderConfiguration:
                 problem = f"expected weights of {names}; found some of {name}"
                 raise ConfigError(shown_path(self.path), "[weight]", problem)
             if any(weights[name]):
-                raise _unknown(self._ini, others[name])
+                problem = _describe_unknown(others[name])
+                raise self._ini.error(others[name].line, name, problem)
         return replace(self, slots=tuple(slots))
 
     def with_limits(self, **limits: Any) -> Self:
@@ -171,34 +174,61 @@ class DecoderConfiguration:
         return self._ini.shown_components(slot.name, len(slot.weights))
 
 
-def _check_ignored(ini: MosesIni, ignore: Collection[str]) -> None:
-    names = [feature.name for feature in ini.features]
-    for name in ignore:
-        if name not in names:
-            problem = f"there is no {shorten(name)} to ignore; there are {', '.join(names)}"
-            raise ConfigError(shown_path(ini.path), "[feature]", problem)
+def _read_slot(ini: MosesIni, feature: IniFeature, weights: IniLine | None) -> FeatureSlot | None:
+    """Return a feature; None for one that this search does not have, if its weights are 0.
+
+    :param weights: the line with its weights.
+    """
+    where = weights or feature.line
+    try:
+        values = _parse_weights(feature, weights)
+        where = feature.line
+        if feature.kind not in STATEFUL + STATELESS:
+            if values and not any(values):
+                return None
+            raise _LineError(_describe_unknown(feature))
+        arguments = _read_arguments(feature)
+        count = _num_values(feature, arguments)
+        if weights is None and not values:
+            problem = f"expected a line '{feature.name}= ...' in [weight] with {count} weights"
+            raise _LineError(f"{problem}, found none")
+        where = weights or feature.line
+        if len(values) != count:
+            raise _LineError(f"expected {count} weights, found {len(values)}")
+        if not all(abs(weight) < _MOST for weight in values):
+            raise _LineError("expected finite weights")
+    except (_LineError, DataError) as error:
+        raise ini.error(where, feature.name, str(error)) from error
+    return FeatureSlot(feature.name, feature.kind, values, arguments, feature.line.place + 1)
 
 
-def _weights(ini: MosesIni, feature: IniFeature, line: IniLine | None) -> tuple[float, ...]:
+def _parse_weights(feature: IniFeature, line: IniLine | None) -> tuple[float, ...]:
     """Return the weights of a feature; none if there is no line.
 
     UnknownWordPenalty may do without: it is not tuned, and 1 as in Moses.
     """
     if line is None:
         return (1.0,) if feature.kind == UNKNOWN_WORDS else ()
+    words = [word.group() for word in line.words[1:]]
     try:
-        return tuple(float(word.group()) for word in line.words[1:])
+        return tuple(map(float, words))
     except ValueError:
-        found = shorten(" ".join(word.group() for word in line.words[1:]))
-        problem = f"expected numbers as weights, found {found}"
-        raise ini.error(line, feature.name, problem) from None
+        problem = f"expected numbers as weights, found {shorten(' '.join(words))}"
+        raise _LineError(problem) from None
 
 
-def _arguments(ini: MosesIni, feature: IniFeature) -> dict[str, str]:
-    """Return the arguments of a feature that this search has.
+def _num_values(feature: IniFeature, arguments: dict[str, str]) -> int:
+    """Return how many values a feature has."""
+    default = str(NUM_REORDERING_SCORES if feature.kind == REORDERING else 1)
+    text = arguments.get("num-features", default)
+    is_number = text.isascii() and text.isdigit()
+    if not is_number or (feature.kind != PHRASE_TABLE and text != default):
+        raise _LineError(f"expected num-features={default}, found {shorten(text)}")
+    return int(text)
 
-    :raises ConfigError: if there is one that it cannot follow.
-    """
+
+def _read_arguments(feature: IniFeature) -> dict[str, str]:
+    """Return the arguments of a feature, of which this search has each."""
     arguments: dict[str, str] = {}
     for key, value in feature.arguments:
         problem = None
@@ -213,24 +243,25 @@ def _arguments(ini: MosesIni, feature: IniFeature) -> dict[str, str]:
         elif key not in _ANY | _ARGUMENTS.get(feature.kind, set()):
             problem = f"this search does not know {shorten(f'{key}={value}')}"
         if problem is not None:
-            raise ini.error(feature.line, feature.name, problem)
+            raise _LineError(problem)
         arguments[key] = value or ""
     if feature.kind == REORDERING:
-        _check_reordering_type(ini, feature, arguments)
+        _check_reordering(arguments)
     if "path" in _ARGUMENTS.get(feature.kind, set()):
-        arguments["path"] = _check_file(ini, feature, arguments.get("path", ""))
+        arguments["path"] = _check_file(feature, arguments.get("path", ""))
     if feature.kind == LANGUAGE_MODEL:
-        _check_order(ini, feature, arguments)
+        order = str(read_arpa_order(arguments["path"]))
+        if int(wanted := arguments.get("order", order)) != int(order):
+            where = f"order={order}, as {arguments['path']} has"
+            raise _LineError(f"expected {where}, found order={wanted}")
     return arguments
 
 
-def _check_reordering_type(ini: MosesIni, feature: IniFeature, arguments: dict[str, str]) -> None:
-    found = set(arguments.get("type", "").split("-"))
-    if found - _REORDERING_NOISE != _REORDERING_TYPE:
+def _check_reordering(arguments: dict[str, str]) -> None:
+    kind = arguments.get("type", "")
+    if set(kind.split("-")) - _REORDERING_NOISE != _REORDERING_TYPE:
         problem = "expected type=wbe-msd-bidirectional-fe-allff, the one that this search has"
-        raise ini.error(
-            feature.line, feature.name, f"{problem}, found {shorten(arguments.get('type', ''))}"
-        )
+        raise _LineError(f"{problem}, found {shorten(kind)}")
     defaults = arguments.get("default-scores")
     if defaults is not None:
         try:
@@ -239,31 +270,28 @@ def _check_reordering_type(ini: MosesIni, feature: IniFeature, arguments: dict[s
             good = False
         if not good or len(defaults.split(",")) != NUM_REORDERING_SCORES:
             problem = f"expected {NUM_REORDERING_SCORES} probabilities in default-scores="
-            raise ini.error(feature.line, feature.name, f"{problem}, found {shorten(defaults)}")
+            raise _LineError(f"{problem}, found {shorten(defaults)}")
 
 
-def _check_file(ini: MosesIni, feature: IniFeature, path: str) -> str:
+def _check_file(feature: IniFeature, path: str) -> str:
     """Return the path of a text file; Moses finds one with .gz at its end by itself."""
     wanted = "an ARPA file" if feature.kind == LANGUAGE_MODEL else "a text table"
     if not path:
-        raise ini.error(feature.line, feature.name, f"expected path= to {wanted}, found none")
+        raise _LineError(f"expected path= to {wanted}, found none")
     if not os.path.exists(path) and os.path.exists(f"{path}.gz"):
         return f"{path}.gz"
     if not os.path.isfile(path):
         for end in (".minphr", ".minlexr", ".binphr.idx", ".binlexr.idx"):
             if os.path.exists(path + end):
                 problem = f"expected {wanted}, {path}[.gz], found a binary one, {path}{end}"
-                raise ini.error(feature.line, feature.name, f"{problem}; {_text_file(feature)}")
+                raise _LineError(f"{problem}; {_text_file(feature)}")
         problem = f"cannot open {path}: there is no such file (paths begin at the working folder)"
-        raise ini.error(feature.line, feature.name, problem)
-    try:
-        with open_input(path) as stream:
-            start = stream.read(64)
-    except DataError as error:
-        raise ini.error(feature.line, feature.name, str(error)) from error
+        raise _LineError(problem)
+    with open_input(path) as stream:
+        start = stream.read(64)
     if start.startswith(_BINARY_STARTS) or b"\0" in start:
         problem = f"expected {wanted}, found a binary one: {path}"
-        raise ini.error(feature.line, feature.name, f"{problem}; {_text_file(feature)}")
+        raise _LineError(f"{problem}; {_text_file(feature)}")
     return path
 
 
@@ -276,42 +304,7 @@ def _text_file(feature: IniFeature) -> str:
     return "name the phrase-table.gz that processPhraseTable(Min) made it from"
 
 
-def _check_order(ini: MosesIni, feature: IniFeature, arguments: dict[str, str]) -> None:
-    try:
-        order = read_arpa_order(arguments["path"])
-    except DataError as error:
-        raise ini.error(feature.line, feature.name, str(error)) from error
-    wanted = arguments.get("order")
-    if wanted is not None and int(wanted) != order:
-        problem = f"expected order={order}, as {arguments['path']} has, found order={wanted}"
-        raise ini.error(feature.line, feature.name, problem)
-
-
-def _check_number(
-    ini: MosesIni,
-    feature: IniFeature,
-    arguments: dict[str, str],
-    weights: tuple[float, ...],
-    line: IniLine | None,
-) -> None:
-    """Refuse another number of weights than the feature has values."""
-    default = str(NUM_REORDERING_SCORES if feature.kind == REORDERING else 1)
-    text = arguments.get("num-features", default)
-    is_number = text.isascii() and text.isdigit()
-    if not is_number or (feature.kind != PHRASE_TABLE and text != default):
-        problem = f"expected num-features={default}, found {shorten(text)}"
-        raise ini.error(feature.line, feature.name, problem)
-    if line is None and not weights:
-        problem = f"expected a line '{feature.name}= ...' in [weight] with {text} weights"
-        raise ini.error(feature.line, feature.name, f"{problem}, found none")
-    if len(weights) != int(text):
-        problem = f"expected {text} weights, found {len(weights)}"
-        raise ini.error(line or feature.line, feature.name, problem)
-    if not all(abs(weight) < _MOST for weight in weights):
-        raise ini.error(line or feature.line, feature.name, "expected finite weights")
-
-
-def _unknown(ini: MosesIni, feature: IniFeature) -> ConfigError:
+def _describe_unknown(feature: IniFeature) -> str:
     problem = f"this search has no feature {feature.kind}"
     if feature.kind in _BINARY:
         cure = f"use {PHRASE_TABLE} with the text table that {_BINARY[feature.kind]} made it from"
@@ -319,7 +312,7 @@ def _unknown(ini: MosesIni, feature: IniFeature) -> ConfigError:
         cure = f"use {LANGUAGE_MODEL} with the model as an ARPA file"
     else:
         cure = f"set its weights to 0, ignore {feature.name}, or decode with Moses"
-    return ini.error(feature.line, feature.name, f"{problem}; {cure}")
+    return f"{problem}; {cure}"
 
 
 def _check_kinds(ini: MosesIni, slots: list[FeatureSlot]) -> None:

@@ -6,7 +6,7 @@ a word that is not among the unigrams or without the (n-1)-gram that it continue
 """
 
 import re
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -18,8 +18,8 @@ from moses_integration.decoder.arpa_kernels import (
     NO_NUMBER,
     POSITIVE,
     UNKNOWN_WORD,
-    ArpaVocabulary,
     grow,
+    hash_vocabulary,
     parse_block,
 )
 from moses_integration.decoder.ngram_table import MAX_ORDER, NgramTables, make_tables
@@ -86,11 +86,12 @@ class _Text:
         self.position = position
         self.number += lines
 
-    def next_content(self) -> bytes:
-        """Return the next line that is not blank, without blanks at its end."""
+    def expect(self, wanted: bytes) -> None:
+        """Check the next line that is not blank."""
         while not self.peek().strip():
             self.next()
-        return self.next().rstrip()
+        if (found := self.next().rstrip()) != wanted:
+            self.fail(f"expected {wanted.decode()}, found {shorten(found)}")
 
     def fail(self, problem: str) -> NoReturn:
         raise DataError(self.path, self.number, problem)
@@ -111,17 +112,17 @@ def read_arpa(path: str) -> NgramModel:
     """
     text = _Text(path)
     counts = _read_counts(text)
-    _expect(text, b"\\1-grams:")
+    text.expect(b"\\1-grams:")
     words, log_probs, backoffs = _read_unigrams(text, counts[0])
     tables = make_tables(len(counts), len(words), min(sum(counts[1:]), _MOST_AT_FIRST))
     tables.unigram_log_probs[:] = log_probs
     tables.unigram_backoffs[:] = backoffs
-    vocabulary = ArpaVocabulary(words)
+    vocabulary = hash_vocabulary(words)
     used = 0
     for order, count in enumerate(counts[1:], start=2):
-        _expect(text, b"\\%d-grams:" % order)
+        text.expect(b"\\%d-grams:" % order)
         tables, used = _read_ngrams(text, order, count, tables, used, vocabulary)
-    _expect(text, b"\\end\\")
+    text.expect(b"\\end\\")
     return NgramModel(words, tables)
 
 
@@ -147,12 +148,6 @@ def _read_counts(text: _Text) -> list[int]:
     if not 1 <= len(counts) <= MAX_ORDER:
         text.fail(f"expected counts of orders from 1 to {MAX_ORDER}, found {len(counts)}")
     return counts
-
-
-def _expect(text: _Text, wanted: bytes) -> None:
-    found = text.next_content()
-    if found != wanted:
-        text.fail(f"expected {wanted.decode()}, found {shorten(found)}")
 
 
 def _read_unigrams(text: _Text, count: int) -> tuple[list[str], list[float], list[float]]:
@@ -181,7 +176,12 @@ def _read_unigrams(text: _Text, count: int) -> tuple[list[str], list[float], lis
 
 
 def _read_ngrams(
-    text: _Text, order: int, count: int, tables: NgramTables, used: int, vocabulary: ArpaVocabulary
+    text: _Text,
+    order: int,
+    count: int,
+    tables: NgramTables,
+    used: int,
+    vocabulary: tuple[Any, Any],
 ) -> tuple[NgramTables, int]:
     """Read the n-grams of one order; return the tables, and how many n-grams they hold now."""
     left = count
@@ -190,7 +190,7 @@ def _read_ngrams(
             text.peek()  # raises
         block = np.frombuffer(text.block, np.uint8)
         position, done, used, problem = parse_block(
-            tables, vocabulary.keys, vocabulary.ids, block, text.position, order, left, used
+            tables, *vocabulary, block, text.position, order, left, used
         )
         text.skip(position, done)
         left -= done
@@ -201,7 +201,6 @@ def _read_ngrams(
             wanted = _PROBLEMS[problem].format(order=order, context=order - 1)
             text.fail(f"{wanted}, found {shorten(line)}")
         elif left and position < len(text.block):
-            problem_text = f"expected {count:,} {order}-grams, as counted above"
             text.next()
-            text.fail(f"{problem_text}, found {count - left:,}")
+            text.fail(f"expected {count:,} {order}-grams, as counted above, found {count - left:,}")
     return tables, used

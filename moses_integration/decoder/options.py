@@ -40,8 +40,6 @@ class SentenceOptions(NamedTuple):
     values: Any
     # float64 (options,): the weighted sum of these.
     score: Any
-    # float64 (options,): weighted, of the target phrase on its own.
-    lm_estimate: Any
     # float64 (options,): what features that are language models as well are expected to say.
     other_estimate: Any
     # float64 (options, 6): of the reordering table, natural logarithms.
@@ -76,10 +74,8 @@ class OptionTable:
         log_probs = LN_10 * _estimate(model.tables, offsets, ids)
         lengths = np.diff(offsets)[unique]
         values = _values(self.columns, tables, lengths)
-        score, estimate = (
-            values @ weights,
-            configuration.weights(LANGUAGE_MODEL)[0] * log_probs[unique],
-        )
+        score = values @ weights
+        estimate = configuration.weights(LANGUAGE_MODEL)[0] * log_probs[unique]
         other = other_language_weight * log_probs[unique]
         kept, starts = _prune(configuration, pairs.starts, score + estimate + other)
         self._spans = {
@@ -136,7 +132,6 @@ class OptionTable:
             target=self._ids[ranges(self._offsets[unique], lengths)],
             values=self._values[rows],
             score=score,
-            lm_estimate=estimate,
             other_estimate=other,
             reordering=self._reordering[rows],
             future=_future(len(tokens), starts, ends, score + estimate + other),

@@ -73,8 +73,6 @@ class StackDecoder:
     :param features: more features, and their weights.
     :param buffer_size: requests that such a feature gets in a call; 1 for no buffering. It
         changes speed only.
-    :param candidates: hypotheses of a stack that such features score, the best without them; 0 for
-        all. Ten times the stack size if None.
     :ivar names: of the features, as ``values`` has them.
     :ivar buffers: the requests to more features, with their counts.
     """
@@ -87,15 +85,13 @@ class StackDecoder:
         features: Sequence[tuple[StatefulFeature, float]] = (),
         *,
         buffer_size: int = DEFAULT_BUFFER_SIZE,
-        candidates: int | None = None,
     ) -> None:
-        search = configuration.search
         self._configuration, self._table, self._lm = configuration, option_table, lm
         self.buffers = [
             (RequestBuffer(feature, buffer_size), weight) for feature, weight in features
         ]
-        self._num_words = 0
-        self._candidates = 10 * search.stack_size if candidates is None else candidates
+        for feature, _ in features:
+            feature.begin(option_table.words)
         self.names = (
             *(slot.name for slot in configuration.slots),
             *(feature.name for feature, _ in features),
@@ -116,18 +112,10 @@ class StackDecoder:
             empty = self._empty(0.0)
             return Translation((), 0.0, (), empty.values, (empty,) if nbest else ())
         options = self._table.sentence(tokens)
-        self._begin()
-        search = self._configuration.search
-        stacks = StackSearch(
-            make_sentence(
-                options, self._configuration, self._lm.tables, keep_words=bool(self.buffers)
-            ),
-            self._lm.tables,
-            search,
-            keep_arcs=nbest > 1,
-            candidates=self._candidates,
-            buffers=self.buffers,
-        )
+        tables, search = self._lm.tables, self._configuration.search
+        keep_words = bool(self.buffers)
+        sentence = make_sentence(options, self._configuration, tables, keep_words=keep_words)
+        stacks = StackSearch(sentence, tables, search, self.buffers, keep_arcs=nbest > 1)
         lattice = stacks.run()
         if lattice.goal < 0:
             return self._empty(-np.inf)
@@ -142,14 +130,6 @@ class StackDecoder:
         added = np.add.reduceat(scores, paths.offsets[:-1], axis=0)
         found = self._translations(options, paths.offsets, paths.options, added)
         return replace(found[0], nbest=found) if nbest else found[0]
-
-    def _begin(self) -> None:
-        """Tell other features about new words."""
-        words = self._table.words
-        if len(words) > self._num_words:
-            self._num_words = len(words)
-            for buffer, _ in self.buffers:
-                buffer.feature.begin(words)
 
     def _empty(self, score: float) -> Translation:
         values = [(0.0,) * len(slot.weights) for slot in self._configuration.slots]

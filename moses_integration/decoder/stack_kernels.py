@@ -120,9 +120,9 @@ def offer_extension(
 
     :return: whether it is a new one in the pool.
     """
-    if limits.by_request:
-        first, second = np.int64(option), np.int64(state)
-    else:
+    first: Any = np.int64(option)
+    second: Any = np.int64(state)
+    if not limits.by_request:
         first, second = _recombination_key(sentence, option, new_state, complete)
     _, is_new = offer(
         pool, arcs, limits.keep_arcs, score, parent, option, coverage, first, second, new_state

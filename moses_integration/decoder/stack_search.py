@@ -36,16 +36,16 @@ from moses_integration.decoder.stateful import RequestBuffer, Requests
 
 # Rows that tables begin with: those of a sentence of some ten words.
 _FEW, _MANY = 1 << 10, 1 << 15
+# Hypotheses that other features score, the best without them, for each that a stack keeps.
+_CANDIDATES = 10
 
 
 class StackSearch:
     """The search of one sentence.
 
     :param tables: the language model's NgramTables.
-    :param keep_arcs: whether recombined hypotheses are kept for n-best lists.
-    :param candidates: hypotheses of a stack that other features score, the best without them; 0
-        for all.
     :param buffers: other features and their weights.
+    :param keep_arcs: whether recombined hypotheses are kept for n-best lists.
     """
 
     def __init__(
@@ -53,17 +53,18 @@ class StackSearch:
         sentence: Sentence,
         tables: Any,
         limits: SearchLimits,
+        buffers: Sequence[tuple[RequestBuffer, float]] = (),
         *,
         keep_arcs: bool,
-        candidates: int = 0,
-        buffers: Sequence[tuple[RequestBuffer, float]] = (),
     ) -> None:
         self._sentence, self._tables = sentence, tables
         self._buffers, self._limits = buffers, limits
         self._last = Limits(limits.stack_size, limits.beam_width, keep_arcs, by_request=False)
         self._first = self._last
         if buffers:
-            self._first = self._last._replace(stack_size=candidates, by_request=True)
+            self._first = self._last._replace(
+                stack_size=_CANDIDATES * limits.stack_size, by_request=True
+            )
         self._width = max([tables.order - 1, 1, *(buffer.feature.context for buffer, _ in buffers)])
         self._coverages = make_coverages(_FEW, sentence.length)
         self._states = make_states(_MANY, self._width)
@@ -143,10 +144,10 @@ class StackSearch:
         # Every extension that is taken makes room for two; with diversity it may be all of them.
         most = len(cubes.seen) if diversity else min(len(cubes.seen), len(blocks) + 2 * pops)
         self._make_room(most)
+        rest: Any = (self._first, blocks, cubes, pops, diversity, self._scratch)
         expand_cubes(
             *(self._sentence, self._tables, self._hypotheses, self._coverages, self._states),
-            *(self._memo, self._pool, self._arcs),
-            *(self._first, blocks, cubes, pops, diversity, self._scratch),
+            *(self._memo, self._pool, self._arcs, *rest),
         )  # fmt: skip
 
     def _make_room(self, extensions: int) -> None:

@@ -86,17 +86,16 @@ def decode(
     if decoder == "moses" and (settings.features or settings.ignore):
         raise ArgumentError("`features` and `ignore` go with the embedded search")
     settings.check()
-    path = None
-    if isinstance(weights, str | os.PathLike):
-        path = os.fspath(weights)
+    path = os.fspath(weights) if isinstance(weights, str | os.PathLike) else None
     read = (source, config, path, settings.backoff_lm, *map(str, files_of(config)))
     check_files(read, (output, None if request is None else request.path))
     given: Weights = {}
-    if path is not None:
+    if isinstance(weights, WeightPair):
+        given = dict(weights.search)
+    elif isinstance(weights, Mapping):
+        given = {name: tuple(values) for name, values in weights.items()}
+    elif path is not None:
         given = dict(read_weights(path, "search"))
-    elif weights is not None:
-        by_name = weights.search if isinstance(weights, WeightPair) else weights
-        given = {name: tuple(values) for name, values in by_name.items()}
     given |= {name: (value,) for name, value in (feature_weights or {}).items()}
     sentences = read_source(source)
     with collecting_warnings() as warnings:

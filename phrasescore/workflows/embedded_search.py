@@ -2,12 +2,13 @@
 
 import collections
 import functools
+import itertools
 import logging
 import math
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.moses import NbestRequest
@@ -15,6 +16,7 @@ from moses_integration.decoder.options import OptionTable, read_language_model
 from moses_integration.decoder.phrase_tables import PhraseTables, read_tables
 from moses_integration.decoder.search import StackDecoder, Translation
 from moses_integration.decoder.source import read_source
+from moses_integration.decoder.stateful import StatefulFeature
 from moses_integration.nbest_lines import format_hypothesis
 from phrasescore.devices import usable_threads
 from phrasescore.engines.ordered_work import OrderedProcesses
@@ -22,9 +24,6 @@ from phrasescore.io.output import open_output
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import Weights
 from phrasescore.workflows.search_settings import LIMITS, SearchSettings
-
-if TYPE_CHECKING:
-    from moses_integration.decoder.stateful import StatefulFeature
 
 _logger = logging.getLogger(__name__)
 
@@ -65,7 +64,8 @@ class _SentenceTranslator:
     ) -> None:
         self._ini, self._settings, self._threads = configuration, settings, threads
         # For each value of each feature, whether n-best lists show it.
-        self._shown = [configuration.shown(slot) for slot in configuration.slots]
+        self._shown = {slot.name: configuration.shown(slot) for slot in configuration.slots}
+        self._shown |= dict.fromkeys(settings.feature_names, (True,))
         self._tables = read_tables(configuration, sentences)
         _report_unknown(self._tables, sentences)
         self._language_model = read_language_model(configuration)
@@ -121,11 +121,8 @@ class _SentenceTranslator:
     def _hypothesis(self, sent_id: int, found: Translation, aligned: bool) -> bytes:
         """Return a line of a list."""
         features = []
-        names = [*(slot.name for slot in self._ini.slots), *self._settings.feature_names]
-        shown = [*self._shown, *([True] for _ in self._settings.features)]
-        for name, values, which in zip(names, found.values, shown, strict=True):
-            kept = [value for value, is_shown in zip(values, which, strict=True) if is_shown]
-            if kept:
+        for (name, shown), values in zip(self._shown.items(), found.values, strict=True):
+            if kept := list(itertools.compress(values, shown)):
                 features.append((name, kept))
         alignment = self._alignment(found) if aligned else None
         return format_hypothesis(sent_id, found.words, features, found.score, alignment)
@@ -142,7 +139,7 @@ class _SentenceTranslator:
         return " ".join(points)
 
 
-def _load_networks(settings: SearchSettings, threads: int) -> "list[StatefulFeature]":
+def _load_networks(settings: SearchSettings, threads: int) -> list[StatefulFeature]:
     """Return the networks; torch is imported here, in the process that uses them."""
     if not settings.models:
         return []

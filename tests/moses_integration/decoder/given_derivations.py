@@ -22,7 +22,6 @@ def score_derivation(
     if not segments:
         return decoder.translate(())
     options = decoder._table.sentence(tokens)
-    decoder._begin()
     chosen = np.array([_find(decoder, options, *segment) for segment in segments], np.int32)
     phrases = [
         options.target[options.offsets[option] : options.offsets[option + 1]] for option in chosen

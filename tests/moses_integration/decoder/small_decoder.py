@@ -151,7 +151,6 @@ class SmallDecoder:
         features: Sequence[tuple[StatefulFeature, float]] = (),
         *,
         buffer_size: int = 4096,
-        candidates: int | None = None,
         other_language_weight: float = 0.0,
         **settings: Any,
     ) -> StackDecoder:
@@ -160,14 +159,7 @@ class SmallDecoder:
         model = read_arpa(str(self._folder / "lm.arpa"))
         tables = read_tables(configuration, sentences)
         options = OptionTable(configuration, model, tables, other_language_weight)
-        return StackDecoder(
-            configuration,
-            options,
-            model,
-            features,
-            buffer_size=buffer_size,
-            candidates=candidates,
-        )
+        return StackDecoder(configuration, options, model, features, buffer_size=buffer_size)
 
     def derivations(
         self, tokens: Sequence[str], limit: int = 2, context_weight: float = 0.0

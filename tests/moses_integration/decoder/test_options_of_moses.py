@@ -65,7 +65,7 @@ def option_words(table: OptionTable, options: SentenceOptions, row: int) -> str:
 
 def check_options(table: OptionTable, options: SentenceOptions, printed: Printed) -> None:
     """Compare the options; both list them by span and falling score, equal ones in any order."""
-    total = options.score + options.lm_estimate
+    total = options.score + table._estimate[options.rows]
     mine = [
         (start, end, option_words(table, options, row), total[row], tuple(options.values[row]))
         for row, (start, end) in enumerate(zip(options.start, options.end, strict=True))

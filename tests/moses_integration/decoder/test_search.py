@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moses_integration.decoder import kbest
+from moses_integration.decoder import kbest, stack_search
 from moses_integration.decoder.options import SentenceOptions
 from moses_integration.decoder.search import StackDecoder, Translation
 from tests.moses_integration.decoder.given_derivations import score_derivation
@@ -119,10 +119,13 @@ def test_buffering_changes_no_translation_and_saves_calls(larger: SmallDecoder, 
     assert calls[0] > calls[1] > calls[2]
 
 
-def test_fewer_candidates_are_fewer_requests(larger: SmallDecoder) -> None:
+def test_fewer_candidates_are_fewer_requests(
+    larger: SmallDecoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     requests = []
-    for candidates in (5, 50, 0):
-        decoder = larger.decoder([LONG], [(LastWords(), 0.8)], stack=5, candidates=candidates)
+    for candidates in (1, 10, 0):
+        monkeypatch.setattr(stack_search, "_CANDIDATES", candidates)
+        decoder = larger.decoder([LONG], [(LastWords(), 0.8)], stack=5)
         decoder.translate(LONG)
         requests.append(decoder.buffers[0][0].requests)
     assert requests[0] < requests[1] < requests[2]
@@ -291,7 +294,6 @@ class _OneTable:
             np.arange(count + 1, dtype=np.int32),
             np.full(count, 3, np.int32),
             np.zeros((count, 5)),
-            np.full(count, -0.5),
             np.full(count, -0.5),
             np.zeros(count),
             np.zeros((count, 6)),
