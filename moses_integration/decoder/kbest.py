@@ -51,8 +51,8 @@ def best_paths(
     :param offsets: words of the options begin here, in ``target``.
     :param distinct: leave out paths with the words of a better one. Words are known by a 64-bit
         hash: among 10,000 paths two of them have the same with a chance of 1 in 10^11.
-    :param factor: with ``distinct``, look at no more than so many paths for each that is wanted,
-        as Moses' ``-n-best-factor``.
+    :param factor: with ``distinct``, look at up to ``factor`` paths for each one that is wanted,
+        as with Moses' ``-n-best-factor``.
     """
     most = count * factor if distinct else count
     return Paths(*_search(lattice, offsets, target, count, most, distinct))

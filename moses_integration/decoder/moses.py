@@ -111,7 +111,7 @@ class DecoderCommand:
         :param size: hypotheses per list, at most.
         :param nbest: where the lists go; a file of that name is replaced.
         :raises PhrasescoreError: if the command cannot be started, fails or writes no lists, with
-            the end of what it said on stderr.
+            the last lines of its stderr.
         """
         with contextlib.suppress(FileNotFoundError):
             os.unlink(nbest)
@@ -155,7 +155,7 @@ def translate_with_moses(
     :param output: gets a line per sentence, without the blank that Moses puts at its end.
     :param limits: more settings, by the names of moses.ini's sections.
     :raises PhrasescoreError: if Moses cannot be run, fails, or translates fewer sentences, with the
-        end of what it said.
+        last lines of its stderr.
     """
     command = [binary, "-f", ini.path, "-threads", str(threads)]
     for name, value in limits.items():
@@ -192,7 +192,7 @@ def _run(command: list[str], source: str, output: str, log: str, *, keeps_log: b
 
     :param source: its stdin; ``output`` and ``log`` are its stdout and stderr.
     :param keeps_log: whether the log stays, and messages may name it.
-    :raises PhrasescoreError: if it cannot be started or fails, with the end of what it said.
+    :raises PhrasescoreError: if it cannot be started or fails, with the last lines of its stderr.
     """
     with open(source, "rb") as text, open(output, "wb") as out, open(log, "wb") as errors:
         try:

@@ -20,6 +20,7 @@ from moses_integration.decoder.configuration import (
     UNKNOWN_WORDS,
     WORDS,
     DecoderConfiguration,
+    FeatureSlot,
 )
 from moses_integration.decoder.language_model import NgramModel, read_arpa
 from moses_integration.decoder.ngram_table import BEGIN, KERNEL, LN_10, NgramTables, score_next
@@ -68,13 +69,13 @@ class OptionTable:
         other_language_weight: float = 0.0,
     ) -> None:
         self.words = list(model.words)
-        self.columns, weights = _columns(configuration)
+        slots = [slot for slot in configuration.slots if slot.kind in STATELESS]
         pairs = tables.pairs
         offsets, ids, unique = self._target_ids(pairs.targets)
         log_probs = LN_10 * _estimate(model.tables, offsets, ids)
         lengths = np.diff(offsets)[unique]
-        values = _values(self.columns, tables, lengths)
-        score = values @ weights
+        values = _values(slots, tables, lengths)
+        score = values @ np.concatenate([slot.weights for slot in slots])
         estimate = configuration.weights(LANGUAGE_MODEL)[0] * log_probs[unique]
         other = other_language_weight * log_probs[unique]
         kept, starts = _prune(configuration, pairs.starts, score + estimate + other)
@@ -158,34 +159,25 @@ class OptionTable:
 def read_language_model(configuration: DecoderConfiguration) -> NgramModel:
     """Read the language model that a moses.ini names.
 
-    :raises DataError: with file and line, if it is none.
+    :raises DataError: with file and line, if KenLM would refuse it.
     """
     return read_arpa(configuration.slot(LANGUAGE_MODEL).arguments["path"])
 
 
-def _columns(configuration: DecoderConfiguration) -> tuple[dict[str, slice], Any]:
-    """Return where the values of each class of stateless features stand, and all their weights."""
-    columns: dict[str, slice] = {}
-    weights: list[float] = []
-    for slot in configuration.slots:
-        if slot.kind in STATELESS:
-            columns[slot.kind] = slice(len(weights), len(weights) + len(slot.weights))
-            weights += slot.weights
-    return columns, np.array(weights)
+def _values(slots: Sequence[FeatureSlot], tables: PhraseTables, lengths: Any) -> Any:
+    """Return the values of stateless features of all pairs, in the order of the features.
 
-
-def _values(columns: dict[str, slice], tables: PhraseTables, lengths: Any) -> Any:
-    """Return the values of the stateless features of all pairs."""
-    num_columns = max(column.stop for column in columns.values())
-    values = np.zeros((len(lengths), num_columns))
-    values[:, columns[PHRASE_TABLE]] = tables.pairs.log_probs
-    first_unknown = tables.pairs.starts[tables.num_known]
-    values[first_unknown:, columns[UNKNOWN_WORDS]] = LOWEST_LOG
-    if WORDS in columns:
-        values[:, columns[WORDS]] = -lengths[:, None]
-    if PHRASES in columns:
-        values[:, columns[PHRASES]] = 1.0
-    return values
+    :param lengths: of the target phrases, in words.
+    """
+    unknown = np.zeros(len(lengths))
+    unknown[tables.pairs.starts[tables.num_known] :] = LOWEST_LOG
+    values = {
+        PHRASE_TABLE: tables.pairs.log_probs,
+        WORDS: -lengths[:, None],
+        PHRASES: np.ones((len(lengths), 1)),
+        UNKNOWN_WORDS: unknown[:, None],
+    }
+    return np.hstack([values[slot.kind] for slot in slots])
 
 
 def _prune(configuration: DecoderConfiguration, starts: Any, rank: Any) -> tuple[Any, Any]:

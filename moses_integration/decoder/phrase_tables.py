@@ -42,7 +42,7 @@ class PhrasePairs(NamedTuple):
     sources: list[bytes]
     # int64 (sources + 1,): where the pairs of a source begin.
     starts: Any
-    # Likewise, one a pair.
+    # Of each pair; UTF-8 likewise.
     targets: list[bytes]
     # float64 (pairs, scores): natural logarithms, at least -100.
     log_probs: Any
@@ -108,8 +108,8 @@ def read_phrase_pairs(
     """Read the pairs whose source phrase stands in some sentence.
 
     :param num_scores: that each pair has; moses.ini's ``num-features``.
-    :raises DataError: if the file cannot be read, or a line is no phrase pair with so many
-        probabilities.
+    :raises DataError: if the file cannot be read, or a line is no phrase pair with
+        ``num_scores`` probabilities.
     """
     places: dict[bytes, int] = {}
     groups: list[int] = []
@@ -158,8 +158,8 @@ def read_reordering(
 
     :param pairs: source and target, words with single spaces between them; may repeat.
     :param default: logarithms for a pair that the table lacks.
-    :raises DataError: if the file cannot be read, or a line of these pairs has not so many
-        probabilities.
+    :raises DataError: if the file cannot be read, or a line of these pairs has another
+        number of probabilities.
     """
     places: dict[tuple[bytes, bytes], int] = {}
     rows = [places.setdefault(pair, len(places)) for pair in pairs]

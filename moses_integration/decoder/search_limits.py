@@ -28,17 +28,17 @@ _LEAST = {"distortion_limit": -1, "max_phrase_length": 1, "pop_limit": 1}
 class SearchLimits:
     """How far the search goes; the defaults are those of moses/TypeDef.h and moses/parameters."""
 
-    # [stack]: hypotheses a stack; 0 for no limit.
+    # [stack]: hypotheses per stack; 0 for no limit.
     stack_size: int = 200
     # [beam-threshold]: a hypothesis goes if it is less probable than this times the best one.
     beam_threshold: float = 1e-5
     # [distortion-limit]: words; -1 for no limit, 0 for none but monotone translations.
     distortion_limit: int = -1
-    # table-limit= of the phrase table: translations a source phrase; 0 for no limit.
+    # table-limit= of the phrase table: translations per source phrase; 0 for no limit.
     table_limit: int = 20
     # [max-phrase-length]: source words.
     max_phrase_length: int = 20
-    # [max-trans-opt-per-coverage]: translation options a span, over all tables; 0 for no limit.
+    # [max-trans-opt-per-coverage]: translation options per span, over all tables; 0 for no limit.
     max_options: int = 5000
     # [translation-option-threshold]: relative to the best option of a span, as a probability.
     option_threshold: float = 0.0

@@ -49,7 +49,7 @@ class States(NamedTuple):
 
 
 class Memo(NamedTuple):
-    """Scores of options after states, as far as they have been asked for."""
+    """Scores of options after states, those that were asked for."""
 
     count: Any
     # int64 (rows,): state * options + option, in an order of hashes.

@@ -17,7 +17,7 @@ SEARCH_FEATURES = {"cslm": "CSLM"}
 class SearchSettings:
     """How the embedded search translates. A limit that is None is that of moses.ini, or Moses'.
 
-    :raises ArgumentError: if a value is none that its field may have.
+    :raises ArgumentError: if a field may not have its value.
     """
 
     # Features beside those of moses.ini, of `SEARCH_FEATURES`, and the folder of each one's model.
@@ -85,7 +85,8 @@ class SearchSettings:
         """Check the features and their models, before the long work.
 
         :raises ArgumentError: if features and models, or their options, do not go together.
-        :raises PhrasescoreError: if a model is none, or of another kind than its feature.
+        :raises PhrasescoreError: if there is no such model, or it is of another kind than its
+            feature.
         """
         if len(self.features) != len(self.models):
             problem = "expected a --model for each --feature of the search"
