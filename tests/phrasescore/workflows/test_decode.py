@@ -7,7 +7,7 @@ import pytest
 import phrasescore
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
-from phrasescore.records import WeightPair
+from phrasescore.records import WeightPair, Weights
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 
 
@@ -43,10 +43,10 @@ def test_arguments_that_do_not_go_together_are_refused(folder: Path) -> None:
 
 def test_weights_are_a_file_a_mapping_or_a_tuners_result(folder: Path) -> None:
     (folder / "weights").write_text("TM0= 0 1\nLM0= 0\n")
-    by_name = {"TM0": (0.0, 1.0), "LM0": [0.0]}
-    usual = {"TM0": (1.0, 0.0)}
+    by_name: Weights = {"TM0": (0.0, 1.0), "LM0": (0.0,)}
+    usual: Weights = {"TM0": (1.0, 0.0)}
     found = []
-    for weights in ("weights", by_name, WeightPair({**by_name, "LM0": (0.0,)}, usual)):
+    for weights in ("weights", by_name, WeightPair(by_name, usual)):
         phrasescore.decode("source", "moses.ini", "out", weights=weights, nbest=("nbest", 3))
         found.append((folder / "nbest").read_bytes())
     assert found[0] == found[1] == found[2]
