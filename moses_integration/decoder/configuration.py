@@ -114,6 +114,7 @@ class DecoderConfiguration:
 
         Weights are rounded to the digits that a moses.ini has.
 
+        :param weights: as `moses_integration.weights.load_weights` returns them.
         :raises ConfigError: if there is no feature of a name, or another number of weights; for a
             weight other than 0 of a feature that this search does not have.
         """

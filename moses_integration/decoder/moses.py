@@ -50,8 +50,6 @@ class DecoderCommand:
 
     # As the user gave it.
     command: str
-    # More of it, such as mert-moses.pl's --decoder-flags.
-    flags: str = ""
     # Of Moses, where it is known: which weights lists do not show.
     ini: MosesIni | None = None
 
@@ -66,7 +64,7 @@ class DecoderCommand:
     def words(self) -> list[str]:
         """Return the command as it is split."""
         try:
-            return shlex.split(f"{self.command} {self.flags}")
+            return shlex.split(self.command)
         except ValueError as error:
             problem = f"cannot split the command: {error}"
             raise PhrasescoreError(f"--decoder: {problem}: {self.command!r}") from error
@@ -74,7 +72,7 @@ class DecoderCommand:
     @property
     def is_moses(self) -> bool:
         """Whether Moses' own options are given to it."""
-        return NBEST not in self.command + self.flags
+        return NBEST not in self.command
 
     def ini_path(self) -> str | None:
         """Return the moses.ini that the command names, None where it names none."""

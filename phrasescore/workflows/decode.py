@@ -3,20 +3,20 @@
 import logging
 import os
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from moses_integration.decoder.moses import NbestRequest, translate_with_moses
 from moses_integration.decoder.source import read_source
-from moses_integration.ini_paths import files_of
+from moses_integration.ini_text import files_of
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import read_weights
+from moses_integration.weights import WeightsSource, load_weights, weights_path
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.file_names import check_files
 from phrasescore.progress import ProgressCallback
-from phrasescore.records import WeightPair, Weights
+from phrasescore.records import Weights
 from phrasescore.workflows.embedded_search import EmbeddedSearch
 from phrasescore.workflows.search_settings import SearchSettings, moses_limits
 from phrasescore.workflows.warnings import collecting_warnings
@@ -42,7 +42,7 @@ def decode(
     config: str | os.PathLike[str],
     output: str | os.PathLike[str] = "-",
     *,
-    weights: str | os.PathLike[str] | Mapping[str, Sequence[float]] | WeightPair | None = None,
+    weights: WeightsSource | None = None,
     feature_weights: Mapping[str, float] | None = None,
     nbest: tuple[str | os.PathLike[str], int] | None = None,
     distinct: bool = False,
@@ -60,8 +60,7 @@ def decode(
     :param source: a sentence per line, without markup and factors; ``-`` is stdin.
     :param config: the moses.ini; its paths begin at the working folder, as in Moses.
     :param output: ``-`` is stdout; compressed where the name ends in ``.gz``.
-    :param weights: other weights than those of the moses.ini: a file, the weights by feature name,
-        or a tuner's result, whose weights of the search are taken.
+    :param weights: other weights than those of the moses.ini: a file of them, or values.
     :param feature_weights: other weights of features with one value; they go before ``weights``.
     :param nbest: the file for n-best lists in Moses' format, and the hypotheses per sentence.
     :param distinct: let n-best lists have each translation once.
@@ -86,16 +85,10 @@ def decode(
     if decoder == "moses" and (settings.features or settings.ignore):
         raise ArgumentError("`features` and `ignore` go with the embedded search")
     settings.check()
-    path = os.fspath(weights) if isinstance(weights, str | os.PathLike) else None
+    path = weights_path(weights)
     read = (source, config, path, settings.backoff_lm, *map(str, files_of(config)))
     check_files(read, (output, None if request is None else request.path))
-    given: Weights = {}
-    if isinstance(weights, WeightPair):
-        given = dict(weights.search)
-    elif isinstance(weights, Mapping):
-        given = {name: tuple(values) for name, values in weights.items()}
-    elif path is not None:
-        given = dict(read_weights(path, "search"))
+    given: Weights = {} if weights is None else dict(load_weights(weights).search)
     given |= {name: (value,) for name, value in (feature_weights or {}).items()}
     sentences = read_source(source)
     with collecting_warnings() as warnings:
@@ -117,7 +110,7 @@ def decode(
                     _logger.warning(text, name)
                 if len(own := given.get(name, (0.0,))) != 1:
                     problem = f"expected one weight of {name}, found {len(own)}"
-                    raise PhrasescoreError(f"{path or 'weights'}: {problem}")
+                    raise PhrasescoreError(f"{path or 'the weights'}: {problem}")
             given = _known(given, made.feature_names, config)
             with made.open(sentences, given):
                 counts = made.translate(sentences, given, output, request, progress)
