@@ -1,7 +1,19 @@
 """Neural features for phrase-based statistical machine translation.
 
-Everything that a command of ``phrasescore`` does is a function here, imported when it is first
-asked for: ``import phrasescore`` imports no torch. `docs/library.md` has an example of each.
+Every command of ``phrasescore`` is a function here, imported when it is first asked for: ``import
+phrasescore`` imports no torch. `docs/library.md` has an example of each. In all of them:
+
+:param output: and other files to write: ``-`` is stdout, a name in ``.gz`` is compressed; a file
+    appears whole or not at all. Of files to read ``-`` is stdin, and gzip is told by its content.
+:param model: and other models: the folder of a trained one.
+:param precision: of the matrix products.
+:param device: ``auto`` takes a CUDA device where there is one; or ``cpu``, ``cuda``, ``cuda:N``.
+:param threads: CPU threads; None for all cores. The number changes no value.
+:param progress: a callable that gets a `phrasescore.progress.Progress` now and then.
+:raises ArgumentError: if a value is out of range, or arguments do not go together.
+:raises DataError: if a file is not what it should be.
+:raises ModelError: if a model cannot be loaded or used so, or gives a score that is not finite.
+:raises PhrasescoreError: if a file cannot be written, or would overwrite another one.
 """
 
 import importlib
@@ -30,6 +42,7 @@ if TYPE_CHECKING:
     from phrasescore.workflows.generate import generate as generate
     from phrasescore.workflows.load_model import ScoringModel as ScoringModel
     from phrasescore.workflows.load_model import load_model as load_model
+    from phrasescore.workflows.perplexity import PerplexitySummary as PerplexitySummary
     from phrasescore.workflows.perplexity import TextPerplexities as TextPerplexities
     from phrasescore.workflows.perplexity import perplexity as perplexity
     from phrasescore.workflows.report import ReportSummary as ReportSummary
@@ -45,54 +58,41 @@ if TYPE_CHECKING:
     from phrasescore.workflows.select import select as select
     from phrasescore.workflows.show import TableFigures as TableFigures
     from phrasescore.workflows.show import show as show
+    from phrasescore.workflows.train import TrainSummary as TrainSummary
     from phrasescore.workflows.train import train as train
     from phrasescore.workflows.tune.lists import TuneOutcome as TuneOutcome
     from phrasescore.workflows.tune.lists import tune as tune
     from phrasescore.workflows.tune.loop import LoopOutcome as LoopOutcome
     from phrasescore.workflows.tune.loop import tune_with_decoder as tune_with_decoder
 
-# Where each public name is defined.
-_HOMES = {
-    "AnnotateSummary": "phrasescore.workflows.annotate",
-    "AugmentSummary": "phrasescore.workflows.augment",
-    "ColumnSpec": "phrasescore.features.column_spec",
-    "DecodeSummary": "phrasescore.workflows.decode",
-    "Evaluation": "phrasescore.workflows.evaluation",
-    "ExperimentTable": "phrasescore.workflows.experiment.table",
-    "GenerateSummary": "phrasescore.workflows.generate",
-    "LoopOutcome": "phrasescore.workflows.tune.loop",
-    "PhrasePair": "phrasescore.records",
-    "ReportSummary": "phrasescore.workflows.report",
-    "RerankSummary": "phrasescore.workflows.rerank",
-    "RescoreSummary": "phrasescore.workflows.rescore",
-    "ScoringModel": "phrasescore.workflows.load_model",
-    "SearchSettings": "phrasescore.workflows.search_settings",
-    "SegmentSummary": "phrasescore.workflows.segment",
-    "SelectSummary": "phrasescore.workflows.select",
-    "StoppedError": "phrasescore.errors",
-    "TableFigures": "phrasescore.workflows.show",
-    "TextPerplexities": "phrasescore.workflows.perplexity",
-    "TrainingRecord": "phrasescore.models.checkpoint",
-    "TuneOutcome": "phrasescore.workflows.tune.lists",
-    "WeightPair": "phrasescore.records",
-    "annotate": "phrasescore.workflows.annotate",
-    "augment": "phrasescore.workflows.augment",
-    "decode": "phrasescore.workflows.decode",
-    "evaluate": "phrasescore.workflows.evaluate",
-    "generate": "phrasescore.workflows.generate",
-    "load_model": "phrasescore.workflows.load_model",
-    "make_report": "phrasescore.workflows.report",
-    "perplexity": "phrasescore.workflows.perplexity",
-    "rerank": "phrasescore.workflows.rerank",
-    "rescore": "phrasescore.workflows.rescore",
-    "run_experiment": "phrasescore.workflows.experiment.run",
-    "segment": "phrasescore.workflows.segment",
-    "select": "phrasescore.workflows.select",
-    "show": "phrasescore.workflows.show",
-    "train": "phrasescore.workflows.train",
-    "tune": "phrasescore.workflows.tune.lists",
-    "tune_with_decoder": "phrasescore.workflows.tune.loop",
+# The public names of each module.
+_NAMES = {
+    "errors": ("StoppedError",),
+    "features.column_spec": ("ColumnSpec",),
+    "models.checkpoint": ("TrainingRecord",),
+    "records": ("PhrasePair", "WeightPair"),
+    "workflows.annotate": ("AnnotateSummary", "annotate"),
+    "workflows.augment": ("AugmentSummary", "augment"),
+    "workflows.decode": ("DecodeSummary", "decode"),
+    "workflows.evaluate": ("evaluate",),
+    "workflows.evaluation": ("Evaluation",),
+    "workflows.experiment.run": ("run_experiment",),
+    "workflows.experiment.table": ("ExperimentTable",),
+    "workflows.generate": ("GenerateSummary", "generate"),
+    "workflows.load_model": ("ScoringModel", "load_model"),
+    "workflows.perplexity": ("PerplexitySummary", "TextPerplexities", "perplexity"),
+    "workflows.report": ("ReportSummary", "make_report"),
+    "workflows.rerank": ("RerankSummary", "rerank"),
+    "workflows.rescore": ("RescoreSummary", "rescore"),
+    "workflows.search_settings": ("SearchSettings",),
+    "workflows.segment": ("SegmentSummary", "segment"),
+    "workflows.select": ("SelectSummary", "select"),
+    "workflows.show": ("TableFigures", "show"),
+    "workflows.train": ("TrainSummary", "train"),
+    "workflows.tune.lists": ("TuneOutcome", "tune"),
+    "workflows.tune.loop": ("LoopOutcome", "tune_with_decoder"),
 }
+_HOMES = {name: f"phrasescore.{home}" for home, names in _NAMES.items() for name in names}
 
 __all__ = sorted(_HOMES)
 

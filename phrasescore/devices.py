@@ -1,6 +1,9 @@
 """Which device and how many threads a network runs on."""
 
+import contextlib
 import os
+import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from phrasescore.errors import PhrasescoreError
@@ -10,6 +13,10 @@ if TYPE_CHECKING:
 
 # Threads that keep a GPU busy with scoring: while it computes for one, another plans.
 GPU_THREADS = 2
+
+# The caller's setting of torch's threads, then those in force, the latest last.
+_torch_threads: dict[object, int] = {}
+_lock = threading.Lock()
 
 
 def choose_device(name: str) -> "torch.device":
@@ -49,3 +56,27 @@ def usable_threads(wanted: int | None) -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
         return os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Let each of torch's operations use this many threads meanwhile, and then as many as before.
+
+    Of several that overlap, as iterators do, the latest that has not ended counts.
+    """
+    import torch
+
+    token = object()
+    with _lock:
+        if not _torch_threads:
+            _torch_threads[None] = torch.get_num_threads()
+        _torch_threads[token] = count
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        with _lock:
+            del _torch_threads[token]
+            torch.set_num_threads(next(reversed(_torch_threads.values())))
+            if len(_torch_threads) == 1:
+                _torch_threads.clear()

@@ -98,3 +98,14 @@ class Meter:
             self._callback(
                 Progress(self.task, self.unit, self.done, self.total, self._note, finished)
             )
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration as people write it.
+
+    >>> format_duration(65), format_duration(3600)
+    ('1:05', '1:00:00')
+    """
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return (f"{hours}:{minutes:02d}" if hours else f"{minutes}") + f":{seconds:02d}"

@@ -1,15 +1,12 @@
 """``phrasescore evaluate``: how good translations are, and whether a difference is chance."""
 
-from typing import Literal
+from typing import get_args
 
 import click
 
+from phrasescore.arguments import MetricName, PairedTestName, ReportFormat, SideName, Tokenizer
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
-
-METRICS = ("multi-bleu", "bleu", "chrf", "chrf++", "ter")
-# sacrebleu's tokenizers that need no further package and no download.
-TOKENIZERS = ("none", "13a", "intl", "char", "zh")
 
 
 @click.command()
@@ -25,21 +22,21 @@ TOKENIZERS = ("none", "13a", "intl", "char", "zh")
     "--metric",
     "metrics",
     multiple=True,
-    type=click.Choice(METRICS),
-    default=METRICS[:2],
+    type=click.Choice(get_args(MetricName)),
+    default=("multi-bleu", "bleu"),
     show_default=True,
     help="multi-bleu is the papers' figure, of text as it is split; the others are sacrebleu's.",
 )
 @click.option(
     "--tokenize",
-    type=click.Choice(TOKENIZERS),
+    type=click.Choice(get_args(Tokenizer)),
     default="none",
     show_default=True,
     help="How the metric bleu splits text: none for tokenised text, 13a for plain text.",
 )
 @click.option(
     "--paired",
-    type=click.Choice(["approximate", "bootstrap"]),
+    type=click.Choice(get_args(PairedTestName)),
     help="Test each system against the first: bootstrap, or approximate randomization.",
 )
 @click.option(
@@ -63,7 +60,7 @@ TOKENIZERS = ("none", "13a", "intl", "char", "zh")
 @click.option(
     "--by-length",
     multiple=True,
-    type=click.Choice(["source", "reference"]),
+    type=click.Choice(get_args(SideName)),
     help="Tell BLEU by the number of words in the source, or in the first reference.",
 )
 @click.option(
@@ -86,19 +83,19 @@ TOKENIZERS = ("none", "13a", "intl", "char", "zh")
 def evaluate(
     hypotheses: tuple[str, ...],
     references: tuple[str, ...],
-    metrics: tuple[str, ...],
-    tokenize: str,
-    paired: Literal["bootstrap", "approximate"] | None,
+    metrics: tuple[MetricName, ...],
+    tokenize: Tokenizer,
+    paired: PairedTestName | None,
     trials: int | None,
     seed: int,
     nbest: str | None,
-    by_length: tuple[str, ...],
+    by_length: tuple[SideName, ...],
     width: int,
     by_unknown: str | None,
     source: str | None,
     plot: str | None,
     output: str,
-    report_format: Literal["text", "json"],
+    report_format: ReportFormat,
 ) -> None:
     """Measure translations HYP against references: one sentence per line in every file.
 

@@ -15,11 +15,11 @@ _COUNT = click.IntRange(min=1)
 # Parameters of phrase tables alone, and those of texts and samples alone.
 _OF_TABLES = {
     *("num_targets", "min_probability", "min_count", "only_sources", "max_phrase_length"),
-    *("reverse_model", "lexicon", "reverse_lexicon", "scores", "no_indicator"),
+    *("reverse_model", "lexicon", "reverse_lexicon", "score_columns", "indicator"),
     *("moses_ini", "moses_ini_out", "resume"),
 }
 _OF_TEXTS = {
-    *("source", "normalize", "no_unknown", "copy_unknown", "max_length", "nbest", "name"),
+    *("source", "normalize", "unknown", "copy_unknown", "max_length", "nbest", "name"),
     *("sample", "temperature", "top", "seed"),
 }
 
@@ -46,7 +46,7 @@ _OF_TEXTS = {
     is_flag=True,
     help="Sort complete translations by log p / (words + 1), which does not favour short ones.",
 )
-@click.option("--no-unknown", is_flag=True, help="Never predict <unk>.")
+@options.turned_off("--no-unknown", "unknown", "Never predict <unk>.")
 @click.option(
     "--copy-unknown",
     is_flag=True,
@@ -147,15 +147,16 @@ _OF_TEXTS = {
 )
 @click.option(
     "--scores",
+    "score_columns",
     metavar="LIST",
     help="Of --augment: the content of each column of a new pair, separated by commas: forward, "
     "reverse, lexicon, reverse-lexicon, or a probability. Needed where the table does not have "
     "Moses' four columns.",
 )
-@click.option(
+@options.turned_off(
     "--no-indicator",
-    is_flag=True,
-    help="Of --augment: add no column that is 1 for the old pairs and e for the new ones.",
+    "indicator",
+    "Of --augment: add no column that is 1 for the old pairs and e for the new ones.",
 )
 @click.option("--moses-ini", metavar="IN", help="Of --augment: the moses.ini that uses the table.")
 @click.option(

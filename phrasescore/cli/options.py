@@ -3,10 +3,11 @@
 import logging
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
+from phrasescore.arguments import PRECISIONS, ReportFormat
 from phrasescore.features import FEATURES, FROM_FILES, OF_SHORTLISTS
 from phrasescore.features.column_spec import ColumnKind, ColumnSpec
 from phrasescore.workflows.warnings import LOGGERS
@@ -165,7 +166,7 @@ def precision(command: _Decorated) -> _Decorated:
     """Add ``--precision``; the command gets ``precision: str``."""
     return click.option(
         "--precision",
-        type=click.Choice(("float32", "tf32", "bfloat16", "int8")),
+        type=click.Choice(PRECISIONS),
         default="float32",
         show_default=True,
         help="Of the matrix products; less is faster where the processor has instructions for it "
@@ -213,6 +214,11 @@ def seed(command: _Decorated) -> _Decorated:
     )(command)
 
 
+def turned_off(flag: str, name: str, text: str) -> Callable[[_Decorated], _Decorated]:
+    """Return a decorator that adds a flag; the command gets ``name: bool``, False with the flag."""
+    return click.option(flag, name, is_flag=True, callback=lambda *args: not args[2], help=text)
+
+
 def output(command: _Decorated) -> _Decorated:
     """Add ``-o/--output``; the command gets ``output: str``, ``-`` for stdout."""
     return click.option(
@@ -230,7 +236,7 @@ def report_format(command: _Decorated) -> _Decorated:
     return click.option(
         "--format",
         "report_format",
-        type=click.Choice(["text", "json"]),
+        type=click.Choice(get_args(ReportFormat)),
         default="text",
         show_default=True,
         help="How the report is written.",

@@ -1,14 +1,12 @@
 """``phrasescore perplexity``: how well language models predict a text."""
 
 import json
-from typing import TYPE_CHECKING
 
 import click
 
+from phrasescore.arguments import PrecisionName
 from phrasescore.cli import options
-
-if TYPE_CHECKING:
-    from phrasescore.kernels.precision import PrecisionName
+from phrasescore.cli.progress import show_progress
 
 
 @click.command()
@@ -16,7 +14,6 @@ if TYPE_CHECKING:
 @click.option("--model", metavar="MODEL", help="A trained language model: of the kind cslm.")
 @click.option(
     "--lm",
-    "language_model",
     metavar="FILE",
     help="An n-gram model, ARPA (.gz, too) or a KenLM binary; with --model also the one that the "
     "words outside its shortlist are backed off to.",
@@ -39,11 +36,11 @@ if TYPE_CHECKING:
 def perplexity(
     texts: tuple[str, ...],
     model: str | None,
-    language_model: str | None,
+    lm: str | None,
     mix_on: str | None,
     log_z: bool,
     report_format: str,
-    precision: "PrecisionName",
+    precision: PrecisionName,
     device: str,
     threads: int | None,
 ) -> None:
@@ -59,13 +56,14 @@ def perplexity(
     found = run(
         texts,
         model=model,
-        language_model=language_model,
+        lm=lm,
         mix_on=mix_on,
         log_z=log_z,
         precision=precision,
         device=device,
         threads=threads,
-    )
+        progress=show_progress,
+    ).texts
     if report_format == "json":
         click.echo(json.dumps([each.to_dict() for each in found], indent=1))
     else:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-from phrasescore.progress import Progress
+from phrasescore.progress import Progress, format_duration
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -122,7 +122,4 @@ def _rate(now: Progress, elapsed: float) -> str:
 def _time_left(now: Progress, elapsed: float) -> str:
     if not now.total or not now.done or now.done > now.total:
         return ""
-    seconds = round(elapsed * (now.total - now.done) / now.done)
-    minutes, seconds = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    return (f"{hours}:{minutes:02d}" if hours else f"{minutes}") + f":{seconds:02d} left"
+    return f"{format_duration(elapsed * (now.total - now.done) / now.done)} left"

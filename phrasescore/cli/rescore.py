@@ -1,15 +1,12 @@
 """``phrasescore rescore``: add features to n-best lists."""
 
 import logging
-from typing import TYPE_CHECKING
 
 import click
 
+from phrasescore.arguments import PrecisionName
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
-
-if TYPE_CHECKING:
-    from phrasescore.kernels.precision import PrecisionName
 
 _logger = logging.getLogger(__name__)
 
@@ -86,7 +83,7 @@ def rescore(
     backoff_lm: str | None,
     unnormalized: bool,
     output: str,
-    precision: "PrecisionName",
+    precision: PrecisionName,
     device: str,
     threads: int | None,
 ) -> None:

@@ -1,17 +1,15 @@
 """``phrasescore segment``: translate a text piece by piece, with networks alone."""
 
 import logging
-from typing import Any
+from typing import Any, get_args
 
 import click
 
+from phrasescore.arguments import ConfidenceName, SegmentationName
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
 
 _logger = logging.getLogger(__name__)
-
-# The keys of phrasescore.generation.segmentation.CONFIDENCES, whose import takes seconds.
-CONFIDENCE_NAMES = ("forward", "both", "penalized", "penalized-released")
 
 
 @click.command()
@@ -31,7 +29,7 @@ CONFIDENCE_NAMES = ("forward", "both", "penalized", "penalized-released")
 )
 @click.option(
     "--confidence",
-    type=click.Choice(CONFIDENCE_NAMES),
+    type=click.Choice(get_args(ConfidenceName)),
     default="penalized",
     show_default=True,
     help="The summed value: log p(target | segment) (forward); the mean of it and log q(segment | "
@@ -40,7 +38,7 @@ CONFIDENCE_NAMES = ("forward", "both", "penalized", "penalized-released")
 )
 @click.option(
     "--segmentation",
-    type=click.Choice(("best", "none", "random", "random-confidence")),
+    type=click.Choice(get_args(SegmentationName)),
     default="best",
     show_default=True,
     help="The most confident segments, or a control: sentences whole; random segments, as long on "
@@ -80,7 +78,7 @@ CONFIDENCE_NAMES = ("forward", "both", "penalized", "penalized-released")
     metavar="N",
     help="Translations of a segment of which the one with the highest confidence is taken.",
 )
-@click.option("--no-unknown", is_flag=True, help="Never predict <unk>.")
+@options.turned_off("--no-unknown", "unknown", "Never predict <unk>.")
 @click.option("--segments", metavar="FILE", help="Write the segments: JSON, one line per sentence.")
 @options.seed
 @options.output

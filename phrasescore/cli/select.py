@@ -35,7 +35,12 @@ _logger = logging.getLogger(__name__)
     help="Keep as many lines drawn at random, as a baseline. Needs no models.",
 )
 @options.seed
-@click.option("--scores", metavar="FILE", help="Write the difference of each line, one per line.")
+@click.option(
+    "--scores",
+    "differences",
+    metavar="FILE",
+    help="Write the difference of each line, one per line.",
+)
 @click.option(
     "--processes",
     type=click.IntRange(min=1),
@@ -57,7 +62,7 @@ def select(
     threshold: float | None,
     at_random: bool,
     seed: int,
-    scores: str | None,
+    differences: str | None,
     processes: int | None,
     output: str,
     target_output: str | None,
@@ -84,7 +89,7 @@ def select(
         threshold=threshold,
         at_random=at_random,
         seed=seed,
-        scores=scores,
+        differences=differences,
         processes=processes,
         progress=show_progress,
     )

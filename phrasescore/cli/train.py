@@ -24,7 +24,7 @@ _logger = logging.getLogger(__name__)
     show_default="small, lstm-small, attention-small, grconv-small or cslm-small, by KIND",
     help="Settings to start from.",
 )
-@click.option("--config", "config_file", metavar="FILE", help="A TOML file of settings, instead.")
+@click.option("--config", metavar="FILE", help="A TOML file of settings, instead.")
 @click.option(
     "--set",
     "settings",
@@ -63,7 +63,7 @@ def train(ctx: click.Context, /, output: str, seed: int, **arguments: Any) -> No
 
     # The seed is one of the settings, of which an option that is not given changes none.
     is_given = ctx.get_parameter_source("seed") != ParameterSource.DEFAULT
-    record = train_network(
+    done = train_network(
         output=output, seed=seed if is_given else None, progress=show_progress, **arguments
     )
-    _logger.info("%s: %s", output, record.summary())
+    _logger.info("%s: %s", output, done.record.summary())

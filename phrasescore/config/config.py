@@ -151,7 +151,7 @@ def layer_settings(
     :raises ConfigError: if a setting is wrong, or if they are for another kind of network.
     """
     if preset is not None and config_file is not None:
-        raise ArgumentError("`preset` and `config_file` exclude one another")
+        raise ArgumentError("`preset` and `config` exclude one another")
     if config_file is not None:
         config, origin = Config.from_toml(config_file), f"--config {config_file}"
     elif preset is None and stored is not None:

@@ -53,7 +53,7 @@ class PairedComparison(NamedTuple):
 
     metric: str
     signature: str
-    systems: list[Comparison]
+    systems: tuple[Comparison, ...]
 
 
 def build_metric(name: str, references: Sequence[Sequence[str]], tokenize: str) -> Metric:
@@ -110,10 +110,10 @@ def compare(
         PairedComparison(
             name,
             signature.format(),
-            [
+            tuple(
                 _comparison(result, same=list(lines) == list(systems[0]))
                 for result, lines in zip(results[name], systems, strict=True)
-            ],
+            ),
         )
         for name, signature in signatures.items()
     ]

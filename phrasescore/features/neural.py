@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from phrasescore.arguments import PrecisionName
 from phrasescore.devices import GPU_THREADS
 from phrasescore.engines.worker_threads import worker_threads
 from phrasescore.errors import ModelError
-from phrasescore.kernels.precision import Precision, PrecisionName
+from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock, PhrasePair

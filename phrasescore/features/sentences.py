@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from phrasescore.arguments import PrecisionName
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import GPU_THREADS
 from phrasescore.engines.worker_threads import worker_threads
@@ -19,7 +20,7 @@ from phrasescore.errors import ModelError
 from phrasescore.features.cslm import USUAL, CslmOptions, CslmScores
 from phrasescore.features.network_scores import NetworkScores
 from phrasescore.features.score_cache import ScoreCache, score_keys
-from phrasescore.kernels.precision import Precision, PrecisionName
+from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList
 from phrasescore.scoring.hypothesis_texts import HypothesisTexts

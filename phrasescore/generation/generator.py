@@ -14,9 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ModelError
 from phrasescore.generation.word_choice import Floats, Ids
-from phrasescore.kernels.precision import Precision, PrecisionName
+from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
 from phrasescore.scoring.products import FixedProducts
@@ -84,11 +85,6 @@ class Generator:
     def can_align(self) -> bool:
         """Whether a network among them aligns what it predicts with its source."""
         return any(network.can_align for network in self._networks)
-
-    @property
-    def shortlists_differ(self) -> bool:
-        """Whether the networks predict other words than one another."""
-        return any(network.columns is not None for network in self._networks)
 
     def walk(self, sources: Sequence[Source]) -> "SearchWalk":
         """Return a walk that stands before the first word of the targets of some sources.

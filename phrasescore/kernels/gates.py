@@ -50,7 +50,7 @@ def _decoder_step(  # type: ignore[no-untyped-def]
             z = read(product_z, j, unit, scales_z) + widen(outer_z[j]) + widen(word_z[j])
             r = read(product_r, j, unit, scales_r) + widen(outer_r[j]) + widen(word_r[j])
             update[j], reset[j] = sigmoid(z), sigmoid(r)
-        # What follows has to wait for a reset. In a loop of its own it finds them there.
+        # A candidate waits for its reset. In a loop of its own it finds all of them ready.
         for j in range(size):
             inner = read(product_h, j, unit, scales_h) + widen(outer_h[j])
             candidate = tanh(widen(word_h[j]) + reset[j] * inner)

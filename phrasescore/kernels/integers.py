@@ -3,7 +3,7 @@
 A row of numbers becomes integers from -127 to 127 times a scale of its own, its largest number by
 127; so does a column of a matrix. Integers add up exactly in any order: a product of such factors
 gives the same bits whatever rows are beside it, however many threads there are and on whatever
-processor. What is lost is lost in rounding the factors, to 1/254 of the largest of a row.
+processor. The only loss is the rounding of factors, to 1/254 of the largest of a row.
 """
 
 import functools
@@ -46,7 +46,7 @@ def _round_rows(rows, values, scales):  # type: ignore[no-untyped-def]
         row, value = rows[i], values[i]
         bits = _largest(row)
         if bits >= _INFINITE:
-            # All of its products are NaN, for others to find.
+            # All of its products are NaN, which callers check for.
             value[:] = 0
             scales[i] = np.nan
             continue
@@ -72,7 +72,7 @@ def round_rows(rows: Tensor, values: Tensor, scales: Tensor) -> None:
 
     :param rows: ``(rows, columns)`` float32. One that is not finite gets the scale NaN.
     :param values: ``(rows, columns)`` int8.
-    :param scales: ``(rows,)`` float32; 0 for a row with nothing above 1e-30.
+    :param scales: ``(rows,)`` float32; 0 for a row without a number above 1e-30.
     """
     _round_rows(rows.numpy(), values.numpy(), scales.numpy())
 

@@ -12,7 +12,6 @@ import logging
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numba
 import numpy as np
@@ -21,6 +20,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 from torch import Tensor
 
+from phrasescore.arguments import PrecisionName
 from phrasescore.errors import PhrasescoreError
 from phrasescore.kernels import integers
 
@@ -28,9 +28,6 @@ _logger = logging.getLogger(__name__)
 
 # Devices whose memory compiled loops can reach; elsewhere the same functions are plain torch.
 FUSED_DEVICES: tuple[str, ...] = ("cpu",)
-
-PrecisionName = Literal["float32", "tf32", "bfloat16", "int8"]
-PRECISIONS: tuple[PrecisionName, ...] = get_args(PrecisionName)
 
 # By how much rounding may change the product of two vectors, as a share of the product of their
 # norms: twice the error of their rounded factors, and for float32 that of adding up some thousand.
@@ -165,7 +162,7 @@ class Precision:
         """Write rows, rounded, into the first rows of ``out``, and zeros into those behind them.
 
         The products of the zeros are not used. But some CPUs' bfloat16 kernels read past a row's
-        end and multiply by 0 what they find there: a NaN would spread.
+        end and multiply what is there by 0: a NaN would spread.
         """
         count = len(rows)
         if out.scales is None:
@@ -175,7 +172,7 @@ class Precision:
         out.values[count:] = 0
 
     def rounded_values(self, rows: Tensor) -> Tensor:
-        """Return what products see of rows: the rounded values, as float32."""
+        """Return rows as products see them: rounded, as float32."""
         rounded = self.round(rows)
         values = rounded.values.float()
         return values if rounded.scales is None else values * rounded.scales.unsqueeze(1)
@@ -284,7 +281,7 @@ def arrays(*tensors: Tensor) -> list[NDArray[np.generic]]:
 def lacks_units(name: PrecisionName) -> bool:
     """Return whether this processor computes in float32 faster than in a smaller type.
 
-    What torch does not tell (of another architecture, or an older torch) it is taken to have.
+    Units of which torch says nothing (another architecture, an older torch) are taken to exist.
     """
     has = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
     told = [has[unit] for unit in _UNITS.get(name, ()) if unit in has]

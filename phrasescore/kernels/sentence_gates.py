@@ -68,9 +68,9 @@ def lstm_cell(
 
     Zaremba et al. (2014), equation 3; i, f, o and g stand one after the other in a row of 4.
 
-    :param recurrent: what the gates get from the last h of this layer, ``(rows, 4 * hidden)``.
+    :param recurrent: the gates' products with the last h of this layer, ``(rows, 4 * hidden)``.
     :param positions: ``(nodes,)``: the row of ``recurrent`` of each node's parent.
-    :param below: what they get from below, ``(other rows, 4 * hidden)``.
+    :param below: those with the layer below, ``(other rows, 4 * hidden)``.
     :param places: ``(nodes,)``: the row of ``below`` of each node.
     :param bias: ``(4 * hidden,)``.
     :param old: c before the step, ``(more rows, hidden)``; it must not overlap with ``cell``.
@@ -231,7 +231,7 @@ def join_cells(
 ) -> Tensor:
     """Return the cells of a level of a recursive convolution, ``(cells, size)``.
 
-    Cho et al. (2014b), section 2.2; see :mod:`phrasescore.models.recursive_convolution`.
+    Cho et al. (2014b), section 2.2; see :mod:`phrasescore.models.grconv`.
 
     :param products: W_l h and W_r h of the cells below, ``(below, 2 * size)``.
     :param logits: G_l h and G_r h of the same, ``(below, 6)``.

@@ -25,7 +25,7 @@ _D0, _D1, _D2, _D3 = (
 def _power(bits):  # type: ignore[no-untyped-def]
     """Return 2^x to 2e-4 of its value, given (x + 127) * 2^23.
 
-    Beside what rounding its factors does to x, that error is nothing. Of the whole number that is
+    That error is far below that of x, whose factors were rounded. Of the whole number that is
     given, the upper bits are the exponent of 2^x, whatever the lower ones; and those are the
     mantissa m = 1 + f of a number from 1 to 2, where f is the fraction of x.
     """

@@ -33,7 +33,7 @@ def _is_after(ids, starts, lengths, one, other):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _sort(ids, starts, lengths, order, spare):  # type: ignore[no-untyped-def]
-    """Sort some sequences by their words: merge sort, which leaves alone what is in order.
+    """Sort some sequences by their words: merge sort, fast where they are in order.
 
     :param order: their numbers, which get into order.
     :param spare: room for at least as many.

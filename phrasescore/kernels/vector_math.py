@@ -59,7 +59,7 @@ _C0, _C1, _C2, _C3, _C4, _C5, _C6 = (
 )
 
 
-# Not inline="always": what inlines it would lend it its own fast-math, which might take the
+# Not inline="always": the fast-math of the calling loop would hold for it, too, and might take the
 # rounding number away again. LLVM inlines it all the same.
 @numba.njit(nogil=True, error_model="numpy", fastmath=EXACT)
 def exp(x):  # type: ignore[no-untyped-def]

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from phrasescore.kernels.precision import arrays
 from phrasescore.kernels.vector_math import ELEMENTWISE, SUMMING, exp, tanh, use_widest_registers
 from phrasescore.models.batches import Steps, move
 
@@ -151,10 +151,6 @@ def _spread(gradients, weights, order, row_pairs, starts, lengths, to_values):  
                 to_value[k] += share * gradient[k]
 
 
-def _arrays(*tensors: Tensor) -> list[NDArray[np.generic]]:
-    return [tensor.numpy() for tensor in tensors]
-
-
 def attend(
     queries: Tensor,
     keys: Tensor,
@@ -166,8 +162,7 @@ def attend(
 ) -> None:
     """Write the weights alpha of some rows, and the sums of the values that they weigh.
 
-    In a compiled loop, what a row gets depends on nothing but its query and its source, to the last
-    bit.
+    In a compiled loop, a row's result depends on its query and its source alone, to the last bit.
 
     :param queries: ``(rows, units)``.
     :param keys: ``(positions, units)``.
@@ -179,7 +174,7 @@ def attend(
     """
     if is_fused(queries):
         around = (places.starts, places.lengths)
-        _attend(*_arrays(queries, keys, energy, values, *around, weights, out))
+        _attend(*arrays(queries, keys, energy, values, *around, weights, out))
         return
     at, real = places.padded(*weights.shape)
     energies = torch.tanh(keys[at] + queries.unsqueeze(1)) @ energy
@@ -211,7 +206,7 @@ def attend_backward(
         around = (places.starts, places.lengths)
         read = (gradients, queries, keys, energy, values, *around, weights)
         scratch = weights.new_empty(weights.shape[1])
-        _attend_backward(*_arrays(*read, to_queries, to_keys, to_energy, scratch))
+        _attend_backward(*arrays(*read, to_queries, to_keys, to_energy, scratch))
         return
     at, _ = places.padded(*weights.shape)
     to_weights = torch.bmm(values[at], gradients.unsqueeze(2)).squeeze(2)
@@ -233,10 +228,10 @@ def spread(gradients: Tensor, weights: Tensor, steps: Steps, places: Places) -> 
     """
     if is_fused(gradients):
         to_values = gradients.new_zeros(places.count, gradients.shape[1])
-        # Pair by pair: then what is added to stays in the cache.
+        # Pair by pair: the rows that are added to stay in the cache.
         order = torch.argsort(steps.pairs, stable=True)
         around = (places.starts, places.lengths)
-        _spread(*_arrays(gradients, weights, order, steps.pairs, *around, to_values))
+        _spread(*arrays(gradients, weights, order, steps.pairs, *around, to_values))
         return to_values
     at, real = places.padded(len(places.lengths), weights.shape[1])
     shape = (len(real), len(steps.sizes))
@@ -244,8 +239,7 @@ def spread(gradients: Tensor, weights: Tensor, steps: Steps, places: Places) -> 
     padded_weights[steps.pairs, steps.times] = weights
     padded_gradients = gradients.new_zeros(*shape, gradients.shape[1])
     padded_gradients[steps.pairs, steps.times] = gradients
-    # What is behind a source's end goes to a row that nobody reads: to find out what is real would
-    # have the CPU wait for the device.
+    # Padding goes to a row that is not read: selecting the real positions would stall the CPU.
     to_values = gradients.new_empty(places.count + 1, gradients.shape[1])
     to_values[at.masked_fill(~real, places.count)] = torch.bmm(
         padded_weights.transpose(1, 2), padded_gradients

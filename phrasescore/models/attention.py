@@ -6,16 +6,142 @@ as its last word, so does this: an empty source has one annotation, too. Appendi
 and C_r c_i out of the gates; they are in section 3.3 and among A.2's weights, and they are here.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout, embedding
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import embedding
 
 from phrasescore.config.settings import AttentionConfig
-from phrasescore.models.alignment import Places
-from phrasescore.models.attentive_recurrence import AttentiveRecurrence, GatedRecurrence
+from phrasescore.models.alignment import Places, attend, attend_backward, spread
 from phrasescore.models.batches import BatchSide, PairBatch, Steps
-from phrasescore.models.gated_decoder import MAXOUT_POOL, GatedUnit, Readout
-from phrasescore.models.layers import WordLogProb
+from phrasescore.models.encoder_decoder import MAXOUT_POOL, GatedUnit, Readout
+from phrasescore.models.layers import (
+    PairNetwork,
+    ResetBeforeRecurrence,
+    blend_backward,
+    draw_orthogonal,
+    previous_words,
+    reset_backward,
+    step_rows,
+)
+
+
+class AttentiveRecurrence(Function):
+    """Alignment, gates and state of every step, appendix A.2.
+
+    C h_j and C_o h_j are made once for each position of a source (*values*), and weighed in place
+    of the annotations: C c_i = sum over j of alpha_ij C h_j. That is the same function, and turns a
+    product per target word into one per source word.
+    """
+
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
+    def forward(
+        ctx: Any,
+        inputs: Tensor,
+        initial: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        energy: Tensor,
+        state_weight: Tensor,
+        candidate_weight: Tensor,
+        steps: Steps,
+        places: Places,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return s_i and C_o c_i of each row, and the weights alpha_ij, which have no gradient.
+
+        :param inputs: ``(rows, 3 * hidden)``: W_z e, W_r e and W e with their biases.
+        :param initial: ``(batch, hidden)``: s_0.
+        :param keys: ``(positions, units)``: U_a h with its bias.
+        :param values: ``(positions, 3 * hidden + readout)``: C_z h, C_r h, C h and C_o h.
+        :param energy: ``(units,)``: v_a.
+        :param state_weight: ``(units + 2 * hidden, hidden)``: W_a, U_z and U_r above one another.
+        :param candidate_weight: ``(hidden, hidden)``: U.
+        :param steps: of the targets; initial and places are in the order of its pairs.
+        :return: ``(rows, hidden)``, ``(rows, readout)`` and ``(rows, longest source)``.
+        """
+        size, units = initial.shape[1], len(energy)
+        count = len(inputs)
+        states = inputs.new_empty(count, size)
+        before, masked, candidates = inputs.new_empty(3, count, size)
+        gates, queries = inputs.new_empty(count, 2 * size), inputs.new_empty(count, units)
+        sums = inputs.new_empty(count, values.shape[1])
+        weights = inputs.new_empty(count, places.longest)
+        old = initial
+        for rows in step_rows(steps.sizes):
+            old = old[: rows.stop - rows.start]
+            before[rows] = old
+            products = old @ state_weight.t()
+            queries[rows] = products[:, :units]
+            attend(queries[rows], keys, energy, values, places, weights[rows], sums[rows])
+            gate = torch.add(products[:, units:], sums[rows, : 2 * size], out=gates[rows])
+            gate.add_(inputs[rows, : 2 * size]).sigmoid_()
+            torch.mul(gate[:, size:], old, out=masked[rows])
+            candidate = torch.add(
+                inputs[rows, 2 * size :], sums[rows, 2 * size : 3 * size], out=candidates[rows]
+            )
+            candidate.addmm_(masked[rows], candidate_weight.t()).tanh_()
+            torch.lerp(old, candidate, gate[:, :size], out=states[rows])
+            old = states[rows]
+        ctx.save_for_backward(keys, values, energy, state_weight, candidate_weight)
+        ctx.kept = (before, masked, gates, candidates, queries, weights)
+        ctx.steps, ctx.places = steps, places
+        ctx.mark_non_differentiable(weights)
+        return states, sums[:, 3 * size :], weights
+
+    @staticmethod
+    @once_differentiable
+    @torch.amp.custom_bwd(device_type="cuda")
+    def backward(
+        ctx: Any, states_gradient: Tensor, readout_gradient: Tensor, _weights_gradient: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        keys, values, energy, state_weight, candidate_weight = ctx.saved_tensors
+        before, masked, gates, candidates, queries, weights = ctx.kept
+        size, units = candidate_weight.shape[0], len(energy)
+        to_old = gates.new_zeros(ctx.steps.sizes[0], size)
+        to_sums = gates.new_empty(len(gates), values.shape[1])
+        to_sums[:, 3 * size :] = readout_gradient
+        to_products = gates.new_empty(len(gates), len(state_weight))
+        to_queries = torch.empty_like(queries)
+        to_keys, to_energy = torch.zeros_like(keys), torch.zeros_like(energy)
+        for rows in reversed(step_rows(ctx.steps.sizes)):
+            upper = to_old[: rows.stop - rows.start].add_(states_gradient[rows])
+            update, reset = gates[rows].split(size, dim=1)
+            to_gates = to_sums[rows, : 3 * size]
+            blend_backward(upper, before[rows], update, candidates[rows], to_gates, z_keeps=False)
+            to_masked = to_gates[:, 2 * size :] @ candidate_weight
+            reset_backward(to_masked, before[rows], reset, to_gates)
+            attend_backward(
+                to_sums[rows],
+                queries[rows],
+                keys,
+                energy,
+                values,
+                ctx.places,
+                weights[rows],
+                to_queries[rows],
+                to_keys,
+                to_energy,
+            )
+            to_products[rows, :units] = to_queries[rows]
+            to_products[rows, units:] = to_gates[:, : 2 * size]
+            upper.mul_(1 - update).addcmul_(to_masked, reset)
+            upper.addmm_(to_products[rows], state_weight)
+        to_inputs = to_sums[:, : 3 * size]
+        return (
+            to_inputs,
+            to_old,
+            to_keys,
+            spread(to_sums, weights, ctx.steps, ctx.places),
+            to_energy,
+            to_products.t() @ before,
+            to_inputs[:, 2 * size :].t() @ masked,
+            None,
+            None,
+        )
 
 
 class Alignment(nn.Module):
@@ -28,16 +154,10 @@ class Alignment(nn.Module):
         self.energy = nn.Parameter(torch.empty(alignment_size))
 
 
-class AttentionNetwork(nn.Module):
-    """p(target | source) of sentence pairs.
+class AttentionNetwork(PairNetwork):
+    """p(target | source) of sentence pairs."""
 
-    A new network has no weights yet: :meth:`initialize` draws them, or a checkpoint brings them.
-    The network itself puts ``</s>`` behind the source.
-
-    :param config: sizes.
-    :param source_size: words of the source vocabulary with ``</s>`` and ``<unk>``.
-    :param target_size: likewise for the target.
-    """
+    config: AttentionConfig
 
     def __init__(self, config: AttentionConfig, source_size: int, target_size: int) -> None:
         super().__init__()
@@ -61,7 +181,7 @@ class AttentionNetwork(nn.Module):
     def initialize(self, generator: torch.Generator) -> None:
         """Set the weights as appendix B.1 does.
 
-        Recurrent matrices are random orthogonal ones; W_a and U_a come from a Gaussian of standard
+        Recurrent matrices are orthogonal; W_a and U_a come from a Gaussian of standard
         deviation 0.001 (``alignment_init_std``); v_a and biases are 0; the rest comes from a
         Gaussian of standard deviation 0.01 (``init_std``).
         """
@@ -69,32 +189,22 @@ class AttentionNetwork(nn.Module):
             if name.endswith("bias") or name == "alignment.energy":
                 parameter.zero_()
             elif ".recurrent_" in name:
-                gaussian = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-                parameter.copy_(torch.linalg.svd(gaussian)[0])
+                draw_orthogonal(parameter, generator)
             elif name.startswith("alignment."):
                 parameter.normal_(0.0, self.config.alignment_init_std, generator=generator)
             else:
                 parameter.normal_(0.0, self.config.init_std, generator=generator)
 
     def forward(self, batch: PairBatch) -> Tensor:
-        """Return log p(target ``</s>`` | source) of each pair, ``(batch,)``.
-
-        Natural logarithms, summed over the target's words and its ``</s>``, not divided by length.
-        Of an empty source the encoder reads ``</s>`` alone; of an empty target only ``</s>`` is
-        scored.
-        """
+        """See :class:`PairNetwork`; of an empty source the encoder reads ``</s>`` alone."""
         target = batch.target
         steps = target.words_and_ends().to(target.ids.device)
-        previous = self._drop(self._previous_words(target, steps))  # (rows, embedding)
+        previous = self.drop(previous_words(self.target_embedding, target, steps))
         states, contexts, _ = self._decode(batch.source, steps, previous)
         pooled = self.readout_hidden(states) + contexts  # (rows, 2 * maxout)
         pooled = pooled + self.readout_word(previous) + self.readout.bias
         maxout = torch.maximum(pooled[:, 0::2], pooled[:, 1::2])  # (rows, maxout)
-        log_probs: Tensor = WordLogProb.apply(
-            self._drop(maxout), self.output.weight, self.output.bias, target.ids[steps.positions]
-        )  # (rows,)
-        total = log_probs.new_zeros(len(target.lengths))
-        return total.index_add(0, steps.order[steps.pairs], log_probs)
+        return self.sum_log_probs(self.drop(maxout), target, steps)
 
     def alignments(self, batch: PairBatch) -> Tensor:
         """Return alpha_ij, ``(batch, target_time + 1, source_time + 1)``.
@@ -105,7 +215,7 @@ class AttentionNetwork(nn.Module):
         """
         source, target = batch
         steps = target.words_and_ends().to(target.ids.device)
-        previous = self._drop(self._previous_words(target, steps))
+        previous = self.drop(previous_words(self.target_embedding, target, steps))
         _, _, weights = self._decode(source, steps, previous)  # (rows, longest source)
         batch_size = len(target.lengths)
         alpha = weights.new_zeros(batch_size, len(steps.sizes), weights.shape[1])
@@ -120,17 +230,18 @@ class AttentionNetwork(nn.Module):
         """
         device = source.ids.device
         steps = source.words_and_ends().to(device)
-        words = self._drop(embedding(source.ids, self.source_embedding))  # (positions, embedding)
+        words = self.drop(embedding(source.ids, self.source_embedding))  # (positions, embedding)
         states = []
         for unit, positions in (
             (self.forward_encoder, steps.positions),
             (self.backward_encoder, steps.backward_positions()),
         ):
-            packed = GatedRecurrence.apply(
-                torch.addmm(unit.input_bias(), words[positions], unit.input_weight().t()),
+            packed, _ = ResetBeforeRecurrence.apply(
+                unit.read(words[positions]),
                 unit.gates_weight(),
                 unit.recurrent_candidate.weight,
                 steps.sizes,
+                False,
             )  # (rows, hidden)
             states.append(packed[torch.argsort(positions)])  # (positions, hidden)
         return torch.cat(states, dim=1), Places.of(source.lengths + 1).to(device)
@@ -140,13 +251,13 @@ class AttentionNetwork(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return s_i, C_o c_i and the weights of each row; see :class:`AttentiveRecurrence`."""
         annotations, places = self.encode(source)
-        annotations = self._drop(annotations)
+        annotations = self.drop(annotations)
         places = places.of_pairs(steps.order)
         unit = self.decoder
         first_backward = annotations[places.starts, self.config.hidden_size :]
         values = torch.cat([unit.context_weight(), self.readout_context.weight])
         decoded: tuple[Tensor, Tensor, Tensor] = AttentiveRecurrence.apply(
-            torch.addmm(unit.input_bias(), previous, unit.input_weight().t()),
+            unit.read(previous),
             torch.tanh(self.initial(first_backward)),
             self.alignment.annotation(annotations),
             annotations @ values.t(),
@@ -157,12 +268,3 @@ class AttentionNetwork(nn.Module):
             places,
         )
         return decoded
-
-    def _previous_words(self, target: BatchSide, steps: Steps) -> Tensor:
-        """Return the embedding of the word before each row's; of y_0, the zero vector."""
-        words = embedding(target.previous_ids(steps), self.target_embedding)
-        return torch.cat([words.new_zeros(len(target.lengths), words.shape[1]), words])
-
-    def _drop(self, units: Tensor) -> Tensor:
-        """Return units of which an update loses a share: not the paper's, and 0 by default."""
-        return dropout(units, self.config.dropout, self.training)

@@ -34,7 +34,7 @@ class BatchSide(NamedTuple):
         return pack_steps(self.lengths + 1, self.starts)
 
     def previous_ids(self, steps: "Steps") -> Tensor:
-        """Return the id before each row's, ``(rows - batch,)``: the first step has none before.
+        """Return the id before each row's, those of the first step left out, ``(rows - batch,)``.
 
         :param steps: `words_and_ends`: the first step has the whole batch, in the first rows.
         """
@@ -72,7 +72,7 @@ def batch_pairs(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> PairBat
 
 
 def move(device: torch.device, *parts: Tensor) -> Sequence[Tensor]:
-    """Return flat tensors of one type on ``device``: one copy, for which nobody waits."""
+    """Return flat tensors of one type on ``device``: in one copy that does not block."""
     if device.type == "cpu":
         return parts
     together = torch.cat(parts) if len(parts) > 1 else parts[0]

@@ -28,6 +28,7 @@ from phrasescore.config.config import Config
 from phrasescore.errors import ModelError
 from phrasescore.io.digests import digest_file, digest_text
 from phrasescore.io.folders import writing_folder
+from phrasescore.models.layers import PairNetwork
 from phrasescore.version import __version__
 from phrasescore.vocabulary import Vocabulary
 
@@ -147,7 +148,7 @@ class Checkpoint:
         return sum(parameter.numel() for parameter in self.model.parameters())
 
 
-def empty_network(config: Config, source_size: int, target_size: int) -> nn.Module:
+def empty_network(config: Config, source_size: int, target_size: int) -> PairNetwork:
     """Return a network of the configured kind whose weights have a shape and no values.
 
     :param source_size: ids of the source vocabulary, its symbols counted.
@@ -157,7 +158,7 @@ def empty_network(config: Config, source_size: int, target_size: int) -> nn.Modu
     network_class: Any = getattr(importlib.import_module(module), name)
     # On the meta device no weights are drawn, which for large recurrent matrices takes seconds.
     with torch.device("meta"):
-        network: nn.Module = network_class(config.model, source_size, target_size)
+        network: PairNetwork = network_class(config.model, source_size, target_size)
     return network
 
 
@@ -169,10 +170,10 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
     :raises PhrasescoreError: if it cannot be written.
     """
     with writing_folder(path) as folder:
+        (folder / _CONFIG).write_text(checkpoint.config.to_toml(), encoding="utf-8")
         save_tensors(folder / _WEIGHTS, checkpoint.model.state_dict())
         # safetensors makes files that only their owner can read; the umask is for that.
-        (folder / _WEIGHTS).chmod(0o666 & ~_umask())
-        (folder / _CONFIG).write_text(checkpoint.config.to_toml(), encoding="utf-8")
+        (folder / _WEIGHTS).chmod((folder / _CONFIG).stat().st_mode)
         checkpoint.source_vocabulary.save(folder / _SOURCE)
         checkpoint.target_vocabulary.save(folder / _TARGET)
         fingerprints = {name: digest_file(folder / name) for name in _FINGERPRINTED}
@@ -267,10 +268,9 @@ def _check_fingerprints(folder: Path, record: TrainingRecord, values: Mapping[st
 
     :raises ModelError: if they are not.
     """
-    for name in _FINGERPRINTED:
+    for name, content in _FINGERPRINTED.items():
         if not (folder / name).is_file():
             raise ModelError(f"{folder}: not a whole model: {name} is missing")
-    for name, content in _FINGERPRINTED.items():
         wanted, found = values["fingerprints"].get(name), digest_file(folder / name)
         if wanted != found:
             raise ModelError(
@@ -292,33 +292,21 @@ def _load_weights(network: nn.Module, path: Path, device: str) -> None:
         weights = safetensors.torch.load_file(path, device=device)
     except safetensors.SafetensorError as error:
         raise ModelError(f"{path}: expected safetensors: {error}") from error
-    wanted = network.state_dict()
-    for name in [*wanted, *weights]:
-        if name not in weights or name not in wanted:
-            lack = "lacks" if name not in weights else "has unexpectedly"
-            raise ModelError(f"{path}: {lack} the weights {name!r}")
-        shape, found = tuple(wanted[name].shape), tuple(weights[name].shape)
-        if shape != found:
-            raise ModelError(
-                f"{path}: {name}: expected shape {shape} from {_CONFIG} and the vocabularies, "
-                f"got {found}"
-            )
-        if weights[name].dtype != wanted[name].dtype:
-            raise ModelError(
-                f"{path}: {name}: expected numbers of type {wanted[name].dtype}, "
-                f"got {weights[name].dtype}"
-            )
+    empty = network.state_dict()
+    for name in [*empty, *weights]:
+        expected, found = _describe(empty.get(name)), _describe(weights.get(name))
+        if found != expected:
+            problem = f"expected {expected} from {_CONFIG} and the vocabularies, got {found}"
+            raise ModelError(f"{path}: {name}: {problem}")
         if not bool(weights[name].isfinite().all()):
             raise ModelError(f"{path}: the weights {name!r} are not all finite numbers")
     network.load_state_dict(weights, assign=True)
 
 
+def _describe(tensor: Tensor | None) -> str:
+    return "no weights" if tensor is None else f"{tensor.dtype} of shape {tuple(tensor.shape)}"
+
+
 def _combined(fingerprints: Mapping[str, str], direction: str) -> str:
     parts = [fingerprints[name] for name in (_WEIGHTS, _SOURCE, _TARGET)]
     return digest_text(" ".join([*parts, direction]))
-
-
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout, embedding, relu
+from torch.nn.functional import embedding, relu
 
 from phrasescore.config.settings import CslmConfig
 from phrasescore.models.batches import BatchSide, PairBatch, move
-from phrasescore.models.layers import WordLogProb
+from phrasescore.models.layers import PairNetwork, WordLogProb, draw_uniformly
 from phrasescore.vocabulary import Vocabulary
 
 # Stands in a context at each place before the first word of a sentence: the id of </s>, which no
@@ -43,15 +43,10 @@ def all_ngrams(side: BatchSide, order: int) -> NgramBatch:
     return NgramBatch(contexts.masked_fill(outside, BOUNDARY), ids, sentences)
 
 
-class CslmNetwork(nn.Module):
-    """p(word | the words before it), of one language.
+class CslmNetwork(PairNetwork):
+    """p(word | the words before it), of one language: that of the target."""
 
-    A new network has no weights yet: :meth:`initialize` draws them, or a checkpoint brings them.
-
-    :param config: sizes.
-    :param _source_size: not looked at; every network is made of two vocabularies.
-    :param target_size: words of the vocabulary with ``</s>`` and ``<unk>``.
-    """
+    config: CslmConfig
 
     def __init__(self, config: CslmConfig, _source_size: int, target_size: int) -> None:
         super().__init__()
@@ -61,19 +56,15 @@ class CslmNetwork(nn.Module):
         self.upper = nn.Linear(config.hidden_size, config.upper_size)
         self.output = nn.Linear(config.upper_size, target_size)
 
-    @torch.no_grad()
     def initialize(self, generator: torch.Generator) -> None:
         """Draw all weights uniformly between -0.01 and 0.01 (``init_range``), section 4.1.2."""
-        bound = self.config.init_range
-        for parameter in self.parameters():
-            parameter.uniform_(-bound, bound, generator=generator)
+        draw_uniformly(self, self.config.init_range, generator)
 
     def forward(self, batch: PairBatch) -> Tensor:
         """Return log p(target ``</s>``) of each pair, ``(batch,)``, whatever its source.
 
-        Natural logarithms, summed over the words and ``</s>``, not divided by length. In training
-        the penalty of ``self_normalization`` is taken from them: what training makes large is
-        log p - alpha (log Z)^2 (Devlin et al., 2014, equation 2).
+        See :class:`PairNetwork`. In training the penalty of ``self_normalization`` is taken from
+        it: training maximises log p - alpha (log Z)^2 (Devlin et al., 2014, equation 2).
         """
         found = all_ngrams(batch.target, self.config.order)
         rows = self.hidden(found.contexts)  # (ngrams, upper_size)
@@ -92,9 +83,6 @@ class CslmNetwork(nn.Module):
         :param contexts: ``(rows, order - 1)`` ids, the oldest first.
         """
         # (rows, (order - 1) * embedding)
-        rows = self._drop(embedding(contexts, self.embedding).flatten(1))
-        rows = self._drop(relu(self.lower(rows)))  # (rows, hidden)
-        return self._drop(relu(self.upper(rows)))
-
-    def _drop(self, values: Tensor) -> Tensor:
-        return dropout(values, self.config.dropout, self.training)
+        rows = self.drop(embedding(contexts, self.embedding).flatten(1))
+        rows = self.drop(relu(self.lower(rows)))  # (rows, hidden)
+        return self.drop(relu(self.upper(rows)))

@@ -1,24 +1,169 @@
 """The gated recursive convolutional network (grConv) of Cho et al. (2014b), section 2.2.
 
-Its encoder makes one vector of a sentence by joining neighbours, level by level. What a cell takes
-of its two children, and what it makes of both, is decided by gates, which can be read as a soft
-parse of the sentence. The decoder is that of the RNN Encoder-Decoder.
+Its encoder makes one vector of a sentence by joining neighbours, level by level. Gates weigh a
+cell's two children and a new activation of both; they can be read as a soft parse of the sentence.
+The decoder is that of the RNN Encoder-Decoder.
+
+A *cell* stands for some neighbouring words: cells of level 0 are words, and a cell of level t is
+made of two neighbouring cells of level t - 1, down to one cell for the whole sentence. Cells are
+numbered by their last word, j, as in the paper. Level 0 is packed as in
+:mod:`phrasescore.models.layers`: sentences by falling length, and the cells of all sentences that
+end in their first word before those that end in their second. The cells of level t are then what
+level 0 has from word t on, in the same order: their right children are the level below without its
+first ``sizes[t - 1]`` rows, and no padding is computed. One matrix product per level has all cells
+of all sentences.
 """
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import embedding
 
 from phrasescore.config.settings import GrconvConfig
-from phrasescore.models.batches import BatchSide, batch_sequences
-from phrasescore.models.gated_decoder import GatedDecoderNetwork
-from phrasescore.models.recursive_convolution import (
-    GATES,
-    RecursiveConvolution,
-    build_pyramid,
-)
+from phrasescore.models.batches import BatchSide, Steps, batch_sequences, move
+from phrasescore.models.encoder_decoder import GatedDecoderNetwork
+
+# omega_c, omega_l and omega_r: of a new activation, of the left child, of the right child.
+GATES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CellPyramid:
+    """Where the cells of each level are; see the top of this file."""
+
+    sizes: list[int]  # sentences that have each word, never growing
+    starts: list[int]  # the row of level 0 at which each word begins, and the number of rows
+    left: Tensor  # row of the left neighbour of each cell of level 0, first words left out
+
+    def to(self, device: torch.device) -> "CellPyramid":
+        """Return the pyramid on ``device``."""
+        return replace(self, left=move(device, self.left)[0])
+
+    def left_children(self, level: int) -> Tensor:
+        """Return the row of the left child of each cell of ``level``, which is above 0."""
+        return self.left[self.starts[level] - self.starts[1] :] - self.starts[level - 1]
+
+    def endings(self) -> list[slice]:
+        """Return the rows of each level that are a sentence's last cell.
+
+        They are the rows of the sentences, too, among those that have words.
+        """
+        return [slice(after, size) for size, after in itertools.pairwise([*self.sizes, 0])]
+
+
+def build_pyramid(steps: Steps) -> CellPyramid:
+    """Return the cells over the words of packed sentences, which are on the CPU."""
+    starts = [0, *itertools.accumulate(steps.sizes)]
+    first = steps.sizes[0] if steps.sizes else 0
+    before = torch.tensor(starts)[steps.times[first:] - 1]
+    return CellPyramid(steps.sizes, starts, before + steps.pairs[first:])
+
+
+class RecursiveConvolution(Function):
+    """h_j = omega_c h~_j + omega_l h_(j-1) + omega_r h_j, from level to level.
+
+    With the cells h_(j-1) and h_j of the level below, h~_j = max(0, W_l h_(j-1) + W_r h_j + b), and
+    the three omegas are softmax(G_l h_(j-1) + G_r h_j + b'). (The paper's equations have the level
+    t on both sides, where its figure and its text have t - 1 on the right.)
+    """
+
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
+    def forward(
+        ctx: Any,
+        words: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        gate_weight: Tensor,
+        gate_bias: Tensor,
+        pyramid: CellPyramid,
+    ) -> tuple[Tensor, Tensor]:
+        """Return the last cell of each sentence, ``(sentences, size)``, and all omegas.
+
+        The omegas, ``(cells above level 0, 3)``, have no gradient: they are there to be looked at.
+
+        :param words: cells of level 0, ``(rows, size)``.
+        :param weight: ``(2 * size, size)``: W_l above W_r.
+        :param bias: ``(2 * size,)``: their sum counts.
+        :param gate_weight: ``(6, size)``: G_l above G_r; ``gate_bias`` is ``(6,)``, as ``bias``.
+        :param pyramid: from :func:`build_pyramid`.
+        """
+        size, sizes = words.shape[1], pyramid.sizes
+        levels = [words]  # the cells of each level
+        candidates, omegas = [], []
+        tops = words.new_empty(sizes[0] if sizes else 0, size)
+        for level, ending in enumerate(pyramid.endings()):
+            tops[ending] = levels[level][ending]
+            if level + 1 == len(sizes):
+                break
+            old = levels[level]
+            children = pyramid.left_children(level + 1)
+            right = old[sizes[level] :]
+            products = torch.addmm(bias, old, weight.t())
+            candidate = products[:, :size].index_select(0, children)
+            candidate.add_(products[sizes[level] :, size:]).relu_()
+            logits = torch.addmm(gate_bias, old, gate_weight.t())
+            logits = logits[:, :GATES].index_select(0, children) + logits[sizes[level] :, GATES:]
+            omega = torch.softmax(logits, dim=1)
+            new = old.index_select(0, children).mul_(omega[:, 1:2])
+            levels.append(new.addcmul_(right, omega[:, 2:]).addcmul_(candidate, omega[:, :1]))
+            candidates.append(candidate)
+            omegas.append(omega)
+        ctx.save_for_backward(weight, gate_weight, *levels, *candidates, *omegas)
+        ctx.pyramid = pyramid
+        gates = torch.cat(omegas) if omegas else words.new_empty(0, GATES)
+        ctx.mark_non_differentiable(gates)
+        return tops, gates
+
+    @staticmethod
+    @once_differentiable
+    @torch.amp.custom_bwd(device_type="cuda")
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        weight, gate_weight, *saved = ctx.saved_tensors
+        sizes, endings = ctx.pyramid.sizes, ctx.pyramid.endings()
+        depth = max(len(sizes), 1)
+        levels, candidates = saved[:depth], saved[depth : 2 * depth - 1]
+        omegas = saved[2 * depth - 1 :]
+        to_weight, to_gates = torch.zeros_like(weight), torch.zeros_like(gate_weight)
+        to_bias, to_gate_bias = weight.new_zeros(len(weight)), weight.new_zeros(len(gate_weight))
+        to_cells = torch.zeros_like(levels[-1])
+        for level in reversed(range(len(sizes))):
+            to_cells[endings[level]] += gradient[endings[level]]
+            if level == 0:
+                break
+            old, omega, candidate = levels[level - 1], omegas[level - 1], candidates[level - 1]
+            children, first = ctx.pyramid.left_children(level), sizes[level - 1]
+            parts = (candidate, old.index_select(0, children), old[first:])
+            to_omega = torch.stack([(to_cells * part).sum(1) for part in parts], dim=1)
+            to_logits = omega * (to_omega - (omega * to_omega).sum(1, keepdim=True))
+            to_candidate = to_cells * omega[:, :1]
+            to_candidate.masked_fill_(candidate == 0, 0)
+            to_products = _to_both(to_candidate, children, first, len(old))
+            to_logits = _to_both(to_logits, children, first, len(old))
+            below = torch.mm(to_products, weight).addmm_(to_logits, gate_weight)
+            below.index_add_(0, children, to_cells * omega[:, 1:2])
+            below[first:].addcmul_(to_cells, omega[:, 2:])
+            to_weight.addmm_(to_products.t(), old)
+            to_gates.addmm_(to_logits.t(), old)
+            to_bias += to_products.sum(0)
+            to_gate_bias += to_logits.sum(0)
+            to_cells = below
+        return to_cells, to_weight, to_bias, to_gates, to_gate_bias, None
+
+
+def _to_both(gradient: Tensor, children: Tensor, first: int, rows: int) -> Tensor:
+    """Return the gradient of ``(rows, 2 * n)`` whose two halves the left and right child add."""
+    size = gradient.shape[1]
+    both = gradient.new_zeros(rows, 2 * size)
+    both[:, :size].index_copy_(0, children, gradient)
+    both[first:, size:] = gradient
+    return both
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +177,14 @@ class SoftParse:
     - omega_l: the left child, the cell over the words i to i + t - 1;
     - omega_r: the right child, the cell over the words i + 1 to i + t.
 
-    A tree is in it where the shares are near 0 and 1. A sentence of one word or none has no levels.
+    A tree is in it where the shares are near 0 and 1. A sentence of at most one word has no levels.
     """
 
     levels: tuple[Tensor, ...]
 
 
 class GrconvNetwork(GatedDecoderNetwork):
-    """p(target | source) of sentence pairs.
-
-    :param config: sizes.
-    :param source_size: words of the source vocabulary with ``</s>`` and ``<unk>``.
-    :param target_size: likewise for the target.
-    """
+    """p(target | source) of sentence pairs."""
 
     config: GrconvConfig
 
@@ -105,9 +245,7 @@ class GrconvNetwork(GatedDecoderNetwork):
         """
         steps, device = source.words(), source.ids.device
         pyramid, steps = build_pyramid(steps).to(device), steps.to(device)
-        words = nn.functional.embedding(
-            source.ids[steps.positions], self.source_embedding
-        )  # (rows, embedding)
+        words = embedding(source.ids[steps.positions], self.source_embedding)  # (rows, embedding)
         # Both children's products have a bias in RecursiveConvolution; here only the left one.
         bias, gate_bias = self.left.bias, self.gate_left.bias
         tops, gates = RecursiveConvolution.apply(

@@ -1,105 +1,141 @@
-"""Differentiable pieces that torch lacks, each with a backward pass of its own.
+"""What networks are made of: differentiable pieces that torch lacks, and their common base class.
 
-The recurrences run over *packed* steps: the pairs of a batch are sorted by falling length, step t
-has the ``sizes[t]`` pairs that are at least t + 1 words long, and the rows of all steps stand below
-one another. No padding is computed. The gradient of a recurrent matrix is one matrix product over
-the rows of all steps, where autograd would add up one small product per step.
+Each piece has a backward pass of its own. The recurrences run over *packed* steps: the pairs of a
+batch are sorted by falling length, step t has the ``sizes[t]`` pairs that are at least t + 1 words
+long, and the rows of all steps stand below one another. No padding is computed. The gradient of a
+recurrent matrix is one matrix product over the rows of all steps, where autograd would add up one
+small product per step.
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import dropout, embedding
+
+from phrasescore.config.settings import ModelConfig
+from phrasescore.models.batches import BatchSide, PairBatch, Steps
 
 # Sums of exp() outside of this range say that a logit was too large or all were too small. Compiled
-# code cuts exp() off at 5e-38: below the range, so many words would add up to something.
+# code cuts exp() off at 5e-38: below the range, a large shortlist would add up to a false sum.
 SMALLEST_SUM, LARGEST_SUM = 1e-25, 1e37
 
 
-def _starts(sizes: Sequence[int]) -> list[int]:
-    """Return the first row of each step."""
-    starts = [0]
-    for size in sizes:
-        starts.append(starts[-1] + size)
-    return starts
+def step_rows(sizes: Sequence[int]) -> list[slice]:
+    """Return the rows of each step."""
+    return [slice(end - size, end) for end, size in zip(accumulate(sizes), sizes, strict=True)]
 
 
-def _sigmoid_gradient(gradient: Tensor, value: Tensor) -> Tensor:
-    return gradient * value * (1 - value)
+def blend_backward(
+    upper: Tensor,
+    old: Tensor,
+    update: Tensor,
+    candidate: Tensor,
+    to_gates: Tensor,
+    *,
+    z_keeps: bool,
+) -> None:
+    """Write the gradients of the inputs of z and the candidate into columns 1 and 3 of three.
+
+    :param z_keeps: whether z is the share of the old state, or that of the candidate.
+    """
+    to_update, _, to_candidate = to_gates.split(old.shape[1], dim=1)
+    if z_keeps:
+        torch.mul(upper, old - candidate, out=to_update)
+        to_update.mul_(update).mul_(1 - update)
+        torch.mul(upper, 1 - update, out=to_candidate)
+    else:
+        torch.mul(upper, update, out=to_candidate)
+        torch.mul(to_candidate, 1 - update, out=to_update)
+        to_update.mul_(candidate - old)
+    to_candidate.mul_(1 - candidate * candidate)
+
+
+def reset_backward(to_product: Tensor, factor: Tensor, reset: Tensor, to_gates: Tensor) -> None:
+    """Write the gradient of the input of r, by which ``factor`` is multiplied, into column 2."""
+    to_reset = to_gates.split(factor.shape[1], dim=1)[1]
+    torch.mul(to_product, factor, out=to_reset)
+    to_reset.mul_(reset).mul_(1 - reset)
 
 
 class ResetBeforeRecurrence(Function):
-    """The encoder's gated unit: the candidate is tanh(W e + U (r * h)).
+    """The encoders' gated unit: the candidate is tanh(W e + U (r * h)).
 
-    Cho et al. (2014), appendix A.1. ``torch.nn.GRU`` applies the reset gate after the product.
+    Cho et al. (2014), appendix A.1, where z keeps h, and Bahdanau et al. (2014), appendix A.1,
+    where z admits the candidate. ``torch.nn.GRU`` applies the reset gate after the product.
     """
 
     @staticmethod
     @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
     def forward(
-        ctx: Any, inputs: Tensor, gates_weight: Tensor, candidate_weight: Tensor, sizes: list[int]
-    ) -> Tensor:
-        """Return each pair's last state, ``(batch, hidden)``.
+        ctx: Any,
+        inputs: Tensor,
+        gates_weight: Tensor,
+        candidate_weight: Tensor,
+        sizes: list[int],
+        z_keeps: bool,
+    ) -> tuple[Tensor, Tensor]:
+        """Return the state after each step, ``(rows, hidden)``, and each pair's last one.
+
+        The state before the first step is 0. Gradients are wanted of one of the two alone.
 
         :param inputs: ``(rows, 3 * hidden)``: W_z e, W_r e and W e with their biases.
         :param gates_weight: ``(2 * hidden, hidden)``: U_z above U_r.
         :param candidate_weight: ``(hidden, hidden)``: U.
-        :param sizes: pairs of each step, never growing; ``sizes[0]`` may be less than the batch,
-            whose remaining pairs have no word and keep the state 0.
+        :param sizes: pairs of each step, never growing; pairs without a step are in neither result.
         """
         size = candidate_weight.shape[0]
-        starts = _starts(sizes)
-        state = inputs.new_zeros(sizes[0] if sizes else 0, size)
-        before, reset_state = inputs.new_empty(2, len(inputs), size)
+        last = inputs.new_zeros(sizes[0] if sizes else 0, size)
+        states = inputs.new_empty(len(inputs), size)
+        before, masked, candidates = inputs.new_empty(3, len(inputs), size)
         gates = inputs.new_empty(len(inputs), 2 * size)
-        candidates = inputs.new_empty(len(inputs), size)
-        for start, active in zip(starts, sizes, strict=False):
-            rows = slice(start, start + active)
-            old = state[:active]
+        for rows, active in zip(step_rows(sizes), sizes, strict=True):
+            old = last[:active]
             before[rows] = old
             gate = torch.addmm(inputs[rows, : 2 * size], old, gates_weight.t(), out=gates[rows])
             gate.sigmoid_()
-            masked = torch.mul(gate[:, size:], old, out=reset_state[rows])
+            torch.mul(gate[:, size:], old, out=masked[rows])
             candidate = torch.addmm(
-                inputs[rows, 2 * size :], masked, candidate_weight.t(), out=candidates[rows]
+                inputs[rows, 2 * size :], masked[rows], candidate_weight.t(), out=candidates[rows]
             ).tanh_()
-            old.lerp_(candidate, 1 - gate[:, :size])
-        ctx.save_for_backward(
-            gates_weight, candidate_weight, before, reset_state, gates, candidates
-        )
-        ctx.sizes = sizes
-        return state
+            update = gate[:, :size]
+            old.lerp_(candidate, 1 - update if z_keeps else update)
+            states[rows] = old
+        ctx.save_for_backward(gates_weight, candidate_weight, before, masked, gates, candidates)
+        ctx.sizes, ctx.z_keeps = sizes, z_keeps
+        ctx.set_materialize_grads(False)
+        return states, last
 
     @staticmethod
     @once_differentiable
     @torch.amp.custom_bwd(device_type="cuda")
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        gates_weight, candidate_weight, before, reset_state, gates, candidates = ctx.saved_tensors
-        sizes, starts = ctx.sizes, _starts(ctx.sizes)
+    def backward(
+        ctx: Any, states_gradient: Tensor | None, last_gradient: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        gates_weight, candidate_weight, before, masked, gates, candidates = ctx.saved_tensors
         size = candidate_weight.shape[0]
-        state_gradient = gradient.clone()
-        inputs_gradient = gates.new_empty(len(gates), 3 * size)
-        for step in reversed(range(len(sizes))):
-            rows = slice(starts[step], starts[step + 1])
-            upper = state_gradient[: sizes[step]]
-            update, reset = gates[rows, :size], gates[rows, size:]
-            candidate, old = candidates[rows], before[rows]
-            to_update, to_reset, to_candidate = inputs_gradient[rows].split(size, dim=1)
-            to_candidate.copy_(upper * (1 - update) * (1 - candidate * candidate))
-            to_update.copy_(_sigmoid_gradient(upper * (old - candidate), update))
-            masked = to_candidate @ candidate_weight
-            to_reset.copy_(_sigmoid_gradient(masked * old, reset))
-            upper.mul_(update).addcmul_(masked, reset)
-            upper.addmm_(inputs_gradient[rows, : 2 * size], gates_weight)
-        return (
-            inputs_gradient,
-            inputs_gradient[:, : 2 * size].t() @ before,
-            inputs_gradient[:, 2 * size :].t() @ reset_state,
-            None,
-        )
+        if last_gradient is not None:
+            to_state = last_gradient.clone()
+        else:
+            to_state = before.new_zeros(ctx.sizes[0] if ctx.sizes else 0, size)
+        to_inputs = gates.new_empty(len(gates), 3 * size)
+        for rows in reversed(step_rows(ctx.sizes)):
+            upper = to_state[: rows.stop - rows.start]
+            if states_gradient is not None:
+                upper += states_gradient[rows]
+            update, reset = gates[rows].split(size, dim=1)
+            to_gates, old = to_inputs[rows], before[rows]
+            blend_backward(upper, old, update, candidates[rows], to_gates, z_keeps=ctx.z_keeps)
+            to_masked = to_gates[:, 2 * size :] @ candidate_weight
+            reset_backward(to_masked, old, reset, to_gates)
+            upper.mul_(update if ctx.z_keeps else 1 - update).addcmul_(to_masked, reset)
+            upper.addmm_(to_gates[:, : 2 * size], gates_weight)
+        to_gates_weight = to_inputs[:, : 2 * size].t() @ before
+        return to_inputs, to_gates_weight, to_inputs[:, 2 * size :].t() @ masked, None, None
 
 
 class ResetAfterRecurrence(Function):
@@ -127,15 +163,11 @@ class ResetAfterRecurrence(Function):
         :param sizes: pairs of each step, never growing.
         """
         size = initial.shape[1]
-        starts = _starts(sizes)
         states = inputs.new_empty(len(inputs), size)
-        before = torch.empty_like(states)
+        before, recurrent, candidates = inputs.new_empty(3, len(inputs), size)
         gates = inputs.new_empty(len(inputs), 2 * size)
-        recurrent = torch.empty_like(states)
-        candidates = torch.empty_like(states)
         old = initial
-        for start, active in zip(starts, sizes, strict=False):
-            rows = slice(start, start + active)
+        for rows, active in zip(step_rows(sizes), sizes, strict=True):
             before[rows] = old[:active]
             products = torch.addmm(context[:active], old[:active], weight.t())
             gate = torch.add(products[:, : 2 * size], inputs[rows, : 2 * size], out=gates[rows])
@@ -152,36 +184,23 @@ class ResetAfterRecurrence(Function):
     @staticmethod
     @once_differentiable
     @torch.amp.custom_bwd(device_type="cuda")
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         weight, before, gates, recurrent, candidates = ctx.saved_tensors
-        sizes, starts = ctx.sizes, _starts(ctx.sizes)
-        size = weight.shape[1]
-        batch = sizes[0] if sizes else 0
-        state_gradient = gradient.new_zeros(batch, size)
-        context_gradient = gradient.new_zeros(batch, 3 * size)
-        inputs_gradient = gradient.new_empty(len(gates), 3 * size)
-        products_gradient = torch.empty_like(inputs_gradient)
-        for step in reversed(range(len(sizes))):
-            rows, active = slice(starts[step], starts[step + 1]), sizes[step]
-            upper = state_gradient[:active].add_(gradient[rows])
-            update, reset = gates[rows, :size], gates[rows, size:]
-            candidate = candidates[rows]
-            to_update, to_reset, to_candidate = inputs_gradient[rows].split(size, dim=1)
-            to_candidate.copy_(upper * (1 - update) * (1 - candidate * candidate))
-            to_update.copy_(_sigmoid_gradient(upper * (before[rows] - candidate), update))
-            to_reset.copy_(_sigmoid_gradient(to_candidate * recurrent[rows], reset))
-            products = products_gradient[rows]
-            products[:, : 2 * size] = inputs_gradient[rows, : 2 * size]
+        size, batch = weight.shape[1], ctx.sizes[0] if ctx.sizes else 0
+        to_state, to_context = gradient.new_zeros(batch, size), gradient.new_zeros(batch, 3 * size)
+        to_inputs, to_products = gradient.new_empty(2, len(gates), 3 * size)
+        for rows, active in zip(reversed(step_rows(ctx.sizes)), reversed(ctx.sizes), strict=True):
+            upper = to_state[:active].add_(gradient[rows])
+            update, reset = gates[rows].split(size, dim=1)
+            to_gates, products = to_inputs[rows], to_products[rows]
+            blend_backward(upper, before[rows], update, candidates[rows], to_gates, z_keeps=True)
+            to_candidate = to_gates[:, 2 * size :]
+            reset_backward(to_candidate, recurrent[rows], reset, to_gates)
+            products[:, : 2 * size] = to_gates[:, : 2 * size]
             torch.mul(to_candidate, reset, out=products[:, 2 * size :])
-            context_gradient[:active] += products
+            to_context[:active] += products
             upper.mul_(update).addmm_(products, weight)
-        return (
-            inputs_gradient,
-            context_gradient,
-            state_gradient,
-            products_gradient.t() @ before,
-            None,
-        )
+        return to_inputs, to_context, to_state, to_products.t() @ before, None
 
 
 class WordLogProb(Function):
@@ -245,7 +264,7 @@ def _block_sizes(device: torch.device) -> tuple[int, int]:
 def _log_sum_exp(factors: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Return the logarithms of the softmaxes' denominators, ``(rows,)``."""
     if factors.device.type != "cpu":
-        # To look at sums would have the CPU wait for the device, which has the time to be careful.
+        # Checking the sums would stall the CPU; the careful way costs the device little.
         result = factors.new_full((len(factors),), -torch.inf)
         step = _block_sizes(factors.device)[1]
         for words, biases in zip(weight.split(step), bias.split(step), strict=True):
@@ -264,3 +283,66 @@ def _log_sum_exp(factors: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     if bool(unsafe.any()):
         result[unsafe] = torch.logsumexp(torch.addmm(bias, factors[unsafe], weight.t()), 1)
     return result
+
+
+class PairNetwork(nn.Module):
+    """p(target | source) of phrase or sentence pairs; a language model's is p(target).
+
+    A network is made of its sizes (``config``) and of the sizes of the source vocabulary and the
+    target vocabulary, ``</s>`` and ``<unk>`` counted. A new one has no weights yet: `initialize`
+    draws them, or a checkpoint brings them.
+    """
+
+    config: ModelConfig
+    output: nn.Linear
+
+    def initialize(self, generator: torch.Generator) -> None:
+        """Draw the weights that training starts from, in the order in which they were made."""
+        raise NotImplementedError
+
+    def forward(self, batch: PairBatch) -> Tensor:
+        """Return log p(target ``</s>`` | source) of each pair, ``(batch,)``.
+
+        Natural logarithms, summed over the target's words and its ``</s>``, not divided by length.
+        Either side may be empty: of an empty target only ``</s>`` is scored, and an encoder that
+        reads no ``</s>`` stays at its initial state 0.
+        """
+        raise NotImplementedError
+
+    def drop(self, units: Tensor) -> Tensor:
+        """Return units of which an update loses a share: in no paper but Zaremba et al. (2014)."""
+        return dropout(units, self.config.dropout, self.training)
+
+    def sum_log_probs(self, rows: Tensor, target: BatchSide, steps: Steps) -> Tensor:
+        """Return log p of each target's words and ``</s>``, added up, ``(batch,)``.
+
+        :param rows: inputs of the softmax at the steps, ``(rows, width)``.
+        :param steps: the target's `words_and_ends`.
+        """
+        log_probs: Tensor = WordLogProb.apply(
+            rows, self.output.weight, self.output.bias, target.ids[steps.positions]
+        )  # (rows,)
+        total = log_probs.new_zeros(len(target.lengths))
+        return total.index_add(0, steps.order[steps.pairs], log_probs)
+
+
+def previous_words(table: Tensor, target: BatchSide, steps: Steps) -> Tensor:
+    """Return the embedding of the word before each row's, ``(rows, embedding)``.
+
+    Step t reads y_{t-1} and predicts y_t. The embedding of y_0 is the zero vector.
+    """
+    words = embedding(target.previous_ids(steps), table)
+    return torch.cat([words.new_zeros(len(target.lengths), words.shape[1]), words])
+
+
+def draw_uniformly(network: nn.Module, bound: float, generator: torch.Generator) -> None:
+    """Draw all weights between ``-bound`` and ``bound``."""
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.uniform_(-bound, bound, generator=generator)
+
+
+def draw_orthogonal(matrix: Tensor, generator: torch.Generator, radius: float = 1.0) -> None:
+    """Make a matrix the left singular vectors of a Gaussian one (Saxe et al., 2014), scaled."""
+    gaussian = torch.randn(matrix.shape, generator=generator, dtype=torch.float64)
+    matrix.copy_(radius * torch.linalg.svd(gaussian)[0])

@@ -24,6 +24,7 @@ class ModelReport:
 
     path: str
     checkpoint: Checkpoint
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """Return one JSON object, indented."""

@@ -94,7 +94,7 @@ class WordProbabilities:
         bias = self._bias * self._scale
         if packed_words.are_fastest(products.precision):
             to_base_2 = math.log2(math.e) / self._scale
-            return packed_words.pack(words, bias, to_base_2, products.precision)
+            return PackedWords(words, bias, to_base_2, products.precision)
         if products.fixed:
             size = FIXED_WORDS[products.device.type]
         else:

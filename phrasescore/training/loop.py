@@ -16,19 +16,20 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from phrasescore.config.settings import TrainingConfig
 from phrasescore.errors import ModelError
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import CurvePoint
-from phrasescore.training.optimizers import Optimizer, build_optimizer
-from phrasescore.training.pair_store import DrawSettings, PairDraw, PairStore, mix
+from phrasescore.models.layers import PairNetwork
+from phrasescore.training.optimizers import build_optimizer
+from phrasescore.training.pair_store import PairDraw, PairStore, mix
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.training.signals import catching_signals
 
@@ -54,56 +55,54 @@ class TrainingProgress:
     # Source and target words per second, without </s>, since this process began to train.
     words_per_second: float
     seconds: float
-    # None where no limit tells.
+    # None where the run has no limit.
     seconds_left: float | None
     # The latest point of the curve, once there is one.
     latest: CurvePoint | None
 
 
-@dataclass(frozen=True, slots=True)
-class _PendingUpdate:
+class _PendingUpdate(NamedTuple):
     """An update whose loss is not checked yet."""
 
     update: int
     loss_sum: Tensor
+    # Of the gradient, before it was clipped.
     norm: float | Tensor
+    # Predicted ones, </s> included.
     words: int
 
 
 class TrainingLoop:
     """Train a network from where its work folder says it is.
 
-    :param network: on its device, with its start weights; ``forward`` returns log-probabilities.
+    :param network: on its device, with its start weights. If it has dropout, torch's global
+        generators start each update from a state that the seed and the update's number give.
     :param folder: of the run's states.
-    :param dropout: whether the network draws from torch's global generators, which then start each
-        update from a state that the seed and the update's number give.
     :param report: called after each update.
     :raises PhrasescoreError: if the state in ``folder`` is not of this network.
     """
 
     def __init__(
         self,
-        network: nn.Module,
+        network: PairNetwork,
         store: PairStore,
         config: TrainingConfig,
         folder: RunFolder,
-        *,
-        dropout: bool = False,
-        report: Callable[[TrainingProgress], None] = lambda _progress: None,
+        report: Callable[[TrainingProgress], None],
     ) -> None:
         self._network = network
         self._store = store
         self._config = config
         self._folder = folder
-        self._dropout = dropout
         self._report = report
         self._device = next(network.parameters()).device
+        # On a GPU, the products of the recurrences (phrasescore.models.layers) stay in float32
+        # under autocast, as TF32. A CPU rounds the factors of float32 products by itself.
+        is_mixed = self._device.type == "cuda" and config.precision == "bfloat16"
+        self._autocast = torch.autocast("cuda", torch.bfloat16, is_mixed)
         self.held_out = min(config.validation_pairs, int(config.validation_share * len(store)))
-        settings = DrawSettings(
-            config.seed, config.batch_size, config.window_batches, self.held_out
-        )
-        self._draw = PairDraw(store, settings)
-        self._optimizer: Optimizer = build_optimizer(network, config)
+        self._draw = PairDraw(store, config, self.held_out)
+        self._optimizer = build_optimizer(network, config)
         self.state = folder.load_state(network, self._optimizer)
         self._saved_update = self.state.update
         self._pending: list[_PendingUpdate] = []
@@ -129,72 +128,70 @@ class TrainingLoop:
         self._start = self._saved_at = time.monotonic()
         with (
             catching_signals() as self.caught,
-            _precision(self._config, self._device) as autocast,
+            _precision(self._config, self._device),
             contextlib.closing(self._batches()) as batches,
         ):
             stopped_by = self._stop_reason()
             while not stopped_by:
-                self._update(next(batches), autocast)
+                self._update(next(batches))
                 if self._validation_is_due():
-                    self._validate(autocast)
+                    self._validate()
                 stopped_by = INTERRUPTED if self.caught else self._stop_reason()
                 if not stopped_by and self._checkpoint_is_due():
                     self._save()
             if stopped_by != INTERRUPTED and self._lacks_validation():
-                self._validate(autocast)
+                self._validate()
             self._save()
         return stopped_by
 
-    def _batches(self) -> Generator[tuple[PairBatch, int, int], None, None]:
-        """Yield batches on their device with their words and predicted words, without end."""
+    def _batches(self) -> Generator[PairBatch, None, None]:
+        """Yield batches on their device, without end."""
         position = (self.state.epoch, self.state.batch)
-        waiting: deque[Future[tuple[PairBatch, int, int]]] = deque()
+        waiting: deque[Future[PairBatch]] = deque()
         with ThreadPoolExecutor(1) as pool:
             try:
                 while True:
                     while len(waiting) < _LOOKAHEAD:
                         waiting.append(pool.submit(self._read, *position))
                         position = self._next(*position)
-                    batch, words, predicted = waiting.popleft().result()
-                    yield batch.to(self._device), words, predicted
+                    yield waiting.popleft().result().to(self._device)
             finally:
-                for future in waiting:
-                    future.cancel()
+                pool.shutdown(cancel_futures=True)
 
-    def _read(self, epoch: int, number: int) -> tuple[PairBatch, int, int]:
+    def _read(self, epoch: int, number: int) -> PairBatch:
         batch = self._store.batch(self._draw.batch(epoch, number))
-        target_words = int(batch.target.lengths.sum())
-        words = int(batch.source.lengths.sum()) + target_words
-        if self._device.type == "cuda":
-            batch = batch.pin_memory()
-        return batch, words, target_words + len(batch.target.lengths)
+        return batch.pin_memory() if self._device.type == "cuda" else batch
 
     def _next(self, epoch: int, number: int) -> tuple[int, int]:
         last = number + 1 == self._draw.batches_per_epoch
         return (epoch + 1, 0) if last else (epoch, number + 1)
 
-    def _update(
-        self, item: tuple[PairBatch, int, int], autocast: contextlib.AbstractContextManager[None]
-    ) -> None:
-        batch, words, predicted = item
+    def _update(self, batch: PairBatch) -> None:
+        """Make one update: the gradient of a batch, and a step of the optimizer."""
         state, config = self.state, self._config
-        if self._dropout:
-            torch.manual_seed(_seed_of_update(config.seed, state.update))
-        with autocast:
-            loss_sum = -self._network(batch).float().sum()
-        if self._device.type == "cpu":
-            self._check_finite(loss_sum.item(), state.update + 1, "loss")
-        pairs = len(batch.target.lengths)
-        (loss_sum / pairs if config.loss == "mean" else loss_sum).backward()
+        loss_sum = self._make_gradient(batch)
+        # On a CPU no step is made from a gradient that is not finite.
         norm = self._optimizer.step(self._learning_rate(), config.clip_norm)
         state.update += 1
         state.epoch, state.batch = self._next(state.epoch, state.batch)
-        self._words += words
-        self._pending.append(_PendingUpdate(state.update, loss_sum.detach(), norm, predicted))
+        target_words = int(batch.target.lengths.sum())
+        self._words += int(batch.source.lengths.sum()) + target_words
+        words = target_words + len(batch.target.lengths)
+        self._pending.append(_PendingUpdate(state.update, loss_sum, norm, words))
         if self._device.type == "cpu" or len(self._pending) >= _GPU_UPDATES:
             self._look_at_losses()
         state.seconds = self._seconds_before + time.monotonic() - self._start
         self._report(self._progress())
+
+    def _make_gradient(self, batch: PairBatch) -> Tensor:
+        """Give the parameters the gradient of the batch's loss, and return -log p of its pairs."""
+        if self._network.config.dropout > 0:
+            torch.manual_seed(_seed_of_update(self._config.seed, self.state.update))
+        with self._autocast:
+            loss_sum: Tensor = -self._network(batch).float().sum()
+        pairs = len(batch.target.lengths)
+        (loss_sum / pairs if self._config.loss == "mean" else loss_sum).backward()
+        return loss_sum.detach()
 
     def _look_at_losses(self) -> None:
         for step in self._pending:
@@ -219,11 +216,11 @@ class TrainingLoop:
         # The first batch of an epoch is next when the last one is done.
         return self.state.update % updates == 0 if updates else self.state.batch == 0
 
-    def _validate(self, autocast: contextlib.AbstractContextManager[None]) -> None:
+    def _validate(self) -> None:
         """Add a point to the curve, and keep the weights if they are the best so far."""
         self._look_at_losses()
         state = self.state
-        perplexity = self._perplexity(autocast) if self.held_out else None
+        perplexity = self._perplexity() if self.held_out else None
         state.seconds = self._seconds_before + time.monotonic() - self._start
         loss = state.loss_sum / max(state.loss_words, 1)
         state.curve.append(CurvePoint(state.update, state.seconds / 60, loss, perplexity))
@@ -236,12 +233,12 @@ class TrainingLoop:
         else:
             state.stale += 1
 
-    def _perplexity(self, autocast: contextlib.AbstractContextManager[None]) -> float:
+    def _perplexity(self) -> float:
         """Return exp(-log p per predicted word, ``</s>`` included) of the held-out pairs."""
         held_out = self._draw.held_out()
         total, words = 0.0, 0
         self._network.eval()
-        with torch.inference_mode(), autocast:
+        with torch.inference_mode(), self._autocast:
             for indices in np.split(
                 held_out, range(_VALIDATION_BATCH, len(held_out), _VALIDATION_BATCH)
             ):
@@ -274,12 +271,13 @@ class TrainingLoop:
 
     def _learning_rate(self) -> float:
         config = self._config
-        if config.schedule == "constant":
-            return config.learning_rate
-        if config.schedule == "halving":
-            return _halved(config, self.epochs)
-        done = max(self._done().values(), default=0.0)
-        return config.learning_rate * max(1.0 - done, 0.0)
+        if config.schedule == "linear":
+            done = max(self._done().values(), default=0.0)
+            return config.learning_rate * max(1.0 - done, 0.0)
+        if config.schedule == "halving" and self.epochs >= config.halving_start:
+            halvings = 1 + math.floor((self.epochs - config.halving_start) / config.halving_epochs)
+            return math.ldexp(config.learning_rate, -halvings)
+        return config.learning_rate
 
     def _checkpoint_is_due(self) -> bool:
         config = self._config
@@ -315,19 +313,9 @@ def _seed_of_update(seed: int, update: int) -> int:
     return int(mix(mix(numbers[:1]) ^ numbers[1:])[0] >> np.uint64(1))
 
 
-def _halved(config: TrainingConfig, epochs: float) -> float:
-    """Return the learning rate of the schedule "halving" after so many epochs."""
-    if epochs < config.halving_start:
-        return config.learning_rate
-    halvings = 1 + math.floor((epochs - config.halving_start) / config.halving_epochs)
-    return math.ldexp(config.learning_rate, -halvings)
-
-
 @contextlib.contextmanager
-def _precision(
-    config: TrainingConfig, device: torch.device
-) -> Iterator[contextlib.AbstractContextManager[None]]:
-    """Set how products of float32 are computed, and yield the context of a forward pass."""
+def _precision(config: TrainingConfig, device: torch.device) -> Iterator[None]:
+    """Set how products of float32 are computed."""
     backends: Any = torch.backends  # torch's types lack mkldnn.matmul
     backend = backends.cuda.matmul if device.type == "cuda" else backends.mkldnn.matmul
     reduced = "tf32" if device.type == "cuda" else "bf16"
@@ -338,10 +326,6 @@ def _precision(
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     backend.fp32_precision = "ieee" if config.precision == "float32" else reduced
     try:
-        # A CPU rounds the factors of float32 products by itself. On a GPU, the products of the
-        # recurrences (phrasescore.models.layers) stay in float32 under autocast, as TF32.
-        yield torch.autocast(
-            "cuda", torch.bfloat16, device.type == "cuda" and config.precision == "bfloat16"
-        )
+        yield
     finally:
         backend.fp32_precision = before

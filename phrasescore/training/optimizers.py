@@ -7,7 +7,7 @@ and writes weight and averages once, with the clipping of the gradient done on t
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -24,7 +24,6 @@ from phrasescore.errors import ModelError
 _PIECE = 1 << 17
 
 _Floats = npt.NDArray[np.float32]
-_NamedParameters = Iterable[tuple[str, nn.Parameter]]
 
 
 class Optimizer(Protocol):
@@ -33,9 +32,9 @@ class Optimizer(Protocol):
     def step(self, learning_rate: float, clip_norm: float) -> float | Tensor:
         """Make one step, forget the gradients and return their norm before clipping.
 
-        :param clip_norm: gradients of a larger Euclidean norm are scaled down to it; 0: none are.
-        :return: on a CPU a number, and where that is not finite no step was made; elsewhere a
-            tensor on the device, so that nothing waits for it.
+        :param clip_norm: gradients of a larger Euclidean norm are scaled down to it; 0: never.
+        :return: on a CPU a number, and no step is made if it is not finite; elsewhere a tensor on
+            the device, which is not waited for.
         """
 
     def state(self) -> dict[str, Tensor]:

@@ -12,7 +12,6 @@ list of 100 million numbers.
 """
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from phrasescore.config.settings import TrainingConfig
 from phrasescore.errors import ModelError
 from phrasescore.io.state import read_state
 from phrasescore.models.batches import BatchSide, PairBatch
@@ -109,7 +109,7 @@ class PairStore:
         )
 
     def _side(self, starts: Indices, lengths: Indices) -> BatchSide:
-        """Return the words from ``starts`` on, so many of each pair, with ``</s>`` after them."""
+        """Return the words from ``starts`` on, ``lengths`` per pair, with ``</s>`` after them."""
         ends = np.cumsum(lengths)  # (batch,)
         places = np.repeat(starts - ends + lengths, lengths) + np.arange(lengths.sum())  # (words,)
         words = self._words[places].astype(np.int64)
@@ -170,43 +170,36 @@ class Permutation:
         return (left << self._half_bits) | right
 
 
-@dataclass(frozen=True)
-class DrawSettings:
-    """How pairs are drawn; the settings are described in :mod:`phrasescore.config.settings`."""
-
-    seed: int
-    batch_size: int
-    window_batches: int
-    held_out: int
-
-
 class PairDraw:
     """Which pairs are held out, and which make up each batch of each epoch.
 
     Every epoch takes each pair that is not held out once, uniformly. With ``window_batches`` above
-    1, so many batches are drawn together, sorted by length, cut, and taken in random order, as
+    1, that many batches are drawn together, sorted by length, cut, and taken in random order, as
     in the released code of Cho et al. and Bahdanau et al. Pairs are sorted by the longer of
-    their sides and then by how much longer it is, there and back: so that neighbours are alike on
-    both sides, and batches of 64 from a window of 64 batches of sentences hold 5 % padding, where
+    their sides and then by how much longer it is, up and down in turn: neighbours are alike on both
+    sides, and batches of 64 from a window of 64 batches of sentences would hold 5 % padding, where
     the order by target and then by source leaves 8 %.
+
+    :param held_out: how many pairs are held out.
     """
 
-    def __init__(self, store: PairStore, settings: DrawSettings) -> None:
-        if not 0 <= settings.held_out < len(store):
-            raise ValueError(f"cannot hold out {settings.held_out} of {len(store)} pairs")
+    def __init__(self, store: PairStore, config: TrainingConfig, held_out: int) -> None:
+        if not 0 <= held_out < len(store):
+            raise ValueError(f"cannot hold out {held_out} of {len(store)} pairs")
         self._store = store
-        self._settings = settings
+        self._config = config
+        self._num_held_out = held_out
         # Stream 0 splits the pairs; the epochs, counted from 0, have the streams from 1 on.
-        self._split = Permutation(len(store), seed=settings.seed, stream=0)
-        self.pairs = len(store) - settings.held_out
-        self.batches_per_epoch = -(-self.pairs // settings.batch_size)
+        self._split = Permutation(len(store), seed=config.seed, stream=0)
+        self.pairs = len(store) - held_out
+        self.batches_per_epoch = -(-self.pairs // config.batch_size)
         # Small draws are dear: unsorted batches, too, are drawn many at a time.
-        self._drawn_batches = settings.window_batches if settings.window_batches > 1 else 64
+        self._drawn_batches = config.window_batches if config.window_batches > 1 else 64
         self._window: tuple[tuple[int, int], list[Indices]] | None = None
 
     def held_out(self) -> Indices:
         """Return the held-out pairs, sorted by length."""
-        return self._by_length(self._split(np.arange(self._settings.held_out)))
+        return self._by_length(self._split(np.arange(self._num_held_out)))
 
     def batch(self, epoch: int, number: int) -> Indices:
         """Return the pairs of a batch; ``number`` is below ``batches_per_epoch``."""
@@ -216,16 +209,16 @@ class PairDraw:
         return self._window[1][place]
 
     def _draw(self, epoch: int, window: int) -> list[Indices]:
-        settings = self._settings
-        size = settings.batch_size * self._drawn_batches
+        config = self._config
+        size = config.batch_size * self._drawn_batches
         places = np.arange(window * size, min((window + 1) * size, self.pairs))
-        order = Permutation(self.pairs, seed=settings.seed, stream=epoch + 1)
-        pairs = self._split(order(places) + settings.held_out)
-        cuts = range(settings.batch_size, len(pairs), settings.batch_size)
-        if settings.window_batches == 1:
+        order = Permutation(self.pairs, seed=config.seed, stream=epoch + 1)
+        pairs = self._split(order(places) + self._num_held_out)
+        cuts = range(config.batch_size, len(pairs), config.batch_size)
+        if config.window_batches == 1:
             return np.split(pairs, cuts)
         batches = np.split(self._by_length(pairs), cuts)
-        key = (settings.seed, epoch, window)
+        key = (config.seed, epoch, window)
         return [batches[place] for place in np.random.default_rng(key).permutation(len(batches))]
 
     def _by_length(self, pairs: Indices) -> Indices:

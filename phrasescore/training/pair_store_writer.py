@@ -5,14 +5,13 @@ only at the end; a second pass, over arrays on disk, drops the duplicates and re
 In memory are the table's distinct words and a byte per pair; no pair is kept as an object.
 """
 
-import contextlib
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +23,7 @@ from phrasescore.io.folders import writing_folder
 from phrasescore.io.state import write_state
 from phrasescore.io.text import read_blocks, read_lines
 from phrasescore.records import PhrasePair
-from phrasescore.training.pair_store import RECORD, PairStore, PairStoreRecord, mix, word_type
+from phrasescore.training.pair_store import RECORD, PairStore, PairStoreRecord, word_type
 from phrasescore.vocabulary import Vocabulary
 
 # Lines that become arrays together: more of them fall out of the cache.
@@ -99,9 +98,9 @@ def write_pair_store(
     """
     with writing_folder(folder) as new:
         table = TableSpool(new, max_length=max_length, reverse=reverse)
-        with table:
-            for chunk in _chunks(lines):
-                table.add(chunk)
+        reader = iter(lines)
+        while chunk := list(islice(reader, _CHUNK)):
+            table.add(chunk)
         keep = _distinct(table.hashes()) if distinct else np.ones(table.lines, bool)
         duplicates = int(table.lines - keep.sum())
         keep &= table.fits()
@@ -137,12 +136,6 @@ def write_pair_store(
     return PairStore(folder)
 
 
-def _chunks(lines: Iterable[CountedPair]) -> Iterator[list[CountedPair]]:
-    reader = iter(lines)
-    while chunk := list(islice(reader, _CHUNK)):
-        yield chunk
-
-
 def fingerprint_input(paths: Sequence[str]) -> str:
     """Return the fingerprint that a pair store of these files has in its record.
 
@@ -151,24 +144,19 @@ def fingerprint_input(paths: Sequence[str]) -> str:
     :param paths: a phrase table, or the two files of a parallel text.
     :raises DataError: as :func:`phrasescore.io.text.read_blocks`.
     """
+    digest = new_digest()
     if len(paths) == 1:
-        return _fingerprint_table(paths[0])
-    digest = new_digest()
-    # As phrasescore.io.corpora joins the lines of a pair. That a file has more lines than the
-    # other changes the digest, too.
-    for lines in zip_longest(*map(read_lines, paths), fillvalue=b""):
-        digest.update(b"%b\n" % b"\n".join(lines))
-    return digest.hexdigest()
-
-
-def _fingerprint_table(path: str) -> str:
-    digest = new_digest()
-    last = b"\n"
-    for block in read_blocks(path):
-        digest.update(block)
-        last = block[-1:]
-    if last != b"\n":
-        digest.update(b"\n")
+        last = b"\n"
+        for block in read_blocks(paths[0]):
+            digest.update(block)
+            last = block[-1:]
+        if last != b"\n":
+            digest.update(b"\n")
+    else:
+        # As phrasescore.io.corpora joins the lines of a pair. That a file has more lines than the
+        # other changes the digest, too.
+        for lines in zip_longest(*map(read_lines, paths), fillvalue=b""):
+            digest.update(b"%b\n" % b"\n".join(lines))
     return digest.hexdigest()
 
 
@@ -195,12 +183,13 @@ def _write_arrays(
     folder: Path, table: "TableSpool", keep: Array, vocabularies: Sequence[Vocabulary]
 ) -> int:
     """Write the arrays of the pairs to keep, and the vocabularies; return their running words."""
-    maps = [
-        side.ids_in(vocabulary) for side, vocabulary in zip(table.sides, vocabularies, strict=True)
-    ]
     for vocabulary, name in zip(vocabularies, ("source.vocab", "target.vocab"), strict=True):
         vocabulary.save(folder / name)
     kind = word_type(len(vocabularies[0]), len(vocabularies[1]))
+    final_ids = [
+        np.array(vocabulary.ids(list(side.ids)), kind)
+        for side, vocabulary in zip(table.sides, vocabularies, strict=True)
+    ]
     end = 0
     with (
         (folder / "words.bin").open("wb") as words_file,
@@ -210,50 +199,52 @@ def _write_arrays(
         starts_file.write(np.zeros(1, np.int64).tobytes())
         for chosen, lengths, ids in table.chunks():
             kept = keep[chosen]
-            is_target = np.repeat(np.tile([False, True], len(lengths)), lengths.ravel())
-            in_kept = np.repeat(kept, lengths.sum(axis=1, dtype=np.int64))
-            ids, is_target = ids[in_kept], is_target[in_kept]
+            ids = ids[np.repeat(kept, lengths.sum(axis=1))]
+            lengths = lengths[kept]
+            is_target = _find_targets(lengths)
             final = np.empty(len(ids), kind)
-            final[~is_target] = maps[0][ids[~is_target]]
-            final[is_target] = maps[1][ids[is_target]]
-            ends = end + np.cumsum(lengths[kept].sum(axis=1, dtype=np.int64))
+            final[~is_target] = final_ids[0][ids[~is_target]]
+            final[is_target] = final_ids[1][ids[is_target]]
+            ends = end + np.cumsum(lengths.sum(axis=1))
             words_file.write(final.tobytes())
             starts_file.write(ends.tobytes())
-            lengths_file.write(lengths[kept, 0].astype(np.uint16).tobytes())
+            lengths_file.write(lengths[:, 0].astype(np.uint16).tobytes())
             end = int(ends[-1]) if len(ends) else end
     return end
+
+
+def _find_targets(lengths: Array) -> Array:
+    """Return which words are a target's, ``(words,)``, where each pair's follow its source's.
+
+    :param lengths: of both sides of each pair, ``(pairs, 2)``.
+    """
+    return np.repeat(np.tile([False, True], len(lengths)), lengths.ravel())
 
 
 class ProvisionalWords:
     """Provisional ids of one side's words, and the words' counts."""
 
     def __init__(self) -> None:
-        self._ids: defaultdict[str, int] = defaultdict()
+        ids: defaultdict[str, int] = defaultdict()
         # A new word gets the number of words so far.
-        self._ids.default_factory = self._ids.__len__
+        ids.default_factory = ids.__len__
+        self.ids = ids
         self._counts: Array = np.zeros(0)
 
     def add(self, words: Sequence[str], weights: Array) -> Array:
         """Return the ids of running words, each of which counts ``weights``."""
-        ids = np.fromiter(map(self._ids.__getitem__, words), np.int32, len(words))
-        if len(self._ids) > len(self._counts):
-            self._counts = np.concatenate([self._counts, np.zeros(len(self._ids))])
+        ids = np.fromiter(map(self.ids.__getitem__, words), np.int32, len(words))
+        self._counts = np.pad(self._counts, (0, len(self.ids) - len(self._counts)))
         np.add.at(self._counts, ids, weights)
         return ids
 
     def counts(self) -> dict[str, float]:
         """Return the count of each word."""
-        return dict(zip(self._ids, self._counts[: len(self._ids)].tolist(), strict=True))
-
-    def ids_in(self, vocabulary: Vocabulary) -> Array:
-        """Return, at the place of each provisional id, the id in a vocabulary."""
-        return np.array(vocabulary.ids(list(self._ids)), np.int32)
+        return dict(zip(self.ids, self._counts.tolist(), strict=True))
 
 
 class TableSpool:
     """The first pass: the table as provisional ids, lengths and hashes in part files."""
-
-    PARTS = ("words.part", "lengths.part", "hashes.part")
 
     def __init__(self, folder: Path, *, max_length: int, reverse: bool) -> None:
         self.lines = 0
@@ -262,38 +253,32 @@ class TableSpool:
         self.fingerprint = new_digest()
         self.sides = (ProvisionalWords(), ProvisionalWords())
         self._order = (1, 0) if reverse else (0, 1)
-        self._paths = [folder / name for name in self.PARTS]
-        with contextlib.ExitStack() as stack:
-            self._files = [stack.enter_context(path.open("wb")) for path in self._paths]
-            self._stack = stack.pop_all()
+        self._words, self._lengths, self._hashes = self._paths = [
+            folder / f"{name}.part" for name in ("words", "lengths", "hashes")
+        ]
 
     def add(self, chunk: Sequence[CountedPair]) -> None:
         """Append some lines of the table."""
         self.lines += len(chunk)
         self.fingerprint.update(b"".join([b"%b\n" % line.raw for line in chunk]))
-        counts = np.array([line.weight for line in chunk])
-        ids, lengths = [], []
-        for words, side in zip(self.sides, self._order, strict=True):
+        weights = np.array([line.weight for line in chunk])
+        lengths = np.empty((len(chunk), 2), np.int64)
+        ids = []
+        for words, side, of_side in zip(self.sides, self._order, lengths.T, strict=True):
             phrases = [line.pair[side] for line in chunk]
-            lengths.append(np.fromiter(map(len, phrases), np.uint32, len(phrases)))
+            of_side[:] = np.fromiter(map(len, phrases), np.int64, len(phrases))
             running = [word for phrase in phrases for word in phrase]
-            ids.append(words.add(running, np.repeat(counts, lengths[-1])))
-        interleaved, positions = _interleave(ids, lengths)
-        starts = np.concatenate([[0], np.cumsum(lengths[0] + lengths[1], dtype=np.int64)])
-        hashes = _hashes(interleaved, positions, starts)
-        self._fits += (np.maximum(*lengths) <= self._max_length).tobytes()
-        for file, array in zip(
-            self._files, (interleaved, np.stack(lengths, axis=1), hashes), strict=True
-        ):
-            file.write(array.tobytes())
-
-    def __enter__(self) -> Self:
-        """Leave the files open for :meth:`add`."""
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        """Close the files: nothing is added any more."""
-        self._stack.close()
+            ids.append(words.add(running, np.repeat(weights, of_side)))
+        is_target = _find_targets(lengths)
+        mixed = np.empty(len(is_target), np.int32)
+        mixed[~is_target], mixed[is_target] = ids
+        self._fits += (lengths.max(axis=1) <= self._max_length).tobytes()
+        # Python's hash of text is a keyed one of 64 bits (SipHash).
+        hashes = np.fromiter((hash(line.pair) for line in chunk), np.int64, len(chunk))
+        arrays: tuple[Array, ...] = (mixed, lengths.astype(np.uint32), hashes)
+        for path, array in zip(self._paths, arrays, strict=True):
+            with path.open("ab") as file:
+                file.write(array.tobytes())
 
     def fits(self) -> Array:
         """Return whether both sides of each line are short enough, ``(lines,)``."""
@@ -301,53 +286,18 @@ class TableSpool:
 
     def hashes(self) -> Array:
         """Return a hash of the pair of each line, ``(lines,)``, from the disk."""
-        return np.memmap(self._paths[2], np.uint64, mode="r") if self.lines else np.zeros(0)
+        return np.memmap(self._hashes, np.uint64, mode="r") if self.lines else np.zeros(0)
 
     def chunks(self) -> Iterator[tuple[slice, Array, Array]]:
         """Yield which lines, their lengths ``(lines, 2)`` and their provisional ids, in order."""
-        with self._paths[0].open("rb") as words, self._paths[1].open("rb") as lengths:
+        with self._words.open("rb") as words, self._lengths.open("rb") as lengths:
             for start in range(0, self.lines, _CHUNK_BACK):
-                part = np.fromfile(lengths, np.uint32, 2 * _CHUNK_BACK).reshape(-1, 2)
-                yield (
-                    slice(start, start + len(part)),
-                    part,
-                    np.fromfile(words, np.int32, int(part.sum(dtype=np.int64))),
-                )
+                part = np.fromfile(lengths, np.uint32, 2 * _CHUNK_BACK).astype(np.int64)
+                part = part.reshape(-1, 2)
+                chosen = slice(start, start + len(part))
+                yield chosen, part, np.fromfile(words, np.int32, part.sum())
 
     def remove(self) -> None:
         """Remove the part files."""
         for path in self._paths:
             path.unlink()
-
-
-def _interleave(ids: Sequence[Array], lengths: Sequence[Array]) -> tuple[Array, Array]:
-    """Return each pair's source ids and then its target ids, and a number for each position.
-
-    The number has the word's place in its phrase in the low bits, and the side above them.
-    """
-    source_lengths, target_lengths = (part.astype(np.int64) for part in lengths)
-    source_before = np.cumsum(source_lengths) - source_lengths
-    target_before = np.cumsum(target_lengths) - target_lengths
-    source_shift = np.repeat(target_before, source_lengths)
-    target_shift = np.repeat(source_before + source_lengths, target_lengths)
-    source_running = np.arange(len(ids[0]))
-    target_running = np.arange(len(ids[1]))
-    mixed = np.empty(len(ids[0]) + len(ids[1]), np.int32)
-    positions = np.empty(len(mixed), np.uint64)
-    mixed[source_running + source_shift] = ids[0]
-    mixed[target_running + target_shift] = ids[1]
-    positions[source_running + source_shift] = source_running - np.repeat(
-        source_before, source_lengths
-    )
-    positions[target_running + target_shift] = (
-        target_running - np.repeat(target_before, target_lengths)
-    ) + (1 << 31)
-    return mixed, positions
-
-
-def _hashes(ids: Array, positions: Array, starts: Array) -> Array:
-    """Return a 64-bit hash of each pair: the sum of mixed (id, position) numbers, modulo 2^64."""
-    mixed = mix((positions << np.uint64(32)) | ids.astype(np.uint64))
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
-    hashes: Array = sums[starts[1:]] - sums[starts[:-1]]
-    return hashes

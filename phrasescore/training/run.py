@@ -9,10 +9,8 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import nn
 
 from phrasescore.config.config import Config
 from phrasescore.config.settings import LANGUAGE_MODELS
@@ -26,6 +24,7 @@ from phrasescore.models.checkpoint import (
     empty_network,
     save_checkpoint,
 )
+from phrasescore.models.layers import PairNetwork
 from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
 from phrasescore.training.pair_store import PairStore
 from phrasescore.training.pair_store_writer import (
@@ -86,12 +85,10 @@ def train_model(
         folders is or holds the other; if memory is short; and for whatever is wrong with table,
         settings or disk.
     """
-    _check_limits(run.config)
-    if run.config.training.precision == "tf32" and run.device.type != "cuda":
-        raise ConfigError("--set", "[training] precision", "tf32 needs a CUDA device")
+    _check_settings(run)
     folder = RunFolder(run.work)
     with folder.held(run.model, run.inputs, run.config, resume=resume):
-        store, network, loop = _prepare(run, folder, resume, report)
+        store, network, loop = _prepare(run, folder, report, resume=resume)
         _logger.info("%s", _describe(run, store, loop, network))
         batch = run.config.training.batch_size
         problem = f"a batch does not fit; choose a training.batch_size below {batch}"
@@ -114,8 +111,10 @@ def train_model(
     return record
 
 
-def _check_limits(config: Config) -> None:
-    training = config.training
+def _check_settings(run: TrainingRun) -> None:
+    training = run.config.training
+    if training.precision == "tf32" and run.device.type != "cuda":
+        raise ConfigError("--set", "[training] precision", "tf32 needs a CUDA device")
     limits = (training.updates, training.epochs, training.minutes)
     if training.schedule == "linear" and not any(limits):
         raise ConfigError(
@@ -133,9 +132,10 @@ def _check_limits(config: Config) -> None:
 def _prepare(
     run: TrainingRun,
     folder: RunFolder,
-    resume: bool,
     report: Callable[[TrainingProgress], None],
-) -> tuple[PairStore, nn.Module, TrainingLoop]:
+    *,
+    resume: bool,
+) -> tuple[PairStore, PairNetwork, TrainingLoop]:
     """Open the pairs and build the network and its loop.
 
     If it fails, nothing is left of a run that began here.
@@ -143,17 +143,19 @@ def _prepare(
     is_resumed = resume and folder.is_begun
     # Pairs that are missing beside a state were removed by somebody: opening them says so.
     has_pairs = is_resumed and (folder.pairs.exists() or folder.has_state)
+    config = run.config
     try:
         store = _open_pairs(run, folder) if has_pairs else _store_pairs(run, folder, is_resumed)
         problem = "the network does not fit; choose smaller sizes in [model] or [vocabulary]"
         with _enough_memory(run.device, problem):
-            network = _start_network(run.config, store).to(run.device)
-            has_dropout = run.config.model.dropout > 0
-            loop = TrainingLoop(
-                *(network, store, run.config.training, folder), dropout=has_dropout, report=report
-            )
+            sizes = (len(store.source_vocabulary), len(store.target_vocabulary))
+            network = empty_network(config, *sizes).to_empty(device="cpu").train()
+            # On the CPU, so that a seed gives the same start on every device.
+            network.initialize(torch.Generator().manual_seed(config.training.seed))
+            network = network.to(run.device)
+            loop = TrainingLoop(network, store, config.training, folder, report)
         # The limits of a run that is resumed may be others.
-        folder.write_settings(run.config)
+        folder.write_settings(config)
     except BaseException:
         if not is_resumed:
             folder.remove()
@@ -211,10 +213,9 @@ def _open_pairs(run: TrainingRun, folder: RunFolder) -> PairStore:
 
 
 def _check_shortlists(run: TrainingRun, store: PairStore) -> None:
-    """Refuse shortlists other than those of the run to resume; a side without
-    a corpus or vocabulary keeps its own.
+    """Refuse shortlists of other words than those of the run to resume have.
 
-    The words are compared, not the names of files, which may have changed or been moved.
+    The names of files may have changed. A side without a corpus or vocabulary keeps its own.
     """
     sizes = run.config.vocabulary
     for shortlist, size, vocabulary in zip(
@@ -232,17 +233,7 @@ def _check_shortlists(run: TrainingRun, store: PairStore) -> None:
             )
 
 
-def _start_network(config: Config, store: PairStore) -> nn.Module:
-    """Return a network with the start weights that the seed gives, on the CPU."""
-    sizes = (len(store.source_vocabulary), len(store.target_vocabulary))
-    network: Any = empty_network(config, *sizes).to_empty(device="cpu")
-    # On the CPU, so that a seed gives the same start on every device.
-    network.initialize(torch.Generator().manual_seed(config.training.seed))
-    trainable: nn.Module = network.train()
-    return trainable
-
-
-def _describe(run: TrainingRun, store: PairStore, loop: TrainingLoop, network: nn.Module) -> str:
+def _describe(run: TrainingRun, store: PairStore, loop: TrainingLoop, network: PairNetwork) -> str:
     record, training = store.record, run.config.training
     left_out = [
         f"{number:,} {name}"

@@ -48,7 +48,7 @@ _BEGINNINGS = {LOCK, _PAIRS, f"{_PAIRS}{NEW}", f"{_SETTINGS}.new", f"{_SETTINGS}
 
 
 class RunState(msgspec.Struct):
-    """How far a run is. Everything that the next update depends on, weights apart."""
+    """How far a run is: everything that the next update depends on, beside the weights."""
 
     # Updates made, and the next batch to draw.
     update: int = 0
@@ -151,11 +151,7 @@ class RunFolder:
         write_state(self.path / _SETTINGS, _Settings(**config.to_dict()))
 
     def remove(self) -> None:
-        """Remove the folder. A kill on the way leaves one that nobody takes for an unfinished run.
-
-        Without the first step a kill could leave the settings and no state, and ``--resume`` would
-        train from the beginning.
-        """
+        """Remove the folder, its settings first: what a kill leaves is no unfinished run."""
         (self.path / _SETTINGS).unlink(missing_ok=True)
         remove_folder(self.path)
 
@@ -263,12 +259,12 @@ class RunFolder:
             )
         if stored is None:
             if self.path.is_dir() and {path.name for path in self.path.iterdir()} - _BEGINNINGS:
-                # It will be removed in the end.
+                # The folder is removed at the end.
                 raise PhrasescoreError(
                     f"{self.path}: expected a folder for this run alone; remove what is in it"
                 )
         elif any(self.path.glob("best-*.safetensors")):
-            # Each state was removed by somebody: what was trained so far would be lost unnoticed.
+            # Somebody removed the states: starting anew would lose the training unnoticed.
             raise PhrasescoreError(
                 f"{self.path}: the state of the run is missing; remove the folder to start anew"
             )

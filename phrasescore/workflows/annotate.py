@@ -3,13 +3,15 @@
 import logging
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from moses_integration.moses_ini import MosesIni
 from moses_integration.phrase_table import add_columns, read_table_blocks
-from phrasescore.devices import choose_device, usable_threads
+from phrasescore.arguments import PrecisionName, StrPath, check_compute
+from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, ModelError, shown_path
 from phrasescore.features.column_spec import ColumnSpec, check_columns, column_specs
 from phrasescore.io.file_names import check_files, optional_path
@@ -18,12 +20,10 @@ from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.version import __version__
 from phrasescore.workflows.columns import fingerprint, make_feature
-from phrasescore.workflows.warnings import collecting_warnings
+from phrasescore.workflows.warnings import returns_warnings
 
 if TYPE_CHECKING:
     from phrasescore.features import Feature
-    from phrasescore.features.neural import NeuralScore
-    from phrasescore.kernels.precision import PrecisionName
     from phrasescore.models.checkpoint import Checkpoint
 
 _logger = logging.getLogger(__name__)
@@ -41,18 +41,19 @@ class AnnotateSummary:
     lines: int
     # For each column, a sentence about its values in this run.
     columns: tuple[str, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
+@returns_warnings
 def annotate(
-    table: str | os.PathLike[str],
+    table: StrPath,
     columns: Sequence[ColumnSpec | str],
-    output: str | os.PathLike[str],
+    output: StrPath,
     *,
-    moses_ini: str | os.PathLike[str] | None = None,
-    moses_ini_out: str | os.PathLike[str] | None = None,
+    moses_ini: StrPath | None = None,
+    moses_ini_out: StrPath | None = None,
     resume: bool = False,
-    precision: "PrecisionName" = "float32",
+    precision: PrecisionName = "float32",
     device: str = "auto",
     threads: int | None = None,
     progress: ProgressCallback | None = None,
@@ -63,47 +64,41 @@ def annotate(
     holds probabilities, exp of a natural logarithm (or of a count), as Moses wants them. Without
     a network neither torch nor a model is loaded.
 
-    :param table: text or gzip; ``-`` is stdin.
     :param columns: at least one; a string is a model's folder.
-    :param output: ``-`` is stdout; compressed where the name ends in ``.gz``.
     :param moses_ini: the moses.ini that uses the table.
     :param moses_ini_out: where that goes with the new columns in it, with weight 0.
     :param resume: go on with a run of the same arguments that was killed; it may have left nothing.
-    :param precision: of the matrix products.
-    :param threads: CPU threads; None for all cores. The number changes no value.
-    :raises ArgumentError: if arguments do not go together.
-    :raises DataError: if a file is not what it should be.
-    :raises ModelError: if a model cannot be loaded, or gives a score that is not finite.
-    :raises PhrasescoreError: if a file cannot be written.
     """
     table, output = os.fspath(table), os.fspath(output)
     ini_path, new_ini_path = optional_path(moses_ini), optional_path(moses_ini_out)
+    check_compute(device, precision, threads)
     wanted = column_specs(columns)
-    with collecting_warnings() as warnings:
-        check_columns(wanted, of_phrases=True)
-        if any(column.kind == "lm" for column in wanted):
-            problem = "Moses scores with it as it searches, when moses.ini has a line 'KENLM ...'"
-            raise ArgumentError(f"a language model is for rescore alone: {problem}")
-        check_resume(output, resume)
-        check_moses_ini(ini_path, new_ini_path)
-        inputs = [column.value for column in wanted if column.kind not in ("model", "feature")]
-        check_files([table, ini_path, *inputs], [output, *work_files(output), new_ini_path])
-        blocks = read_table_blocks(table)
-        first = next(blocks)
-        ini = declare_scores(ini_path, table, output, len(wanted), first.num_scores)
-        features, settings = _load_columns(wanted, precision, device, threads)
-        with open_resumable(output, settings, resume=resume, chunk_lines=CHUNK_LINES) as target:
+    check_columns(wanted, of_phrases=True)
+    if any(column.kind == "lm" for column in wanted):
+        problem = "Moses scores with it as it searches, when moses.ini has a line 'KENLM ...'"
+        raise ArgumentError(f"a language model is for rescore alone: {problem}")
+    check_resume(output, resume)
+    check_moses_ini(ini_path, new_ini_path)
+    inputs = [column.value for column in wanted if column.kind not in ("model", "feature")]
+    check_files([table, ini_path, *inputs], [output, *work_files(output), new_ini_path])
+    blocks = read_table_blocks(table)
+    first = next(blocks)
+    ini = declare_scores(ini_path, table, output, len(wanted), first.num_scores)
+    with ExitStack() as stack:
+        features, settings = _load_columns(stack, wanted, precision, device, threads)
+        with (
+            open_resumable(output, settings, resume=resume, chunk_lines=CHUNK_LINES) as target,
+            Meter("annotate", "lines", progress) as meter,
+        ):
             blocks = target.remaining(chain([first], blocks), table)
-            with Meter("annotate", "lines", progress) as meter:
-                for block, data in add_columns(blocks, features):
-                    target.write(data, block.raw, block.num_lines)
-                    meter.update(block.num_lines)
+            for block, data in add_columns(blocks, features):
+                target.write(data, block.raw, block.num_lines)
+                meter.update(block.num_lines)
             # Before the table appears: if this fails, a resumed run has nothing else left to do.
             target.flush()
             if ini is not None and new_ini_path is not None:
                 ini.write(new_ini_path)
-    about = tuple(feature.summary() for feature in features)
-    return AnnotateSummary(meter.done, about, tuple(warnings))
+    return AnnotateSummary(meter.done, tuple(feature.summary() for feature in features))
 
 
 def check_moses_ini(moses_ini: str | None, moses_ini_out: str | None) -> None:
@@ -157,55 +152,45 @@ def _path_in_ini(ini: MosesIni, table: str, output: str) -> str | None:
 
 
 def _load_columns(
-    wanted: Sequence[ColumnSpec], precision: "PrecisionName", device: str, threads: int | None
+    stack: ExitStack,
+    wanted: Sequence[ColumnSpec],
+    precision: PrecisionName,
+    device: str,
+    threads: int | None,
 ) -> "tuple[list[Feature], dict[str, str]]":
     """Return the features of the columns, and the settings that their values depend on."""
     settings = {"version": f"phrasescore {__version__}", "chunk": str(CHUNK_LINES)}
     models = [column.value for column in wanted if column.kind == "model"]
     checkpoints: list[Checkpoint] = []
-    networks: list[NeuralScore] = []
+    networks: list[Feature] = []
     if models:
-        checkpoints, networks = _load_networks(models, settings, precision, device, threads)
+        import torch
+
+        from phrasescore.features.neural import NeuralScore
+        from phrasescore.models.checkpoint import load_checkpoint
+
+        place = choose_device(device)
+        stack.enter_context(torch_threads(1))  # the columns have threads of their own
+        settings["version"] += f", torch {torch.__version__}"
+        settings |= {"precision": precision, "device": place.type}
+        checkpoints = [load_checkpoint(path) for path in models]
+        for path, checkpoint in zip(models, checkpoints, strict=True):
+            try:
+                network = NeuralScore(
+                    checkpoint, place, precision=precision, threads=usable_threads(threads)
+                )
+            except ModelError as error:
+                raise ModelError(f"{path}: {error}") from error
+            networks.append(network)
     features: list[Feature] = []
     remaining = iter(zip(checkpoints, networks, strict=True))
     for position, column in enumerate(wanted, start=1):
         if column.kind == "model":
-            checkpoint, network = next(remaining)
-            features.append(network)
+            checkpoint, feature = next(remaining)
             depends_on = checkpoint.fingerprint
         else:
             feature = make_feature(column, checkpoints)
-            features.append(feature)
             depends_on = fingerprint(column, feature, checkpoints)
+        features.append(feature)
         settings[f"column {position}"] = depends_on
     return features, settings
-
-
-def _load_networks(
-    models: Sequence[str],
-    settings: dict[str, str],
-    precision: "PrecisionName",
-    device: str,
-    threads: int | None,
-) -> "tuple[list[Checkpoint], list[NeuralScore]]":
-    """Return the trained models and their scores; add to the settings what these depend on."""
-    import torch
-
-    from phrasescore.features.neural import NeuralScore
-    from phrasescore.models.checkpoint import load_checkpoint
-
-    place = choose_device(device)
-    torch.set_num_threads(1)  # the columns have threads of their own
-    settings["version"] += f", torch {torch.__version__}"
-    settings |= {"precision": precision, "device": place.type}
-    checkpoints = [load_checkpoint(path) for path in models]
-    networks = []
-    for path, checkpoint in zip(models, checkpoints, strict=True):
-        try:
-            network = NeuralScore(
-                checkpoint, place, precision=precision, threads=usable_threads(threads)
-            )
-        except ModelError as error:
-            raise ModelError(f"{path}: {error}") from error
-        networks.append(network)
-    return checkpoints, networks

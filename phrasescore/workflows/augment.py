@@ -1,11 +1,11 @@
 """Put generated phrase pairs into a sorted phrase table."""
 
-import logging
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 import torch
 
@@ -19,7 +19,15 @@ from moses_integration.augment import (
     write_block,
 )
 from moses_integration.phrase_table import TableBlock, read_table_blocks
-from phrasescore.devices import usable_threads
+from phrasescore.arguments import (
+    PrecisionName,
+    StrPath,
+    check_at_least,
+    check_at_most,
+    check_compute,
+    check_sequences,
+)
+from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.generation.beam_search import BeamSettings
 from phrasescore.generation.generator import Generator, Source
@@ -29,17 +37,13 @@ from phrasescore.io.digests import digest_text
 from phrasescore.io.file_names import check_files, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import shorten
-from phrasescore.kernels.precision import PrecisionName
-from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.version import __version__
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.annotate import check_moses_ini, declare_scores
 from phrasescore.workflows.generate import USUAL_WIDTH, load_generator
 from phrasescore.workflows.new_pair_scores import NewTargets, PairScores, plan_columns
-from phrasescore.workflows.warnings import collecting_warnings
-
-_logger = logging.getLogger(__name__)
+from phrasescore.workflows.warnings import returns_warnings
 
 # Lines of a group of sources, or more where its last source has more: what is generated together,
 # and lost at most when a run is killed.
@@ -69,25 +73,27 @@ class AugmentSummary:
         )
 
 
+@returns_warnings
+@torch_threads(1)  # searches and scores have threads of their own
 def augment(
-    table: str | os.PathLike[str],
-    model: str | os.PathLike[str],
-    output: str | os.PathLike[str],
+    table: StrPath,
+    model: StrPath,
+    output: StrPath,
     *,
-    ensemble: Sequence[str | os.PathLike[str]] = (),
+    ensemble: Sequence[StrPath] = (),
     beam: int | None = None,
     num_targets: int = 3,
     min_probability: float = 0.0,
     min_count: float | None = None,
-    only_sources: str | os.PathLike[str] | None = None,
+    only_sources: StrPath | None = None,
     max_phrase_length: int = 7,
-    reverse_model: str | os.PathLike[str] | None = None,
-    lexicon: str | os.PathLike[str] | None = None,
-    reverse_lexicon: str | os.PathLike[str] | None = None,
-    scores: str | None = None,
-    no_indicator: bool = False,
-    moses_ini: str | os.PathLike[str] | None = None,
-    moses_ini_out: str | os.PathLike[str] | None = None,
+    reverse_model: StrPath | None = None,
+    lexicon: StrPath | None = None,
+    reverse_lexicon: StrPath | None = None,
+    score_columns: str | None = None,
+    indicator: bool = True,
+    moses_ini: StrPath | None = None,
+    moses_ini_out: StrPath | None = None,
     resume: bool = False,
     precision: PrecisionName = "float32",
     device: str = "auto",
@@ -100,34 +106,28 @@ def augment(
     Moses takes the logarithms 0 and 1. Sources with a word that a network does not know get
     nothing: the target would translate the rest of them.
 
-    :param table: sorted as ``LC_ALL=C sort`` does; text or gzip; ``-`` is stdin.
-    :param model: a trained model's folder.
-    :param output: ``-`` is stdout; compressed where the name ends in ``.gz``.
+    :param table: sorted as ``LC_ALL=C sort`` does.
     :param ensemble: more models, whose probabilities are averaged with the first one's.
     :param beam: hypotheses that are kept; None for 10, or for ``num_targets`` if that is more.
     :param num_targets: targets generated per source; those that the table has are dropped.
     :param min_probability: p(target | source) that a new pair has at least.
-    :param min_count: only sources that were extracted at least so often.
+    :param min_count: only sources that were extracted at least this often.
     :param only_sources: a file of source phrases, one per line: only these; the table need not
         have them.
     :param max_phrase_length: words of a new target at most.
     :param reverse_model: a model trained in reverse, for p(source | target).
     :param lexicon: Moses' lex.f2e, for lex(target | source).
     :param reverse_lexicon: Moses' lex.e2f, for lex(source | target).
-    :param scores: the content of each column of a new pair, separated by commas: ``forward``,
-        ``reverse``, ``lexicon``, ``reverse-lexicon`` or a probability; None for Moses' four.
-    :param no_indicator: add no score; old lines stay byte for byte.
+    :param score_columns: the content of each column of a new pair, separated by commas:
+        ``forward``, ``reverse``, ``lexicon``, ``reverse-lexicon`` or a probability; None for
+        Moses' four.
+    :param indicator: whether to add the score; without it old lines stay byte for byte.
     :param moses_ini: the moses.ini that uses the table.
     :param moses_ini_out: where that goes with the new score in it, with weight 0.
     :param resume: go on with a run of the same arguments that was killed; it may have left nothing.
-    :param precision: of the matrix products.
-    :param threads: CPU threads; None for all cores. The number changes no result.
-    :raises ArgumentError: if arguments do not go together.
-    :raises DataError: if a file is not what it should be.
-    :raises ModelError: if a model cannot be loaded, or is of the wrong direction.
-    :raises PhrasescoreError: if a file cannot be written.
     """
     table, output = os.fspath(table), os.fspath(output)
+    check_sequences(ensemble=ensemble)
     models = [os.fspath(path) for path in (model, *ensemble)]
     only_path = optional_path(only_sources)
     ini_path, new_ini_path = optional_path(moses_ini), optional_path(moses_ini_out)
@@ -136,82 +136,83 @@ def augment(
         "lexicon": optional_path(lexicon),
         "reverse-lexicon": optional_path(reverse_lexicon),
     }
+    check_at_least(1, beam=beam, num_targets=num_targets, max_phrase_length=max_phrase_length)
+    check_at_least(0, min_probability=min_probability, min_count=min_count)
+    check_at_most(1, min_probability=min_probability)
+    check_compute(device, precision, threads)
+    check_moses_ini(ini_path, new_ini_path)
+    if not indicator and ini_path is not None:
+        problem = "without one moses.ini stays as it is, but for the path"
+        raise ArgumentError(f"`indicator`: {problem}")
     width = max(USUAL_WIDTH, num_targets) if beam is None else beam
-    with collecting_warnings() as warnings:
-        check_moses_ini(ini_path, new_ini_path)
-        if no_indicator and ini_path is not None:
-            problem = "adds no score: moses.ini stays as it is, but for the path"
-            raise ArgumentError(f"`no_indicator` {problem}")
-        if width < num_targets:
-            raise ArgumentError("`beam`: at least as many as `num_targets`")
-        check_resume(output, resume)
-        lexicons = (given["lexicon"], given["reverse-lexicon"])
-        read = (table, only_path, ini_path, *lexicons)
-        check_files(read, (output, *work_files(output), new_ini_path))
-        only = None if only_path is None else _read_sources(only_path)
-        blocks = read_table_blocks(table)
-        first = next(blocks)
-        columns = plan_columns(scores, given, first.num_scores)
-        ini = declare_scores(ini_path, table, output, 1, first.num_scores)
-        generator, checkpoints = load_generator(models, device, precision)
-        if generator.reverse:
-            raise ModelError(
-                f"{models[0]}: expected a model that predicts the target, found one trained with "
-                "--reverse; it may be the --reverse-model"
-            )
-        pair_scores = PairScores(
-            columns, given, device=device, precision=precision, threads=threads
+    if width < num_targets:
+        raise ArgumentError("`beam`: at least as many as `num_targets`")
+    check_resume(output, resume)
+    read = (table, only_path, ini_path, given["lexicon"], given["reverse-lexicon"])
+    check_files(read, (output, *work_files(output), new_ini_path))
+    only = None if only_path is None else _read_sources(only_path)
+    blocks = read_table_blocks(table)
+    first = next(blocks)
+    columns = plan_columns(score_columns, given, first.num_scores)
+    ini = declare_scores(ini_path, table, output, 1, first.num_scores)
+    generator, checkpoints = load_generator(models, device, precision)
+    if generator.reverse:
+        raise ModelError(
+            f"{models[0]}: expected a model that predicts the target, found one trained with "
+            "--reverse; it may be the --reverse-model"
         )
-        augmenter = _Augmenter(
-            generator,
-            checkpoints,
-            pair_scores,
-            BeamSettings(width, num_targets, unknown=False, max_length=max_phrase_length),
-            only=only,
-            min_count=min_count,
-            min_probability=min_probability,
-            indicator=not no_indicator,
-            threads=usable_threads(threads),
-        )
-        # Everything that the new lines depend on, but for the table; names as in version 0.1.
-        settings = {
-            "version": f"phrasescore {__version__}, torch {torch.__version__}",
-            "precision": precision,
-            "beam": str(width),
-            "columns": str(columns),
-            "num targets": str(num_targets),
-            "min probability": str(min_probability),
-            "min count": str(min_count),
-            "max phrase length": str(max_phrase_length),
-            "no indicator": str(no_indicator),
-            **{f"model {n}": each.fingerprint for n, each in enumerate(checkpoints, start=1)},
-            **pair_scores.fingerprints,
-            "only sources": "all" if only is None else _digest(only),
-        }
-        with open_resumable(output, settings, resume=resume) as target:
-            blocks = target.remaining(chain([first], blocks), table)
-            after = None
-            if isinstance(target.last_skipped, TableBlock):
-                *_, (after, _) = target.last_skipped.pairs()
-            following = next(blocks, None)
-            # With no line left, the last group has the sources behind the table, too.
-            if following is not None:
-                lines = (
-                    line for block in chain([following], blocks) for line in block.table_lines()
-                )
-                sources = read_sources(table, lines, after=after)
-                groups = _groups(with_missing(sources, only or (), after=after))
-                with Meter("generate", "lines", progress) as meter:
-                    for group in groups:
-                        data = b"".join(end_lines(augmenter.lines(group)))
-                        old = [line.raw + line.end for block in group for line in block.lines]
-                        target.write(data, b"".join(old), len(old))
-                        meter.update(len(old))
-            # Before the table appears: if this fails, a resumed run has nothing else left to do.
-            target.flush()
-            if ini is not None and new_ini_path is not None:
-                ini.write(new_ini_path)
-    return augmenter.summary(warnings)
+    num_threads = usable_threads(threads)
+    scores = PairScores(columns, given, device=device, precision=precision, threads=num_threads)
+    augmenter = _Augmenter(
+        generator,
+        [checkpoint.source_vocabulary for checkpoint in checkpoints],
+        scores,
+        BeamSettings(width, num_targets, unknown=False, max_length=max_phrase_length),
+        only,
+        min_count,
+        min_probability,
+        indicator,
+        num_threads,
+    )
+    # Everything that the new lines depend on, but for the table; names as in version 0.1.
+    settings = {
+        "version": f"phrasescore {__version__}, torch {torch.__version__}",
+        "precision": precision,
+        "beam": str(width),
+        "columns": str(columns),
+        "num targets": str(num_targets),
+        "min probability": str(min_probability),
+        "min count": str(min_count),
+        "max phrase length": str(max_phrase_length),
+        "no indicator": str(not indicator),
+        **{f"model {n}": each.fingerprint for n, each in enumerate(checkpoints, start=1)},
+        **scores.fingerprints,
+        "only sources": (
+            "all" if only is None else digest_text("\n".join(sorted(map(" ".join, only))))
+        ),
+    }
+    with open_resumable(output, settings, resume=resume) as target:
+        blocks = target.remaining(chain([first], blocks), table)
+        after = None
+        if isinstance(target.last_skipped, TableBlock):
+            *_, (after, _) = target.last_skipped.pairs()
+        following = next(blocks, None)
+        # With no line left, the last group has the sources behind the table, too.
+        if following is not None:
+            lines = (line for block in chain([following], blocks) for line in block.table_lines())
+            sources = read_sources(table, lines, after=after)
+            groups = _groups(with_missing(sources, only or (), after=after))
+            with Meter("generate", "lines", progress) as meter:
+                for group in groups:
+                    data = b"".join(end_lines(augmenter.lines(group)))
+                    old = [line.raw + line.end for block in group for line in block.lines]
+                    target.write(data, b"".join(old), len(old))
+                    meter.update(len(old))
+        # Before the table appears: if this fails, a resumed run has nothing else left to do.
+        target.flush()
+        if ini is not None and new_ini_path is not None:
+            ini.write(new_ini_path)
+    return AugmentSummary(**augmenter.counts)
 
 
 def _read_sources(path: str) -> frozenset[Source]:
@@ -228,51 +229,33 @@ def _read_sources(path: str) -> frozenset[Source]:
     return frozenset(found - {()})
 
 
-def _digest(sources: frozenset[Source]) -> str:
-    return digest_text("\n".join(sorted(" ".join(source) for source in sources)))
-
-
+@dataclass(slots=True)
 class _Augmenter:
-    """Makes the lines of a group of sources, old and new.
+    """Makes the lines of a group of sources, old and new, and counts them."""
 
-    :param search: how targets are generated.
-    :param only: the sources that get new targets; None for all.
-    :param min_count: how often a source must have been extracted.
-    :param min_probability: p(target | source) that a new pair has at least.
-    :param indicator: whether each line gets a score that tells new pairs from old ones.
-    """
-
-    def __init__(
-        self,
-        generator: Generator,
-        checkpoints: Sequence[Checkpoint],
-        scores: PairScores,
-        search: BeamSettings,
-        *,
-        only: frozenset[Source] | None,
-        min_count: float | None,
-        min_probability: float,
-        indicator: bool,
-        threads: int,
-    ) -> None:
-        self._generator = generator
-        self._vocabularies = [checkpoint.source_vocabulary for checkpoint in checkpoints]
-        self._scores = scores
-        self._search = search
-        self._only = only
-        self._min_count = min_count
-        self._min_probability = min_probability
-        self._indicator = indicator
-        self._threads = threads
-        self._sources = self._asked = self._unknown = self._new = self._known = 0
+    generator: Generator
+    vocabularies: Sequence[Vocabulary]
+    scores: PairScores
+    # How targets are generated.
+    search: BeamSettings
+    # The sources that get new targets; None for all.
+    only: frozenset[Source] | None
+    min_count: float | None
+    min_probability: float
+    indicator: bool
+    threads: int
+    # Of the summary.
+    counts: dict[str, Any] = field(
+        default_factory=lambda: dict.fromkeys(("sources", "asked", "unknown", "new", "known"), 0)
+    )
 
     def lines(self, blocks: Sequence[SourceBlock]) -> Iterator[bytes]:
         """Yield the lines of some sources with their new pairs."""
         asked = [block for block in blocks if self._is_asked(block)]
-        self._sources += len(blocks)
-        self._asked += len(asked)
+        self.counts["sources"] += len(blocks)
+        self.counts["asked"] += len(asked)
         sources = [block.source for block in asked]
-        generated = best_targets(self._generator, sources, self._search, threads=self._threads)
+        generated = best_targets(self.generator, sources, self.search, threads=self.threads)
         found = [
             self._new_targets(
                 block, ((target.words, target.log_prob) for target in targets if target.finished)
@@ -281,20 +264,20 @@ class _Augmenter:
         ]
         new = {
             item.source: list(map(NewPair, item.targets, rows))
-            for item, rows in zip(found, self._scores.rows(found), strict=True)
+            for item, rows in zip(found, self.scores.rows(found), strict=True)
         }
-        self._new += sum(map(len, new.values()))
+        self.counts["new"] += sum(map(len, new.values()))
         for block in blocks:
-            yield from write_block(block, new.get(block.source, ()), indicator=self._indicator)
+            yield from write_block(block, new.get(block.source, ()), indicator=self.indicator)
 
     def _is_asked(self, block: SourceBlock) -> bool:
-        if self._only is not None and block.source not in self._only:
+        if self.only is not None and block.source not in self.only:
             return False
-        least = self._min_count
+        least = self.min_count
         if least is not None and block.lines and block.times_extracted < least:
             return False
-        if any(Vocabulary.UNKNOWN in known.ids(block.source) for known in self._vocabularies):
-            self._unknown += 1
+        if any(Vocabulary.UNKNOWN in known.ids(block.source) for known in self.vocabularies):
+            self.counts["unknown"] += 1
             return False
         return True
 
@@ -304,19 +287,14 @@ class _Augmenter:
         """Return the targets that the table lacks and that are probable enough."""
         new = NewTargets(block.source, [], [])
         for words, log_prob in targets:
-            if not is_writable(words) or math.exp(log_prob) < self._min_probability:
+            if not is_writable(words) or math.exp(log_prob) < self.min_probability:
                 continue
             if block.lacks(words):
                 new.targets.append(words)
                 new.log_probs.append(log_prob)
             else:
-                self._known += 1
+                self.counts["known"] += 1
         return new
-
-    def summary(self, warnings: Sequence[str]) -> AugmentSummary:
-        """Return the counts as values."""
-        counts = (self._sources, self._asked, self._unknown, self._new, self._known)
-        return AugmentSummary(*counts, tuple(warnings))
 
 
 def _groups(blocks: Iterable[SourceBlock]) -> Iterator[list[SourceBlock]]:

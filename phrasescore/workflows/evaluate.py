@@ -1,13 +1,24 @@
 """Measure translations: metrics, paired tests, n-best lists, groups of sentences."""
 
-import dataclasses
 import os
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from moses_integration.nbest import read_nbest
+from phrasescore.arguments import (
+    MetricName,
+    PairedTestName,
+    ReportFormat,
+    SideName,
+    StrPath,
+    Tokenizer,
+    check_at_least,
+    check_choice,
+    check_sequences,
+)
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.evaluation.breakdowns import (
@@ -18,7 +29,7 @@ from phrasescore.evaluation.breakdowns import (
 )
 from phrasescore.evaluation.metrics import PairedComparison, Score, build_metric, compare, score
 from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
-from phrasescore.io.file_names import check_files
+from phrasescore.io.file_names import check_files, optional_path
 from phrasescore.io.output import open_output
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.vocabulary import Vocabulary
@@ -31,33 +42,33 @@ from phrasescore.workflows.evaluation import (
     SystemFigures,
 )
 from phrasescore.workflows.text_checks import warn_of_lengths, warn_of_texts
-from phrasescore.workflows.warnings import collecting_warnings
+from phrasescore.workflows.warnings import returns_warnings
 from tuning.bleu import Bleu, BleuScore, bleu
 from tuning.oracle import oracle_bleu
 
-MULTI_BLEU = "multi-bleu"
-# What sacrebleu draws by default.
+# The number of samples that sacrebleu draws by default.
 TRIALS = {"bootstrap": 1000, "approximate": 10000}
 PLOT_FORMATS = ("pdf", "png", "svg")
 
 
+@returns_warnings
 def evaluate(
-    hypotheses: Sequence[str | os.PathLike[str]],
-    references: Sequence[str | os.PathLike[str]],
+    hypotheses: Sequence[StrPath],
+    references: Sequence[StrPath],
     *,
-    metrics: Sequence[str] = (MULTI_BLEU, "bleu"),
-    tokenize: str = "none",
-    paired: Literal["bootstrap", "approximate"] | None = None,
+    metrics: Sequence[MetricName] = ("multi-bleu", "bleu"),
+    tokenize: Tokenizer = "none",
+    paired: PairedTestName | None = None,
     trials: int | None = None,
     seed: int = 12345,
-    nbest: str | os.PathLike[str] | None = None,
-    by_length: Sequence[str] = (),
+    nbest: StrPath | None = None,
+    by_length: Sequence[SideName] = (),
     width: int = 10,
-    by_unknown: str | os.PathLike[str] | None = None,
-    source: str | os.PathLike[str] | None = None,
-    plot: str | os.PathLike[str] | None = None,
-    output: str | os.PathLike[str] | None = None,
-    report_format: Literal["text", "json"] = "text",
+    by_unknown: StrPath | None = None,
+    source: StrPath | None = None,
+    plot: StrPath | None = None,
+    output: StrPath | None = None,
+    report_format: ReportFormat = "text",
     progress: ProgressCallback | None = None,
 ) -> Evaluation:
     """Measure translations against references: one sentence per line in every file.
@@ -67,119 +78,103 @@ def evaluate(
 
     :param hypotheses: a file per system, in order; may be empty where ``nbest`` is given.
     :param references: a file per set of references.
-    :param metrics: of multi-bleu (the papers' figure, of text as it is split), and of sacrebleu's
-        bleu, chrf, chrf++ and ter.
+    :param metrics: multi-bleu is the papers' figure, of text as it is split; the others are
+        sacrebleu's.
     :param tokenize: how the metric bleu splits text: ``none`` for tokenised text.
     :param paired: test each system against the first, by paired bootstrap (Koehn, 2004) or
         approximate randomization (Riezler and Maxwell, 2005).
     :param trials: samples drawn for ``paired``; None for sacrebleu's number.
     :param seed: of ``paired``, 1 or more; the same one gives the same p-values as in sacrebleu.
     :param nbest: n-best lists; measured are their first hypotheses, and the best choice (oracle).
-    :param by_length: sides, ``source`` or ``reference``: groups by their number of words.
-    :param width: how many lengths share a group.
+    :param by_length: groups by the number of words of these sides.
+    :param width: the number of lengths that share a group.
     :param by_unknown: groups by the number of words that a model (a folder) does not know, or that
         are not in a word list (a file).
     :param source: the source, for ``by_length`` and ``by_unknown``.
     :param plot: where a figure of the groups goes: a name in .png, .svg or .pdf.
-    :param output: where the figures go as text or JSON; None for nowhere, ``-`` for stdout.
-    :raises ArgumentError: if arguments do not go together.
-    :raises DataError: if files are not what they should be, or of different numbers of lines.
+    :param output: where the figures go as text or JSON; None for nowhere.
+    :raises DataError: if files are of different numbers of lines.
     """
+    check_sequences(hypotheses=hypotheses, references=references)
+    check_sequences(metrics=metrics, by_length=by_length)
+    check_choice(get_args(MetricName), metrics=metrics)
+    check_choice(get_args(SideName), by_length=by_length)
+    check_choice(get_args(Tokenizer), tokenize=tokenize)
+    check_choice(TRIALS, paired=paired)
+    check_choice(get_args(ReportFormat), report_format=report_format)
+    check_at_least(1, trials=trials, seed=seed, width=width)
     translated = [os.fspath(path) for path in hypotheses]
-    reference_paths = [os.fspath(path) for path in references]
-    nbest, by_unknown, source, plot, output = (
-        None if path is None else os.fspath(path)
-        for path in (nbest, by_unknown, source, plot, output)
-    )
-    _check_arguments(translated, metrics, paired, trials, nbest, by_length, by_unknown, source)
-    if plot is not None:
-        _check_plot(plot, is_grouped=bool(by_length) or by_unknown is not None)
-    inputs = (
-        *translated,
-        *reference_paths,
-        *(path for path in (nbest, source) if path is not None),
-    )
-    check_files(inputs, (output, plot))
-    with collecting_warnings() as warnings:
-        sets = [read_sentences(path) for path in reference_paths]
-        systems = [read_sentences(path) for path in translated]
-        for system in systems:
-            if system.texts[0].count(" ||| ") >= 3:
-                problem = "expected one translation per line, found an n-best list"
-                raise DataError(system.path, 1, f"{problem}: name it with --nbest")
-        sources = read_sentences(source) if source is not None else None
-        check_aligned([*sets, *systems, *([sources] if sources else ())])
-        warn_of_texts(systems, sets)
-        tokenised = Bleu([sentences.words for sentences in sets])
-        names = [name for name in dict.fromkeys(metrics) if name != MULTI_BLEU]
-        test = None if paired is None else PairedTest(paired, trials or TRIALS[paired], seed)
-        scores, comparisons = _score_with_sacrebleu(names, sets, systems, tokenize, test)
-        breakdowns = _group_sentences(by_length, width, by_unknown, sources, sets[0])
-        found = Evaluation(
-            references=reference_paths,
-            sentences=tokenised.num_segments,
-            systems=[
-                SystemFigures(
-                    system.path,
-                    system.num_empty,
-                    _multi_bleu(tokenised, system) if MULTI_BLEU in metrics else None,
-                    of_system,
-                )
-                for system, of_system in zip(systems, scores, strict=True)
-            ],
-            test=test,
-            comparisons=comparisons,
-            nbest=None if nbest is None else score_nbest(nbest, tokenised, sets[0], progress),
-            breakdowns=score_breakdowns(tokenised, systems, breakdowns),
-        )
-        if plot is not None:
-            _draw(plot, found)
-        if output is not None:
-            text = found.to_json() if report_format == "json" else found.to_text()
-            with open_output(output) as stream:
-                stream.write(text.encode())
-    return dataclasses.replace(found, warnings=tuple(warnings))
-
-
-def _check_arguments(
-    hypotheses: Sequence[str],
-    metrics: Sequence[str],
-    paired: str | None,
-    trials: int | None,
-    nbest: str | None,
-    by_length: Sequence[str],
-    by_unknown: str | None,
-    source: str | None,
-) -> None:
-    """Check that the arguments go together."""
-    if not hypotheses and nbest is None:
+    reference_paths = tuple(os.fspath(path) for path in references)
+    lists, vocabulary = optional_path(nbest), optional_path(by_unknown)
+    source_path, figure = optional_path(source), optional_path(plot)
+    if not translated and lists is None:
         raise ArgumentError("nothing to evaluate: give `hypotheses`, or `nbest`")
-    if paired is not None and len(hypotheses) < 2:
+    if not reference_paths:
+        raise ArgumentError("`references`: at least one file is needed")
+    if paired is not None and len(translated) < 2:
         raise ArgumentError("`paired` needs a second file of `hypotheses`")
-    if paired is not None and set(metrics) == {MULTI_BLEU}:
+    if paired is not None and set(metrics) == {"multi-bleu"}:
         raise ArgumentError("`paired` needs one of sacrebleu's `metrics`, such as bleu")
     if trials is not None and paired is None:
         raise ArgumentError("`trials` goes with `paired`")
-    if (by_length or by_unknown is not None) and not hypotheses:
+    is_grouped = bool(by_length) or vocabulary is not None
+    if is_grouped and not translated:
         raise ArgumentError("`by_length` and `by_unknown` need `hypotheses`")
-    if "source" in by_length and source is None:
+    if "source" in by_length and source_path is None:
         raise ArgumentError("`by_length` source needs `source`")
-    if source is not None and "source" not in by_length and by_unknown is None:
+    if source_path is not None and "source" not in by_length and vocabulary is None:
         raise ArgumentError("`source` goes with `by_length` source and `by_unknown`")
-
-
-def _check_plot(path: str, *, is_grouped: bool) -> None:
-    if not is_grouped:
+    if figure is not None and not is_grouped:
         raise ArgumentError("`plot` goes with `by_length` and `by_unknown`")
-    if _ending(path) not in PLOT_FORMATS:
+    if figure is not None and _ending(figure) not in PLOT_FORMATS:
         endings = ", ".join(f".{name}" for name in PLOT_FORMATS)
-        raise ArgumentError(f"`plot`: expected a name in {endings}, got {path!r}")
-
-
-def _multi_bleu(metric: Bleu, system: Sentences) -> BleuScore:
-    """Return the figure that multi-bleu.perl prints: words as they stand, no smoothing."""
-    statistics = metric.statistics(system.words, range(len(system.words)))
-    return BleuScore.of(statistics.sum(axis=0))
+        raise ArgumentError(f"`plot`: expected a name in {endings}, got {figure!r}")
+    written = optional_path(output)
+    check_files((*translated, *reference_paths, lists, source_path), (written, figure))
+    sets = [read_sentences(path) for path in reference_paths]
+    systems = [read_sentences(path) for path in translated]
+    for system in systems:
+        if system.texts[0].count(" ||| ") >= 3:
+            problem = "expected one translation per line, found an n-best list"
+            raise DataError(system.path, 1, f"{problem}: name it with --nbest")
+    sides = {"reference": sets[0]}
+    if source_path is not None:
+        sides["source"] = read_sentences(source_path)
+    check_aligned([*sets, *systems, *sides.values()])
+    warn_of_texts(systems, sets)
+    tokenised = Bleu([sentences.words for sentences in sets])
+    names = [name for name in dict.fromkeys(metrics) if name != "multi-bleu"]
+    test = None if paired is None else PairedTest(paired, trials or TRIALS[paired], seed)
+    scores, comparisons = _score_with_sacrebleu(names, sets, systems, tokenize, test)
+    # (systems, sentences, statistics)
+    statistics = [tokenised.statistics(each.words, range(len(each.words))) for each in systems]
+    found = Evaluation(
+        reference_paths,
+        tokenised.num_segments,
+        tuple(
+            SystemFigures(
+                system.path,
+                system.num_empty,
+                BleuScore.of(of_system.sum(axis=0)) if "multi-bleu" in metrics else None,
+                by_sacrebleu,
+            )
+            for system, of_system, by_sacrebleu in zip(systems, statistics, scores, strict=True)
+        ),
+        test,
+        comparisons,
+        None if lists is None else _score_nbest(lists, tokenised, sets[0], progress),
+        tuple(
+            _score_groups(np.array(statistics), breakdown)
+            for breakdown in _group_sentences(by_length, width, vocabulary, sides)
+        ),
+    )
+    if figure is not None:
+        _draw(figure, found)
+    if written is not None:
+        text = found.to_json() if report_format == "json" else found.to_text()
+        with open_output(written) as stream:
+            stream.write(text.encode())
+    return found
 
 
 def _score_with_sacrebleu(
@@ -188,21 +183,21 @@ def _score_with_sacrebleu(
     systems: Sequence[Sentences],
     tokenize: str,
     test: PairedTest | None,
-) -> tuple[list[list[Score]], list[PairedComparison]]:
+) -> tuple[list[tuple[Score, ...]], tuple[PairedComparison, ...]]:
     """Return sacrebleu's figures by system and metric, and the paired tests by metric."""
     if not names or not systems:
-        return [[] for _ in systems], []
+        return [() for _ in systems], ()
     texts = [sentences.texts for sentences in references]
     metrics = [build_metric(name, texts, tokenize) for name in names]
-    scores = [[score(metric, system.texts) for metric in metrics] for system in systems]
+    scores = [tuple(score(metric, system.texts) for metric in metrics) for system in systems]
     if test is None:
-        return scores, []
+        return scores, ()
     translations = [system.texts for system in systems]
-    return scores, compare(metrics, translations, test.kind, test.trials, test.seed)
+    return scores, tuple(compare(metrics, translations, test.kind, test.trials, test.seed))
 
 
-def score_nbest(
-    path: str, metric: Bleu, reference: Sentences, progress: ProgressCallback | None = None
+def _score_nbest(
+    path: str, metric: Bleu, reference: Sentences, progress: ProgressCallback | None
 ) -> NbestFigures:
     """Return BLEU of the first and of the best hypotheses of n-best lists.
 
@@ -233,69 +228,44 @@ def score_nbest(
 
 
 def _group_sentences(
-    lengths_of: Sequence[str],
-    width: int,
-    unknown_to: str | None,
-    source: Sentences | None,
-    reference: Sentences,
+    lengths_of: Sequence[str], width: int, unknown_to: str | None, sides: Mapping[str, Sentences]
 ) -> list[Breakdown]:
     """Return the groups by length and by unknown words.
 
-    :param lengths_of: sides, ``source`` or ``reference``.
     :param unknown_to: a model folder, whose shortlists are for both sides; or a vocabulary file,
         for the source where there is one, and otherwise for the reference.
     :raises PhrasescoreError: if ``unknown_to`` is neither.
     """
-    sides = {"reference": reference}
-    if source is not None:
-        sides["source"] = source
     found = [
         group_by_length(side, [len(words) for words in sides[side].words], width)
         for side in dict.fromkeys(lengths_of)
     ]
-    for side, vocabulary in _vocabularies(unknown_to, has_source=source is not None).items():
-        found += group_by_unknown_words(side, count_unknown(vocabulary, sides[side].words))
+    known: dict[str, Vocabulary] = {}
+    if unknown_to is not None and os.path.isdir(unknown_to):
+        from phrasescore.models.checkpoint import load_checkpoint  # imports torch
+
+        checkpoint = load_checkpoint(unknown_to)
+        if checkpoint.config.kind not in LANGUAGE_MODELS:  # which read no source
+            known["source"] = checkpoint.table_source_vocabulary
+        known["reference"] = checkpoint.table_target_vocabulary
+    elif unknown_to is not None:
+        known["source" if "source" in sides else "reference"] = Vocabulary.load(unknown_to)
+    for side, vocabulary in known.items():
+        if side in sides:
+            found += group_by_unknown_words(side, count_unknown(vocabulary, sides[side].words))
     return found
 
 
-def _vocabularies(path: str | None, *, has_source: bool) -> dict[str, Vocabulary]:
-    """Return the words that are known, by side."""
-    if path is None:
-        return {}
-    if not os.path.isdir(path):
-        return {"source" if has_source else "reference": Vocabulary.load(path)}
-    from phrasescore.models.checkpoint import load_checkpoint  # imports torch
+def _score_groups(statistics: NDArray[np.int64], breakdown: Breakdown) -> BreakdownFigures:
+    """Return BLEU of each group and system, as multi-bleu.perl would print it for the group.
 
-    checkpoint = load_checkpoint(path)
-    known = {"reference": checkpoint.table_target_vocabulary}
-    if checkpoint.config.kind in LANGUAGE_MODELS:
-        return known  # it reads no source
-    return {"source": checkpoint.table_source_vocabulary, **known} if has_source else known
-
-
-def score_breakdowns(
-    metric: Bleu, systems: Sequence[Sentences], breakdowns: Sequence[Breakdown]
-) -> list[BreakdownFigures]:
-    """Return BLEU of every group and system, as multi-bleu.perl would print it of the group."""
-    if not breakdowns:
-        return []
-    statistics = np.array(
-        [metric.statistics(system.words, range(len(system.words))) for system in systems]
-    )  # (systems, sentences, statistics)
-    return [
-        BreakdownFigures(
-            breakdown.title,
-            [
-                GroupFigures(
-                    group.label,
-                    len(group.members),
-                    (100 * bleu(statistics[:, group.members].sum(axis=1))).tolist(),
-                )
-                for group in breakdown.groups
-            ],
-        )
-        for breakdown in breakdowns
-    ]
+    :param statistics: ``(systems, sentences, statistics)``.
+    """
+    groups = []
+    for label, members in breakdown.groups:
+        scores = 100 * bleu(statistics[:, members].sum(axis=1))
+        groups.append(GroupFigures(label, len(members), tuple(scores.tolist())))
+    return BreakdownFigures(breakdown.title, tuple(groups))
 
 
 def _draw(path: str, found: Evaluation) -> None:

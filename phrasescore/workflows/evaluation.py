@@ -3,10 +3,11 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 from tabulate import tabulate
 
+from phrasescore.arguments import PairedTestName
 from phrasescore.evaluation.metrics import PairedComparison, Score
 from tuning.bleu import BleuScore
 
@@ -18,7 +19,7 @@ _TESTS = {"bootstrap": "paired bootstrap", "approximate": "paired approximate ra
 class PairedTest:
     """How each system is tested against the first."""
 
-    kind: Literal["bootstrap", "approximate"]
+    kind: PairedTestName
     trials: int
     seed: int
 
@@ -31,7 +32,7 @@ class SystemFigures:
     empty_lines: int
     # None where it was not asked for.
     multi_bleu: BleuScore | None
-    scores: list[Score]
+    scores: tuple[Score, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class GroupFigures:
     label: str
     sentences: int
     # 0 to 100, by system.
-    bleu: list[float]
+    bleu: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +62,20 @@ class BreakdownFigures:
     """BLEU by groups of sentences."""
 
     title: str
-    groups: list[GroupFigures]
+    groups: tuple[GroupFigures, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """Everything that was measured; figures are from 0 to 100."""
 
-    references: list[str]
+    references: tuple[str, ...]
     sentences: int
-    systems: list[SystemFigures]
+    systems: tuple[SystemFigures, ...]
     test: PairedTest | None
-    comparisons: list[PairedComparison]
+    comparisons: tuple[PairedComparison, ...]
     nbest: NbestFigures | None
-    breakdowns: list[BreakdownFigures]
+    breakdowns: tuple[BreakdownFigures, ...]
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> str:

@@ -2,31 +2,37 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain, tee
-
-import torch
+from typing import Any
 
 from moses_integration.nbest import format_value
 from moses_integration.nbest_lines import check_feature_names, format_hypothesis
-from phrasescore.devices import choose_device, usable_threads
+from phrasescore.arguments import (
+    PrecisionName,
+    StrPath,
+    check_at_least,
+    check_compute,
+    check_positive,
+    check_sequences,
+)
+from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.features.column_spec import ENSEMBLE_NAME, NETWORK_NAMES, NORMALIZED
 from phrasescore.generation.beam_search import BeamSettings, check_copying
 from phrasescore.generation.generator import Generated, Generator, Source, check_kinds
 from phrasescore.generation.sampling import SampleSettings, count_samples
 from phrasescore.generation.streams import best_targets, samples
-from phrasescore.io.corpora import read_monolingual_text
+from phrasescore.io.corpora import TextLine, read_monolingual_text
 from phrasescore.io.file_names import check_files
 from phrasescore.io.output import open_output
-from phrasescore.kernels.precision import PrecisionName
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.vocabulary import Vocabulary
-from phrasescore.workflows.text_checks import UnknownWordCounter
-from phrasescore.workflows.warnings import collecting_warnings
+from phrasescore.workflows.text_checks import UnknownWordCounter, warn_of_shortlists
+from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
 
@@ -48,21 +54,23 @@ class GenerateSummary:
     predicted_unknown_words: int
     # Translations that were cut, or samples that were left out, because they found no end.
     unfinished: int
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
+@returns_warnings
+@torch_threads(1)  # batches have threads of their own
 def generate(
-    source: str | os.PathLike[str],
-    model: str | os.PathLike[str],
-    output: str | os.PathLike[str],
+    source: StrPath,
+    model: StrPath,
+    output: StrPath,
     *,
-    ensemble: Sequence[str | os.PathLike[str]] = (),
+    ensemble: Sequence[StrPath] = (),
     beam: int | None = None,
     normalize: bool = False,
-    no_unknown: bool = False,
+    unknown: bool = True,
     copy_unknown: bool = False,
     max_length: int | None = None,
-    nbest: tuple[str, int] | None = None,
+    nbest: tuple[StrPath, int] | None = None,
     name: str | None = None,
     sample: int | None = None,
     temperature: float = 1.0,
@@ -75,84 +83,82 @@ def generate(
 ) -> GenerateSummary:
     """Write the best translation of each line of a text, or random ones.
 
-    Best by log p(target ``</s>`` | source), a natural logarithm that is not divided by length. What
-    a line gets depends on the line and the networks alone (and a sample on the line's number). An
-    empty line stays one; with ``sample`` it gets nothing.
+    Best by log p(target ``</s>`` | source), a natural logarithm that is not divided by length. The
+    output for a line depends on the line and the networks alone (and a sample on the line's
+    number). An empty line stays one; with ``sample`` it gets nothing.
 
-    :param source: tokenised sentences, one per line; ``-`` is stdin.
-    :param model: a trained model's folder. One trained in reverse reads the target side.
-    :param output: ``-`` is stdout; compressed where the name ends in ``.gz``.
+    :param source: tokenised sentences, one per line.
+    :param model: one trained in reverse reads the target side.
     :param ensemble: more models, whose probabilities are averaged with the first one's.
     :param beam: hypotheses that are kept; None for 10, or for as many as ``nbest`` wants.
     :param normalize: sort complete translations by log p / (words + 1).
-    :param no_unknown: never predict ``<unk>``.
+    :param unknown: whether ``<unk>`` may be predicted.
     :param copy_unknown: for each ``<unk>`` write the source word it is aligned with most.
     :param max_length: words at most; None for twice those of the source and 10.
     :param nbest: a file for the n best of each line as Moses writes them, and n.
     :param name: of the feature in that file; None for one that says the kind of the network.
-    :param sample: draw so many random translations of each line, and write the distinct ones by
+    :param sample: draw this many random translations of each line, and write the distinct ones by
         falling log p: ``source ||| target ||| log p ||| times``.
     :param temperature: words of samples are drawn in proportion to p^(1 / temperature).
     :param top: how many distinct samples of each line are written; None for all.
     :param seed: of the samples.
-    :param precision: of the matrix products.
-    :param threads: CPU threads; None for all cores. The number changes no result.
-    :raises ArgumentError: if arguments do not go together.
-    :raises DataError: if the text is not what it should be; no file is then written.
-    :raises ModelError: if a model cannot be loaded, or models cannot generate together.
     """
     source, output = os.fspath(source), os.fspath(output)
+    check_sequences(ensemble=ensemble)
     models = [os.fspath(path) for path in (model, *ensemble)]
+    lists, num_best = (None, 1) if nbest is None else (os.fspath(nbest[0]), nbest[1])
+    check_at_least(1, beam=beam, max_length=max_length, nbest=num_best, sample=sample, top=top)
+    check_at_least(0, seed=seed)
+    check_positive(temperature=temperature)
+    check_compute(device, precision, threads)
     num_threads = usable_threads(threads)
-    with collecting_warnings() as warnings:
-        if sample is not None:
-            for given, parameter in (
-                (beam is not None, "beam"),
-                (nbest is not None, "nbest"),
-                (normalize, "normalize"),
-                (copy_unknown, "copy_unknown"),
-                (name is not None, "name"),
-            ):
-                if given:
-                    raise ArgumentError(f"`{parameter}`: is not of `sample`")
-            check_files((source,), (output,))
-            drawing = SampleSettings(
-                sample,
-                temperature=temperature,
-                seed=seed,
-                max_length=max_length,
-                unknown=not no_unknown,
-            )
-            text = _GeneratedText(source, models, device, precision, progress)
-            _write_samples(text, output, drawing, top, num_threads)
-        else:
-            for given, parameter in (
-                (temperature != 1.0, "temperature"),
-                (top is not None, "top"),
-                (seed != 1, "seed"),
-            ):
-                if given:
-                    raise ArgumentError(f"`{parameter}`: is of `sample` alone")
-            lists, num_best = nbest or (None, 1)
-            width = max(USUAL_WIDTH, num_best) if beam is None else beam
-            if copy_unknown and no_unknown:
-                raise ArgumentError("`copy_unknown` has nothing to copy for with `no_unknown`")
-            if num_best > width:
-                raise ArgumentError("`beam`: at least as many as `nbest` wants of each sentence")
-            if name is not None and lists is None:
-                raise ArgumentError("`name` is of the feature in `nbest`")
-            check_files((source,), (output, lists))
-            search = BeamSettings(
-                width,
-                num_best,
-                normalize=normalize,
-                unknown=not no_unknown,
-                max_length=max_length,
-                copy_unknown=copy_unknown,
-            )
-            text = _GeneratedText(source, models, device, precision, progress)
-            _write_translations(text, output, lists, name, search, num_threads)
-    return text.summary(warnings)
+    width = max(USUAL_WIDTH, num_best) if beam is None else beam
+    if sample is None:
+        _refuse("is of `sample` alone", temperature=temperature != 1.0, top=top, seed=seed != 1)
+    else:
+        of_searches = {"beam": beam, "nbest": nbest, "normalize": normalize}
+        _refuse("is not of `sample`", **of_searches, copy_unknown=copy_unknown, name=name)
+    if copy_unknown and not unknown:
+        raise ArgumentError("`copy_unknown` has nothing to copy for: no <unk> is predicted")
+    if num_best > width:
+        raise ArgumentError("`beam`: at least as many as `nbest` wants of each sentence")
+    if name is not None and lists is None:
+        raise ArgumentError("`name` is of the feature in `nbest`")
+    check_files((source,), (output, lists))
+    # Before the networks are loaded: a text that cannot be read is refused at once.
+    lines = read_monolingual_text(source)
+    lines = chain([next(lines)], lines)
+    generator, checkpoints = load_generator(models, device, precision)
+    text = _CountedText(source, lines, dict(zip(models, checkpoints, strict=True)))
+    if sample is not None:
+        drawing = SampleSettings(
+            sample, temperature=temperature, seed=seed, max_length=max_length, unknown=unknown
+        )
+        sources, ahead = tee(text.sources())
+        drawn = samples(generator, ahead, drawing, threads=num_threads)
+        _write_samples(zip(sources, drawn, strict=True), text, output, top, progress)
+        return text.finish(unfinished="samples found no end and are left out")
+    searching = BeamSettings(
+        width,
+        num_best,
+        normalize=normalize,
+        unknown=unknown,
+        max_length=max_length,
+        copy_unknown=copy_unknown,
+    )
+    check_copying(generator, searching)
+    names = _feature_names(name, checkpoints, normalize)
+    found = best_targets(generator, text.sources(), searching, threads=num_threads)
+    _write_translations(found, text, output, lists, names, progress)
+    end = "translations found no end and are cut at their longest"
+    return text.finish(unfinished=end, copied=copy_unknown)
+
+
+def _refuse(reason: str, **values: object) -> None:
+    """Raise an ArgumentError at the first value that is given."""
+    for name, value in values.items():
+        if value:
+            raise ArgumentError(f"`{name}`: {reason}")
 
 
 def load_generator(
@@ -163,138 +169,108 @@ def load_generator(
     :raises ModelError: if a model is unusable, or they cannot generate together.
     """
     place = choose_device(device)
-    torch.set_num_threads(1)  # batches have threads of their own
     checkpoints = [load_checkpoint(path) for path in models]
     check_kinds(checkpoints)
     if checkpoints[0].reverse:
         _logger.info("trained with --reverse: reads the target side, and writes the source side")
     generator = Generator(checkpoints, place, precision=precision)
-    if generator.shortlists_differ:
-        _logger.warning(
-            "--ensemble: the models predict words of different shortlists (of %s words): a word "
-            "that one of them does not know has the probability of its <unk>, which is that of all "
-            "such words together",
-            ", ".join(f"{len(model.target_vocabulary):,}" for model in checkpoints),
-        )
+    warn_of_shortlists(checkpoints)
     return generator, checkpoints
 
 
-class _GeneratedText:
-    """A text that networks translate, with counts of what was read and written.
+class _CountedText:
+    """The lines of a text, with counts of what was read and written.
 
-    :raises DataError: if the first sentence with words cannot be read.
+    :param checkpoints: the models that translate it, by their paths.
     """
 
     def __init__(
-        self,
-        path: str,
-        models: Sequence[str],
-        device: str,
-        precision: PrecisionName,
-        progress: ProgressCallback | None,
+        self, path: str, lines: Iterable[TextLine], checkpoints: Mapping[str, Checkpoint]
     ) -> None:
         self.path = path
-        self.progress = progress
-        sentences = (line.words for line in read_monolingual_text(path))
-        # Before the networks are loaded: a text that cannot be read is refused at once.
-        self._sentences = chain([next(sentences)], sentences)
-        self.generator, self.checkpoints = load_generator(models, device, precision)
-        vocabularies = {
-            model: checkpoint.source_vocabulary
-            for model, checkpoint in zip(models, self.checkpoints, strict=True)
-        }
-        self._vocabularies = list(vocabularies.values())
-        self._check = UnknownWordCounter(path, vocabularies)
-        self._longest_trained = min(model.config.training.max_length for model in self.checkpoints)
+        self._sentences = lines
+        self._vocabularies = {path: each.source_vocabulary for path, each in checkpoints.items()}
+        self._longest_trained = min(c.config.training.max_length for c in checkpoints.values())
         self._longest = self._too_long = 0
-        self._lines = self._words = self._unknown_words = 0
-        self._predicted_unknown_words = 0
-        self._unfinished = 0
+        # Of the summary.
+        self._counts: dict[str, Any] = dict.fromkeys(
+            ("lines", "words", "unknown_words", "predicted_unknown_words", "unfinished"), 0
+        )
         self._lines_unfinished: list[int] = []
 
     def sources(self) -> Iterator[Source]:
         """Yield the sentences and count their words."""
-        for source in self._sentences:
-            self._check.count(source)
-            self._words += len(source)
-            self._unknown_words += max(
+        check = UnknownWordCounter(self.path, self._vocabularies)
+        for line in self._sentences:
+            source = line.words
+            check.count(source)
+            self._counts["words"] += len(source)
+            self._counts["unknown_words"] += max(
                 vocabulary.ids(source).count(Vocabulary.UNKNOWN)
-                for vocabulary in self._vocabularies
+                for vocabulary in self._vocabularies.values()
             )
             self._longest = max(self._longest, len(source))
             self._too_long += len(source) > self._longest_trained
             yield source
-        self._check.warn()
+        check.warn()
 
     def count_written(self, targets: Sequence[Generated], *, left_out: int = 0) -> None:
         """Count what was written for the next line.
 
         :param left_out: samples that were not written, because they found no end.
         """
-        self._lines += 1
-        self._predicted_unknown_words += sum(target.unknown_words for target in targets)
+        self._counts["lines"] += 1
+        self._counts["predicted_unknown_words"] += sum(target.unknown_words for target in targets)
         unfinished = left_out + sum(not target.finished for target in targets)
-        self._unfinished += unfinished
         if unfinished:
-            self._lines_unfinished.append(self._lines)
+            self._counts["unfinished"] += unfinished
+            self._lines_unfinished.append(self._counts["lines"])
 
-    def report(self, *, unfinished: str, copied: bool = False) -> None:
-        """Log the counts, and warn of long sentences and unfinished translations.
+    def finish(self, *, unfinished: str, copied: bool = False) -> GenerateSummary:
+        """Return the counts; log them, and warn of long sentences and unfinished translations.
 
         :param unfinished: what became of targets without an end.
         :param copied: whether a word of the source stands for each ``<unk>``.
         """
+        done = GenerateSummary(**self._counts)
         if self._too_long:
             _logger.warning(
                 "%s lines are longer than the %s words that were the most in training; the longest "
                 "has %s: networks translate such lines badly",
                 *(f"{self._too_long:,}", f"{self._longest_trained:,}", f"{self._longest:,}"),
             )
-        if self._lines_unfinished:
+        if done.unfinished:
             lines = ", ".join(map(str, self._lines_unfinished[:_SHOWN_LINES]))
             more = ", ..." if len(self._lines_unfinished) > _SHOWN_LINES else ""
             _logger.warning(
                 "%s %s (--max-length), of the lines %s%s",
-                *(f"{self._unfinished:,}", unfinished, lines, more),
+                *(f"{done.unfinished:,}", unfinished, lines, more),
             )
-        if self._predicted_unknown_words:
+        if done.predicted_unknown_words:
             level = logging.INFO if copied else logging.WARNING
             written = "a word of the source stands for each" if copied else "written as such"
-            predicted = f"{self._predicted_unknown_words:,}"
+            predicted = f"{done.predicted_unknown_words:,}"
             _logger.log(level, "%s <unk> predicted, %s", predicted, written)
         _logger.info(
             "%s lines read, with %s words, %s of them unknown to a network",
-            *(f"{self._lines:,}", f"{self._words:,}", f"{self._unknown_words:,}"),
+            *(f"{done.lines:,}", f"{done.words:,}", f"{done.unknown_words:,}"),
         )
-
-    def summary(self, warnings: Sequence[str]) -> GenerateSummary:
-        """Return the counts as values."""
-        return GenerateSummary(
-            self._lines,
-            self._words,
-            self._unknown_words,
-            self._predicted_unknown_words,
-            self._unfinished,
-            tuple(warnings),
-        )
+        return done
 
 
 def _write_translations(
-    text: _GeneratedText,
+    found: Iterable[Sequence[Generated]],
+    text: _CountedText,
     output: str,
     lists: str | None,
-    name: str | None,
-    settings: BeamSettings,
-    threads: int,
+    names: Sequence[str],
+    progress: ProgressCallback | None,
 ) -> None:
     """Write the best translation of each line, and the n-best lists if they are wanted."""
-    check_copying(text.generator, settings)
-    names = _feature_names(name, text.checkpoints, settings.normalize)
-    found = best_targets(text.generator, text.sources(), settings, threads=threads)
     with ExitStack() as stack:
         translations = stack.enter_context(open_output(output))
         nbest = None if lists is None else stack.enter_context(open_output(lists))
-        meter = stack.enter_context(Meter("generate", "sentences", text.progress))
+        meter = stack.enter_context(Meter("generate", "sentences", progress))
         for number, targets in enumerate(found):
             text.count_written(targets[:1])
             translations.write(f"{' '.join(targets[0].words)}\n".encode())
@@ -303,10 +279,6 @@ def _write_translations(
                     _check_fields(target.words, text.path, number + 1)
                     nbest.write(_nbest_line(number, target, names))
             meter.update()
-    text.report(
-        unfinished="translations found no end and are cut at their longest",
-        copied=settings.copy_unknown,
-    )
 
 
 def _feature_names(
@@ -327,13 +299,15 @@ def _nbest_line(number: int, target: Generated, names: Sequence[str]) -> bytes:
 
 
 def _write_samples(
-    text: _GeneratedText, output: str, settings: SampleSettings, top: int | None, threads: int
+    drawn: Iterable[tuple[Source, Sequence[Generated]]],
+    text: _CountedText,
+    output: str,
+    top: int | None,
+    progress: ProgressCallback | None,
 ) -> None:
     """Write the distinct samples of each line, the best first."""
-    sources, ahead = tee(text.sources())
-    found = samples(text.generator, ahead, settings, threads=threads)
-    with open_output(output) as stream, Meter("generate", "phrases", text.progress) as meter:
-        for number, (source, targets) in enumerate(zip(sources, found, strict=True), start=1):
+    with open_output(output) as stream, Meter("generate", "phrases", progress) as meter:
+        for number, (source, targets) in enumerate(drawn, start=1):
             _check_fields(source, text.path, number)
             finished = [target for target in targets if target.finished]
             text.count_written(finished, left_out=len(targets) - len(finished))
@@ -344,7 +318,6 @@ def _write_samples(
                     b"%b ||| %b ||| %d\n" % (" ||| ".join(fields).encode(), value, item.times)
                 )
             meter.update()
-    text.report(unfinished="samples found no end and are left out")
 
 
 def _check_fields(words: Iterable[str], path: str, line: int) -> None:

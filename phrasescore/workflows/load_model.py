@@ -5,34 +5,27 @@ from collections.abc import Iterable, Iterator
 
 import torch
 
-from phrasescore.devices import choose_device, usable_threads
+from phrasescore.arguments import PrecisionName, StrPath, check_compute
+from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.features.neural import NeuralScore
 from phrasescore.features.sentences import SentenceScores
-from phrasescore.kernels.precision import PrecisionName
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import HypothesisList, PhrasePair
 
 
 def load_model(
-    path: str | os.PathLike[str],
+    path: StrPath,
     *,
     device: str = "auto",
     precision: PrecisionName = "float32",
     threads: int | None = None,
 ) -> "ScoringModel":
-    """Return a trained model, ready to score on its device.
-
-    :param path: the model's folder.
-    :param device: ``auto`` takes a CUDA device where there is one; or ``cpu``, ``cuda:0``.
-    :param precision: of the matrix products.
-    :param threads: CPU threads; None for all cores. The number changes no value.
-    :raises ModelError: if the folder holds no model that can be used.
-    """
+    """Return a trained model, ready to score on its device."""
+    check_compute(device, precision, threads)
+    checkpoint = load_checkpoint(os.fspath(path))
     place = choose_device(device)
-    return ScoringModel(
-        load_checkpoint(path), place, precision=precision, threads=usable_threads(threads)
-    )
+    return ScoringModel(checkpoint, place, precision=precision, threads=usable_threads(threads))
 
 
 class ScoringModel:
@@ -71,35 +64,32 @@ class ScoringModel:
         :raises ModelError: on reaching a pair whose score is not a finite log-probability.
         """
         if isinstance(self._checkpoint.model, EncoderDecoder):
-            return self._open_pairs().values(pairs)
-        lists = (HypothesisList(pair.source, [pair.target]) for pair in pairs)
-        return (score for scores in self.score_lists(lists) for score in scores)
+            with torch_threads(1):  # scoring has threads of its own
+                if self._pairs is None:
+                    self._pairs = NeuralScore(
+                        *(self._checkpoint, self._device),
+                        precision=self._precision,
+                        threads=self._threads,
+                    )
+                yield from self._pairs.values(pairs)
+        else:
+            lists = (HypothesisList(source, [target]) for source, target in pairs)
+            for scores in self.score_lists(lists):
+                yield from scores
 
     def score_lists(self, lists: Iterable[HypothesisList]) -> Iterator[list[float]]:
         """Yield the scores of each list's hypotheses, in order, lazily.
 
-        What hypotheses of a list have in common at their beginning is computed once.
+        The beginnings that hypotheses of a list share are computed once.
 
         :raises ModelError: on reaching a hypothesis whose score is not a finite log-probability.
         """
-        for scores in self._open_lists().values(lists):
-            yield scores.columns[0].tolist()
-
-    def _open_pairs(self) -> NeuralScore:
-        if self._pairs is None:
-            torch.set_num_threads(1)  # scoring has threads of its own
-            self._pairs = NeuralScore(
-                self._checkpoint, self._device, precision=self._precision, threads=self._threads
-            )
-        return self._pairs
-
-    def _open_lists(self) -> SentenceScores:
-        if self._lists is None:
-            torch.set_num_threads(1)  # scoring has threads of its own
-            self._lists = SentenceScores(
-                [self._checkpoint],
-                self._device,
-                precision=self._precision,
-                threads=self._threads,
-            )
-        return self._lists
+        with torch_threads(1):
+            if self._lists is None:
+                self._lists = SentenceScores(
+                    *([self._checkpoint], self._device),
+                    precision=self._precision,
+                    threads=self._threads,
+                )
+            for scores in self._lists.values(lists):
+                yield scores.columns[0].tolist()

@@ -9,15 +9,16 @@ a model has :data:`FLOOR` in every new pair alike; the indicator's weight can ma
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from moses_integration.lexicon import read_lexicon
-from phrasescore.devices import choose_device, usable_threads
+from phrasescore.arguments import PrecisionName
+from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.features.lexicon import LexicalScore, Lexicon
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.generation.generator import check_kinds
-from phrasescore.kernels.precision import PrecisionName
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.records import HypothesisList, PhrasePair
 
@@ -51,15 +52,15 @@ def plan_columns(
     :param scores: the contents that are wanted, separated by commas; None for Moses' four.
     :param given: the files behind the scores, by the scores' names; None where there is no file.
     :param num_scores: of the table.
-    :raises ArgumentError: if ``scores`` does not fit the table or the files, or is needed and not
-        given.
+    :raises ArgumentError: if ``score_columns`` does not fit the table or the files, or is needed
+        and not given.
     """
     if scores is not None:
         columns = [_parse(text.strip(), given) for text in scores.split(",")]
     elif num_scores != MOSES_COLUMNS:
         raise ArgumentError(
-            f"the table has {num_scores} scores, and not Moses' {MOSES_COLUMNS}: say with `scores` "
-            "what a new pair has in each column"
+            f"the table has {num_scores} scores, and not Moses' {MOSES_COLUMNS}: say with "
+            "`score_columns` what a new pair has in each column"
         )
     else:
         floor = math.log(FLOOR)
@@ -78,7 +79,7 @@ def plan_columns(
             )
     if len(columns) != num_scores:
         problem = f"expected {num_scores}, as many as the table has scores, got {len(columns)}"
-        raise ArgumentError(f"`scores`: {problem}")
+        raise ArgumentError(f"`score_columns`: {problem}")
     return columns
 
 
@@ -86,7 +87,7 @@ def _parse(text: str, given: Mapping[str, str | None]) -> ColumnContent:
     if text in _NAMES:
         if text != FORWARD and given[text] is None:
             parameter = "reverse_model" if text == REVERSE else text.replace("-", "_")
-            raise ArgumentError(f"`scores`: {text} needs `{parameter}`")
+            raise ArgumentError(f"`score_columns`: {text} needs `{parameter}`")
         return text
     try:
         value = float(text)
@@ -94,7 +95,7 @@ def _parse(text: str, given: Mapping[str, str | None]) -> ColumnContent:
         value = math.nan
     if not 0 < value <= 1:
         problem = f"expected {', '.join(_NAMES)} or a probability above 0, got {text!r}"
-        raise ArgumentError(f"`scores`: {problem}")
+        raise ArgumentError(f"`score_columns`: {problem}")
     return math.log(value)
 
 
@@ -114,61 +115,46 @@ class PairScores:
         *,
         device: str,
         precision: PrecisionName,
-        threads: int | None,
+        threads: int,
     ) -> None:
         self._columns = columns
         self.fingerprints: dict[str, str] = {}
         self._reverse = None
-        reverse = given[REVERSE]
-        if REVERSE in columns and reverse is not None:
-            self._reverse = self._load_reverse(reverse, device, precision, threads)
+        path = given[REVERSE]
+        if REVERSE in columns and path is not None:
+            checkpoint = load_checkpoint(path)
+            check_kinds([checkpoint])
+            if not checkpoint.reverse:
+                raise ModelError(
+                    f"--reverse-model {path}: expected a model trained with --reverse, found one "
+                    "that predicts the target"
+                )
+            self.fingerprints[REVERSE] = checkpoint.fingerprint
+            self._reverse = SentenceScores(
+                [checkpoint], choose_device(device), precision=precision, threads=threads
+            )
         self._lexical = {}
         for name in (LEXICON, REVERSE_LEXICON):
             path = given[name]
             if name in columns and path is not None:
                 lexicon = Lexicon.from_entries(path, read_lexicon(path))
-                score = LexicalScore(lexicon, reverse=name == REVERSE_LEXICON)
-                self._lexical[name] = score
-                self.fingerprints[name] = score.fingerprint
-
-    def _load_reverse(
-        self, path: str, device: str, precision: PrecisionName, threads: int | None
-    ) -> SentenceScores:
-        checkpoint = load_checkpoint(path)
-        check_kinds([checkpoint])
-        if not checkpoint.reverse:
-            raise ModelError(
-                f"--reverse-model {path}: expected a model trained with --reverse, found one that "
-                "predicts the target"
-            )
-        self.fingerprints[REVERSE] = checkpoint.fingerprint
-        return SentenceScores(
-            [checkpoint],
-            choose_device(device),
-            precision=precision,
-            threads=usable_threads(threads),
-        )
+                self._lexical[name] = LexicalScore(lexicon, reverse=name == REVERSE_LEXICON)
+                self.fingerprints[name] = self._lexical[name].fingerprint
 
     def rows(self, found: Sequence[NewTargets]) -> Iterator[list[tuple[float, ...]]]:
         """Yield for each source one row per target: natural logarithms, column by column."""
-        by_name: dict[str, Iterator[float]] = {
-            FORWARD: (value for item in found for value in item.log_probs)
-        }
+        pairs = [PhrasePair(item.source, target) for item in found for target in item.targets]
+        by_name = {FORWARD: [value for item in found for value in item.log_probs]}
         if self._reverse is not None:
             lists = [HypothesisList(item.source, item.targets) for item in found if item.targets]
             scored = self._reverse.values(lists)
-            by_name[REVERSE] = (value for scores in scored for value in scores.columns[0].tolist())
+            by_name[REVERSE] = [value for each in scored for value in each.columns[0].tolist()]
         for name, score in self._lexical.items():
-            pairs = (PhrasePair(item.source, target) for item in found for target in item.targets)
-            by_name[name] = score.values(pairs)
+            by_name[name] = list(score.values(pairs))
+        columns = [
+            by_name[content] if isinstance(content, str) else [content] * len(pairs)
+            for content in self._columns
+        ]
+        rows = zip(*columns, strict=True)
         for item in found:
-            rows = []
-            for _ in item.targets:
-                values = {name: next(column) for name, column in by_name.items()}
-                rows.append(
-                    tuple(
-                        values[content] if isinstance(content, str) else content
-                        for content in self._columns
-                    )
-                )
-            yield rows
+            yield list(islice(rows, len(item.targets)))

@@ -4,13 +4,13 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-import torch
-
+from phrasescore.arguments import PrecisionName, StrPath, check_compute, check_sequences
 from phrasescore.config.settings import LANGUAGE_MODELS
-from phrasescore.devices import choose_device, usable_threads
+from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, ModelError, shown_path
 from phrasescore.io.corpora import read_monolingual_text
-from phrasescore.kernels.precision import Precision, PrecisionName
+from phrasescore.io.file_names import check_files, optional_path
+from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.perplexity import (
     Perplexity,
     TextScores,
@@ -22,6 +22,8 @@ from phrasescore.language_models.perplexity import (
 )
 from phrasescore.language_models.word_scorer import WordScorer
 from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.workflows.warnings import returns_warnings
 
 _Sentences = list[tuple[str, ...]]
 
@@ -78,7 +80,7 @@ class TextPerplexities:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, object]:
-        """Return what a JSON object holds; a perplexity of no known token is None."""
+        """Return the values of a JSON object; a perplexity of no known token is None."""
         models: list[dict[str, object]] = []
         for each in self.models:
             values = {"model": each.model, "weight": each.weight, **asdict(each.found)}
@@ -89,57 +91,64 @@ class TextPerplexities:
         return {"text": self.text, "sentences": self.sentences, "models": models, "log_z": log_z}
 
 
+@dataclass(frozen=True, slots=True)
+class PerplexitySummary:
+    """The work of one `perplexity`."""
+
+    # In the order that they were given.
+    texts: tuple[TextPerplexities, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@returns_warnings
 def perplexity(
-    texts: Sequence[str | os.PathLike[str]],
+    texts: Sequence[StrPath],
     *,
-    model: str | os.PathLike[str] | None = None,
-    language_model: str | os.PathLike[str] | None = None,
-    mix_on: str | os.PathLike[str] | None = None,
+    model: StrPath | None = None,
+    lm: StrPath | None = None,
+    mix_on: StrPath | None = None,
     log_z: bool = False,
     precision: PrecisionName = "float32",
     device: str = "auto",
     threads: int | None = None,
-) -> list[TextPerplexities]:
+    progress: ProgressCallback | None = None,
+) -> PerplexitySummary:
     """Return the perplexities of each text under language models.
 
     Words and the end of each sentence are predicted. Unknown words are counted with the probability
     of ``<unk>``, and left out, as by KenLM's query. A network alone has one ``<unk>`` for all words
-    outside its shortlist, which makes its perplexity low; with ``language_model`` it shares their
-    probability out by the n-gram model, and both predict the same words.
+    outside its shortlist, which makes its perplexity low; with ``lm`` it shares their probability
+    out by the n-gram model, and both predict the same words.
 
-    :param texts: files of a tokenised sentence per line; ``-`` is stdin.
+    :param texts: files of a tokenised sentence per line.
     :param model: the folder of a trained language model, of the kind cslm.
-    :param language_model: an n-gram model, ARPA (.gz, too) or a KenLM binary.
+    :param lm: an n-gram model, ARPA (.gz, too) or a KenLM binary.
     :param mix_on: a text on which the weight of a mixture of both models is chosen.
     :param log_z: whether to tell how far the network's log Z is from 0.
-    :raises ArgumentError: if arguments do not go together.
-    :raises DataError: if a text or the n-gram model is not what it should be.
-    :raises ModelError: if the network cannot be loaded.
     """
-    if model is None and language_model is None:
-        raise ArgumentError("nothing to measure: give `model`, `language_model`, or both")
-    if mix_on is not None and (model is None or language_model is None):
-        raise ArgumentError("`mix_on` needs `model` and `language_model`: it mixes both")
+    check_sequences(texts=texts)
+    check_compute(device, precision, threads)
+    if model is None and lm is None:
+        raise ArgumentError("nothing to measure: give `model`, `lm`, or both")
+    if mix_on is not None and (model is None or lm is None):
+        raise ArgumentError("`mix_on` needs `model` and `lm`: it mixes both")
     if log_z and model is None:
         raise ArgumentError("`log_z` needs `model`")
-    if [*texts, mix_on].count("-") > 1:
-        raise ArgumentError("only one text can be -, which is stdin")
-    torch.set_num_threads(usable_threads(threads))
-    models = _Models(
-        None if model is None else os.fspath(model),
-        None if language_model is None else os.fspath(language_model),
-        precision,
-        device,
-    )
-    weight = None if mix_on is None else models.mixture_weight(_read(os.fspath(mix_on)))
+    paths, mixed_text = [os.fspath(path) for path in texts], optional_path(mix_on)
+    check_files((*paths, mixed_text), ())
     found = []
-    for path in texts:
-        text = os.fspath(path)
-        sentences = _read(text)
-        rows = tuple(models.measure(sentences, weight))
-        of_network = models.log_z(sentences) if log_z else None
-        found.append(TextPerplexities(text, len(sentences), rows, of_network))
-    return found
+    with (
+        torch_threads(usable_threads(threads)),
+        Meter("perplexity", "sentence scores", progress) as meter,
+    ):
+        models = _Models(optional_path(model), optional_path(lm), precision, device, meter)
+        weight = None if mixed_text is None else models.mixture_weight(_read(mixed_text))
+        for path in paths:
+            sentences = _read(path)
+            rows = tuple(models.measure(sentences, weight))
+            of_network = models.log_z(sentences) if log_z else None
+            found.append(TextPerplexities(path, len(sentences), rows, of_network))
+    return PerplexitySummary(tuple(found))
 
 
 def _read(path: str) -> _Sentences:
@@ -147,16 +156,15 @@ def _read(path: str) -> _Sentences:
 
 
 class _Models:
-    """The models that measure; those of a mixture predict the same words."""
+    """The models that measure; those of a mixture predict the same words.
+
+    :param meter: counts each sentence once per model.
+    """
 
     def __init__(
-        self,
-        model: str | None,
-        language_model: str | None,
-        precision: PrecisionName,
-        device: str,
+        self, model: str | None, lm: str | None, precision: PrecisionName, device: str, meter: Meter
     ) -> None:
-        self._language_model = language_model
+        self._lm, self._meter = lm, meter
         self._alone: WordScorer | None = None
         self._backed_off: WordScorer | None = None
         self._raw: WordScorer | None = None
@@ -169,19 +177,26 @@ class _Models:
         exact = Precision(precision, place)
         self._alone = WordScorer(checkpoint, place, exact)
         self._raw = WordScorer(checkpoint, place, exact, normalized=False)
-        if language_model is not None:
-            self._backed_off = WordScorer(checkpoint, place, exact, backoff=language_model)
+        if lm is not None:
+            self._backed_off = WordScorer(checkpoint, place, exact, backoff=lm)
+
+    def _score(self, model: WordScorer | str | None, sentences: _Sentences) -> TextScores:
+        """Return the scores of a text under a network, or an n-gram model (a path)."""
+        assert model is not None
+        counted = self._meter.track(sentences)
+        if isinstance(model, str):
+            return score_with_kenlm(model, counted)
+        return score_with_network(model, counted)
 
     def measure(self, sentences: _Sentences, weight: float | None) -> Iterable[ModelPerplexity]:
         """Yield the perplexities under each model, and under the mixture with this weight."""
-        if self._language_model is not None:
-            of_ngrams = score_with_kenlm(self._language_model, sentences)
-            yield ModelPerplexity(os.path.basename(self._language_model), measure(of_ngrams))
+        if self._lm is not None:
+            of_ngrams = self._score(self._lm, sentences)
+            yield ModelPerplexity(os.path.basename(self._lm), measure(of_ngrams))
         if self._alone is not None:
-            scores = score_with_network(self._alone, sentences)
-            yield ModelPerplexity("network, <unk>", measure(scores))
+            yield ModelPerplexity("network, <unk>", measure(self._score(self._alone, sentences)))
         if self._backed_off is not None:
-            scores = score_with_network(self._backed_off, sentences)
+            scores = self._score(self._backed_off, sentences)
             yield ModelPerplexity("network, backed off", measure(scores))
             if weight is not None:
                 mixed = mixture(scores.log_probs, of_ngrams.log_probs, weight)
@@ -190,18 +205,12 @@ class _Models:
 
     def mixture_weight(self, sentences: _Sentences) -> float:
         """Return the network's weight under which a text is most probable."""
-        assert self._backed_off is not None
-        assert self._language_model is not None
-        of_network = score_with_network(self._backed_off, sentences)
-        of_ngrams = score_with_kenlm(self._language_model, sentences)
-        return mixture_weight(of_network.log_probs, of_ngrams.log_probs)
+        models = (self._backed_off, self._lm)
+        return mixture_weight(*(self._score(model, sentences).log_probs for model in models))
 
     def log_z(self, sentences: _Sentences) -> LogZ:
         """Return how far log Z is from 0 in a text."""
-        assert self._alone is not None
-        assert self._raw is not None
-        logits, log_probs = (
-            score_with_network(scorer, sentences).log_probs for scorer in (self._raw, self._alone)
-        )
+        models = (self._raw, self._alone)
+        logits, log_probs = (self._score(model, sentences).log_probs for model in models)
         values = logits - log_probs
         return LogZ(float(values.mean()), float(values.std()), float(abs(values).max()))

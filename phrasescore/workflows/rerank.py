@@ -10,12 +10,13 @@ import numpy as np
 from moses_integration.nbest import NbestList, read_nbest
 from moses_integration.reranking import EvenAverage, ModelScore, Values, WeightedSum, with_total
 from moses_integration.weights import WeightsSource, load_weights, weights_path
+from phrasescore.arguments import StrPath, check_at_least, check_positive, check_sequences
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.io.file_names import check_files
 from phrasescore.io.output import open_output
 from phrasescore.io.text import decode
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.workflows.warnings import collecting_warnings
+from phrasescore.workflows.warnings import returns_warnings
 from tuning.minimum_bayes_risk import expected_gains, posterior
 
 _logger = logging.getLogger(__name__)
@@ -32,12 +33,13 @@ class RerankSummary:
     moved: int
     # Features that have no weight, in the order of the alphabet.
     unweighted: tuple[str, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
+@returns_warnings
 def rerank(
-    nbest: str | os.PathLike[str],
-    output: str | os.PathLike[str],
+    nbest: StrPath,
+    output: StrPath,
     *,
     weights: WeightsSource | None = None,
     average: Sequence[str] = (),
@@ -56,8 +58,6 @@ def rerank(
     decoder's order. Scores are natural logarithms; with ``mbr`` the new score is expected BLEU.
     Either ``weights`` or ``average`` is needed.
 
-    :param nbest: text or gzip; ``-`` is stdin.
-    :param output: ``-`` is stdout; compressed where the name ends in ``.gz``.
     :param weights: order by the sum of weight times value. A moses.ini, a text of
         ``Name= value`` lines, or the weights by feature name.
     :param average: order by the mean of the decoder's total and of these features.
@@ -68,9 +68,10 @@ def rerank(
     :param ignore_unweighted: take 0 for the weight of a feature that has none.
     :param num_sentences: how many sentences there are; None for as many as the last id says.
     :param allow_missing: write an empty line for a sentence without a list.
-    :raises ArgumentError: if arguments do not go together.
-    :raises DataError: if a file is not what it should be; the output is then not written.
     """
+    check_sequences(average=average)
+    check_positive(mbr_scale=mbr_scale)
+    check_at_least(1, num_sentences=num_sentences)
     if (weights is None) == (not average):
         problem = "one of `weights` and `average` is needed, and not both"
         raise ArgumentError(f"{problem} (`mbr` goes with each)")
@@ -87,24 +88,19 @@ def rerank(
         score = EvenAverage(list(dict.fromkeys(average)))
     else:
         score = WeightedSum(load_weights(weights).lists, ignore_missing, ignore_unweighted)
-    scale = (mbr_scale or 1.0) if mbr else None
     lists: Iterable[NbestList | None] = read_nbest(nbest)
     if not as_lists:
         lists = _aligned(read_nbest(nbest), nbest, num_sentences, allow_missing)
     sentences = moved = 0
-    with (
-        collecting_warnings() as warnings,
-        open_output(output) as stream,
-        Meter("rerank", "hypotheses", progress) as meter,
-    ):
+    with open_output(output) as stream, Meter("rerank", "hypotheses", progress) as meter:
         for found in lists:
             sentences += 1
             if found is None:
                 stream.write(b"\n")
                 continue
             scores = score(found)
-            if scale is not None:
-                scores = _expected_bleu(found, scores, scale)
+            if mbr:
+                scores = _expected_bleu(found, scores, mbr_scale or 1.0)
             # The same text may stand in a list several times.
             moved += found.hypotheses[int(scores.argmax())] != found.hypotheses[0]
             stream.write(_sorted_lines(found, scores) if as_lists else _best_text(found, scores))
@@ -117,7 +113,7 @@ def rerank(
                 _logger.warning(
                     "no hypothesis has these features with weights: %s", ", ".join(unused)
                 )
-    return RerankSummary(sentences, meter.done, moved, tuple(unweighted), tuple(warnings))
+    return RerankSummary(sentences, meter.done, moved, tuple(unweighted))
 
 
 def _aligned(
@@ -139,8 +135,8 @@ def _aligned(
         yield from [None] * (found.id - expected)
         yield found
         expected = found.id + 1
-    if num_sentences is not None and expected < num_sentences:
-        if not allow_missing:
+    if num_sentences is not None:
+        if expected < num_sentences and not allow_missing:
             problem = f"expected lists of {num_sentences:,} sentences, the last has id"
             cure = "--allow-missing writes empty lines"
             raise DataError(path, None, f"{problem} {expected - 1} ({cure})")

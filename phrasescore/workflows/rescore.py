@@ -1,13 +1,11 @@
 """Add features to the hypotheses of n-best lists."""
 
-import dataclasses
 import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import chain, tee
-from types import TracebackType
 from typing import BinaryIO, NamedTuple, Self
 
 import torch
@@ -20,22 +18,28 @@ from moses_integration.nbest import (
     with_sources,
 )
 from moses_integration.nbest_lines import check_feature_names
+from phrasescore.arguments import (
+    PrecisionName,
+    StrPath,
+    check_at_least,
+    check_compute,
+    check_sequences,
+)
 from phrasescore.config.settings import LANGUAGE_MODELS
-from phrasescore.devices import choose_device, usable_threads
+from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError
 from phrasescore.features.column_spec import ColumnSpec, check_columns, column_specs
 from phrasescore.features.cslm import CslmOptions, check_cslm
 from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
 from phrasescore.features.sentences import ListScores, SentenceScores, SentenceWork
-from phrasescore.io.file_names import check_files
+from phrasescore.io.file_names import check_files, optional_path
 from phrasescore.io.output import open_output
-from phrasescore.kernels.precision import PrecisionName
-from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
+from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList
 from phrasescore.workflows.columns import added_features
-from phrasescore.workflows.text_checks import UnknownWordCounter
-from phrasescore.workflows.warnings import collecting_warnings
+from phrasescore.workflows.text_checks import UnknownWordCounter, warn_of_shortlists
+from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
 
@@ -51,7 +55,7 @@ class RescoreSummary:
     lists: int
     # How much the networks computed; None without networks.
     networks: SentenceWork | None
-    # For each feature that is not a network's: its name, and a sentence about its values so far.
+    # For each feature that is not a network's: its name, and a sentence about its values.
     notes: tuple[tuple[str, str], ...]
     warnings: tuple[str, ...] = ()
 
@@ -61,21 +65,22 @@ class RescoreSummary:
         return networks + [f"{name}: {note}" for name, note in self.notes]
 
 
+@returns_warnings
 def rescore(
-    nbest: str | os.PathLike[str],
-    source: str | os.PathLike[str],
+    nbest: StrPath,
+    source: StrPath,
     columns: Sequence[ColumnSpec | str],
-    output: str | os.PathLike[str],
+    output: StrPath,
     *,
     names: Sequence[str] = (),
     ensemble: bool = False,
     normalize: bool = False,
-    word_scores: str | os.PathLike[str] | None = None,
+    word_scores: StrPath | None = None,
     replace: bool = False,
     allow_missing: bool = False,
-    cache: str | os.PathLike[str] | None = None,
+    cache: StrPath | None = None,
     cache_size: int = DEFAULT_LIMIT,
-    backoff_lm: str | os.PathLike[str] | None = None,
+    backoff_lm: StrPath | None = None,
     unnormalized: bool = False,
     precision: PrecisionName = "float32",
     device: str = "auto",
@@ -88,10 +93,8 @@ def rescore(
     that is not divided by length. Features go to the end of field 3, in the order of the columns;
     every other byte of a line stays, and so does the order of the lines.
 
-    :param nbest: text or gzip; ``-`` is stdin, here as in the other paths to read.
-    :param source: what was translated, one tokenised sentence per line.
+    :param source: the sentences that were translated, tokenised, one per line.
     :param columns: one feature per column; a string is a model's folder.
-    :param output: ``-`` is stdout; compressed where the name ends in ``.gz``.
     :param names: of the new features: one per column, and the ensemble's last. Where there are
         none, features are named ``LSTM0``, ``RNN0``, ``KenLM0`` and so on.
     :param ensemble: add a column in which the models' probabilities are averaged at each word.
@@ -105,54 +108,42 @@ def rescore(
     :param backoff_lm: an n-gram model for the words outside the shortlist of a model of the kind
         cslm; without it they are ``<unk>``.
     :param unnormalized: leave log Z out of the scores of a model of the kind cslm.
-    :param precision: of the matrix products.
-    :param threads: CPU threads; None for all cores. The number changes no value.
-    :raises ArgumentError: if arguments do not go together.
-    :raises DataError: if a file is not what it should be; the output is then not written.
-    :raises ModelError: if a model cannot be loaded, or gives a score that is not finite.
     """
     nbest, source, output = os.fspath(nbest), os.fspath(source), os.fspath(output)
-    words = None if word_scores is None else os.fspath(word_scores)
+    words, cache = optional_path(word_scores), optional_path(cache)
     specs = column_specs(columns)
-    with collecting_warnings() as warnings:
-        if not any(column.kind == "model" for column in specs) and (
-            normalize or words is not None or cache is not None
-        ):
-            problem = "`normalize`, `word_scores` and `cache` are for the scores of a model"
-            raise ArgumentError(problem)
-        files = (each.value for each in specs if each.kind not in ("model", "feature"))
-        read = [nbest, source, *files]
-        if backoff_lm is not None:
-            read.append(os.fspath(backoff_lm))
-        check_files(read, (output, words))
-        if cache == "-":
-            raise ArgumentError("`cache` needs a file: a stream cannot be a cache")
-        check_files(read, (output, words, None if cache is None else os.fspath(cache)))
-        with ListRescorer(
-            specs,
-            names=names,
-            ensemble=ensemble,
-            normalize=normalize,
-            words=words is not None,
-            cache=cache,
-            cache_size=cache_size,
-            backoff_lm=backoff_lm,
-            unnormalized=unnormalized,
-            precision=precision,
-            device=device,
-            threads=threads,
-        ) as rescorer:
-            summary = rescorer.rescore(
-                nbest,
-                source,
-                output,
-                word_scores=words,
-                replace=replace,
-                allow_missing=allow_missing,
-                unknown_words=UnknownWordCounter(source, rescorer.source_vocabularies),
-                progress=progress,
-            )
-    return dataclasses.replace(summary, warnings=tuple(warnings))
+    if not any(column.kind == "model" for column in specs) and (
+        normalize or words is not None or cache is not None
+    ):
+        raise ArgumentError("`normalize`, `word_scores` and `cache` are for the scores of a model")
+    if cache == "-":
+        raise ArgumentError("`cache` needs a file: a stream cannot be a cache")
+    files = (each.value for each in specs if each.kind not in ("model", "feature"))
+    check_files((nbest, source, *files, optional_path(backoff_lm)), (output, words, cache))
+    with ListRescorer(
+        specs,
+        names=names,
+        ensemble=ensemble,
+        normalize=normalize,
+        words=words is not None,
+        cache=cache,
+        cache_size=cache_size,
+        backoff_lm=backoff_lm,
+        unnormalized=unnormalized,
+        precision=precision,
+        device=device,
+        threads=threads,
+    ) as rescorer:
+        return rescorer.rescore(
+            nbest,
+            source,
+            output,
+            word_scores=words,
+            replace=replace,
+            allow_missing=allow_missing,
+            unknown_words=UnknownWordCounter(source, rescorer.source_vocabularies),
+            progress=progress,
+        )
 
 
 class _SourcedList(NamedTuple):
@@ -164,6 +155,7 @@ class _SourcedList(NamedTuple):
     distinct: dict[bytes, tuple[str, ...]]
 
 
+@dataclass
 class ListRescorer:
     """Adds features to one file of n-best lists after another; models are loaded once.
 
@@ -177,34 +169,42 @@ class ListRescorer:
     :raises ModelError: if a model cannot be loaded.
     """
 
-    def __init__(
-        self,
-        columns: Sequence[ColumnSpec | str],
-        *,
-        names: Sequence[str] = (),
-        ensemble: bool = False,
-        normalize: bool = False,
-        words: bool = False,
-        cache: str | os.PathLike[str] | None = None,
-        cache_size: int = DEFAULT_LIMIT,
-        backoff_lm: str | os.PathLike[str] | None = None,
-        unnormalized: bool = False,
-        precision: PrecisionName = "float32",
-        device: str = "auto",
-        threads: int | None = None,
-    ) -> None:
-        specs = column_specs(columns)
+    columns: Sequence[ColumnSpec | str]
+    _: KW_ONLY
+    names: Sequence[str] = ()
+    ensemble: bool = False
+    normalize: bool = False
+    words: bool = False
+    cache: StrPath | None = None
+    cache_size: int = DEFAULT_LIMIT
+    backoff_lm: StrPath | None = None
+    unnormalized: bool = False
+    precision: PrecisionName = "float32"
+    device: str = "auto"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the arguments and load the models."""
+        check_sequences(names=self.names)
+        check_at_least(1, cache_size=self.cache_size)
+        check_compute(self.device, self.precision, self.threads)
+        specs = column_specs(self.columns)
         check_columns(specs, of_phrases=False)
         paths = [column.value for column in specs if column.kind == "model"]
-        if ensemble and len(paths) < 2:
+        if self.ensemble and len(paths) < 2:
             raise ArgumentError("`ensemble` averages at least two models")
-        self._device = choose_device(device) if paths else torch.device("cpu")
+        self._place = choose_device(self.device) if paths else torch.device("cpu")
         self._checkpoints = [load_checkpoint(path) for path in paths]
-        backoff = None if backoff_lm is None else os.fspath(backoff_lm)
+        backoff = optional_path(self.backoff_lm)
         configs = [checkpoint.config for checkpoint in self._checkpoints]
-        check_cslm(configs, backoff, unnormalized=unnormalized)
+        check_cslm(configs, backoff, unnormalized=self.unnormalized)
+        self._cslm = CslmOptions(normalized=not self.unnormalized, backoff=backoff)
         self._added = added_features(
-            specs, self._checkpoints, names, ensemble=ensemble, normalize=normalize
+            specs,
+            self._checkpoints,
+            self.names,
+            ensemble=self.ensemble,
+            normalize=self.normalize,
         )
         self.names = tuple(added.name for added in self._added)
         check_feature_names(self.names)
@@ -213,31 +213,22 @@ class ListRescorer:
             for path, checkpoint in zip(paths, self._checkpoints, strict=True)
             if checkpoint.config.kind not in LANGUAGE_MODELS
         }
-        self._ensemble, self._words, self._precision = ensemble, words, precision
-        self._threads = threads
-        self._cslm = CslmOptions(normalized=not unnormalized, backoff=backoff)
-        self._cache = None if cache is None else (os.fspath(cache), cache_size)
         self._scores: SentenceScores | None = None
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def rescore(
         self,
-        nbest: str | os.PathLike[str],
-        source: str | os.PathLike[str],
-        output: str | os.PathLike[str],
+        nbest: StrPath,
+        source: StrPath,
+        output: StrPath,
         *,
-        word_scores: str | os.PathLike[str] | None = None,
+        word_scores: StrPath | None = None,
         replace: bool = False,
         allow_missing: bool = False,
         unknown_words: UnknownWordCounter | None = None,
@@ -248,12 +239,12 @@ class ListRescorer:
         :param unknown_words: counts the words of the source, and warns.
         :raises DataError: if the lists are not as they should be, or have such features already.
         """
-        assert word_scores is None or self._words
+        assert word_scores is None or self.words
         found = read_nbest(os.fspath(nbest), () if replace else self.names)
         lists = _read(
             with_sources(found, os.fspath(source), allow_missing=allow_missing), unknown_words
         )
-        # What is wrong with the files is often seen here, before the networks are laid out.
+        # Mistakes in the files often show here, before the networks are laid out.
         first = next(lists)
         scores = self._open_scores()
         if scores is not None:
@@ -265,15 +256,15 @@ class ListRescorer:
                 words = stack.enter_context(open_output(os.fspath(word_scores)))
             meter = stack.enter_context(Meter("rescore", "hypotheses", progress))
             written = 0
-            for number, (each, result) in enumerate(_scored(chain([first], lists), scores), 1):
-                written = number
+            for each, result in _scored(chain([first], lists), scores):
                 kept = each.nbest.without_features(self.names) if replace else each.nbest
                 target.write(kept.with_features(self._texts(each, result)))
                 if words is not None and result is not None:
                     self._write_words(words, each, result)
+                written += 1
                 meter.update(len(kept.raws))
         return RescoreSummary(
-            self.names,
+            tuple(self.names),
             meter.done,
             written,
             None if scores is None else scores.work,
@@ -285,28 +276,28 @@ class ListRescorer:
         )
 
     def _open_scores(self) -> SentenceScores | None:
-        """Return what scores lists with the networks; None without networks."""
+        """Return the networks' scores of lists; None without networks."""
         if not self._checkpoints or self._scores is not None:
             return self._scores
         cache = None
-        if self._words and self._cache is not None:
+        if self.words and self.cache is not None:
             _logger.warning("word scores are always computed: the cache is not used")
-        elif self._cache is not None:
-            path, size = self._cache
-            cache = self._stack.enter_context(ScoreCache(path, limit=size))
-        torch.set_num_threads(1)  # scoring has threads of its own
+        elif self.cache is not None:
+            path = os.fspath(self.cache)
+            cache = self._stack.enter_context(ScoreCache(path, limit=self.cache_size))
+        self._stack.enter_context(torch_threads(1))  # scoring has threads of its own
         self._scores = SentenceScores(
             self._checkpoints,
-            self._device,
-            precision=self._precision,
-            threads=usable_threads(self._threads),
-            ensemble=self._ensemble,
-            words=self._words,
+            self._place,
+            precision=self.precision,
+            threads=usable_threads(self.threads),
+            ensemble=self.ensemble,
+            words=self.words,
             cache=cache,
             cslm=self._cslm,
         )
-        if self._ensemble:
-            _warn_of_shortlists(self._checkpoints)
+        if self.ensemble:
+            warn_of_shortlists(self._checkpoints)
         return self._scores
 
     def _texts(self, found: _SourcedList, scores: ListScores | None) -> dict[bytes, bytes]:
@@ -337,17 +328,6 @@ class ListRescorer:
                 )
             lines[field] = b" ||| ".join(parts) + b"\n"
         target.writelines(lines[field] for field in found.nbest.hypotheses)
-
-
-def _warn_of_shortlists(checkpoints: Sequence[Checkpoint]) -> None:
-    """Warn where the models of an ensemble predict different words."""
-    vocabularies = [checkpoint.target_vocabulary for checkpoint in checkpoints]
-    if any(vocabulary != vocabularies[0] for vocabulary in vocabularies):
-        _logger.warning(
-            "the ensemble's models predict words of different shortlists (of %s words): a smaller "
-            "one gives <unk> more probability than the others give any one rare word",
-            ", ".join(f"{len(vocabulary):,}" for vocabulary in vocabularies),
-        )
 
 
 def _read(

@@ -6,11 +6,19 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import get_args
 
-import torch
-
+from phrasescore.arguments import (
+    ConfidenceName,
+    PrecisionName,
+    SegmentationName,
+    StrPath,
+    check_at_least,
+    check_choice,
+    check_compute,
+)
 from phrasescore.config.settings import LANGUAGE_MODELS
-from phrasescore.devices import choose_device, usable_threads
+from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.generation.beam_search import BeamSettings
@@ -29,17 +37,13 @@ from phrasescore.generation.streams import best_targets
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.file_names import check_files, optional_path
 from phrasescore.io.output import open_output
-from phrasescore.kernels.precision import PrecisionName
 from phrasescore.models.checkpoint import REVERSE, Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList
 from phrasescore.vocabulary import Vocabulary
-from phrasescore.workflows.warnings import collecting_warnings
+from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
-
-FORWARD = "forward"
-BEST, NONE, RANDOM, RANDOM_CONFIDENCE = "best", "none", "random", "random-confidence"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +53,27 @@ class SegmentSummary:
     work: SegmentationWork
     # Segments that are longer than the longest sentence of the forward model's training.
     too_long: int
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
+@returns_warnings
+@torch_threads(1)  # the search and the scores have threads of their own
 def segment(
-    source: str | os.PathLike[str],
-    model: str | os.PathLike[str],
-    output: str | os.PathLike[str],
+    source: StrPath,
+    model: StrPath,
+    output: StrPath,
     *,
-    reverse_model: str | os.PathLike[str] | None = None,
+    reverse_model: StrPath | None = None,
     swapped: bool = False,
-    confidence: str = "penalized",
-    segmentation: str = BEST,
-    like: str | os.PathLike[str] | None = None,
+    confidence: ConfidenceName = "penalized",
+    segmentation: SegmentationName = "best",
+    like: StrPath | None = None,
     max_segment: int = 20,
     min_length: int = 1,
     beam: int = 10,
     candidates: int | None = None,
-    no_unknown: bool = False,
-    segments: str | os.PathLike[str] | None = None,
+    unknown: bool = True,
+    segments: StrPath | None = None,
     seed: int = 1,
     precision: PrecisionName = "float32",
     device: str = "auto",
@@ -77,102 +83,100 @@ def segment(
     """Translate sentences, each cut into the segments that networks are most confident of.
 
     Every span of a sentence is translated, the segmentation with the highest sum of confidences is
-    taken, and the translations of its segments are joined. What a sentence gets depends on it alone
-    (with a random control on its number, too). An empty line stays one.
+    taken, and the translations of its segments are joined. The output for a sentence depends on it
+    alone (with a random control on its number, too). An empty line stays one.
 
-    :param source: tokenised sentences, one per line; ``-`` is stdin.
+    :param source: tokenised sentences, one per line.
     :param model: the trained model that translates segments.
-    :param output: ``-`` is stdout; compressed where the name ends in ``.gz``.
     :param reverse_model: a model trained in reverse, which tells how well a translation leads back;
         needed for every confidence but ``forward``.
     :param swapped: ``reverse_model`` was trained forward, on the two texts in the other order.
-    :param confidence: a name of :data:`phrasescore.generation.segmentation.CONFIDENCES`.
-    :param segmentation: ``best``, or a control: ``none``, ``random`` or ``random-confidence``.
+    :param confidence: as :data:`phrasescore.generation.segmentation.CONFIDENCES` has them.
+    :param segmentation: the most confident one, or a control.
     :param like: for ``random``: the ``segments`` of another run, whose lengths are imitated.
     :param max_segment: words of the longest segment.
     :param min_length: sentences with fewer words stay whole.
     :param beam: width of the search for translations.
     :param candidates: translations of a segment of which the one with the highest confidence is
         taken; None for ``beam``.
-    :param no_unknown: never predict ``<unk>``.
+    :param unknown: whether ``<unk>`` may be predicted.
     :param segments: a file for the segments: JSON, one line per sentence.
     :param seed: of the random controls.
-    :param precision: of the matrix products.
-    :param threads: CPU threads; None for all cores. The number changes no result.
-    :raises ArgumentError: if arguments do not go together.
-    :raises DataError: if a text is not what it should be; no file is then written.
-    :raises ModelError: if a model cannot be loaded, or is of the wrong kind or direction.
+    :raises ModelError: if a model is of the wrong kind or direction.
     """
     source, output = os.fspath(source), os.fspath(output)
     reverse_path, like_path = optional_path(reverse_model), optional_path(like)
     details = optional_path(segments)
-    with collecting_warnings() as warnings:
-        if (confidence == FORWARD) != (reverse_path is None):
-            problem = "asks no" if confidence == FORWARD else "needs a"
-            raise ArgumentError(f"`confidence` {confidence} {problem} `reverse_model`")
-        if swapped and reverse_path is None:
-            raise ArgumentError("`swapped` is said of a `reverse_model`, and there is none")
-        if segmentation == RANDOM and like_path is None:
-            problem = "needs `like`: the segments of another run"
-            raise ArgumentError(f"`segmentation` random {problem}")
-        if segmentation != RANDOM and like_path is not None:
-            raise ArgumentError("`like` is for `segmentation` random")
-        if candidates is not None and candidates > beam:
-            raise ArgumentError(f"`candidates` {candidates} needs a `beam` at least as wide")
-        check_files((source, like_path), (output, details))
-        cut: Cut | None = None
-        if segmentation == NONE:
-            cut = cut_nothing
-        elif segmentation == RANDOM_CONFIDENCE:
-            cut = cut_by_random_confidence(seed, max_segment)
-        elif like_path is not None:
-            sizes = read_sizes(like_path, min_length=min_length, max_segment=max_segment)
-            cut = fit_random_cuts(sizes, max_segment=max_segment, seed=seed)
-        place, num_threads = choose_device(device), usable_threads(threads)
-        torch.set_num_threads(1)  # the search and the scores have threads of their own
-        forward = _load_forward(os.fspath(model))
-        scores = None
-        if reverse_path is not None:
-            reverse = _load_reverse(reverse_path, forward, swapped=swapped)
-            scores = SentenceScores([reverse], place, precision=precision, threads=num_threads)
-        generator = Generator([forward], place, precision=precision)
-        search = BeamSettings(width=beam, num_best=candidates or beam, unknown=not no_unknown)
+    check_choice(CONFIDENCES, confidence=confidence)
+    check_choice(get_args(SegmentationName), segmentation=segmentation)
+    check_at_least(1, max_segment=max_segment, min_length=min_length)
+    check_at_least(1, beam=beam, candidates=candidates)
+    check_at_least(0, seed=seed)
+    check_compute(device, precision, threads)
+    if (confidence == "forward") != (reverse_path is None):
+        problem = "asks no" if confidence == "forward" else "needs a"
+        raise ArgumentError(f"`confidence` {confidence} {problem} `reverse_model`")
+    if swapped and reverse_path is None:
+        raise ArgumentError("`swapped` is said of a `reverse_model`, and there is none")
+    if segmentation == "random" and like_path is None:
+        raise ArgumentError("`segmentation` random needs `like`: the segments of another run")
+    if segmentation != "random" and like_path is not None:
+        raise ArgumentError("`like` is for `segmentation` random")
+    if candidates is not None and candidates > beam:
+        raise ArgumentError(f"`candidates` {candidates} needs a `beam` at least as wide")
+    check_files((source, like_path), (output, details))
+    cut: Cut | None = None
+    if segmentation == "none":
+        cut = cut_nothing
+    elif segmentation == "random-confidence":
+        cut = cut_by_random_confidence(seed, max_segment)
+    elif like_path is not None:
+        sizes = read_sizes(like_path, min_length=min_length, max_segment=max_segment)
+        cut = fit_random_cuts(sizes, max_segment=max_segment, seed=seed)
+    place, num_threads = choose_device(device), usable_threads(threads)
+    forward = _load_forward(os.fspath(model))
+    scores = None
+    if reverse_path is not None:
+        reverse = _load_reverse(reverse_path, forward, swapped=swapped)
+        scores = SentenceScores([reverse], place, precision=precision, threads=num_threads)
+    generator = Generator([forward], place, precision=precision)
+    search = BeamSettings(width=beam, num_best=candidates or beam, unknown=unknown)
 
-        def translate(spans: Sequence[tuple[str, ...]]) -> list[list[Generated]]:
-            return list(best_targets(generator, spans, search, threads=num_threads))
+    def translate(spans: Sequence[tuple[str, ...]]) -> list[list[Generated]]:
+        return list(best_targets(generator, spans, search, threads=num_threads))
 
-        def score_back(lists: Sequence[HypothesisList]) -> list[list[float]]:
-            assert scores is not None
-            return [found.columns[0].tolist() for found in scores.values(lists)]
+    def score_back(lists: Sequence[HypothesisList]) -> list[list[float]]:
+        assert scores is not None
+        return [found.columns[0].tolist() for found in scores.values(lists)]
 
-        segmenter = Segmenter(
-            translate,
-            None if scores is None else score_back,
-            CONFIDENCES[confidence],
-            max_segment=max_segment,
-            cut=cut,
-            min_length=min_length,
+    segmenter = Segmenter(
+        translate,
+        None if scores is None else score_back,
+        CONFIDENCES[confidence],
+        max_segment=max_segment,
+        cut=cut,
+        min_length=min_length,
+    )
+    longest = forward.config.training.max_length
+    too_long = 0
+    with ExitStack() as stack:
+        translations = stack.enter_context(open_output(output))
+        lines = None if details is None else stack.enter_context(open_output(details))
+        meter = stack.enter_context(Meter("segment", "sentences", progress))
+        sentences = (line.words for line in read_monolingual_text(source))
+        for number, sentence in enumerate(segmenter.segment(sentences)):
+            translations.write((" ".join(sentence.translation) + "\n").encode())
+            if lines is not None:
+                lines.write(format_segments(number, sentence))
+            too_long += sum(each.end - each.start > longest for each in sentence.segments)
+            meter.update()
+    if too_long:
+        _logger.warning(
+            "%s segments are longer than the %s words that were the most in training: networks "
+            "translate such ones badly",
+            *(f"{too_long:,}", f"{longest:,}"),
         )
-        longest = forward.config.training.max_length
-        too_long = 0
-        with ExitStack() as stack:
-            translations = stack.enter_context(open_output(output))
-            lines = None if details is None else stack.enter_context(open_output(details))
-            meter = stack.enter_context(Meter("segment", "sentences", progress))
-            sentences = (line.words for line in read_monolingual_text(source))
-            for number, sentence in enumerate(segmenter.segment(sentences)):
-                translations.write((" ".join(sentence.translation) + "\n").encode())
-                if lines is not None:
-                    lines.write(format_segments(number, sentence))
-                too_long += sum(each.end - each.start > longest for each in sentence.segments)
-                meter.update()
-        if too_long:
-            _logger.warning(
-                "%s segments are longer than the %s words that were the most in training: networks "
-                "translate such ones badly",
-                *(f"{too_long:,}", f"{longest:,}"),
-            )
-    return SegmentSummary(segmenter.work, too_long, tuple(warnings))
+    return SegmentSummary(segmenter.work, too_long)
 
 
 def _load_forward(path: str) -> Checkpoint:
@@ -190,7 +194,6 @@ def _load_forward(path: str) -> Checkpoint:
 def _load_reverse(path: str, forward: Checkpoint, *, swapped: bool) -> Checkpoint:
     """Return the model that scores spans given their translations, as one trained in reverse.
 
-    :param swapped: it was trained forward, on the texts in the other order.
     :raises ModelError: if it scores nothing, or the same way round as ``forward``.
     """
     name = f"--reverse-model {path}"

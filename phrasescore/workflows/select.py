@@ -1,5 +1,6 @@
 """Keep the training text that is most like the text to be translated."""
 
+import functools
 import logging
 import os
 from collections.abc import Iterator, Sequence
@@ -11,12 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasescore.arguments import StrPath, check_at_least, check_at_most, check_positive
 from phrasescore.devices import usable_threads
 from phrasescore.engines.ordered_work import in_order
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.corpora import read_monolingual_text, read_parallel_text
-from phrasescore.io.file_names import check_files
-from phrasescore.io.output import check_output, open_output
+from phrasescore.io.file_names import check_files, optional_path
+from phrasescore.io.output import open_output
 from phrasescore.io.text import is_stream, same_file
 from phrasescore.language_models.selection import (
     CrossEntropyDifference,
@@ -25,14 +27,14 @@ from phrasescore.language_models.selection import (
     draw,
 )
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.workflows.warnings import collecting_warnings
+from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-# Lines that a process gets at once.
+# Lines of a block, which is scored by one process.
 _LINES = 5_000
 # The share of tokens known to one model alone that is worth a warning.
 _MANY_DIFFER = 0.01
@@ -49,25 +51,26 @@ class SelectSummary:
     lines: int
     # The largest difference of a kept line, in nats per token; None for lines drawn at random.
     highest_difference: float | None
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
+@returns_warnings
 def select(
-    text: str | os.PathLike[str],
-    output: str | os.PathLike[str],
+    text: StrPath,
+    output: StrPath,
     *,
-    in_domain: str | os.PathLike[str] | None = None,
-    general: str | os.PathLike[str] | None = None,
-    target: str | os.PathLike[str] | None = None,
-    target_output: str | os.PathLike[str] | None = None,
-    in_domain_target: str | os.PathLike[str] | None = None,
-    general_target: str | os.PathLike[str] | None = None,
+    in_domain: StrPath | None = None,
+    general: StrPath | None = None,
+    target: StrPath | None = None,
+    target_output: StrPath | None = None,
+    in_domain_target: StrPath | None = None,
+    general_target: StrPath | None = None,
     share: float | None = None,
     lines: int | None = None,
     threshold: float | None = None,
     at_random: bool = False,
     seed: int = 1,
-    scores: str | os.PathLike[str] | None = None,
+    differences: StrPath | None = None,
     processes: int | None = None,
     progress: ProgressCallback | None = None,
 ) -> SelectSummary:
@@ -79,148 +82,90 @@ def select(
     both are given (Axelrod et al., 2011). Lines keep their bytes and their order. One of ``share``,
     ``lines`` and ``threshold`` is needed.
 
-    :param output: where the kept lines of ``text`` go; ``-`` is stdout.
+    :param text: read twice, and so not a stream; nor is ``target``.
+    :param output: where the kept lines of ``text`` go.
     :param in_domain: an n-gram model of text as it is wanted, ARPA (.gz, too) or a KenLM binary.
     :param general: one of text such as ``text``.
     :param target_output: where the kept lines of ``target`` go.
-    :param share: how much to keep, above 0 and at most 1: the best lines.
-    :param lines: how many lines to keep, the best ones.
+    :param share: the part of the lines to keep, above 0 and at most 1: the best lines.
+    :param lines: the number of lines to keep, the best ones.
     :param threshold: keep lines with a difference below this.
     :param at_random: keep as many lines drawn at random by ``seed``; needs no models.
-    :param scores: where each line's difference goes, one per line.
+    :param differences: where each line's difference goes, one per line.
     :param processes: that score at the same time; None for all cores.
-    :raises ArgumentError: if arguments do not go together.
-    :raises DataError: if a file is not what it should be.
     :raises PhrasescoreError: if no line is below the threshold, or the text changes meanwhile.
     """
     texts = [os.fspath(path) for path in (text, target) if path is not None]
-    output = os.fspath(output)
-    target_output, scores, *models = (
-        None if path is None else os.fspath(path)
-        for path in (
-            *(target_output, scores),
-            *(in_domain, general, in_domain_target, general_target),
-        )
+    outputs = (os.fspath(output), optional_path(target_output), optional_path(differences))
+    sides = (
+        (optional_path(in_domain), optional_path(general)),
+        (optional_path(in_domain_target), optional_path(general_target)),
     )
-    limit = _Limit(share, lines, threshold)
-    sides = [_SideModels("", *models[:2]), _SideModels("_target", *models[2:])]
-    _check_arguments(limit, sides, at_random, (target is not None, target_output), scores)
-    if any(map(is_stream, texts)):
-        raise ArgumentError("a text is read twice and cannot be stdin or another stream")
-    outputs = (output, target_output, scores)
-    check_files((*texts, *models), outputs)
-    with collecting_warnings() as warnings:
-        _check_models(sides)
-        if len(texts) > 1 and same_file(*texts):
-            raise ArgumentError(
-                "`text` and `target` are one file: expected a text and a translation"
-            )
-        for name in outputs:
-            if name is not None:
-                check_output(name)
-        values = None
-        if at_random:
-            total = sum(1 for _ in _read(texts))
-            chosen = draw(total, limit.count(total), seed)
-        else:
-            values = _score(texts, sides, usable_threads(processes), progress)
-            chosen = limit.choose(values)
-        with ExitStack() as stack:
-            _write(stack, texts, (output, target_output), chosen)
-            if scores is not None and values is not None:
-                stream = stack.enter_context(open_output(scores))
-                stream.writelines(f"{value:.7g}\n".encode() for value in values.tolist())
-    highest = None if values is None else float(values[chosen].max())
-    return SelectSummary(int(chosen.sum()), len(chosen), highest, tuple(warnings))
-
-
-class _Limit(NamedTuple):
-    """How much is kept: one of them."""
-
-    share: float | None
-    lines: int | None
-    threshold: float | None
-
-    def count(self, total: int) -> int:
-        """Return how many lines are kept: at least one, and at most all of them."""
-        if self.lines is not None:
-            return min(self.lines, total)
-        assert self.share is not None
-        return max(1, round(self.share * total))
-
-    def choose(self, values: Floats) -> Flags:
-        """Return which lines are kept.
-
-        :raises PhrasescoreError: if there is none.
-        """
-        if self.threshold is None:
-            return choose_best(values, self.count(len(values)))
-        chosen: Flags = values < self.threshold
-        if not chosen.any():
-            problem = f"no line has a difference below {self.threshold:g}; the lowest is"
-            raise PhrasescoreError(f"--threshold: {problem} {values.min():.4f}")
-        return chosen
-
-
-class _SideModels(NamedTuple):
-    """The two n-gram models of a side; None where they are not given."""
-
-    # How the names of the parameters end.
-    suffix: str
-    in_domain: str | None
-    general: str | None
-
-    def load(self) -> CrossEntropyDifference | None:
-        """Return what scores sentences with the models."""
-        if self.in_domain is None or self.general is None:
-            return None
-        return CrossEntropyDifference(self.in_domain, self.general)
-
-
-def _check_arguments(
-    limit: _Limit,
-    sides: Sequence[_SideModels],
-    at_random: bool,
-    target: tuple[bool, str | None],
-    scores: str | None,
-) -> None:
-    """Check that there are neither too few nor too many arguments.
-
-    :param target: whether there is another side of parallel text, and where it goes.
-    """
-    if sum(value is not None for value in limit) != 1:
+    check_positive(share=share)
+    check_at_most(1, share=share)
+    check_at_least(1, lines=lines, processes=processes)
+    check_at_least(0, seed=seed)
+    if [share, lines, threshold].count(None) != 2:
         raise ArgumentError("expected one of `share`, `lines` and `threshold`")
-    for side in sides:
-        if (side.in_domain is None) != (side.general is None):
-            problem = f"`in_domain{side.suffix}` and `general{side.suffix}` go together"
-            raise ArgumentError(problem)
-    given = [side.in_domain is not None for side in sides]
-    if at_random and (any(given) or scores is not None or limit.threshold is not None):
-        raise ArgumentError("`at_random` takes no models, `scores` or `threshold`")
+    for suffix, (one, other) in zip(("", "_target"), sides, strict=True):
+        names = f"`in_domain{suffix}` and `general{suffix}`"
+        if (one is None) != (other is None):
+            raise ArgumentError(f"{names} go together")
+        if one is not None and other is not None and same_file(one, other):
+            raise ArgumentError(f"{names} are one file: expected two models")
+    given = [one is not None for one, _ in sides]
+    if at_random and (any(given) or differences is not None or threshold is not None):
+        raise ArgumentError("`at_random` takes no models, `differences` or `threshold`")
     if not at_random and not any(given):
         raise ArgumentError("expected `in_domain` and `general`, or `at_random`")
-    if target[0] != (target[1] is not None):
+    if (target is None) != (target_output is None):
         raise ArgumentError("`target` and `target_output` go together")
-    if not target[0] and given[1]:
+    if target is None and given[1]:
         raise ArgumentError("`in_domain_target` is a model of `target`, which is not there")
-
-
-def _check_models(sides: Sequence[_SideModels]) -> None:
-    """Refuse two models of a side that are one file: all differences would be 0.
-
-    Two sides with one model are warned of.
-    """
-    for suffix, one, other in sides:
-        if one is not None and other is not None and same_file(one, other):
-            names = f"`in_domain{suffix}` and `general{suffix}`"
-            raise ArgumentError(f"{names} are one file: expected two models")
-    for kind, one, other in zip(("in-domain", "general"), sides[0][1:], sides[1][1:], strict=True):
+    if any(map(is_stream, texts)):
+        raise ArgumentError("a text is read twice and cannot be stdin or another stream")
+    check_files((*texts, *sides[0], *sides[1]), outputs)
+    if len(texts) > 1 and same_file(*texts):
+        raise ArgumentError("`text` and `target` are one file: expected a text and a translation")
+    for kind, one, other in zip(("in-domain", "general"), *sides, strict=True):
         if one is not None and other is not None and same_file(one, other):
             _logger.warning("the %s models of both sides are one file, for two languages", kind)
+    values = None
+    if at_random:
+        total = sum(1 for _ in _read(texts))
+        chosen = draw(total, _count(total, share, lines), seed)
+    else:
+        models = [
+            None if one is None or other is None else CrossEntropyDifference(one, other)
+            for one, other in sides
+        ]
+        values = _score(texts, models, usable_threads(processes), progress)
+        if threshold is None:
+            chosen = choose_best(values, _count(len(values), share, lines))
+        else:
+            chosen = values < threshold
+            if not chosen.any():
+                problem = f"no line has a difference below {threshold:g}; the lowest is"
+                raise PhrasescoreError(f"--threshold: {problem} {values.min():.4f}")
+    with ExitStack() as stack:
+        _write(stack, texts, outputs[:2], chosen)
+        if outputs[2] is not None and values is not None:
+            stream = stack.enter_context(open_output(outputs[2]))
+            stream.writelines(f"{value:.7g}\n".encode() for value in values.tolist())
+    highest = None if values is None else float(values[chosen].max())
+    return SelectSummary(int(chosen.sum()), len(chosen), highest)
+
+
+def _count(total: int, share: float | None, lines: int | None) -> int:
+    """Return how many lines are kept: at least one, and at most all of them."""
+    if share is not None:
+        return max(1, round(share * total))
+    assert lines is not None
+    return min(lines, total)
 
 
 class _TextPair(NamedTuple):
-    """A line: its bytes on each side, and its words."""
+    """A line: its bytes and its words on each side."""
 
     raw: tuple[bytes, ...]
     sides: _Sides
@@ -239,28 +184,22 @@ def _read(texts: Sequence[str]) -> Iterator[_TextPair]:
         yield _TextPair(tuple(both.raw.split(b"\n")), (both.pair.source, both.pair.target))
 
 
-class _LineScorer:
-    """Scores some lines, by the models of each side that has some."""
-
-    def __init__(self, models: Sequence[CrossEntropyDifference | None]) -> None:
-        self._models = models
-
-    def __call__(self, lines: Sequence[_Sides]) -> list[Differences]:
-        found = []
-        for model, sentences in zip(self._models, zip(*lines, strict=True), strict=False):
-            if model is not None:
-                found.append(model.differences(sentences))
-        return found
+def _differences(
+    models: Sequence[CrossEntropyDifference | None], lines: Sequence[_Sides]
+) -> list[Differences]:
+    """Return the differences of lines on each side that has models."""
+    sides = zip(models, zip(*lines, strict=True), strict=False)
+    return [model.differences(sentences) for model, sentences in sides if model is not None]
 
 
 def _score(
     texts: Sequence[str],
-    sides: Sequence[_SideModels],
+    models: Sequence[CrossEntropyDifference | None],
     processes: int,
     progress: ProgressCallback | None,
 ) -> Floats:
     """Return the difference of each line, the sum over its sides."""
-    scorer = _LineScorer([side.load() for side in sides])
+    scorer = functools.partial(_differences, models)
     values, tokens, differing = [], 0, 0
     with Meter("select", "lines", progress) as meter:
         for found in in_order(scorer, _blocks(texts), processes):

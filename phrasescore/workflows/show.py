@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_report import Coverage, TableReport, report_table
+from phrasescore.arguments import StrPath
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.io.file_names import optional_path
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.workflows.warnings import returns_warnings
 
 if TYPE_CHECKING:
     from phrasescore.report.model_summary import ModelReport
@@ -27,6 +30,7 @@ class TableFigures:
 
     path: str
     report: TableReport
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """Return one JSON object, indented."""
@@ -40,25 +44,23 @@ class TableFigures:
         return "\n".join([*lines, "", *_length_lines(self.report), "", *_score_lines(self.report)])
 
 
+@returns_warnings
 def show(
-    path: str | os.PathLike[str],
+    path: StrPath,
     *,
-    model: str | os.PathLike[str] | None = None,
+    model: StrPath | None = None,
     progress: ProgressCallback | None = None,
 ) -> "ModelReport | TableFigures":
     """Return the figures of a model folder or a phrase table; ``to_text()`` lays them out.
 
     A table is read once, as a stream.
 
-    :param path: a folder is a model, everything else a table; ``-`` is stdin.
-    :param model: a model's folder; how much of a table its shortlists cover.
-    :raises ArgumentError: if there is a ``model`` for a model.
-    :raises DataError: at the first line that is not one of a phrase table.
-    :raises PhrasescoreError: if a folder is no model.
+    :param path: a folder is a model, everything else a table.
+    :param model: also return how much of the table this model's shortlists cover.
     """
     path = os.fspath(path)
     if not os.path.isdir(path):
-        return _count_table(path, None if model is None else os.fspath(model), progress)
+        return _count_table(path, optional_path(model), progress)
     if model is not None:
         raise ArgumentError("`model` goes with a phrase table, and this is a folder")
     if not _MODEL_FILES.intersection(os.listdir(path)):

@@ -1,15 +1,19 @@
-"""Warnings of texts that do not fit: words that a model does not know, and lengths."""
+"""Warnings of texts and models that do not fit: unknown words, lengths, shortlists."""
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from phrasescore.errors import shown_path
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.vocabulary import Vocabulary
 
+if TYPE_CHECKING:
+    from phrasescore.models.checkpoint import Checkpoint
+
 _logger = logging.getLogger(__name__)
 
-# Words after which a text is judged, so that the warning comes before the long work.
+# Words that are enough to judge a text by: the warning comes before the long work.
 _ENOUGH_WORDS = 1000
 
 
@@ -17,7 +21,7 @@ class UnknownWordCounter:
     """Counts the words of a text that models do not know, and warns once where half are unknown.
 
     :param path: of the text, for the message.
-    :param vocabularies: what each model reads, by the model's name.
+    :param vocabularies: of the side that each model reads, by the model's name.
     """
 
     def __init__(self, path: str, vocabularies: Mapping[str, Vocabulary]) -> None:
@@ -38,7 +42,7 @@ class UnknownWordCounter:
             self.warn()
 
     def warn(self) -> None:
-        """Warn, if there is a reason, of what was counted; for the end of a short text."""
+        """Warn of the models that know less than half of the words; for the end of a short text."""
         if self._judged:
             return
         self._judged = True
@@ -83,3 +87,14 @@ def warn_of_texts(systems: Sequence[Sentences], references: Sequence[Sentences])
         _logger.warning("%s: %s lines are empty: no reference is there", paths, f"{missing:,}")
     for system in systems:
         warn_of_lengths(system.path, system.num_words, references[0].num_words)
+
+
+def warn_of_shortlists(checkpoints: "Sequence[Checkpoint]") -> None:
+    """Warn if the models of an ensemble predict different words."""
+    vocabularies = [checkpoint.target_vocabulary for checkpoint in checkpoints]
+    if any(vocabulary != vocabularies[0] for vocabulary in vocabularies):
+        _logger.warning(
+            "the ensemble's models predict words of different shortlists (of %s words): a smaller "
+            "one gives <unk> more probability than the others give any one rare word",
+            ", ".join(f"{len(vocabulary):,}" for vocabulary in vocabularies),
+        )

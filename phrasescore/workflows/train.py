@@ -3,27 +3,30 @@
 import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-
-import torch
+from typing import NamedTuple
 
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
+from phrasescore.arguments import StrPath, check_at_least, check_compute, check_sequences
 from phrasescore.config.config import layer_settings
 from phrasescore.config.settings import LANGUAGE_MODELS, MODEL_CONFIGS
 from phrasescore.config.toml_file import unknown
-from phrasescore.devices import choose_device, usable_threads
+from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.corpora import read_monolingual_text, read_parallel_text
+from phrasescore.io.file_names import check_files, optional_path
 from phrasescore.io.text import same_file
 from phrasescore.models.checkpoint import CurvePoint, TrainingRecord
-from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.progress import Meter, ProgressCallback, format_duration
 from phrasescore.records import PhrasePair
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist
 from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.vocabulary import Vocabulary, count_words
+from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
 
@@ -31,33 +34,41 @@ _logger = logging.getLogger(__name__)
 # parallel text.
 _TABLE_KINDS = ("encoder-decoder",)
 
-_StrPath = str | os.PathLike[str]
+
+@dataclass(frozen=True, slots=True)
+class TrainSummary:
+    """The work of one `train`."""
+
+    # As it stands in the model's folder, too.
+    record: TrainingRecord
+    warnings: tuple[str, ...] = ()
 
 
+@returns_warnings
 def train(
     kind: str,
-    inputs: _StrPath | Sequence[_StrPath],
-    output: _StrPath,
+    inputs: StrPath | Sequence[StrPath],
+    output: StrPath,
     *,
     preset: str | None = None,
-    config_file: _StrPath | None = None,
+    config: StrPath | None = None,
     settings: Iterable[str] = (),
     reverse: bool = False,
     updates: int | None = None,
     epochs: float | None = None,
     minutes: float | None = None,
-    source_corpus: _StrPath | None = None,
-    target_corpus: _StrPath | None = None,
-    source_vocabulary: _StrPath | None = None,
-    target_vocabulary: _StrPath | None = None,
+    source_corpus: StrPath | None = None,
+    target_corpus: StrPath | None = None,
+    source_vocabulary: StrPath | None = None,
+    target_vocabulary: StrPath | None = None,
     resume: bool = False,
-    work_dir: _StrPath | None = None,
+    work_dir: StrPath | None = None,
     keep_work: bool = False,
     seed: int | None = None,
     device: str = "auto",
     threads: int | None = None,
     progress: ProgressCallback | None = None,
-) -> TrainingRecord:
+) -> TrainSummary:
     """Train a network and write its model folder, whole or not at all.
 
     Training stops at the first limit that is reached, or when the perplexity of held-out pairs
@@ -69,12 +80,12 @@ def train(
         one text, for a language model. One of them may be ``-``, which is stdin.
     :param output: the folder to make.
     :param preset: name of the settings to start from; by default the small ones of the kind.
-    :param config_file: a TOML file of settings, instead of a preset.
+    :param config: a TOML file of settings, instead of a preset.
     :param settings: changes of settings, as ``training.batch_size=32``.
     :param reverse: learn p(source | target).
-    :param updates: stop after so many batches.
-    :param epochs: stop after so many passes over the pairs.
-    :param minutes: stop after so many minutes of training, all resumptions counted.
+    :param updates: stop after this many batches.
+    :param epochs: stop after this many passes over the pairs.
+    :param minutes: stop after this many minutes of training, all resumptions counted.
     :param source_corpus: a text whose most frequent words are the source shortlist; by default
         those of ``inputs`` are. ``target_corpus`` likewise.
     :param source_vocabulary: a ``source.vocab`` of another model, instead; ``target_vocabulary``
@@ -83,18 +94,16 @@ def train(
     :param work_dir: for the state of the run; by default ``output`` with ``.work`` at its end.
     :param keep_work: keep that folder at the end, to train further by ``resume``.
     :param seed: of the start weights, the held-out part and the order of the pairs.
-    :param device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
-    :param threads: of the CPU; by default as many as are usable.
-    :param progress: called as the input is read and after updates.
-    :raises ArgumentError: if the arguments do not go together.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
-    :raises PhrasescoreError: if a folder is in the way, if the run to resume is another one, and
-        for whatever is wrong with inputs, settings, memory or disk.
+    :raises PhrasescoreError: if a folder is in the way, or if the run to resume is another one.
     """
     names = [inputs] if isinstance(inputs, str | os.PathLike) else inputs
     paths = tuple(os.fspath(name) for name in names)
-    source = _SideOptions("source", _text(source_corpus), _text(source_vocabulary))
-    target = _SideOptions("target", _text(target_corpus), _text(target_vocabulary))
+    source = _Side("source", optional_path(source_corpus), optional_path(source_vocabulary))
+    target = _Side("target", optional_path(target_corpus), optional_path(target_vocabulary))
+    check_sequences(settings=settings)
+    check_at_least(1, updates=updates)
+    check_compute(device, None, threads)
     _check_arguments(kind, paths, source, target, reverse=reverse)
     model = Path(os.path.normpath(output))
     if not model.name or os.fspath(output) == "-":
@@ -103,33 +112,34 @@ def train(
     work = Path(work_dir) if work_dir else model.with_name(f"{model.name}.work")
     stored = RunFolder(work).settings() if resume else None
     limits = {"updates": updates, "epochs": epochs, "minutes": minutes, "seed": seed}
-    config = layer_settings(kind, preset, _text(config_file), settings, limits, stored)
+    layered = layer_settings(kind, preset, optional_path(config), settings, limits, stored)
     if resume and stored is None and not model.exists():
         # With the settings of this call: an error or Ctrl-C in the text leaves no run.
         _logger.info("%s: holds no run to go on with; a new one begins", work)
-    torch.set_num_threads(usable_threads(threads))
     read_side, predicted_side = (target, source) if reverse else (source, target)
     run = TrainingRun(
         inputs=paths,
         read=lambda: _read(kind, paths, progress),
         model=model,
         work=work,
-        config=config,
+        config=layered,
         device=choose_device(device),
         reverse=reverse,
         shortlists=lambda: (read_side.shortlist(), predicted_side.shortlist()),
         keep_work=keep_work,
     )
     curve: list[CurvePoint] = []
-    with Meter("train", "updates", progress) as meter:
-        return train_model(run, resume=resume, report=lambda now: _report(meter, now, curve))
+    with torch_threads(usable_threads(threads)), Meter("train", "updates", progress) as meter:
+        record = train_model(run, resume=resume, report=lambda now: _report(meter, now, curve))
+    return TrainSummary(record)
 
 
-class _SideOptions:
-    """From where a side's shortlist comes: a corpus, a vocabulary, or (neither) the input."""
+class _Side(NamedTuple):
+    """Where a side's shortlist comes from: a corpus, a vocabulary, or (neither) the input."""
 
-    def __init__(self, side: str, corpus: str | None, vocabulary: str | None) -> None:
-        self.side, self.corpus, self.vocabulary = side, corpus, vocabulary
+    name: str
+    corpus: str | None
+    vocabulary: str | None
 
     def shortlist(self) -> Shortlist:
         """Read the corpus or vocabulary."""
@@ -141,43 +151,31 @@ class _SideOptions:
         return Shortlist()
 
 
-def _text(path: _StrPath | None) -> str | None:
-    return None if path is None else os.fspath(path)
-
-
 def _check_arguments(
-    kind: str, inputs: tuple[str, ...], source: _SideOptions, target: _SideOptions, *, reverse: bool
+    kind: str, inputs: tuple[str, ...], source: _Side, target: _Side, *, reverse: bool
 ) -> None:
     """Refuse inputs from which this kind cannot learn, and options that exclude one another."""
     if kind not in MODEL_CONFIGS:
         raise ArgumentError(f"`kind`: {unknown('kind of network', kind, MODEL_CONFIGS)}")
+    check_files((*inputs, *source[1:], *target[1:]), ())
     if kind in LANGUAGE_MODELS:
         if len(inputs) != 1:
             raise ArgumentError(f"{kind} is trained on one text, got {len(inputs)} files")
         if reverse or source.corpus or source.vocabulary:
-            raise ArgumentError(
-                f"{kind} reads no source: it has no reverse and no source shortlist"
-            )
+            problem = "it has no reverse and no source shortlist"
+            raise ArgumentError(f"{kind} reads no source: {problem}")
     elif len(inputs) not in (1, 2):
-        raise ArgumentError(
-            f"expected a phrase table or two files of parallel text, got {len(inputs)} files"
-        )
+        problem = "expected a phrase table or two files of parallel text"
+        raise ArgumentError(f"{problem}, got {len(inputs)} files")
     elif len(inputs) == 1 and kind not in _TABLE_KINDS:
-        raise ArgumentError(
-            f"{kind} is trained on parallel text: name two files, SOURCE and TARGET"
-        )
-    elif inputs.count("-") > 1:
-        raise ArgumentError("only one of SOURCE and TARGET can be -, which is stdin")
+        problem = "is trained on parallel text: name two files, SOURCE and TARGET"
+        raise ArgumentError(f"{kind} {problem}")
     elif len(inputs) == 2 and same_file(*inputs):
         raise ArgumentError("SOURCE and TARGET are one file: expected a text and a translation")
     for side in (source, target):
         if side.corpus is not None and side.vocabulary is not None:
-            raise ArgumentError(
-                f"`{side.side}_corpus` and `{side.side}_vocabulary` exclude one another"
-            )
-    lists = (source.corpus, source.vocabulary, target.corpus, target.vocabulary)
-    if (*inputs, *lists).count("-") > 1:
-        raise ArgumentError("two files cannot share stdin")
+            both = f"`{side.name}_corpus` and `{side.name}_vocabulary`"
+            raise ArgumentError(f"{both} exclude one another")
 
 
 def _read(
@@ -201,7 +199,7 @@ def _read(
 
 def _report(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) -> None:
     """Count an update, and log each point of the curve once."""
-    left = f", {_duration(now.seconds_left)} left" if now.seconds_left is not None else ""
+    left = f", {format_duration(now.seconds_left)} left" if now.seconds_left is not None else ""
     meter.update(
         1,
         f"update {now.update:,}, epoch {now.epochs:.2f}, loss {now.loss:.3f}, "
@@ -215,14 +213,6 @@ def _report(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) -> Non
         if is_news and point.validation_perplexity is not None:
             _logger.info(
                 "update %s, %.1f minutes: loss %.3f, validation perplexity %.3f",
-                f"{point.update:,}",
-                point.minutes,
-                point.training_loss,
+                *(f"{point.update:,}", point.minutes, point.training_loss),
                 point.validation_perplexity,
             )
-
-
-def _duration(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

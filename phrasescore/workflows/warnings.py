@@ -1,9 +1,18 @@
-"""Warnings as values: what a workflow has warned of stands in its result, too."""
+"""Warnings as values: those that a workflow logs stand in its result, too."""
 
 import contextlib
+import dataclasses
+import functools
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_P = ParamSpec("_P")
+_Result = TypeVar("_Result", bound="DataclassInstance")
 
 # The loggers of the packages whose warnings count.
 LOGGERS = ("phrasescore", "moses_integration", "tuning")
@@ -39,3 +48,15 @@ def collecting_warnings() -> Iterator[list[str]]:
         _collected.reset(token)
         if outer is not None:
             outer.extend(found)
+
+
+def returns_warnings(workflow: Callable[_P, _Result]) -> Callable[_P, _Result]:
+    """Let a workflow's result, a dataclass, have its warnings in the field ``warnings``."""
+
+    @functools.wraps(workflow)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> _Result:
+        with collecting_warnings() as found:
+            result = workflow(*args, **kwargs)
+        return dataclasses.replace(result, warnings=tuple(found))
+
+    return run

@@ -15,9 +15,10 @@ import torch
 from numpy.typing import NDArray
 
 from moses_integration.phrase_table import read_table_blocks
+from phrasescore.arguments import PrecisionName
 from phrasescore.config.config import Config
 from phrasescore.features.neural import NeuralScore
-from phrasescore.kernels.precision import Precision, PrecisionName
+from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock

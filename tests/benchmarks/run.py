@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from phrasescore.arguments import PrecisionName
     from phrasescore.config.config import Config
-    from phrasescore.kernels.precision import PrecisionName
     from tests.benchmarks.results import Report
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -18,11 +18,12 @@ import torch
 from numpy.typing import NDArray
 
 from moses_integration.phrase_table import add_columns, read_table_blocks
+from phrasescore.arguments import PrecisionName
 from phrasescore.config.config import Config
 from phrasescore.config.settings import EncoderDecoderConfig
 from phrasescore.features.neural import NeuralScore
 from phrasescore.io.resumable import ResumableOutput
-from phrasescore.kernels.precision import PrecisionName, lacks_units
+from phrasescore.kernels.precision import lacks_units
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock, PhrasePair

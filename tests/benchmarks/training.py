@@ -20,7 +20,7 @@ from phrasescore.models.batches import PairBatch
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
 from phrasescore.training.optimizers import build_optimizer
-from phrasescore.training.pair_store import DrawSettings, Indices, PairDraw, PairStore
+from phrasescore.training.pair_store import Indices, PairDraw, PairStore
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist, write_pair_store
 from phrasescore.training.run_folder import RunFolder
 from tests.benchmarks import plain_torch
@@ -111,7 +111,7 @@ class _Contest:
         training = config.training
         self._options = options
         self._store = store
-        self._draw = _draw(config, store)
+        self._draw = PairDraw(store, config.training, 0)
         self._plain = plain_copy(network).to(options.device).train()
         self._optimizer = torch.optim.Adadelta(
             self._plain.parameters(), lr=1.0, rho=training.rho, eps=training.epsilon
@@ -155,14 +155,6 @@ class _Contest:
             torch.cuda.synchronize()
 
 
-def _draw(config: Config, store: PairStore) -> PairDraw:
-    """Return the loop's own order of the pairs."""
-    training = config.training
-    return PairDraw(
-        store, DrawSettings(training.seed, training.batch_size, training.window_batches, held_out=0)
-    )
-
-
 def _id_pairs(store: PairStore, indices: Indices) -> list[IdPair]:
     batch = store.batch(indices)
     sides = [
@@ -174,7 +166,7 @@ def _id_pairs(store: PairStore, indices: Indices) -> list[IdPair]:
 def _shares(config: Config, store: PairStore, network: EncoderDecoder) -> dict[str, list[float]]:
     """Return what parts of an update's time go where, in percent, for both sides."""
     training = config.training
-    draw = _draw(config, store)
+    draw = PairDraw(store, config.training, 0)
     indices = [draw.batch(0, number % draw.batches_per_epoch) for number in range(SHARED_UPDATES)]
     optimizer = build_optimizer(network, training)
     plain = plain_copy(network).train()

@@ -1,13 +1,11 @@
 """Sums of 2^logit over a shortlist whose logits are never in memory.
 
 Some rows of factors times some words are added up in registers, become powers of 2 there, and are
-added to the rows' sums. To write the products, to read them again and to call for each block of
-words costs a fourth of the time that multiplying numbers takes, and more than half of what
+added to the rows' sums. Writing the products, reading them again and a call for each block of words
+would cost a fourth of the time that multiplying numbers takes, and more than half of the time that
 multiplying bytes takes. For processors with AVX-512; bytes need its dot products (VNNI).
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -26,7 +24,7 @@ from phrasescore.kernels.avx512.word_tiles import (
 )
 from phrasescore.kernels.precision import Factor, Precision, Workspace, is_fused
 
-# Rows at a time, for what they need of memory.
+# Rows at a time, which bounds the memory.
 ROWS = 1024
 # Products of two numbers per further thread, at least.
 _PRODUCTS = 1 << 28
@@ -34,20 +32,35 @@ _PRODUCTS = 1 << 28
 _PADDING_BIAS = np.float32(-120)
 
 
-class PackedWords(ABC):
+class PackedWords:
     """The weights of all words of a shortlist, in the order in which they are multiplied.
 
+    They are float32 numbers, or integers of 8 bits with a scale each, as factors are then, too.
     Several threads may use one instance at once.
 
     :param words: ``(words, width)`` float32.
     :param bias: ``(words,)`` float32.
     :param to_base_2: factor that turns logits into logarithms to base 2.
+    :param precision: float32 or int8.
     """
 
-    def __init__(self, words: Tensor, bias: Tensor, to_base_2: float) -> None:
+    def __init__(self, words: Tensor, bias: Tensor, to_base_2: float, precision: Precision) -> None:
         self.count, self.width = words.shape
-        self.bias = _extend(bias * to_base_2, _PADDING_BIAS)
-        self.workspace = Workspace(words.device)
+        self._precision = precision
+        self._workspace = Workspace(words.device)
+        padded_bias = _extend(bias * to_base_2, _PADDING_BIAS)
+        self._loop: Any
+        # The words, as the loop reads them.
+        self.arrays: tuple[NDArray[Any], ...]
+        if precision.name == "int8":
+            rounded = precision.round(words.contiguous())
+            assert rounded.scales is not None
+            panels = _pack((rounded.values.short() + LIFT).byte().numpy(), GROUP)
+            scales = _extend(rounded.scales * to_base_2, np.float32(0))
+            self._loop, self.arrays = sums_of_bytes, (panels, scales, padded_bias)
+        else:
+            panels = _pack((words * to_base_2).numpy(), 1)
+            self._loop, self.arrays = sums_of_numbers, (panels, padded_bias)
 
     def sums_of_powers(self, factors: Tensor, out: Tensor) -> Tensor:
         """Write the sum of 2^logit over all words for each row into ``out``, and return it.
@@ -61,7 +74,7 @@ class PackedWords(ABC):
         """
         for start in range(0, len(factors), ROWS):
             part = slice(start, start + ROWS)
-            self.add_up(self._checked(factors[part]), out[part], None)
+            self._add_up(factors[part], out[part], None)
         return out
 
     def logits(self, factors: Tensor, out: Tensor) -> Tensor:
@@ -71,20 +84,25 @@ class PackedWords(ABC):
 
         :param out: gets what :meth:`sums_of_powers` writes, to the last bit.
         """
-        kept = self.workspace.take("logits", _padded(len(factors)), len(self.bias))
-        self.add_up(self._checked(factors), out, kept)
+        kept = self._workspace.take("logits", _padded(len(factors)), len(self.arrays[-1]))
+        self._add_up(factors, out, kept)
         return kept[: len(factors), : self.count]
 
-    @abstractmethod
-    def add_up(self, factors: Tensor, out: Tensor, kept: Tensor | None) -> None:
-        """Write the sums of some rows into ``out``, and all logits into ``kept`` if there is one.
+    def _add_up(self, factors: Tensor, out: Tensor, kept: Tensor | None) -> None:
+        """Write sums into ``out``, and all logits, padded, into ``kept`` if there is one."""
+        # Otherwise the loops would read other memory.
+        if factors.shape[1] != self.width:
+            raise ValueError(f"factors have {factors.shape[1]} columns, and words {self.width}")
+        rows = [part.numpy() for part in self._pad_rows(factors)]
+        sums, logits = out.numpy(), None if kept is None else kept.numpy()
 
-        :param kept: ``(rows, words)`` float32, both padded.
-        """
+        def add_up(part: slice) -> None:
+            first = part.start
+            above = None if logits is None else logits[first:]
+            self._loop(*(array[first:] for array in rows), *self.arrays, sums[part], above)
 
-    def share(self, count: int, add_up: Callable[[slice], None]) -> None:
-        """Let torch's threads, if they are several, have a part of the rows each."""
-        threads = torch.get_num_threads()
+        # Torch's threads, if they are several, have a part of the rows each.
+        count, threads = len(factors), torch.get_num_threads()
         if threads == 1 or count * self.count * self.width < _PRODUCTS:
             add_up(slice(0, count))
             return
@@ -94,63 +112,17 @@ class PackedWords(ABC):
             for _ in pool.map(add_up, parts):
                 pass
 
-    def _checked(self, factors: Tensor) -> Tensor:
-        # Otherwise the loops would read other memory.
-        if factors.shape[1] != self.width:
-            raise ValueError(f"factors have {factors.shape[1]} columns, and words {self.width}")
-        return factors
-
-
-class PackedNumbers(PackedWords):
-    """Words as float32 numbers."""
-
-    def __init__(self, words: Tensor, bias: Tensor, to_base_2: float) -> None:
-        super().__init__(words, bias, to_base_2)
-        self.panels = _pack((words * to_base_2).numpy(), 1)
-
-    def add_up(self, factors: Tensor, out: Tensor, kept: Tensor | None) -> None:
-        """See :class:`PackedWords`."""
-        rows = self.workspace.take("rows", _padded(len(factors)), self.width)
-        rows[: len(factors)] = factors
-        numbers, sums, logits = rows.numpy(), out.numpy(), _array(kept)
-
-        def add_up(part: slice) -> None:
-            first = part.start
-            above = None if logits is None else logits[first:]
-            sums_of_numbers(numbers[first:], self.panels, self.bias, sums[part], above)
-
-        self.share(len(factors), add_up)
-
-
-class PackedBytes(PackedWords):
-    """Words as integers of 8 bits with a scale each. Factors are rounded likewise.
-
-    :param precision: int8.
-    """
-
-    def __init__(self, words: Tensor, bias: Tensor, to_base_2: float, precision: Precision) -> None:
-        super().__init__(words, bias, to_base_2)
-        rounded = precision.round(words.contiguous())
-        assert rounded.scales is not None
-        self.panels = _pack((rounded.values.short() + LIFT).byte().numpy(), GROUP)
-        self.scales = _extend(rounded.scales * to_base_2, np.float32(0))
-        self._precision = precision
-
-    def add_up(self, factors: Tensor, out: Tensor, kept: Tensor | None) -> None:
-        """See :class:`PackedWords`."""
+    def _pad_rows(self, factors: Tensor) -> tuple[Tensor, ...]:
+        """Return rows as the loop reads them, with room behind them to read a whole tile."""
         count = _padded(len(factors))
-        rows = self.workspace.take("rows", count, self.width, torch.int8)
-        units = self.workspace.take("units", 1, count)[0]
+        if self._precision.name == "float32":
+            rows = self._workspace.take("rows", count, self.width)
+            rows[: len(factors)] = factors
+            return (rows,)
+        rows = self._workspace.take("rows", count, self.width, torch.int8)
+        units = self._workspace.take("units", 1, count)[0]
         self._precision.round_into(factors, Factor(rows, units))
-        numbers, worth, sums, logits = rows.numpy(), units.numpy(), out.numpy(), _array(kept)
-        words = self.panels, self.scales, self.bias
-
-        def add_up(part: slice) -> None:
-            first = part.start
-            above = None if logits is None else logits[first:]
-            sums_of_bytes(numbers[first:], worth[first:], *words, sums[part], above)
-
-        self.share(len(factors), add_up)
+        return rows, units
 
 
 def are_fastest(precision: Precision) -> bool:
@@ -167,26 +139,10 @@ def are_fastest(precision: Precision) -> bool:
     return precision.name == "float32"
 
 
-def pack(words: Tensor, bias: Tensor, to_base_2: float, precision: Precision) -> PackedWords:
-    """Return the words as they are multiplied in a precision that this is for.
-
-    :param words: ``(words, width)`` float32.
-    :param bias: ``(words,)`` float32.
-    :param to_base_2: factor that turns logits into logarithms to base 2.
-    """
-    if precision.name == "int8":
-        return PackedBytes(words, bias, to_base_2, precision)
-    return PackedNumbers(words, bias, to_base_2)
-
-
 def _padded(count: int) -> int:
     """Return the number of rows that the loops read for ``count`` real ones."""
     # The last row's last group of bytes may go on behind it, whatever the width.
     return count + -count % TILE_ROWS + GROUP
-
-
-def _array(tensor: Tensor | None) -> NDArray[Any] | None:
-    return None if tensor is None else tensor.numpy()
 
 
 def _pack(words: NDArray[Any], group: int) -> NDArray[Any]:

@@ -136,7 +136,7 @@ def memory_of(context: Any, builder: Value, kinds: Any, arrays: Any) -> list[Val
 def _use(*features: str) -> Any:
     def type_call(_typing: Any) -> Any:
         def generate(context: Any, builder: Value, _signature: Any, _arguments: Any) -> Value:
-            # What this names replaces what numba has found this processor to have, and to lack.
+            # These names replace numba's own list of what the processor has and lacks.
             found = getattr(context.codegen(), "_tm_features", "")
             names = [name for name in [found, *(f"+{name}" for name in features)] if name]
             add_attribute(builder, "target-features", ",".join(names))

@@ -6,6 +6,7 @@ and a loop of another shape than its arrays would write beyond them.
 
 from collections.abc import Callable
 from functools import reduce
+from inspect import Parameter, Signature
 from typing import Any, NamedTuple
 
 import numba
@@ -27,14 +28,14 @@ from phrasescore.kernels.avx512.vector_code import (
     use_vnni,
 )
 
-# What is added up at once: with 24 of 32 registers, 6 rows times 64 words.
+# A tile: 6 rows times 64 words are added up at once, in 24 of 32 registers.
 TILE_ROWS = 6
 _TILE_VECTORS = 4
 TILE_WORDS = _TILE_VECTORS * LANES
 # Bytes that one instruction multiplies and adds up per number of 32 bits.
 GROUP = 4
 # The instruction takes bytes without sign from one side. Those of the words have this much added,
-# and each row starts at what takes it away again.
+# and each row starts at a sum that takes it away again.
 LIFT = 128
 # Bytes of a number, and of a group of bytes.
 _SIZE = 4
@@ -166,38 +167,17 @@ def _generate_tile_of_bytes(context: Any, builder: Value, signature: Any, argume
     return context.get_dummy_value()
 
 
-# Numba counts the arguments by these two.
-def _tile_of_numbers(
-    _typing: Any,
-    rows: Any,
-    panel: Any,
-    bias: Any,
-    sums: Any,
-    kept: Any,
-    width: Any,
-    start: Any,
-    stride: Any,
-) -> Any:
-    kinds = rows, panel, bias, sums, kept, width, start, stride
-    return numba.types.void(*kinds), _generate_tile_of_numbers
+def _tile(generate: Any, arguments: str) -> Any:
+    """Return a function that compiled code may call with these arguments, made by ``generate``."""
 
+    def type_call(_typing: Any, *kinds: Any) -> Any:
+        return numba.types.void(*kinds), generate
 
-def _tile_of_bytes(
-    _typing: Any,
-    rows: Any,
-    starts: Any,
-    units: Any,
-    panel: Any,
-    scales: Any,
-    bias: Any,
-    sums: Any,
-    kept: Any,
-    width: Any,
-    start: Any,
-    stride: Any,
-) -> Any:
-    kinds = rows, starts, units, panel, scales, bias, sums, kept, width, start, stride
-    return numba.types.void(*kinds), _generate_tile_of_bytes
+    # Numba counts the arguments by the signature.
+    names = ["typing", *arguments.split()]
+    parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    type_call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return intrinsic(type_call)
 
 
 # Of the first TILE_ROWS of ``rows``, ``(rows, width)``, and all words of ``panel``, ``(steps,
@@ -205,8 +185,12 @@ def _tile_of_bytes(
 # Logits of numbers are products and ``bias``; those of bytes are products, and ``starts`` of their
 # row, times ``units`` of it and ``scales`` of the word, and ``bias``. ``kept`` is None or gets the
 # logits, from element ``start`` on; ``stride`` is the row stride, in elements. Both are int64.
-_add_tile_of_numbers: Any = intrinsic(_tile_of_numbers)
-_add_tile_of_bytes: Any = intrinsic(_tile_of_bytes)
+_add_tile_of_numbers = _tile(
+    _generate_tile_of_numbers, "rows panel bias sums kept width start stride"
+)
+_add_tile_of_bytes = _tile(
+    _generate_tile_of_bytes, "rows starts units panel scales bias sums kept width start stride"
+)
 
 
 @numba.njit(nogil=True, error_model="numpy")

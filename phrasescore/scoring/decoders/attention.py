@@ -2,7 +2,7 @@
 
 The context c_i depends on the state s_{i-1} and not on the word y_{i-1}: nodes with the same parent
 (a *family*) share it, and what the parent's state is multiplied by. Of a source, U_a h_j, C h_j and
-C_o h_j are made once, and weighed in place of h_j (:mod:`phrasescore.models.attentive_recurrence`).
+C_o h_j are made once, and weighed in place of h_j (:mod:`phrasescore.models.attention`).
 Every product between a target word and a matrix is a row of a table.
 """
 
@@ -16,7 +16,7 @@ from phrasescore.kernels import gates, sentence_gates
 from phrasescore.kernels.precision import Product, Workspace
 from phrasescore.models.alignment import Places, attend
 from phrasescore.models.attention import AttentionNetwork
-from phrasescore.models.gated_decoder import MAXOUT_POOL, GatedUnit
+from phrasescore.models.encoder_decoder import MAXOUT_POOL, GatedUnit
 from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
 from phrasescore.scoring.products import FixedProducts
 from phrasescore.vocabulary import Vocabulary

@@ -1,9 +1,9 @@
 """The gated decoder over trees of target prefixes, behind either of its encoders.
 
-The equations are those of :mod:`phrasescore.models.gated_decoder`,
-:mod:`phrasescore.models.encoder_decoder` and :mod:`phrasescore.models.grconv`; computed once are a
-source prefix, a source's summary, a target prefix under its source, the product of a state for all
-of its continuations. Every product between a target word and a matrix is a row of a table.
+The equations are those of :mod:`phrasescore.models.encoder_decoder` and
+:mod:`phrasescore.models.grconv`; computed once are a source prefix, a source's summary, a target
+prefix under its source, the product of a state for all of its continuations. Every product between
+a target word and a matrix is a row of a table.
 """
 
 from typing import NamedTuple, Protocol
@@ -15,10 +15,8 @@ from torch import Tensor
 from phrasescore.kernels import gates
 from phrasescore.kernels.sentence_gates import join_cells
 from phrasescore.models.batches import pack_steps
-from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.models.gated_decoder import MAXOUT_POOL, GatedDecoderNetwork
-from phrasescore.models.grconv import GrconvNetwork
-from phrasescore.models.recursive_convolution import build_pyramid
+from phrasescore.models.encoder_decoder import MAXOUT_POOL, EncoderDecoder, GatedDecoderNetwork
+from phrasescore.models.grconv import GrconvNetwork, build_pyramid
 from phrasescore.scoring.prefix_tree import (
     Ids,
     Sequences,

@@ -16,13 +16,14 @@ from moses_integration.tuning_files import (
     write_start_weights,
 )
 from moses_integration.weights import WeightsSource, is_sparse, load_weights, weights_path
+from phrasescore.arguments import check_at_least
 from phrasescore.errors import ArgumentError
 from phrasescore.io.file_names import check_files
 from phrasescore.io.output import check_output
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import WeightPair
 from phrasescore.training.signals import EndedBySignal
-from phrasescore.workflows.tune.optimiser import Optimiser, check_at_least, read_metric
+from phrasescore.workflows.tune.optimiser import Optimiser, read_metric
 from phrasescore.workflows.tune.outcome import OutputFiles, write_ini
 from phrasescore.workflows.tune.pooling import (
     ListReader,

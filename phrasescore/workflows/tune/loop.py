@@ -10,6 +10,7 @@ from moses_integration.decoder.moses import DecoderCommand
 from moses_integration.ini_text import files_of
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import WeightsSource, load_weights, weights_path
+from phrasescore.arguments import check_at_least
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.features.column_spec import (
     ColumnSpec,
@@ -26,7 +27,7 @@ from phrasescore.training.signals import EndedBySignal
 from phrasescore.workflows.embedded_search import EmbeddedSearch
 from phrasescore.workflows.search_settings import SearchSettings
 from phrasescore.workflows.tune.loop_run import LoopRun
-from phrasescore.workflows.tune.optimiser import Optimiser, check_at_least, read_metric
+from phrasescore.workflows.tune.optimiser import Optimiser, read_metric
 from phrasescore.workflows.tune.outcome import OutputFiles
 from phrasescore.workflows.tune.pooling import ListReader, find_references
 from phrasescore.workflows.tune.report import TuneReport

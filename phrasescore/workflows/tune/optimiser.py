@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn, get_args
 
+from phrasescore.arguments import check_at_least
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
@@ -88,16 +89,6 @@ class Optimiser:
         for note in tuned.notes:
             _logger.info("%s: %s", tuned.method, note)
         return tuned
-
-
-def check_at_least(least: int, **numbers: int | None) -> None:
-    """Check parameters, by their names.
-
-    :raises ArgumentError: if one is not None and below the least.
-    """
-    for name, number in numbers.items():
-        if number is not None and number < least:
-            raise ArgumentError(f"`{name}`: expected at least {least}, got {number}")
 
 
 def _fixed_labels(

@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from click.testing import CliRunner, Result
@@ -340,11 +341,11 @@ def test_choices_are_those_of_the_code_behind_them() -> None:
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.significance import PairedTest
 
-    from phrasescore.cli.evaluate import TOKENIZERS
+    from phrasescore.arguments import Tokenizer
     from phrasescore.evaluation.plots import FORMATS
     from phrasescore.workflows import evaluate
 
-    assert set(TOKENIZERS) <= set(BLEU.TOKENIZERS)
+    assert set(get_args(Tokenizer)) <= set(BLEU.TOKENIZERS)
     assert set(evaluate.PLOT_FORMATS) == set(FORMATS)
     defaults = PairedTest._DEFAULT_SAMPLES
     assert {"bootstrap": defaults["bs"], "approximate": defaults["ar"]} == evaluate.TRIALS

@@ -3,13 +3,13 @@
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from click.testing import CliRunner, Result
 
+from phrasescore.arguments import ConfidenceName
 from phrasescore.cli import main
-from phrasescore.cli.segment import CONFIDENCE_NAMES
 from phrasescore.generation import beam_search, segmentation
 from phrasescore.generation.segmentation import CONFIDENCES
 from phrasescore.models.checkpoint import save_checkpoint
@@ -66,7 +66,7 @@ def sizes(line: dict[str, Any]) -> list[int]:
 # What it writes
 
 
-@pytest.mark.parametrize("name", CONFIDENCE_NAMES)
+@pytest.mark.parametrize("name", get_args(ConfidenceName))
 def test_segments_and_confidences_are_those_of_the_definition(
     name: str, forward: RandomModel, reverse: RandomModel
 ) -> None:

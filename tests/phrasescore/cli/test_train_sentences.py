@@ -81,13 +81,13 @@ def test_a_killed_run_with_dropout_is_resumed_to_the_same_bits(
 import os, signal, sys
 from phrasescore.cli import main
 from phrasescore.models.lstm import LstmNetwork
-decode, calls = LstmNetwork.decode, []
+forward, calls = LstmNetwork.forward, []
 def deadly(self, *arguments):
     calls.append(1)
     if len(calls) == 27:
         os.kill(os.getpid(), signal.SIGKILL)
-    return decode(self, *arguments)
-LstmNetwork.decode = deadly
+    return forward(self, *arguments)
+LstmNetwork.forward = deadly
 main()
 """
     arguments = ["train", "lstm", *map(str, text), "-o", str(tmp_path / "killed"), *command]
@@ -235,7 +235,7 @@ def test_sentences_that_are_too_long_are_left_out_and_counted(
         (["lstm", "{en}"], 2, "lstm is trained on parallel text: name two files"),
         (["attention", "{en}"], 2, "attention is trained on parallel text: name two files"),
         (["lstm", "{en}", "{fr}", "{fr}"], 2, "expected a phrase table or two files"),
-        (["lstm", "-", "-"], 2, "only one of SOURCE and TARGET can be -"),
+        (["lstm", "-", "-"], 2, "two files cannot share stdin"),
         (["lstm", "{en}", "{en}"], 2, "SOURCE and TARGET are one file"),
         (["lstm"], 2, "Missing argument"),
         (["lstn", "{en}", "{fr}"], 2, "is not one of 'attention', 'cslm', 'encoder-decoder'"),

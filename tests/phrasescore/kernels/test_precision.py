@@ -1,13 +1,10 @@
 """What rounding may do to log-probabilities, and what it may not."""
 
-import click
 import numpy as np
 import pytest
 import torch
 
-from phrasescore.cli.annotate import annotate
 from phrasescore.kernels.precision import (
-    PRECISIONS,
     Precision,
     PrecisionName,
     _warn_of_missing_units,
@@ -199,9 +196,3 @@ def test_words_whose_exp_is_cut_off_add_up_to_nothing(
     torch.testing.assert_close(
         found.double(), expected, rtol=0, atol=0.2 if precision == "bfloat16" else 1e-5
     )
-
-
-def test_the_command_line_offers_every_precision() -> None:
-    (option,) = [param for param in annotate.params if param.name == "precision"]
-    assert isinstance(option.type, click.Choice)
-    assert tuple(option.type.choices) == PRECISIONS

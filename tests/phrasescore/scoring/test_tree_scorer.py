@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from phrasescore.arguments import PrecisionName
 from phrasescore.config.settings import EncoderDecoderConfig
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.kernels import precision as precisions
-from phrasescore.kernels.precision import Factor, Precision, PrecisionName, Product
+from phrasescore.kernels.precision import Factor, Precision, Product
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.scoring import products
 from phrasescore.scoring.decoders.gated import GatedDecoder

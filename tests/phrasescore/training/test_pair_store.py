@@ -12,12 +12,11 @@ import pytest
 
 import phrasescore.training.pair_store_writer as writer
 from phrasescore.config.config import Config
-from phrasescore.config.settings import VocabularyConfig
+from phrasescore.config.settings import TrainingConfig, VocabularyConfig
 from phrasescore.errors import DataError, ModelError, PhrasescoreError
 from phrasescore.io.corpora import read_parallel_text
 from phrasescore.records import PhrasePair
 from phrasescore.training.pair_store import (
-    DrawSettings,
     Indices,
     PairDraw,
     PairStore,
@@ -269,12 +268,16 @@ def test_where_a_number_stands_is_uniform_over_the_streams() -> None:
     assert chi_square < 27.9
 
 
+def draw_config(batch_size: int, window: int) -> TrainingConfig:
+    return TrainingConfig(batch_size=batch_size, window_batches=window, seed=7)
+
+
 def make_draw(folder: Path, window: int, held_out: int = 30) -> tuple[PairStore, PairDraw]:
     if not folder.exists():
         rows = [(f"s{i}" + " s" * (i % 5), f"t{i}" + " t" * (i % 7), 1.0) for i in range(300)]
         write_pair_store(folder, counted(rows), SIZES, max_length=9)
     store = PairStore(folder)
-    return store, PairDraw(store, DrawSettings(7, 8, window, held_out))
+    return store, PairDraw(store, draw_config(8, window), held_out)
 
 
 @pytest.mark.parametrize("window", [1, 3, 1000])
@@ -333,7 +336,7 @@ def test_batches_of_sentences_have_at_most_5_percent_padding(tmp_path: Path) -> 
     store = write_pair_store(tmp_path / "pairs", counted(rows), SIZES, max_length=99)
 
     def share(window: int) -> float:
-        draw = PairDraw(store, DrawSettings(7, 64, window, 0))
+        draw = PairDraw(store, draw_config(64, window), 0)
         return padding(store, [draw.batch(0, number) for number in range(draw.batches_per_epoch)])
 
     assert share(100) <= 0.05 < 0.4 < share(1)
@@ -351,8 +354,7 @@ def test_real_sentences_have_at_most_5_percent_padding(
         config.vocabulary,
         max_length=config.training.max_length,
     )
-    training = config.training
-    draw = PairDraw(store, DrawSettings(1, training.batch_size, training.window_batches, 1000))
+    draw = PairDraw(store, config.training, 1000)
     batches = [draw.batch(0, number) for number in range(draw.batches_per_epoch)]
     assert padding(store, batches) <= 0.05
 

@@ -39,7 +39,7 @@ def two_threads() -> Iterator[None]:
 def test_gradients_have_the_same_bits_again(preset: str, settings: list[str]) -> None:
     config = Config.preset(preset).override(["model.hidden_size=32", *settings])
     network = empty_network(config, WORDS, WORDS).to_empty(device="cpu").train()
-    network.initialize(torch.Generator().manual_seed(1))  # type: ignore[operator]
+    network.initialize(torch.Generator().manual_seed(1))
     numbers = np.random.default_rng(2)
     pairs = [
         (numbers.integers(1, WORDS, 15).tolist(), numbers.integers(1, WORDS, 15).tolist())

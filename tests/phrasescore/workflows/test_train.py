@@ -32,7 +32,7 @@ def written_table(tmp_path: Path) -> Path:
 
 def test_a_table_becomes_a_model_whose_record_is_returned(table: Path, tmp_path: Path) -> None:
     seen: list[Progress] = []
-    record = phrasescore.train(
+    done = phrasescore.train(
         *("encoder-decoder", table, tmp_path / "model"),
         settings=TINY,
         updates=20,
@@ -41,6 +41,8 @@ def test_a_table_becomes_a_model_whose_record_is_returned(table: Path, tmp_path:
         threads=1,
         progress=seen.append,
     )
+    record = done.record
+    assert done.warnings == ()
     assert (record.updates, record.stopped_by, record.seed) == (20, "updates", 3)
     assert record.summary().startswith("stopped by updates; validation perplexity ")
     loaded = load_checkpoint(tmp_path / "model")
@@ -64,8 +66,8 @@ def test_a_run_that_a_signal_stops_raises_and_goes_on_to_the_same_bits(
     monkeypatch.setattr("phrasescore.progress.INTERVAL", 0.0)
     work = tmp_path / "elsewhere"
 
-    def train(name: str, **arguments: object) -> phrasescore.TrainingRecord:
-        return phrasescore.train(
+    def train(name: str, **arguments: object) -> None:
+        phrasescore.train(
             *("encoder-decoder", [str(table)], tmp_path / name),
             **{"updates": 20, "device": "cpu", "threads": 1, **arguments},  # type: ignore[arg-type]
         )
@@ -98,8 +100,8 @@ def test_a_run_that_a_signal_stops_raises_and_goes_on_to_the_same_bits(
         (
             "encoder-decoder",
             "a",
-            {"preset": "small", "config_file": "b"},
-            "`preset` and `config_file` exclude one another",
+            {"preset": "small", "config": "b"},
+            "`preset` and `config` exclude one another",
         ),
         ("encoder-decoder", "-", {"source_corpus": "-"}, "two files cannot share stdin"),
     ],

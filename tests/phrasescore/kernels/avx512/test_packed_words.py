@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from phrasescore.arguments import PrecisionName
 from phrasescore.kernels.avx512 import packed_words, word_tiles
-from phrasescore.kernels.avx512.packed_words import ROWS, PackedBytes, PackedNumbers, PackedWords
+from phrasescore.kernels.avx512.packed_words import ROWS, PackedWords
 from phrasescore.kernels.avx512.word_tiles import GROUP, TILE_ROWS, TILE_WORDS
-from phrasescore.kernels.precision import Precision, PrecisionName
+from phrasescore.kernels.precision import Precision
 from phrasescore.scoring.products import LevelProducts
 from phrasescore.scoring.word_probabilities import WordProbabilities
 from tests.phrasescore.kernels.test_kernels import instructions
@@ -30,7 +31,7 @@ def precision(request: pytest.FixtureRequest) -> Precision:
 
 
 def sums_of(rows: Tensor, words: Tensor, bias: Tensor, precision: Precision) -> Tensor:
-    packed = packed_words.pack(words, bias, 1.0, precision)
+    packed = PackedWords(words, bias, 1.0, precision)
     return packed.sums_of_powers(rows, torch.full((len(rows),), torch.nan))
 
 
@@ -60,7 +61,7 @@ def test_sums_are_those_of_the_definition(
 @pytest.mark.parametrize("num_words", [1, TILE_WORDS, 1000])
 def test_logits_are_those_that_are_summed(count: int, num_words: int, precision: Precision) -> None:
     rows, words, bias = material(count, 101, num_words)
-    packed = packed_words.pack(words, bias, 1.5, precision)
+    packed = PackedWords(words, bias, 1.5, precision)
     sums, alone = torch.empty(count), torch.empty(count)
     logits = packed.logits(rows, sums)
     seen = precision.rounded_values(rows).double() @ precision.rounded_values(words).double().t()
@@ -82,7 +83,7 @@ def test_threads_of_torch_share_the_rows(
     count: int, precision: Precision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows, words, bias = material(count, 64, 300)
-    packed = packed_words.pack(words, bias, 1.0, precision)
+    packed = PackedWords(words, bias, 1.0, precision)
     sums, shared = torch.empty(2, count).unbind()
     logits = packed.logits(rows, sums).clone()
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
@@ -162,7 +163,7 @@ def test_a_row_that_is_not_finite_has_no_sum(wrong: float, precision: Precision)
 
 @pytest.mark.parametrize("width", [4, 9, 0])
 def test_no_memory_is_read_that_is_not_the_rows(width: int, precision: Precision) -> None:
-    packed = packed_words.pack(torch.zeros(3, 8), torch.zeros(3), 1.0, precision)
+    packed = PackedWords(torch.zeros(3, 8), torch.zeros(3), 1.0, precision)
     with pytest.raises(ValueError, match=rf"factors have {width} columns, and words 8"):
         packed.sums_of_powers(torch.zeros(5, width), torch.empty(5))
     with pytest.raises(ValueError, match=rf"factors have {width} columns, and words 8"):
@@ -211,23 +212,22 @@ def test_they_are_for_processors_that_have_nothing_better(
     assert not packed_words.are_fastest(Precision("float32", torch.device("meta")))
 
 
-def assembly(packed: PackedWords) -> str:
+def assembly(packed: PackedWords, precision: Precision) -> str:
     """Return what the loop of these words is compiled to."""
     rows, out = np.zeros((13, 8), np.float32), np.zeros(7, np.float32)
-    if isinstance(packed, PackedNumbers):
-        numbers = rows, packed.panels, packed.bias, out, None
+    if precision.name == "float32":
+        numbers = rows, *packed.arrays, out, None
         return instructions(word_tiles.sums_of_numbers, numbers, fastmath=False)
-    assert isinstance(packed, PackedBytes)
-    of_words = packed.panels, packed.scales, packed.bias
-    integers = rows.astype(np.int8), rows[:, 0].copy(), *of_words, out, None
+    integers = rows.astype(np.int8), rows[:, 0].copy(), *packed.arrays, out, None
     return instructions(word_tiles.sums_of_bytes, integers, fastmath=False)
 
 
 def test_a_tile_stays_in_registers(precision: Precision) -> None:
-    packed = packed_words.pack(torch.zeros(70, 8), torch.zeros(70), 1.0, precision)
+    packed = PackedWords(torch.zeros(70, 8), torch.zeros(70), 1.0, precision)
     multiply = "vpdpbusd" if precision.name == "int8" else r"vfmadd\w+ps"
     # Loops of one block: from a label to the jump back to it, with no other label between.
-    loops = re.findall(r"\n\.L(\w+):((?:(?!\n\.L).)*?\sj[a-z]+\s+\.L)\1\n", assembly(packed), re.S)
+    code = assembly(packed, precision)
+    loops = re.findall(r"\n\.L(\w+):((?:(?!\n\.L).)*?\sj[a-z]+\s+\.L)\1\n", code, re.S)
     loop = max((body for _, body in loops), key=lambda body: len(re.findall(multiply, body)))
     # 6 rows times 4 vectors of words, as often as LLVM unrolls the loop on this processor.
     count = len(re.findall(rf"{multiply}\s.*%zmm", loop))

@@ -1,0 +1,88 @@
+"""Types of arguments that many functions of the library take, and the checks of their values."""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal, get_args
+
+from phrasescore.errors import ArgumentError
+
+StrPath = str | os.PathLike[str]
+
+PrecisionName = Literal["float32", "tf32", "bfloat16", "int8"]
+PRECISIONS: tuple[PrecisionName, ...] = get_args(PrecisionName)
+MetricName = Literal["multi-bleu", "bleu", "chrf", "chrf++", "ter"]
+PairedTestName = Literal["approximate", "bootstrap"]
+ReportFormat = Literal["text", "json"]
+SideName = Literal["source", "reference"]
+# sacrebleu's tokenizers that need no further package and no download.
+Tokenizer = Literal["none", "13a", "intl", "char", "zh"]
+# The keys of phrasescore.generation.segmentation.CONFIDENCES, whose import takes seconds.
+ConfidenceName = Literal["forward", "both", "penalized", "penalized-released"]
+SegmentationName = Literal["best", "none", "random", "random-confidence"]
+
+_DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
+
+
+def check_choice(choices: Iterable[str], /, **values: str | Sequence[str] | None) -> None:
+    """Raise an ArgumentError at the first value that is none of the choices; None passes.
+
+    Of a sequence each member is a value.
+
+    >>> check_choice(("text", "json"), report_format="xml")
+    Traceback (most recent call last):
+    ...
+    phrasescore.errors.ArgumentError: `report_format`: expected one of text, json, got 'xml'
+    """
+    known = list(choices)
+    for name, given in values.items():
+        for value in (given,) if isinstance(given, str) else given or ():
+            if value not in known:
+                raise ArgumentError(f"`{name}`: expected one of {', '.join(known)}, got {value!r}")
+
+
+def check_at_least(least: float, /, **values: float | None) -> None:
+    """Raise an ArgumentError at the first value below the least one, or NaN; None passes.
+
+    >>> check_at_least(1, beam=5, threads=0)
+    Traceback (most recent call last):
+    ...
+    phrasescore.errors.ArgumentError: `threads`: expected at least 1, got 0
+    """
+    for name, value in values.items():
+        if value is not None and not value >= least:
+            raise ArgumentError(f"`{name}`: expected at least {least:g}, got {value!r}")
+
+
+def check_positive(**values: float | None) -> None:
+    """Raise an ArgumentError at the first value that is 0, negative or NaN; None passes."""
+    for name, value in values.items():
+        if value is not None and not value > 0:
+            raise ArgumentError(f"`{name}`: expected a number above 0, got {value!r}")
+
+
+def check_at_most(most: float, /, **values: float | None) -> None:
+    """Raise an ArgumentError at the first value above the largest one, or NaN; None passes."""
+    for name, value in values.items():
+        if value is not None and not value <= most:
+            raise ArgumentError(f"`{name}`: expected at most {most:g}, got {value!r}")
+
+
+def check_sequences(**values: object) -> None:
+    """Raise an ArgumentError at the first value that is one text or path, and not several."""
+    for name, value in values.items():
+        if isinstance(value, str | os.PathLike):
+            raise ArgumentError(f"`{name}`: expected a sequence, got the string {str(value)!r}")
+
+
+def check_compute(device: str, precision: str | None, threads: int | None) -> None:
+    """Check how networks are to be run: the values of these parameters, of which many have all.
+
+    Whether the device is there is for :func:`phrasescore.devices.choose_device` to see.
+
+    :raises ArgumentError: at the first that says nothing.
+    """
+    if _DEVICE.fullmatch(device) is None:
+        raise ArgumentError(f"`device`: expected auto, cpu, cuda or cuda:N, got {device!r}")
+    check_choice(PRECISIONS, precision=precision)
+    check_at_least(1, threads=threads)

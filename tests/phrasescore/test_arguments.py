@@ -1,0 +1,53 @@
+"""Checks of arguments: what each refuses, and that the message names the parameter."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from phrasescore.arguments import (
+    check_at_least,
+    check_at_most,
+    check_choice,
+    check_compute,
+    check_positive,
+    check_sequences,
+)
+from phrasescore.errors import ArgumentError
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("check", "problem"),
+    [
+        (lambda: check_choice("ab", side="c"), "`side`: expected one of a, b, got 'c'"),
+        (lambda: check_at_least(1, beam=5, top=0), "`top`: expected at least 1, got 0"),
+        (lambda: check_at_least(0.5, rate=NAN), "`rate`: expected at least 0.5, got nan"),
+        (lambda: check_at_most(1, share=1.5), "`share`: expected at most 1, got 1.5"),
+        (lambda: check_at_most(1, share=NAN), "`share`: expected at most 1, got nan"),
+        (lambda: check_positive(scale=0), "`scale`: expected a number above 0, got 0"),
+        (lambda: check_positive(scale=NAN), "`scale`: expected a number above 0, got nan"),
+        (lambda: check_sequences(texts="a"), "`texts`: expected a sequence, got the string 'a'"),
+        (lambda: check_sequences(texts=Path("a")), "`texts`: expected a sequence, got the string"),
+        (lambda: check_compute("tpu", None, None), "`device`: expected auto, cpu, cuda or cuda:N"),
+        (lambda: check_compute("cpu", "half", 1), "`precision`: expected one of float32, tf32"),
+        (lambda: check_compute("cpu", "int8", 0), "`threads`: expected at least 1, got 0"),
+    ],
+)
+def test_a_refused_value_is_shown_with_its_parameter(
+    check: Callable[[], None], problem: str
+) -> None:
+    with pytest.raises(ArgumentError) as raised:
+        check()
+    assert str(raised.value).startswith(problem)
+
+
+def test_values_at_a_bound_and_none_pass() -> None:
+    check_choice(("a", "b"), one="a", other=None)
+    check_at_least(1, one=1, other=None)
+    check_at_most(1, one=1.0, other=None)
+    check_positive(one=1e-9, other=None)
+    check_sequences(one=["a"], other=(), last=None)
+    for device in ("auto", "cpu", "cuda", "cuda:1"):
+        check_compute(device, "bfloat16", None)

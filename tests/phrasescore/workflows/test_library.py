@@ -1,0 +1,118 @@
+"""Promises of all functions of the library: values they refuse, and the settings they leave."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import phrasescore
+from phrasescore.errors import ArgumentError
+from phrasescore.records import HypothesisList
+from tests.doubles import RandomCslm, RandomModel
+from tests.tiny_runs import write_table
+
+# Calls that are right but for the arguments in question; the files are not there.
+CALLS: dict[str, tuple[Any, ...]] = {
+    "annotate": ("table", ["model"], "out"),
+    "augment": ("table", "model", "out"),
+    "evaluate": (["hypotheses"], ["references"]),
+    "generate": ("text", "model", "out"),
+    "load_model": ("model",),
+    "perplexity": (["text"],),
+    "rerank": ("lists", "out"),
+    "rescore": ("lists", "text", ["model"], "out"),
+    "segment": ("text", "model", "out"),
+    "select": ("text", "out"),
+    "train": ("encoder-decoder", "table", "out"),
+}
+# The values that each function refuses of a parameter.
+REFUSED: dict[str, dict[str, object]] = {
+    "augment": {"ensemble": "m", "beam": 0, "num_targets": 0, "max_phrase_length": 0}
+    | {"min_count": -1, "min_probability": 1.5},
+    "evaluate": {"hypotheses": "h", "references": "r", "metrics": "bleu", "by_length": "source"}
+    | {"tokenize": "x", "paired": "x", "report_format": "x", "trials": 0, "seed": 0, "width": 0},
+    "generate": {"ensemble": "m", "beam": 0, "max_length": 0, "nbest": ("n", 0), "sample": 0}
+    | {"top": -1, "seed": -1, "temperature": 0.0},
+    "perplexity": {"texts": "text"},
+    "rerank": {"average": "LM0", "mbr_scale": -1.0, "num_sentences": 0},
+    "rescore": {"columns": "model", "names": "RNN0", "cache_size": 0},
+    "segment": {"confidence": "x", "segmentation": "x", "max_segment": 0, "min_length": 0}
+    | {"beam": 0, "candidates": 0, "seed": -1},
+    "select": {"share": 2.0, "lines": 0, "processes": 0, "seed": -1},
+    "train": {"kind": "x", "settings": "training.seed=1", "updates": 0},
+}
+ON_NETWORKS = ("annotate", "augment", "generate", "load_model", "perplexity", "rescore", "segment")
+CASES = [
+    *((name, *case) for name, values in REFUSED.items() for case in values.items()),
+    ("evaluate", "metrics", ["x"]),
+    ("evaluate", "by_length", ["x"]),
+    ("evaluate", "references", []),
+    ("annotate", "columns", "model"),
+    *((name, "precision", "float16") for name in ON_NETWORKS),
+    *((name, "device", "tpu") for name in (*ON_NETWORKS, "train")),
+    *((name, "threads", 0) for name in (*ON_NETWORKS, "train")),
+]
+
+
+@pytest.mark.parametrize(("name", "parameter", "value"), CASES)
+def test_a_value_that_means_nothing_is_refused_by_its_parameter_before_a_file_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, parameter: str, value: object
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    function = getattr(phrasescore, name)
+    arguments = inspect.signature(function).bind(*CALLS[name]).arguments | {parameter: value}
+    with pytest.raises(ArgumentError, match=f"^`{parameter}`: "):
+        function(**arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def calls(tmp_path: Path, tiny_table: Path) -> Iterator[dict[str, Callable[[], object]]]:
+    """Yield small calls that succeed, where the caller has set 3 threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    folder = tmp_path / "files"
+    folder.mkdir()
+    model = str(RandomModel(folder / "model", "uvw", "abcd", seed=8).path)
+    cslm = folder / "cslm"
+    RandomCslm("uvw", path=cslm)
+    (text := folder / "text").write_text("u v\n")
+    (lists := folder / "lists").write_text("0 ||| a b ||| LM0= 1 ||| 1\n")
+    (augmented := folder / "augmented").write_text("u ||| a ||| 0.5 1 1 1\n")
+    training = write_table(folder / "training")
+    out = tmp_path / "out"
+    yield {
+        "annotate": lambda: phrasescore.annotate(tiny_table, [model], out),
+        "augment": lambda: phrasescore.augment(augmented, model, out),
+        "generate": lambda: phrasescore.generate(text, model, out, max_length=2),
+        "load_model": lambda: score_pairs_twice(model),
+        "perplexity": lambda: phrasescore.perplexity([text], model=cslm),
+        "rescore": lambda: phrasescore.rescore(lists, text, [model], out),
+        "segment": lambda: phrasescore.segment(text, model, out, confidence="forward", beam=2),
+        "train": lambda: phrasescore.train(
+            "encoder-decoder", training, out, settings=["model.hidden_size=6"], updates=1
+        ),
+    }
+    torch.set_num_threads(before)
+
+
+def score_pairs_twice(path: str) -> None:
+    model = phrasescore.load_model(path, threads=1)
+    pairs = [phrasescore.PhrasePair(("u",), ("a",)), phrasescore.PhrasePair(("v",), ("b",))]
+    lists = [HypothesisList(pair.source, [pair.target]) for pair in pairs]
+    for score, scores in zip(model.score_pairs(pairs), model.score_lists(lists), strict=True):
+        assert [score] == pytest.approx(scores, abs=1e-4)
+        assert torch.get_num_threads() == 1
+
+
+@pytest.mark.parametrize("name", [*ON_NETWORKS, "train"])
+def test_torch_has_the_callers_threads_again(
+    calls: dict[str, Callable[[], object]], name: str
+) -> None:
+    result = calls[name]()
+    assert torch.get_num_threads() == 3
+    if name != "load_model":
+        assert isinstance(result.warnings, tuple)  # type: ignore[attr-defined]
