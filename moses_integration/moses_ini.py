@@ -188,7 +188,7 @@ class MosesIni(IniText):
         :return: names that the file has no feature for; their weights are left out.
         :raises ConfigError: if a feature has another number of weights here.
         """
-        lines = self._latest_weight_lines()
+        lines = self.latest_weight_lines()
         unknown = []
         for name, values in weights.items():
             line = lines.get(name)
@@ -204,7 +204,7 @@ class MosesIni(IniText):
 
         That is for scores with tuneable-components=, which n-best lists do not show.
         """
-        lines = self._latest_weight_lines()
+        lines = self.latest_weight_lines()
         parts = []
         for name, values in weights.items():
             texts = [format_weight(value) for value in values]
@@ -215,7 +215,7 @@ class MosesIni(IniText):
             parts.append(" ".join([f"{name}=", *texts]))
         return " ".join(parts)
 
-    def _latest_weight_lines(self) -> dict[str, IniLine]:
+    def latest_weight_lines(self) -> dict[str, IniLine]:
         """Return the line that counts for each name."""
         return {
             name.removesuffix("="): line
@@ -305,7 +305,7 @@ class MosesIni(IniText):
             if line.section == "weight-overwrite" and key in (word.group() for word in line.words):
                 problem = "expected no weights of this table here; move them to [weight]"
                 raise self.error(line, table.name, problem)
-        found = self._latest_weight_lines().get(table.name)
+        found = self.latest_weight_lines().get(table.name)
         if found is None:
             problem = f"expected a line '{key} w1 w2 ...' with {table.num_features} weights"
             raise ConfigError(

@@ -18,16 +18,14 @@ from moses_integration.decoder.ngram_table import (
 DONE, FULL, NO_NUMBER, POSITIVE, UNKNOWN_WORD, FIELDS, NO_CONTEXT = range(7)
 
 
-class ArpaVocabulary:
-    """Ids of words by a 64-bit hash of their bytes, for the kernel."""
-
-    def __init__(self, words: list[str]) -> None:
-        encoded = [word.encode() for word in words]
-        offsets = np.zeros(len(words) + 1, np.int64)
-        np.cumsum([len(word) for word in encoded], out=offsets[1:])
-        self.keys = np.zeros((2 * len(words) + 16, 1), np.uint64)
-        self.ids = np.zeros(len(self.keys), np.int32)
-        _fill_vocabulary(self.keys, self.ids, np.frombuffer(b"".join(encoded), np.uint8), offsets)
+def hash_vocabulary(words: list[str]) -> tuple[Any, Any]:
+    """Return a table of 64-bit hashes of the bytes of words, and the id of the word in each row."""
+    encoded = [word.encode() for word in words]
+    offsets = np.cumsum([0, *map(len, encoded)])
+    keys = np.zeros((2 * len(words) + 16, 1), np.uint64)
+    ids = np.zeros(len(keys), np.int32)
+    _fill_vocabulary(keys, ids, np.frombuffer(b"".join(encoded), np.uint8), offsets)
+    return keys, ids
 
 
 @KERNEL
@@ -153,7 +151,7 @@ def parse_block(
             if slot < 0:
                 return position, done, used, UNKNOWN_WORD
             words[field] = ids[slot]
-        if not _remember(tables, words, order - 1):
+        if np.isnan(_remember(tables, words[: order - 1])):
             return position, done, used, NO_CONTEXT
         used += _insert(tables, words, log_prob, -0.0 if backoff == 0.0 else backoff)
         position = end + 1
@@ -179,21 +177,24 @@ def _split_line(text: Any, position: int, starts: Any, ends: Any) -> tuple[int, 
 
 
 @KERNEL
-def _remember(tables: Any, words: Any, last: int) -> bool:
-    """Mark the first ``last`` words as an n-gram that a longer one goes on from."""
-    if last == 1:
+def _remember(tables: Any, words: Any) -> Any:
+    """Return the backoff of an n-gram, marked as one that a longer one goes on from.
+
+    :return: NaN if there is no such n-gram.
+    """
+    if len(words) == 1:
         if not extends(tables.unigram_backoffs[words[0]]):
             tables.unigram_backoffs[words[0]] = 0.0
-        return True
-    key = first_hash(words[last - 1])
-    for position in range(last - 2, -1, -1):
+        return tables.unigram_backoffs[words[0]]
+    key = first_hash(words[-1])
+    for position in range(len(words) - 2, -1, -1):
         key = longer_hash(key, words[position])
     slot = find(tables.keys, key)
     if slot < 0:
-        return False
+        return np.float32(np.nan)
     if not extends(tables.values[slot, 3]):
         tables.values[slot, 3] = 0.0
-    return True
+    return tables.values[slot, 3]
 
 
 @KERNEL
@@ -221,20 +222,9 @@ def _insert(tables: Any, words: Any, log_prob: float, backoff: float) -> int:
             tables.values[slot, 2] = log_prob
             tables.values[slot, 3] = backoff
         else:
-            suffix_log_prob += _context_backoff(tables, words[first : order - 1])
+            context_backoff = _remember(tables, words[first : order - 1])
+            if not np.isnan(context_backoff):
+                suffix_log_prob += context_backoff
             tables.values[slot, 2] = suffix_log_prob
             tables.values[slot, 3] = -0.0
     return added
-
-
-@KERNEL
-def _context_backoff(tables: Any, words: Any) -> Any:
-    """Return the backoff of an n-gram, which is then remembered; 0 where there is none."""
-    if not _remember(tables, words, len(words)):
-        return np.float32(0.0)
-    if len(words) == 1:
-        return tables.unigram_backoffs[words[0]]
-    key = first_hash(words[-1])
-    for position in range(len(words) - 2, -1, -1):
-        key = longer_hash(key, words[position])
-    return tables.values[find(tables.keys, key), 3]

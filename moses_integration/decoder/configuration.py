@@ -3,16 +3,16 @@
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
+from moses_integration.decoder.ini_sections import read_limits
 from moses_integration.decoder.language_model import read_arpa_order
 from moses_integration.decoder.search_limits import SearchLimits
 from moses_integration.ini_text import IniFeature, IniLine
-from moses_integration.moses_ini import MosesIni
+from moses_integration.moses_ini import MosesIni, format_weight
 from phrasescore.errors import ConfigError, DataError, shown_path
 from phrasescore.io.text import open_input, shorten
-
-__all__ = ["DecoderConfiguration", "FeatureSlot", "SearchLimits"]
+from phrasescore.records import Weights
 
 PHRASE_TABLE, REORDERING, LANGUAGE_MODEL = "PhraseDictionaryMemory", "LexicalReordering", "KENLM"
 DISTORTION, UNKNOWN_WORDS = "Distortion", "UnknownWordPenalty"
@@ -23,6 +23,8 @@ STATEFUL = (REORDERING, DISTORTION, LANGUAGE_MODEL)
 STATELESS = (PHRASE_TABLE, WORDS, PHRASES, UNKNOWN_WORDS)
 _NEEDED = (PHRASE_TABLE, LANGUAGE_MODEL, UNKNOWN_WORDS)
 NUM_REORDERING_SCORES = 6
+# Larger weights are not taken for finite ones.
+_MOST = 1e30
 
 # Arguments that every feature may have, and that change nothing here.
 _ANY = {"name", "num-features", "tuneable", "tuneable-components", "verbosity", "filterable"}
@@ -47,6 +49,10 @@ _REORDERING_TYPE = {"msd", "bidirectional", "fe"}
 _REORDERING_NOISE = {"wbe", "phrase", "allff"}
 
 
+class _LineError(Exception):
+    """A line that this search cannot follow; the message says why."""
+
+
 class FeatureSlot(NamedTuple):
     """A feature of the model and where its values stand."""
 
@@ -64,13 +70,12 @@ class FeatureSlot(NamedTuple):
 class DecoderConfiguration:
     """A moses.ini that this search can follow."""
 
-    # As the user gave it.
     path: str
     search: SearchLimits
     # In the order in which Moses prints their values; UnknownWordPenalty, which it leaves out
     # there, has its place among the others.
     slots: tuple[FeatureSlot, ...]
-    _content: bytes = field(repr=False)
+    _ini: MosesIni = field(repr=False, compare=False)
     _ignored: tuple[str, ...] = ()
 
     @classmethod
@@ -84,98 +89,147 @@ class DecoderConfiguration:
             have, a missing or binary file, a wrong number of weights, a language model of another
             order; for a name in ``ignore`` that no feature has.
         """
-        with open_input(path) as stream:
-            return cls._parse(path, stream.read(), tuple(ignore))
-
-    @classmethod
-    def _parse(cls, path: str, content: bytes, ignore: tuple[str, ...]) -> Self:
-        ini = MosesIni(path, content)
-        weight_lines = _weight_lines(ini)
-        _check_ignored(ini, ignore)
-        slots = []
-        for feature in ini.features:
-            if feature.name in ignore:
-                continue
-            weights = _weights(ini, feature, weight_lines.get(feature.name))
-            if feature.kind in STATEFUL + STATELESS:
-                arguments = _arguments(ini, feature)
-                _check_number(ini, feature, arguments, weights, weight_lines.get(feature.name))
-                line = feature.line.place + 1
-                slots.append(FeatureSlot(feature.name, feature.kind, weights, arguments, line))
-            elif not weights or any(weights):
-                raise _unknown(ini, feature)
+        ini = MosesIni.read(path)
+        names = [feature.name for feature in ini.features]
+        for name in ignore:
+            if name not in names:
+                problem = f"there is no {shorten(name)} to ignore; there are {', '.join(names)}"
+                raise ConfigError(shown_path(path), "[feature]", problem)
+        weight_lines = ini.latest_weight_lines()
+        read = [
+            _read_slot(ini, feature, weight_lines.get(feature.name))
+            for feature in ini.features
+            if feature.name not in ignore
+        ]
+        slots = [slot for slot in read if slot is not None]
         _check_kinds(ini, slots)
         slots.sort(key=lambda slot: slot.kind not in STATEFUL)
         table = next(slot for slot in slots if slot.kind == PHRASE_TABLE)
         limit = int(table.arguments.get("table-limit", SearchLimits.table_limit))
-        search = SearchLimits.from_ini(ini, limit)
-        return cls(path, search, tuple(slots), content, ignore)
+        search = read_limits(ini, limit)
+        return cls(path, search, tuple(slots), ini, tuple(ignore))
 
-    def with_weights(self, weights: Mapping[str, tuple[float, ...]]) -> Self:
+    def with_weights(self, weights: Weights) -> Self:
         """Return the same with other weights, of some features or all.
 
+        Weights are rounded to the digits that a moses.ini has.
+
         :param weights: as `moses_integration.weights.load_weights` returns them.
-        :raises ConfigError: if there is no feature of a name, or another number of weights.
+        :raises ConfigError: if there is no feature of a name, or another number of weights; for a
+            weight other than 0 of a feature that this search does not have.
         """
-        ini = MosesIni(self.path, self._content)
+        slots = []
         for slot in self.slots:
-            given = weights.get(slot.name, slot.weights)
-            if len(given) != len(slot.weights):
-                problem = f"expected {len(slot.weights)} weights, was given {len(given)}"
-                where = f"{shown_path(self.path)}:{slot.line}"
-                raise ConfigError(where, f"[feature] {slot.name}", problem)
-        ini.set_weights(weights)
-        # Not those that set_weights found no line for: a name without a feature is wrong, too.
-        unknown = sorted(set(weights) - {feature.name for feature in ini.features})
-        if unknown:
-            known = ", ".join(slot.name for slot in self.slots)
-            problem = f"expected weights of {known}; found some of {', '.join(unknown)}"
-            raise ConfigError(shown_path(self.path), "[weight]", problem)
-        parsed = self._parse(self.path, ini.to_bytes(), self._ignored)
-        return replace(parsed, search=self.search)
+            given = weights.get(slot.name)
+            if given is not None:
+                problem = ""
+                if len(given) != len(slot.weights):
+                    problem = f"expected {len(slot.weights)} weights, was given {len(given)}"
+                elif not all(abs(weight) < _MOST for weight in given):
+                    problem = "expected finite weights"
+                if problem:
+                    where = f"{shown_path(self.path)}:{slot.line}"
+                    raise ConfigError(where, f"[feature] {slot.name}", problem)
+                rounded = tuple(float(format_weight(weight)) for weight in given)
+                slot = slot._replace(weights=rounded)
+            slots.append(slot)
+        known = {slot.name for slot in slots}.union(self._ignored)
+        others = {feature.name: feature for feature in self._ini.features}
+        for name in sorted(weights.keys() - known):
+            if name not in others:
+                names = ", ".join(slot.name for slot in slots)
+                problem = f"expected weights of {names}; found some of {name}"
+                raise ConfigError(shown_path(self.path), "[weight]", problem)
+            if any(weights[name]):
+                problem = _describe_unknown(others[name])
+                raise self._ini.error(others[name].line, name, problem)
+        return replace(self, slots=tuple(slots))
+
+    def with_limits(self, **limits: Any) -> Self:
+        """Return the same with other limits of the search.
+
+        :param limits: fields of `SearchLimits`.
+        :raises ConfigError: for a limit that Moses' search has and this one has not.
+        """
+        search = replace(self.search, **limits)
+        if search.stack_diversity:
+            problem = "this search has no stack-diversity; set it to 0, or decode with Moses"
+            raise ConfigError(shown_path(self.path), "[stack-diversity]", problem)
+        return replace(self, search=search)
 
     def find(self, kind: str) -> FeatureSlot | None:
         """Return the feature of a class, None if there is none; there is never more than one."""
         return next((slot for slot in self.slots if slot.kind == kind), None)
 
+    def slot(self, kind: str) -> FeatureSlot:
+        """Return the feature of a class that every search needs."""
+        return next(slot for slot in self.slots if slot.kind == kind)
 
-def _check_ignored(ini: MosesIni, ignore: tuple[str, ...]) -> None:
-    names = [feature.name for feature in ini.features]
-    for name in ignore:
-        if name not in names:
-            problem = f"there is no {shorten(name)} to ignore; there are {', '.join(names)}"
-            raise ConfigError(shown_path(ini.path), "[feature]", problem)
+    def weights(self, kind: str, count: int = 1) -> tuple[float, ...]:
+        """Return the weights of the feature of a class, zeros if there is none."""
+        slot = self.find(kind)
+        return (0.0,) * count if slot is None else slot.weights
 
-
-def _weight_lines(ini: MosesIni) -> dict[str, IniLine]:
-    """Return the line with the weights of each name: the last one."""
-    return {
-        line.words[0].group().removesuffix("="): line
-        for line in ini.content_lines()
-        if line.section == "weight"
-    }
+    def shown(self, slot: FeatureSlot) -> tuple[bool, ...]:
+        """Return for each value of a feature whether n-best lists show it."""
+        return self._ini.shown_components(slot.name, len(slot.weights))
 
 
-def _weights(ini: MosesIni, feature: IniFeature, line: IniLine | None) -> tuple[float, ...]:
+def _read_slot(ini: MosesIni, feature: IniFeature, weights: IniLine | None) -> FeatureSlot | None:
+    """Return a feature; None for one that this search does not have, if its weights are 0.
+
+    :param weights: the line with its weights.
+    """
+    where = weights or feature.line
+    try:
+        values = _parse_weights(feature, weights)
+        where = feature.line
+        if feature.kind not in STATEFUL + STATELESS:
+            if values and not any(values):
+                return None
+            raise _LineError(_describe_unknown(feature))
+        arguments = _read_arguments(feature)
+        count = _num_values(feature, arguments)
+        if weights is None and not values:
+            problem = f"expected a line '{feature.name}= ...' in [weight] with {count} weights"
+            raise _LineError(f"{problem}, found none")
+        where = weights or feature.line
+        if len(values) != count:
+            raise _LineError(f"expected {count} weights, found {len(values)}")
+        if not all(abs(weight) < _MOST for weight in values):
+            raise _LineError("expected finite weights")
+    except (_LineError, DataError) as error:
+        raise ini.error(where, feature.name, str(error)) from error
+    return FeatureSlot(feature.name, feature.kind, values, arguments, feature.line.place + 1)
+
+
+def _parse_weights(feature: IniFeature, line: IniLine | None) -> tuple[float, ...]:
     """Return the weights of a feature; none if there is no line.
 
     UnknownWordPenalty may do without: it is not tuned, and 1 as in Moses.
     """
     if line is None:
         return (1.0,) if feature.kind == UNKNOWN_WORDS else ()
+    words = [word.group() for word in line.words[1:]]
     try:
-        return tuple(float(word.group()) for word in line.words[1:])
+        return tuple(map(float, words))
     except ValueError:
-        found = shorten(" ".join(word.group() for word in line.words[1:]))
-        problem = f"expected numbers as weights, found {found}"
-        raise ini.error(line, feature.name, problem) from None
+        problem = f"expected numbers as weights, found {shorten(' '.join(words))}"
+        raise _LineError(problem) from None
 
 
-def _arguments(ini: MosesIni, feature: IniFeature) -> dict[str, str]:
-    """Return the arguments of a feature that this search has.
+def _num_values(feature: IniFeature, arguments: dict[str, str]) -> int:
+    """Return how many values a feature has."""
+    default = str(NUM_REORDERING_SCORES if feature.kind == REORDERING else 1)
+    text = arguments.get("num-features", default)
+    is_number = text.isascii() and text.isdigit()
+    if not is_number or (feature.kind != PHRASE_TABLE and text != default):
+        raise _LineError(f"expected num-features={default}, found {shorten(text)}")
+    return int(text)
 
-    :raises ConfigError: if there is one that it cannot follow.
-    """
+
+def _read_arguments(feature: IniFeature) -> dict[str, str]:
+    """Return the arguments of a feature, of which this search has each."""
     arguments: dict[str, str] = {}
     for key, value in feature.arguments:
         problem = None
@@ -190,24 +244,25 @@ def _arguments(ini: MosesIni, feature: IniFeature) -> dict[str, str]:
         elif key not in _ANY | _ARGUMENTS.get(feature.kind, set()):
             problem = f"this search does not know {shorten(f'{key}={value}')}"
         if problem is not None:
-            raise ini.error(feature.line, feature.name, problem)
+            raise _LineError(problem)
         arguments[key] = value or ""
     if feature.kind == REORDERING:
-        _check_reordering_type(ini, feature, arguments)
+        _check_reordering(arguments)
     if "path" in _ARGUMENTS.get(feature.kind, set()):
-        arguments["path"] = _check_file(ini, feature, arguments.get("path", ""))
+        arguments["path"] = _check_file(feature, arguments.get("path", ""))
     if feature.kind == LANGUAGE_MODEL:
-        _check_order(ini, feature, arguments)
+        order = str(read_arpa_order(arguments["path"]))
+        if int(wanted := arguments.get("order", order)) != int(order):
+            where = f"order={order}, as {arguments['path']} has"
+            raise _LineError(f"expected {where}, found order={wanted}")
     return arguments
 
 
-def _check_reordering_type(ini: MosesIni, feature: IniFeature, arguments: dict[str, str]) -> None:
-    found = set(arguments.get("type", "").split("-"))
-    if found - _REORDERING_NOISE != _REORDERING_TYPE:
+def _check_reordering(arguments: dict[str, str]) -> None:
+    kind = arguments.get("type", "")
+    if set(kind.split("-")) - _REORDERING_NOISE != _REORDERING_TYPE:
         problem = "expected type=wbe-msd-bidirectional-fe-allff, the one that this search has"
-        raise ini.error(
-            feature.line, feature.name, f"{problem}, found {shorten(arguments.get('type', ''))}"
-        )
+        raise _LineError(f"{problem}, found {shorten(kind)}")
     defaults = arguments.get("default-scores")
     if defaults is not None:
         try:
@@ -216,31 +271,28 @@ def _check_reordering_type(ini: MosesIni, feature: IniFeature, arguments: dict[s
             good = False
         if not good or len(defaults.split(",")) != NUM_REORDERING_SCORES:
             problem = f"expected {NUM_REORDERING_SCORES} probabilities in default-scores="
-            raise ini.error(feature.line, feature.name, f"{problem}, found {shorten(defaults)}")
+            raise _LineError(f"{problem}, found {shorten(defaults)}")
 
 
-def _check_file(ini: MosesIni, feature: IniFeature, path: str) -> str:
+def _check_file(feature: IniFeature, path: str) -> str:
     """Return the path of a text file; Moses finds one with .gz at its end by itself."""
     wanted = "an ARPA file" if feature.kind == LANGUAGE_MODEL else "a text table"
     if not path:
-        raise ini.error(feature.line, feature.name, f"expected path= to {wanted}, found none")
+        raise _LineError(f"expected path= to {wanted}, found none")
     if not os.path.exists(path) and os.path.exists(f"{path}.gz"):
         return f"{path}.gz"
     if not os.path.isfile(path):
         for end in (".minphr", ".minlexr", ".binphr.idx", ".binlexr.idx"):
             if os.path.exists(path + end):
                 problem = f"expected {wanted}, {path}[.gz], found a binary one, {path}{end}"
-                raise ini.error(feature.line, feature.name, f"{problem}; {_text_file(feature)}")
+                raise _LineError(f"{problem}; {_text_file(feature)}")
         problem = f"cannot open {path}: there is no such file (paths begin at the working folder)"
-        raise ini.error(feature.line, feature.name, problem)
-    try:
-        with open_input(path) as stream:
-            start = stream.read(64)
-    except DataError as error:
-        raise ini.error(feature.line, feature.name, str(error)) from error
+        raise _LineError(problem)
+    with open_input(path) as stream:
+        start = stream.read(64)
     if start.startswith(_BINARY_STARTS) or b"\0" in start:
         problem = f"expected {wanted}, found a binary one: {path}"
-        raise ini.error(feature.line, feature.name, f"{problem}; {_text_file(feature)}")
+        raise _LineError(f"{problem}; {_text_file(feature)}")
     return path
 
 
@@ -253,42 +305,7 @@ def _text_file(feature: IniFeature) -> str:
     return "name the phrase-table.gz that processPhraseTable(Min) made it from"
 
 
-def _check_order(ini: MosesIni, feature: IniFeature, arguments: dict[str, str]) -> None:
-    try:
-        order = read_arpa_order(arguments["path"])
-    except DataError as error:
-        raise ini.error(feature.line, feature.name, str(error)) from error
-    wanted = arguments.get("order")
-    if wanted is not None and int(wanted) != order:
-        problem = f"expected order={order}, as {arguments['path']} has, found order={wanted}"
-        raise ini.error(feature.line, feature.name, problem)
-
-
-def _check_number(
-    ini: MosesIni,
-    feature: IniFeature,
-    arguments: dict[str, str],
-    weights: tuple[float, ...],
-    line: IniLine | None,
-) -> None:
-    """Refuse another number of weights than the feature has values."""
-    default = str(NUM_REORDERING_SCORES if feature.kind == REORDERING else 1)
-    text = arguments.get("num-features", default)
-    is_number = text.isascii() and text.isdigit()
-    if not is_number or (feature.kind != PHRASE_TABLE and text != default):
-        problem = f"expected num-features={default}, found {shorten(text)}"
-        raise ini.error(feature.line, feature.name, problem)
-    if line is None and not weights:
-        problem = f"expected a line '{feature.name}= ...' in [weight] with {text} weights"
-        raise ini.error(feature.line, feature.name, f"{problem}, found none")
-    if len(weights) != int(text):
-        problem = f"expected {text} weights, found {len(weights)}"
-        raise ini.error(line or feature.line, feature.name, problem)
-    if not all(abs(weight) < 1e30 for weight in weights):
-        raise ini.error(line or feature.line, feature.name, "expected finite weights")
-
-
-def _unknown(ini: MosesIni, feature: IniFeature) -> ConfigError:
+def _describe_unknown(feature: IniFeature) -> str:
     problem = f"this search has no feature {feature.kind}"
     if feature.kind in _BINARY:
         cure = f"use {PHRASE_TABLE} with the text table that {_BINARY[feature.kind]} made it from"
@@ -296,7 +313,7 @@ def _unknown(ini: MosesIni, feature: IniFeature) -> ConfigError:
         cure = f"use {LANGUAGE_MODEL} with the model as an ARPA file"
     else:
         cure = f"set its weights to 0, ignore {feature.name}, or decode with Moses"
-    return ini.error(feature.line, feature.name, f"{problem}; {cure}")
+    return f"{problem}; {cure}"
 
 
 def _check_kinds(ini: MosesIni, slots: list[FeatureSlot]) -> None:

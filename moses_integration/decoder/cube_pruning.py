@@ -6,11 +6,11 @@ the search goes from the best corner of all blocks on, as often as the pop limit
 Chiang, 2007; SearchCubePruning and BitmapContainer in Moses).
 """
 
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from moses_integration.decoder.best_first import pop, push
 from moses_integration.decoder.ngram_table import KERNEL
 from moses_integration.decoder.search_kernels import end_score, score_option, start_score
 from moses_integration.decoder.stack_kernels import offer_extension
@@ -26,22 +26,6 @@ class Cubes(NamedTuple):
     # int64 (blocks + 1,) and uint8: whether a cell has been looked at.
     cells: Any
     seen: Any
-
-
-class Frontier(NamedTuple):
-    """The extensions that come next, as :mod:`best_first` wants them."""
-
-    # int64 (2,): their number, and how many there have been.
-    counts: Any
-    losses: Any
-    blocks: Any
-    cells: Any
-    order: Any
-
-
-def make_frontier(rows: int) -> Frontier:
-    """Return an empty frontier with room for ``rows`` extensions."""
-    return Frontier(np.zeros(2, np.int64), np.empty(rows), *np.empty((3, rows), np.int64))
 
 
 @KERNEL
@@ -73,7 +57,7 @@ def make_cubes(sentence: Any, hypotheses: Any, coverages: Any, blocks: Any) -> C
 
 
 @KERNEL
-def _add(
+def _push(
     sentence: Any,
     tables: Any,
     hypotheses: Any,
@@ -83,13 +67,17 @@ def _add(
     blocks: Any,
     cubes: Any,
     frontier: Any,
+    pushed: int,
     block: int,
     cell: int,
     scratch: Any,
-) -> None:
-    """Score a cell of a block and add it to the frontier, unless it has been there already."""
+) -> int:
+    """Score a cell of a block and add it to the frontier, unless it has been there already.
+
+    :return: how many cells have been pushed then.
+    """
     if cubes.seen[cubes.cells[block] + cell]:
-        return
+        return pushed
     cubes.seen[cubes.cells[block] + cell] = 1
     start, end, first, last, coverage = blocks[block][2:]
     row, column = divmod(cell, last - first)
@@ -101,12 +89,8 @@ def _add(
     score += memo.score[place] + coverages.future[coverage]
     if coverages.first_gap[coverage] == sentence.length:
         score += end_score(sentence, tables, states, memo.state[place])
-    size = frontier.counts[0]
-    frontier.losses[size], frontier.order[size] = -score, frontier.counts[1]
-    frontier.blocks[size], frontier.cells[size] = block, cell
-    frontier.counts[0] += 1
-    frontier.counts[1] += 1
-    push(frontier.losses, frontier.blocks, frontier.cells, frontier.order, size + 1)
+    heappush(frontier, (-score, pushed, block, cell))
+    return pushed + 1
 
 
 @KERNEL
@@ -122,7 +106,6 @@ def expand_cubes(
     limits: Any,
     blocks: Any,
     cubes: Any,
-    frontier: Any,
     pop_limit: int,
     diversity: int,
     scratch: Any,
@@ -132,34 +115,35 @@ def expand_cubes(
     :param pop_limit: how many.
     :param diversity: go on for coverages that have got fewer new hypotheses than this.
     """
+    # The extensions that come next: a loss, when it was pushed, block and cell.
+    frontier = [(0.0, 0, 0, 0)]
+    frontier.clear()
+    pushed = 0
     for block in range(len(blocks)):
         if cubes.rows[block] < cubes.rows[block + 1]:
-            _add(sentence, tables, hypotheses, coverages, states, memo, blocks, cubes, frontier,
-                 block, 0, scratch)  # fmt: skip
+            pushed = _push(sentence, tables, hypotheses, coverages, states, memo, blocks, cubes,
+                           frontier, pushed, block, 0, scratch)  # fmt: skip
     got = np.zeros(coverages.count[0], np.int64)
     pops = 0
-    while frontier.counts[0] > 0 and (pops < pop_limit or diversity > 0):
-        size = frontier.counts[0]
-        pop(frontier.losses, frontier.blocks, frontier.cells, frontier.order, size)
-        frontier.counts[0] = size - 1
-        block, cell = frontier.blocks[size - 1], frontier.cells[size - 1]
-        score = -frontier.losses[size - 1]
+    while len(frontier) > 0 and (pops < pop_limit or diversity > 0):
+        loss, _, block, cell = heappop(frontier)
         first, last, coverage = blocks[block][4:]
         pops += 1
         if pops > pop_limit and got[coverage] >= diversity:
             continue
         width = last - first
         row, column = divmod(cell, width)
-        hypothesis, option = cubes.hypotheses[cubes.rows[block] + row], first + column
-        if score >= pool.limits[0]:
+        if -loss >= pool.limits[0]:
+            hypothesis, option = cubes.hypotheses[cubes.rows[block] + row], first + column
             state = hypotheses.state[hypothesis]
             place = score_option(sentence, tables, states, memo, state, option, scratch)
             complete = coverages.first_gap[coverage] == sentence.length
-            got[coverage] += offer_extension(sentence, pool, arcs, limits, score, hypothesis,
+            got[coverage] += offer_extension(sentence, pool, arcs, limits, -loss, hypothesis,
                 option, coverage, state, memo.state[place], complete)  # fmt: skip
-        if column + 1 < width:
-            _add(sentence, tables, hypotheses, coverages, states, memo, blocks, cubes, frontier,
-                 block, cell + 1, scratch)  # fmt: skip
-        if cubes.rows[block] + row + 1 < cubes.rows[block + 1]:
-            _add(sentence, tables, hypotheses, coverages, states, memo, blocks, cubes, frontier,
-                 block, cell + width, scratch)  # fmt: skip
+        for neighbour, is_there in (
+            (cell + 1, column + 1 < width),
+            (cell + width, cubes.rows[block] + row + 1 < cubes.rows[block + 1]),
+        ):
+            if is_there:
+                pushed = _push(sentence, tables, hypotheses, coverages, states, memo, blocks,
+                               cubes, frontier, pushed, block, neighbour, scratch)  # fmt: skip

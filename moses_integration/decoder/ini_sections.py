@@ -1,10 +1,33 @@
-"""Sections of a moses.ini that the embedded search need not look at.
+"""The sections of a moses.ini that say how to search, and those that this search lacks."""
 
-Those of moses/Parameter.cpp that are of input, output, other searches or servers, by their full
-names. Moses refuses a name that is neither here nor in :mod:`.search_limits`.
-"""
+import contextlib
+import difflib
+from typing import Any
 
-_NAMES = """
+from moses_integration.decoder.search_limits import ALGORITHMS, LIMITS, SearchLimits, limit_values
+from moses_integration.ini_text import IniLine, IniText
+from phrasescore.io.text import shorten
+
+_TRUE, _FALSE = ("yes", "y", "true", "1"), ("no", "n", "false", "0")
+
+# Sections that change what Moses translates, and that this search does not have (names as in
+# moses/Parameter.cpp). A value that switches them off is accepted.
+_MISSING = (
+    *("alternate-weight-setting", "always-create-direct-transopt", "consensus-decoding"),
+    *("continue-partial-translation", "decoding-graph-backoff", "distortion-file"),
+    *("early-discarding-threshold", "early-distortion-cost", "feature-add", "feature-overwrite"),
+    *("feature-name-overwrite", "generation-file", "inputtype", "lminimum-bayes-risk"),
+    *("lmodel-file", "mark-unknown", "minimum-bayes-risk", "monotone-at-punctuation"),
+    *("phrase-drop-allowed", "placeholder-factor", "segment-time-out", "time-out", "ttable-file"),
+    *("weight-add", "weight-file", "weight-overwrite"),
+)
+_OFF = (*_FALSE, "-1", "0.0")
+_FACTORS = ("input-factors", "output-factors")
+# Sections that are read elsewhere.
+_ELSEWHERE = ("factor-delimiter", "feature", "mapping", "weight")
+# Sections of moses/Parameter.cpp that this search need not look at: those of input, output, other
+# searches and servers. Moses refuses a name that it does not know.
+_NOT_LOOKED_AT = """
 alignment-output-file clean-lm-cache config context-string context-weights context-window
 cube-pruning-deterministic-search cube-pruning-lazy-scoring daemon
 default-non-term-for-empty-range-only description disable-discarding distortion dlm-model
@@ -27,4 +50,61 @@ target-word-insertion-feature text-type threads translation-all-details translat
 tree-translation-details unknown-lhs unknown-word-prefix unknown-word-suffix unpruned-search-graph
 verbose version word-translation-feature xml-brackets xml-input
 """
-OTHER_SECTIONS = frozenset(_NAMES.split())
+_FOLLOWED = {*LIMITS, *_FACTORS, *_ELSEWHERE, *_NOT_LOOKED_AT.split()}
+
+
+def read_limits(ini: IniText, table_limit: int) -> SearchLimits:
+    """Read the sections that say how to search.
+
+    :raises ConfigError: with file and line, for a value that Moses would not read, or a section
+        that changes translations and that this search does not have.
+    """
+    found: dict[str, IniLine] = {}
+    for line in ini.content_lines():
+        found.setdefault(line.section, line)  # of several values Moses takes the first
+    _check_missing(ini, found)
+    given: dict[str, Any] = {"table_limit": table_limit}
+    for section, field in LIMITS.items():
+        if section in found:
+            given[field] = _parse(ini, found[section], field)
+    return SearchLimits(**given)
+
+
+def _parse(ini: IniText, line: IniLine, field: str) -> object:
+    """Return the value of a limit."""
+    text = line.words[0].group()
+    value: object = None
+    wanted = limit_values(field, value)
+    if field == "algorithm":
+        wanted = "0 (stacks) or 1 (cube pruning), which this search has"
+        value = dict(zip("01", ALGORITHMS, strict=True)).get(text)
+    elif field == "drop_unknown":
+        value = text.lower() in _TRUE if text.lower() in _TRUE + _FALSE else None
+    else:
+        with contextlib.suppress(ValueError):
+            value = type(getattr(SearchLimits, field))(text)
+    if limit_values(field, value) is not None:
+        raise ini.error(line, "", f"expected {wanted}, found {shorten(text)}")
+    return value
+
+
+def _check_missing(ini: IniText, lines: dict[str, IniLine]) -> None:
+    for section, line in lines.items():
+        value = line.words[0].group()
+        if section in _MISSING and value.lower() not in _OFF:
+            problem = f"this search has no such setting, found {shorten(value)}"
+            raise ini.error(line, "", f"{problem}; take the line out, or decode with Moses")
+        if section in _FACTORS and value != "0":
+            raise ini.error(line, "", f"expected factor 0, found {shorten(value)}")
+        if section == "factor-delimiter" and value != "|":
+            raise ini.error(line, "", f"expected the delimiter '|', found {shorten(value)}")
+        if section not in _FOLLOWED and section not in _MISSING:
+            close = difflib.get_close_matches(section, sorted(_FOLLOWED), n=1)
+            hint = f"; is it [{close[0]}]?" if close else ""
+            raise ini.error(line, "", f"neither Moses nor this search has such a setting{hint}")
+    mappings = [line for line in ini.content_lines() if line.section == "mapping"]
+    for number, line in enumerate(mappings):
+        if number > 0 or [word.group() for word in line.words] != ["0", "T", "0"]:
+            found = " ".join(word.group() for word in line.words)
+            problem = f"expected one step, '0 T 0', found {shorten(found)}"
+            raise ini.error(line, "", f"{problem}; several steps need Moses")

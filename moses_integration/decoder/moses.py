@@ -17,14 +17,18 @@ import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import BinaryIO
+from types import MappingProxyType
+from typing import NamedTuple
 
 from moses_integration.moses_ini import MosesIni, format_weight
 from moses_integration.weights import write_weights
 from phrasescore.errors import PhrasescoreError
+from phrasescore.io.output import open_output
+from phrasescore.io.text import read_blocks, read_lines
 from phrasescore.records import Weights
 
 NBEST, WEIGHTS, SIZE = "{nbest}", "{weights}", "{size}"
@@ -53,7 +57,7 @@ class DecoderCommand:
         words = self.words()
         if not words:
             raise PhrasescoreError("`decoder`: expected a command, found nothing")
-        if not self._has(words, NBEST) and (self._has(words, WEIGHTS) or self._has(words, SIZE)):
+        if self.is_moses and any(place in word for word in words for place in (WEIGHTS, SIZE)):
             problem = f"expected {NBEST} where the decoder is to write its lists"
             raise PhrasescoreError(f"`decoder`: {problem}, found {self.command!r}")
 
@@ -65,14 +69,10 @@ class DecoderCommand:
             problem = f"cannot split the command: {error}"
             raise PhrasescoreError(f"`decoder`: {problem}: {self.command!r}") from error
 
-    @staticmethod
-    def _has(words: Sequence[str], place: str) -> bool:
-        return any(place in word for word in words)
-
     @property
     def is_moses(self) -> bool:
         """Whether Moses' own options are given to it."""
-        return not self._has(self.words(), NBEST)
+        return NBEST not in self.command
 
     def ini_path(self) -> str | None:
         """Return the moses.ini that the command names, None where it names none."""
@@ -83,11 +83,7 @@ class DecoderCommand:
         return None
 
     def arguments(self, weights: Weights, nbest: str, weights_path: str, size: int) -> list[str]:
-        """Return the command that decodes with weights.
-
-        :param nbest: where the lists go.
-        :param weights_path: a file of these weights.
-        """
+        """Return the command that decodes with weights, which stand in ``weights_path``, too."""
         words = self.words()
         if not self.is_moses:
             values = {NBEST: nbest, WEIGHTS: weights_path, SIZE: str(size)}
@@ -113,7 +109,7 @@ class DecoderCommand:
         :param size: hypotheses per list, at most.
         :param nbest: where the lists go; a file of that name is replaced.
         :raises PhrasescoreError: if the command cannot be started, fails or writes no lists, with
-            the end of what it said on stderr.
+            the last lines of its stderr.
         """
         with contextlib.suppress(FileNotFoundError):
             os.unlink(nbest)
@@ -121,7 +117,7 @@ class DecoderCommand:
         weights_path, log = f"{work}.weights", f"{work}.log"
         write_weights(weights_path, weights)
         command = self.arguments(weights, nbest, weights_path, size)
-        run_command(command, source, f"{work}.out", log)
+        _run(command, source, f"{work}.out", log)
         if not os.path.exists(nbest) or not os.path.getsize(nbest):
             raise PhrasescoreError(f"the decoder wrote no n-best list to {nbest}{log_tail(log)}")
         if not _ends_with_newline(nbest):
@@ -129,26 +125,89 @@ class DecoderCommand:
             raise PhrasescoreError(f"{problem}{log_tail(log)}")
 
 
-def run_command(
-    command: list[str], source: str, output: str, log: str, *, keeps_log: bool = True
-) -> None:
-    """Run a decoder's command to its end.
+class NbestRequest(NamedTuple):
+    """The n-best lists that are wanted."""
 
-    :param source: what is on its stdin.
-    :param output: the file for its stdout.
-    :param log: the file for its stderr.
-    :param keeps_log: whether that stays, and messages may name it.
-    :raises PhrasescoreError: if it cannot be started or fails, with the end of what it said.
+    path: str
+    size: int
+    # Each text once in a list.
+    distinct: bool = False
+    # With the word alignment of the phrase table.
+    alignment: bool = False
+
+
+def translate_with_moses(
+    binary: str,
+    ini: MosesIni,
+    weights: Weights,
+    sentences: Sequence[Sequence[str]],
+    output: str,
+    request: NbestRequest | None,
+    *,
+    threads: int = 1,
+    limits: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Translate sentences; files appear whole, and only if all went well.
+
+    :param weights: that go before those of the moses.ini.
+    :param output: gets a line per sentence, without the blank that Moses puts at its end.
+    :param limits: more settings, by the names of moses.ini's sections.
+    :raises PhrasescoreError: if Moses cannot be run, fails, or translates fewer sentences, with the
+        last lines of its stderr.
     """
-    with (
-        open(source, "rb") as text,
-        open(output, "wb") as out,
-        open(log, "wb") as errors,
-    ):
-        code = _wait(_start(command, text, out, errors))
+    command = [binary, "-f", ini.path, "-threads", str(threads)]
+    for name, value in limits.items():
+        command += [f"-{name}", value]
+    if weights:
+        command += ["-weight-overwrite", ini.weight_overwrite(weights)]
+    with tempfile.TemporaryDirectory(prefix="phrasescore-") as folder:
+        source, found, nbest, log = (
+            os.path.join(folder, name) for name in ("source", "output", "nbest", "log")
+        )
+        if request is not None:
+            command += ["-n-best-list", nbest, str(request.size)]
+            command += ["distinct"] if request.distinct else []
+            command += ["-print-alignment-info-in-n-best"] if request.alignment else []
+        with open(source, "wb") as stream:
+            stream.writelines(f"{' '.join(words)}\n".encode() for words in sentences)
+        _run(command, source, found, log, keeps_log=False)
+        lines = [line.strip(b" ") for line in read_lines(found)]
+        if len(lines) != len(sentences):
+            problem = f"expected {len(sentences):,} translations of Moses, found {len(lines):,}"
+            raise PhrasescoreError(f"{problem}{log_tail(log, is_named=False)}")
+        if request is not None:
+            if sentences and not os.path.exists(nbest):
+                said = log_tail(log, is_named=False)
+                raise PhrasescoreError(f"Moses wrote no n-best lists{said}")
+            with open_output(request.path) as stream:
+                stream.writelines(read_blocks(nbest))
+        with open_output(output) as stream:
+            stream.writelines(line + b"\n" for line in lines)
+
+
+def _run(command: list[str], source: str, output: str, log: str, *, keeps_log: bool = True) -> None:
+    """Run a decoder's command to its end; it ends where waiting is interrupted, too.
+
+    :param source: its stdin; ``output`` and ``log`` are its stdout and stderr.
+    :param keeps_log: whether the log stays, and messages may name it.
+    :raises PhrasescoreError: if it cannot be started or fails, with the last lines of its stderr.
+    """
+    with open(source, "rb") as text, open(output, "wb") as out, open(log, "wb") as errors:
+        try:
+            code = subprocess.run(command, stdin=text, stdout=out, stderr=errors).returncode
+        except OSError as error:
+            problem = f"cannot run the decoder {command[0]!r}: {error.strerror}"
+            raise PhrasescoreError(problem) from error
     if code != 0:
-        tail = log_tail(log, is_named=keeps_log)
-        raise PhrasescoreError(f"the decoder {_how_it_died(code)}{tail}")
+        how = f"ended with exit code {code}" if code > 0 else f"was killed by {_signal_name(-code)}"
+        raise PhrasescoreError(f"the decoder {how}{log_tail(log, is_named=keeps_log)}")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _ends_with_newline(path: str) -> bool:
@@ -161,36 +220,6 @@ def _overwrite(weights: Weights) -> str:
     return " ".join(
         " ".join([f"{name}=", *map(format_weight, values)]) for name, values in weights.items()
     )
-
-
-def _start(
-    command: list[str], text: BinaryIO, out: BinaryIO, errors: BinaryIO
-) -> "subprocess.Popen[bytes]":
-    try:
-        return subprocess.Popen(command, stdin=text, stdout=out, stderr=errors)
-    except OSError as error:
-        raise PhrasescoreError(
-            f"cannot run the decoder {command[0]!r}: {error.strerror}"
-        ) from error
-
-
-def _wait(process: "subprocess.Popen[bytes]") -> int:
-    """Wait for the decoder; it ends where waiting is interrupted, too."""
-    try:
-        return process.wait()
-    except BaseException:
-        process.kill()
-        process.wait()
-        raise
-
-
-def _how_it_died(code: int) -> str:
-    if code > 0:
-        return f"ended with exit code {code}"
-    try:
-        return f"was killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was killed by signal {-code}"
 
 
 def log_tail(log: str, *, is_named: bool = True) -> str:

@@ -11,21 +11,41 @@ needs it (a *blank*), is KenLM's doing (lm/model.cc, lm/search_hashed.cc), so th
 are the same to this search where they are the same to Moses.
 """
 
+import contextlib
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 
-from moses_integration.decoder.kernel_cache import drop_stale_kernels
-
 MAX_ORDER = 16
+# Ids of <s> and </s>.
+BEGIN, END = 1, 2
+LN_10 = math.log(10)  # Moses: 2.30258509299405f (moses/Util.h, TransformLMScore)
 
 # 2^64 over the golden ratio, and the mixing of splitmix64 (Steele et al., 2014); all modulo 2^64.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FACTOR = np.uint64(0xBF58476D1CE4E5B9)
 _SHIFT = np.uint64(29)
 _HALF = np.uint64(32)
+
+
+def drop_stale_kernels(folder: Path) -> None:
+    """Remove the compiled functions of a package that are older than one of its sources.
+
+    numba looks whether the file of a function has changed, and not the files of the functions that
+    are compiled into it: after a ``git pull`` a search would run half old and half new code.
+
+    :param folder: of the package. A cache that cannot be written to stays as it is.
+    """
+    newest = max((source.stat().st_mtime_ns for source in folder.glob("*.py")), default=0)
+    for index in folder.glob("__pycache__/*.nbi"):
+        # Another process may be faster.
+        with contextlib.suppress(OSError):
+            if index.stat().st_mtime_ns < newest:
+                index.unlink()
+
 
 drop_stale_kernels(Path(__file__).parent)
 KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
@@ -127,6 +147,19 @@ def score_word(tables: Any, context: Any, length: int, word: int) -> tuple[float
             new_length = matched
     if matched <= length:
         log_prob += _backoffs(tables, context, matched, length)
+    return log_prob, new_length
+
+
+@KERNEL
+def score_next(tables: Any, context: Any, length: int, word: int) -> tuple[float, int]:
+    """Return what :func:`score_word` does, and add the word to its context.
+
+    :param context: with room for as many words as the order.
+    """
+    log_prob, new_length = score_word(tables, context, length, word)
+    for place in range(tables.order - 1, 0, -1):
+        context[place] = context[place - 1]
+    context[0] = word
     return log_prob, new_length
 
 

@@ -7,40 +7,25 @@ limit, are kept; and the best sums of scores that cover a span are the estimate 
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from moses_integration.decoder.configuration import (
     LANGUAGE_MODEL,
-    NUM_REORDERING_SCORES,
     PHRASE_TABLE,
     PHRASES,
-    REORDERING,
     STATELESS,
     UNKNOWN_WORDS,
     WORDS,
     DecoderConfiguration,
+    FeatureSlot,
 )
-from moses_integration.decoder.language_model import NgramModel, NgramTables, score_word
-from moses_integration.decoder.ngram_table import KERNEL
-from moses_integration.decoder.phrase_filter import PhrasePairs, read_phrase_pairs
-from moses_integration.decoder.reordering import read_reordering
+from moses_integration.decoder.language_model import NgramModel, read_arpa
+from moses_integration.decoder.ngram_table import BEGIN, KERNEL, LN_10, NgramTables, score_next
+from moses_integration.decoder.phrase_tables import PhraseTables
 from moses_integration.table_line import LOWEST_LOG
-
-LN_10 = math.log(10)  # Moses: 2.30258509299405f (moses/Util.h, TransformLMScore)
-
-
-class PhraseTables(NamedTuple):
-    """What the tables of a model say about the phrases of some sentences; without weights."""
-
-    # The last groups are the unknown words, each with one pair.
-    pairs: PhrasePairs
-    # Groups before this one are of the phrase table.
-    num_known: int
-    # float64 (pairs, 6): natural logarithms.
-    reordering: Any
 
 
 class SentenceOptions(NamedTuple):
@@ -56,8 +41,6 @@ class SentenceOptions(NamedTuple):
     values: Any
     # float64 (options,): the weighted sum of these.
     score: Any
-    # float64 (options,): weighted, of the target phrase on its own.
-    lm_estimate: Any
     # float64 (options,): what features that are language models as well are expected to say.
     other_estimate: Any
     # float64 (options, 6): of the reordering table, natural logarithms.
@@ -67,55 +50,6 @@ class SentenceOptions(NamedTuple):
     future: Any
     # int32 (options,): the rows of the table.
     rows: Any
-
-
-def read_tables(
-    configuration: DecoderConfiguration, sentences: Iterable[Sequence[str]]
-) -> PhraseTables:
-    """Read of the phrase and the reordering table what some sentences need.
-
-    A word that is no source phrase of its own is an unknown word, and becomes its own translation,
-    or none with ``[drop-unknown]`` (TranslationOptionCollection::ProcessOneUnknownWord).
-
-    :raises DataError: with file and line, if a table is not what it should be.
-    """
-    sentences = list(sentences)
-    slot = configuration.find(PHRASE_TABLE)
-    assert slot is not None
-    longest = configuration.search.max_phrase_length
-    pairs = read_phrase_pairs(slot.arguments["path"], sentences, longest, len(slot.weights))
-    num_known = len(pairs.sources)
-    words = dict.fromkeys(word.encode() for sentence in sentences for word in sentence)
-    unknown = list(words.keys() - set(pairs.sources))
-    unknown.sort()
-    for word in unknown:
-        dropped = configuration.search.drop_unknown and not any(map(_is_digit, word))
-        pairs.sources.append(word)
-        pairs.targets.append(b"" if dropped else word)
-        pairs.alignments.append(b"" if dropped else b"0-0")
-    starts = np.append(pairs.starts, pairs.starts[-1] + 1 + np.arange(len(unknown)))
-    zeros = np.zeros((len(unknown), len(slot.weights)))
-    pairs = pairs._replace(starts=starts, log_probs=np.concatenate([pairs.log_probs, zeros]))
-    return PhraseTables(pairs, num_known, _read_reordering(configuration, pairs))
-
-
-def _is_digit(byte: int) -> bool:
-    return 48 <= byte <= 57
-
-
-def _read_reordering(configuration: DecoderConfiguration, pairs: PhrasePairs) -> Any:
-    slot = configuration.find(REORDERING)
-    if slot is None:
-        return np.zeros((len(pairs.targets), NUM_REORDERING_SCORES))
-    sources = np.repeat(np.arange(len(pairs.sources)), np.diff(pairs.starts))
-    keys = [
-        (pairs.sources[row], target) for row, target in zip(sources, pairs.targets, strict=True)
-    ]
-    given = slot.arguments.get("default-scores")
-    default = [math.log(float(score)) for score in given.split(",")] if given else None
-    path = slot.arguments["path"]
-    zeros = [0.0] * NUM_REORDERING_SCORES
-    return read_reordering(path, keys, NUM_REORDERING_SCORES, default or zeros)
 
 
 class OptionTable:
@@ -135,15 +69,14 @@ class OptionTable:
         other_language_weight: float = 0.0,
     ) -> None:
         self.words = list(model.words)
-        self.columns, weights = _columns(configuration)
+        slots = [slot for slot in configuration.slots if slot.kind in STATELESS]
         pairs = tables.pairs
         offsets, ids, unique = self._target_ids(pairs.targets)
-        slot = configuration.find(LANGUAGE_MODEL)
-        assert slot is not None
         log_probs = LN_10 * _estimate(model.tables, offsets, ids)
         lengths = np.diff(offsets)[unique]
-        values = _values(self.columns, tables, lengths)
-        score, estimate = values @ weights, slot.weights[0] * log_probs[unique]
+        values = _values(slots, tables, lengths)
+        score = values @ np.concatenate([slot.weights for slot in slots])
+        estimate = configuration.weights(LANGUAGE_MODEL)[0] * log_probs[unique]
         other = other_language_weight * log_probs[unique]
         kept, starts = _prune(configuration, pairs.starts, score + estimate + other)
         self._spans = {
@@ -156,23 +89,6 @@ class OptionTable:
         self._unique, self._offsets, self._ids = unique[kept], offsets, ids
         self._alignments: list[bytes] = [pairs.alignments[row] for row in kept]
         self._longest = configuration.search.max_phrase_length
-
-    @classmethod
-    def read(
-        cls,
-        configuration: DecoderConfiguration,
-        sentences: Iterable[Sequence[str]],
-        model: NgramModel | None = None,
-        other_language_weight: float = 0.0,
-    ) -> "OptionTable":
-        """Read the tables that a moses.ini names, for some sentences.
-
-        :param model: its language model, if it has been read.
-        :raises DataError: with file and line, if a file is not what it should be.
-        """
-        tables = read_tables(configuration, sentences)
-        model = model or read_language_model(configuration)
-        return cls(configuration, model, tables, other_language_weight)
 
     def _target_ids(self, targets: list[bytes]) -> tuple[Any, Any, Any]:
         """Return offsets and ids of the different targets, and which of them each target is.
@@ -201,7 +117,7 @@ class OptionTable:
         """
         table = self._rows_of_spans(tokens)
         sizes = table[:, 3] - table[:, 2]
-        rows = _ranges(table[:, 2], sizes)
+        rows = ranges(table[:, 2], sizes)
         starts, ends = (np.repeat(table[:, column], sizes).astype(np.int32) for column in (0, 1))
         unique = self._unique[rows]
         lengths = self._offsets[unique + 1] - self._offsets[unique]
@@ -214,10 +130,9 @@ class OptionTable:
             start=starts,
             end=ends,
             offsets=offsets,
-            target=self._ids[_ranges(self._offsets[unique], lengths)],
+            target=self._ids[ranges(self._offsets[unique], lengths)],
             values=self._values[rows],
             score=score,
-            lm_estimate=estimate,
             other_estimate=other,
             reordering=self._reordering[rows],
             future=_future(len(tokens), starts, ends, score + estimate + other),
@@ -244,36 +159,25 @@ class OptionTable:
 def read_language_model(configuration: DecoderConfiguration) -> NgramModel:
     """Read the language model that a moses.ini names.
 
-    :raises DataError: with file and line, if it is none.
+    :raises DataError: with file and line, if KenLM would refuse it.
     """
-    slot = configuration.find(LANGUAGE_MODEL)
-    assert slot is not None
-    return NgramModel.read(slot.arguments["path"])
+    return read_arpa(configuration.slot(LANGUAGE_MODEL).arguments["path"])
 
 
-def _columns(configuration: DecoderConfiguration) -> tuple[dict[str, slice], Any]:
-    """Return where the values of each class of stateless features stand, and all their weights."""
-    columns: dict[str, slice] = {}
-    weights: list[float] = []
-    for slot in configuration.slots:
-        if slot.kind in STATELESS:
-            columns[slot.kind] = slice(len(weights), len(weights) + len(slot.weights))
-            weights += slot.weights
-    return columns, np.array(weights)
+def _values(slots: Sequence[FeatureSlot], tables: PhraseTables, lengths: Any) -> Any:
+    """Return the values of stateless features of all pairs, in the order of the features.
 
-
-def _values(columns: dict[str, slice], tables: PhraseTables, lengths: Any) -> Any:
-    """Return the values of the stateless features of all pairs."""
-    num_columns = max(column.stop for column in columns.values())
-    values = np.zeros((len(lengths), num_columns))
-    values[:, columns[PHRASE_TABLE]] = tables.pairs.log_probs
-    first_unknown = tables.pairs.starts[tables.num_known]
-    values[first_unknown:, columns[UNKNOWN_WORDS]] = LOWEST_LOG
-    if WORDS in columns:
-        values[:, columns[WORDS]] = -lengths[:, None]
-    if PHRASES in columns:
-        values[:, columns[PHRASES]] = 1.0
-    return values
+    :param lengths: of the target phrases, in words.
+    """
+    unknown = np.zeros(len(lengths))
+    unknown[tables.pairs.starts[tables.num_known] :] = LOWEST_LOG
+    values = {
+        PHRASE_TABLE: tables.pairs.log_probs,
+        WORDS: -lengths[:, None],
+        PHRASES: np.ones((len(lengths), 1)),
+        UNKNOWN_WORDS: unknown[:, None],
+    }
+    return np.hstack([values[slot.kind] for slot in slots])
 
 
 def _prune(configuration: DecoderConfiguration, starts: Any, rank: Any) -> tuple[Any, Any]:
@@ -295,7 +199,7 @@ def _prune(configuration: DecoderConfiguration, starts: Any, rank: Any) -> tuple
     return order[stay], np.concatenate([[0], np.cumsum(kept_sizes)])
 
 
-def _ranges(starts: Any, sizes: Any) -> Any:
+def ranges(starts: Any, sizes: Any) -> Any:
     """Return start, start + 1, .. of each size, one after the other."""
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + sizes, sizes)
@@ -309,15 +213,12 @@ def _estimate(tables: NgramTables, offsets: Any, ids: Any) -> Any:
     for phrase in range(len(totals)):
         length: Any = 0
         for position in range(offsets[phrase], offsets[phrase + 1]):
-            word = ids[position]
-            if position == offsets[phrase] and word == 1:  # <s> has no score
+            log_prob, new_length = score_next(tables, context, length, ids[position])
+            length = new_length
+            if position == offsets[phrase] and ids[position] == BEGIN:  # it has no score
                 length = 1
             else:
-                log_prob, length = score_word(tables, context, length, word)
                 totals[phrase] += log_prob
-            for place in range(length - 1, 0, -1):
-                context[place] = context[place - 1]
-            context[0] = word
     return totals
 
 

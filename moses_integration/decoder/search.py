@@ -11,19 +11,24 @@ from moses_integration.decoder.configuration import (
     LANGUAGE_MODEL,
     NUM_REORDERING_SCORES,
     REORDERING,
+    STATEFUL,
     DecoderConfiguration,
 )
-from moses_integration.decoder.derivations import ModelWeights, make_sentence, score_paths
 from moses_integration.decoder.kbest import best_paths
 from moses_integration.decoder.language_model import NgramModel
-from moses_integration.decoder.options import OptionTable, SentenceOptions
-from moses_integration.decoder.stack_search import StackLimits, StackSearch
-from moses_integration.decoder.stateful import (
-    DEFAULT_BUFFER_SIZE,
-    RequestBuffer,
-    Requests,
-    StatefulFeature,
+from moses_integration.decoder.ngram_table import (
+    BEGIN,
+    END,
+    KERNEL,
+    LN_10,
+    score_next,
+    score_word,
 )
+from moses_integration.decoder.options import OptionTable, SentenceOptions
+from moses_integration.decoder.search_kernels import NUM_ORIENTATIONS, find_orientation
+from moses_integration.decoder.sentence import make_sentence
+from moses_integration.decoder.stack_search import StackSearch
+from moses_integration.decoder.stateful import DEFAULT_BUFFER_SIZE, RequestBuffer, StatefulFeature
 
 # What n-best-factor 0, no limit, is in Moses (Manager.cpp).
 _MOST_PATHS = 1000
@@ -36,8 +41,8 @@ class PhraseSegment(NamedTuple):
     start: int
     end: int
     words: tuple[str, ...]
-    # Row of the OptionTable, -1 where it is not known.
-    option: int = -1
+    # Row of the OptionTable.
+    option: int
 
 
 @dataclass(frozen=True)
@@ -68,11 +73,8 @@ class StackDecoder:
     :param features: more features, and their weights.
     :param buffer_size: requests that such a feature gets in a call; 1 for no buffering. It
         changes speed only.
-    :param candidates: hypotheses of a stack that such features score, the best without them; 0 for
-        all. Ten times the stack size if None.
     :ivar names: of the features, as ``values`` has them.
     :ivar buffers: the requests to more features, with their counts.
-    :raises ConfigError: for a setting that this search does not have.
     """
 
     def __init__(
@@ -83,29 +85,17 @@ class StackDecoder:
         features: Sequence[tuple[StatefulFeature, float]] = (),
         *,
         buffer_size: int = DEFAULT_BUFFER_SIZE,
-        candidates: int | None = None,
     ) -> None:
-        search = configuration.search
-        search.check_supported(configuration.path)
         self._configuration, self._table, self._lm = configuration, option_table, lm
         self.buffers = [
             (RequestBuffer(feature, buffer_size), weight) for feature, weight in features
         ]
-        self._num_words = 0
-        self._candidates = 10 * search.stack_size if candidates is None else candidates
+        for feature, _ in features:
+            feature.begin(option_table.words)
         self.names = (
             *(slot.name for slot in configuration.slots),
             *(feature.name for feature, _ in features),
         )
-        self._weights = ModelWeights(
-            self._weight(DISTORTION, 1)[0],
-            self._weight(LANGUAGE_MODEL, 1)[0],
-            self._weight(REORDERING, NUM_REORDERING_SCORES),
-        )
-
-    def _weight(self, kind: str, count: int) -> tuple[float, ...]:
-        slot = self._configuration.find(kind)
-        return (0.0,) * count if slot is None else slot.weights
 
     def translate(
         self, tokens: Sequence[str], *, nbest: int = 0, distinct: bool = False
@@ -122,18 +112,10 @@ class StackDecoder:
             empty = self._empty(0.0)
             return Translation((), 0.0, (), empty.values, (empty,) if nbest else ())
         options = self._table.sentence(tokens)
-        self._begin()
         tables, search = self._lm.tables, self._configuration.search
-        sentence = make_sentence(
-            *(options, self._weights, tables, search.distortion_limit),
-            keep_words=bool(self.buffers),
-        )
-        limits = StackLimits(
-            *(search.stack_size, search.beam_width, self._candidates, nbest > 1),
-            pop_limit=search.pop_limit if search.algorithm == "cube" else 0,
-            diversity=search.diversity,
-        )
-        stacks = StackSearch(sentence, tables, limits, self.buffers)
+        keep_words = bool(self.buffers)
+        sentence = make_sentence(options, self._configuration, tables, keep_words=keep_words)
+        stacks = StackSearch(sentence, tables, search, self.buffers, keep_arcs=nbest > 1)
         lattice = stacks.run()
         if lattice.goal < 0:
             return self._empty(-np.inf)
@@ -148,61 +130,6 @@ class StackDecoder:
         added = np.add.reduceat(scores, paths.offsets[:-1], axis=0)
         found = self._translations(options, paths.offsets, paths.options, added)
         return replace(found[0], nbest=found) if nbest else found[0]
-
-    def score_derivation(
-        self, tokens: Sequence[str], segments: Sequence[PhraseSegment]
-    ) -> Translation:
-        """Return a given derivation with its values and its score.
-
-        :param segments: in the order of the target, covering the source; their ``option`` is not
-            looked at.
-        :raises ValueError: if one of them is no option of the sentence.
-        """
-        if not segments:
-            return self._empty(0.0)
-        options = self._table.sentence(tokens)
-        self._begin()
-        chosen = np.array([self._find(options, segment) for segment in segments], np.int32)
-        offsets = np.array([0, len(chosen)], np.int64)
-        requests = self._derivation_requests(options, chosen)
-        added = [buffer.feature.scores(*requests(buffer.feature.context)).sum()
-                 for buffer, _ in self.buffers]  # fmt: skip
-        return self._translations(options, offsets, chosen, np.array([added]))[0]
-
-    def _derivation_requests(self, options: SentenceOptions, chosen: Any) -> Any:
-        """Return a function from a number of preceding words to a derivation's requests."""
-        phrases = [
-            options.target[options.offsets[option] : options.offsets[option + 1]]
-            for option in chosen
-        ]
-        words = np.concatenate(phrases)
-        offsets = np.cumsum([0, *map(len, phrases)])
-        ends = np.arange(len(chosen)) == len(chosen) - 1
-
-        def requests(context: int) -> Requests:
-            padded = np.concatenate([np.full(context, -1), [1], words])
-            rows = [padded[place + 1 : place + 1 + context] for place in offsets[:-1]]
-            return Requests(np.array(rows, np.int32), words, offsets.astype(np.int64), ends)
-
-        return requests
-
-    def _find(self, options: SentenceOptions, segment: PhraseSegment) -> int:
-        words = self._table.words
-        there = np.flatnonzero((options.start == segment.start) & (options.end == segment.end))
-        for option in there:
-            target = options.target[options.offsets[option] : options.offsets[option + 1]]
-            if tuple(words[word] for word in target) == tuple(segment.words):
-                return int(option)
-        found = f"{segment.start}..{segment.end} -> {' '.join(segment.words)}"
-        raise ValueError(f"expected segments that are options, found {found}")
-
-    def _begin(self) -> None:
-        """Tell other features about new words."""
-        words = self._table.words
-        if len(words) > self._num_words:
-            self._num_words = len(words)
-            for buffer, _ in self.buffers:
-                buffer.feature.begin(words)
 
     def _empty(self, score: float) -> Translation:
         values = [(0.0,) * len(slot.weights) for slot in self._configuration.slots]
@@ -237,21 +164,19 @@ class StackDecoder:
 
     def _values(self, options: SentenceOptions, offsets: Any, chosen: Any, added: Any) -> Any:
         """Return all values of derivations, a row each, in the order of ``names``."""
-        values = score_paths(options, self._lm.tables, offsets, chosen)
-        columns = []
-        stateless = 0
-        for slot in self._configuration.slots:
-            if slot.kind == REORDERING:
-                columns.append(values.reordering)
-            elif slot.kind == DISTORTION:
-                columns.append(values.distortion[:, None])
-            elif slot.kind == LANGUAGE_MODEL:
-                columns.append(values.language_model[:, None])
-            else:
-                size = len(slot.weights)
-                columns.append(values.stateless[:, stateless : stateless + size])
-                stateless += size
-        return np.concatenate([*columns, added], axis=1)
+        count = len(offsets) - 1
+        stateless = np.zeros((count, options.values.shape[1]))
+        stateful = {
+            REORDERING: np.zeros((count, NUM_REORDERING_SCORES)),
+            DISTORTION: np.zeros((count, 1)),
+            LANGUAGE_MODEL: np.zeros((count, 1)),
+        }
+        tables = self._lm.tables
+        _score_paths(options, tables, offsets, chosen, stateless, *stateful.values())
+        columns = [
+            stateful[slot.kind] for slot in self._configuration.slots if slot.kind in STATEFUL
+        ]
+        return np.concatenate([*columns, stateless, added], axis=1)
 
     def _segments(self, options: SentenceOptions, chosen: Any) -> dict[int, PhraseSegment]:
         """Return the segments of options, each made once."""
@@ -263,3 +188,44 @@ class StackDecoder:
             start, end = int(options.start[option]), int(options.end[option])
             segments[option] = PhraseSegment(start, end, text, int(options.rows[option]))
         return segments
+
+
+@KERNEL
+def _score_paths(
+    options: Any,
+    tables: Any,
+    offsets: Any,
+    path_options: Any,
+    stateless: Any,
+    reordering: Any,
+    distortion: Any,
+    language_model: Any,
+) -> None:
+    """Add up the values of derivations, a row each; the empty one has no ``</s>``, as in Moses.
+
+    :param offsets: where the options of each derivation begin.
+    """
+    context = np.zeros(tables.order, np.int32)
+    for row in range(len(offsets) - 1):
+        before, after, last, total = -1, 0, -1, 0.0
+        context[0] = BEGIN
+        length: Any = min(1, tables.order - 1)
+        for place in range(offsets[row], offsets[row + 1]):
+            option = path_options[place]
+            start, end = options.start[option], options.end[option]
+            orientation = find_orientation(before, after, start, end)
+            distortion[row, 0] -= abs(after - start)
+            for column in range(stateless.shape[1]):
+                stateless[row, column] += options.values[option, column]
+            reordering[row, orientation] += options.reordering[option, orientation]
+            if last >= 0:
+                column = NUM_ORIENTATIONS + orientation
+                reordering[row, column] += options.reordering[last, column]
+            for word in options.target[options.offsets[option] : options.offsets[option + 1]]:
+                log_prob, length = score_next(tables, context, length, word)
+                total += log_prob
+            before, after, last = start, end, option
+        if last >= 0:
+            log_prob, _ = score_word(tables, context, length, END)
+            total += log_prob
+        language_model[row, 0] = total * LN_10

@@ -6,60 +6,20 @@ hypotheses of one coverage and the options of one span. Within a block an extens
 addition and a look-up, for what the language model says of an option after a state is kept.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from moses_integration.decoder.ngram_table import KERNEL, score_word
-from moses_integration.decoder.search_tables import find_bits, find_memo, find_pool, find_state
+from moses_integration.decoder.ngram_table import END, KERNEL, score_word
+from moses_integration.decoder.search_tables import add_row, find_memo
 
 # Columns of a block: hypotheses from .. to, span from .. to, options from .. to, new coverage.
 BLOCK_COLUMNS = 7
 # Orientations, as lexicalised reordering counts them.
 MONOTONE, SWAP, DISCONTINUOUS = 0, 1, 2
 NUM_ORIENTATIONS = 3
-LN_10 = 2.302585092994046
 
 _ONE = np.uint64(1)
-
-
-class Sentence(NamedTuple):
-    """What is to be translated, in the search's own terms. Scores are weighted."""
-
-    # Source words.
-    length: int
-    # -1 for none.
-    distortion_limit: int
-    distortion_weight: float
-    # For logarithms to the base of 10.
-    language_weight: float
-    # Whether states have all the target words they have room for, for other features' sake.
-    keep_words: bool
-    # int32 (length, longest + 2): options of a span begin at [start, size], end at [start, size+1].
-    spans: Any
-    # int32 (options,), end exclusive.
-    start: Any
-    end: Any
-    # int32 (options + 1,) and (words,).
-    offsets: Any
-    target: Any
-    # float64 (options,), with what is expected of other features; and this alone.
-    score: Any
-    expected: Any
-    # float64 (options, orientations): of an option after another; of what follows an option.
-    backward: Any
-    forward: Any
-    # int32 (options,): equal where two options are one to all that follows.
-    group: Any
-    # float64 (length, length + 1).
-    future: Any
-    # float64 (words + 1,): the language model's score of a phrase's words from this one on, after
-    # those before it in the phrase and nothing else.
-    tail: Any
-    # int32 (options,): words in the language model's state after such a phrase.
-    last_length: Any
-    # float64 (options,): the language model's score is never higher.
-    bound: Any
 
 
 @KERNEL
@@ -74,25 +34,21 @@ def cover(sentence: Any, coverages: Any, old: int, start: int, end: int) -> Any:
 
     There must be room for a row.
     """
-    row = coverages.count[0]
-    bits = coverages.bits[row]
+    bits = coverages.keys[coverages.count[0]]
     for word in range(len(bits)):
-        bits[word] = coverages.bits[old, word]
+        bits[word] = coverages.keys[old, word]
     for place in range(start, end):
         bits[place // 64] |= _ONE << np.uint64(place % 64)
-    found = find_bits(coverages, bits)
-    if found >= 0:
-        return found
-    coverages.slots[-1 - found] = row
-    coverages.count[0] = row + 1
-    describe_coverage(sentence, coverages, row)
-    return np.int64(row)
+    row, is_new = add_row(coverages, bits)
+    if is_new:
+        describe_coverage(sentence, coverages, row)
+    return row
 
 
 @KERNEL
 def describe_coverage(sentence: Any, coverages: Any, row: int) -> None:
     """Work out the first gap of a coverage, and the estimate of all its gaps."""
-    bits, future, gap, place = coverages.bits[row], 0.0, -1, 0
+    bits, future, gap, place = coverages.keys[row], 0.0, -1, 0
     while place < sentence.length:
         if is_covered(bits, place):
             place += 1
@@ -129,7 +85,7 @@ def list_blocks(
             if limit >= 0:
                 farthest = min(farthest, max(gap, gap + limit - size))
             for start in range(gap, farthest + 1):
-                if _is_free(sentence, coverages.bits[coverage], start, size):
+                if _is_free(sentence, coverages.keys[coverage], start, size):
                     if fill:
                         row = blocks[count]
                         row[0], row[1], row[2], row[3] = first, last, start, start + size
@@ -164,12 +120,12 @@ def score_phrase(
     :param scratch: int32, of at least the words of the longest phrase and a state.
     """
     begin, end = sentence.offsets[option], sentence.offsets[option + 1]
-    width, size = states.words.shape[1], end - begin
+    width, size = states.keys.shape[1] - 1, end - begin
     for place in range(width):
-        scratch[size + place] = states.words[state, place]
+        scratch[size + place] = states.keys[state, place]
     for place in range(size):
         scratch[size - 1 - place] = sentence.target[begin + place]
-    length: Any = np.int64(states.length[state])
+    length: Any = np.int64(states.keys[state, width])
     score = 0.0
     for place in range(size):
         log_prob, new_length = score_word(
@@ -184,15 +140,16 @@ def score_phrase(
     if not sentence.keep_words:
         for place in range(length, width):
             scratch[place] = -1
-    return score, find_state(states, scratch, length)
+    scratch[width] = length
+    return score, add_row(states, scratch[: width + 1])[0]
 
 
 @KERNEL
 def end_score(sentence: Any, tables: Any, states: Any, state: int) -> Any:
     """Return the weighted score of </s> after a state."""
     if np.isnan(states.end_score[state]):
-        length = states.length[state]
-        log_prob, _ = score_word(tables, states.words[state], length, 2)
+        key = states.keys[state]
+        log_prob, _ = score_word(tables, key, key[-1], END)
         states.end_score[state] = log_prob * sentence.language_weight
     return states.end_score[state]
 
@@ -213,6 +170,14 @@ def score_option(
 
 
 @KERNEL
+def find_orientation(before: int, after: int, start: int, end: int) -> int:
+    """Return the orientation of a span after the span ``before .. after``."""
+    if start == after:
+        return MONOTONE
+    return SWAP if before == end else DISCONTINUOUS
+
+
+@KERNEL
 def start_score(sentence: Any, hypotheses: Any, hypothesis: int, start: int, end: int) -> Any:
     """Return what a span adds to a hypothesis whatever the option, and its orientation.
 
@@ -223,11 +188,7 @@ def start_score(sentence: Any, hypotheses: Any, hypothesis: int, start: int, end
     if last >= 0:
         before, after = sentence.start[last], sentence.end[last]
     distance = abs(after - start)
-    orientation = DISCONTINUOUS
-    if start == after:
-        orientation = MONOTONE
-    elif before == end:
-        orientation = SWAP
+    orientation = find_orientation(before, after, start, end)
     if sentence.distortion_limit >= 0 and distance > sentence.distortion_limit:
         return -np.inf, orientation
     score = hypotheses.score[hypothesis] - distance * sentence.distortion_weight
@@ -257,29 +218,22 @@ def offer(
     first_key: int,
     second_key: int,
     state: int,
-) -> bool:
+) -> tuple[int, bool]:
     """Add a hypothesis to the pool, or recombine it with one that has the same key.
 
     Of two equal scores the earlier stays. There must be room.
 
-    :return: whether there was none with this key.
+    :return: its row, and whether there was none with this key.
     """
-    row = find_pool(pool, coverage, first_key, second_key)
-    if row >= 0 and score <= pool.score[row]:
+    key = np.int64(coverage), np.int64(first_key), np.int64(second_key)
+    row, is_new = add_row(pool, key)
+    if not is_new and score <= pool.score[row]:
         if keep_arcs:
             add_arc(arcs, score, parent, option, row)
-        return False
-    is_new: bool = row < 0
-    if not is_new:
-        if keep_arcs:
-            add_arc(arcs, pool.score[row], pool.parent[row], pool.option[row], row)
-    else:
-        slot = -1 - row
-        row = pool.count[0]
-        pool.count[0] = row + 1
-        pool.slots[slot] = row
+        return row, False
+    if keep_arcs and not is_new:
+        add_arc(arcs, pool.score[row], pool.parent[row], pool.option[row], row)
     pool.score[row], pool.parent[row], pool.option[row] = score, parent, option
-    pool.coverage[row], pool.state[row] = coverage, state
-    pool.key[row, 0], pool.key[row, 1] = first_key, second_key
+    pool.state[row] = state
     pool.limits[1] = max(pool.limits[1], score)
-    return is_new
+    return row, is_new

@@ -15,7 +15,6 @@ from moses_integration.decoder.ngram_table import KERNEL
 _FIRST_FACTOR = np.uint64(0xFF51AFD7ED558CCD)
 _SECOND_FACTOR = np.uint64(0xC4CEB9FE1A85EC53)
 _SHIFT = np.uint64(33)
-_HALF = np.uint64(32)
 
 EMPTY = -1
 # Arrays whose length does not follow the rows.
@@ -28,7 +27,7 @@ class Coverages(NamedTuple):
     # int64 (1,): rows in use.
     count: Any
     # uint64 (rows, words of 64 bits).
-    bits: Any
+    keys: Any
     # int32 (rows,): the first source word that is not covered.
     first_gap: Any
     # float64 (rows,): the estimate of what remains to be translated; -inf if it cannot be.
@@ -41,17 +40,16 @@ class States(NamedTuple):
     """What the scores of further words depend on, without repeats."""
 
     count: Any
-    # int32 (rows, width): target words, the latest first, -1 where there are none.
-    words: Any
-    # int32 (rows,): how many of them are the language model's state.
-    length: Any
+    # int32 (rows, width + 1): target words, the latest first, -1 where there are none; then how
+    # many of them are the language model's state.
+    keys: Any
     # float64 (rows,): the weighted score of </s>; NaN while it is not known.
     end_score: Any
     slots: Any
 
 
 class Memo(NamedTuple):
-    """Scores of options after states, as far as they have been asked for."""
+    """Scores of options after states, those that were asked for."""
 
     count: Any
     # int64 (rows,): state * options + option, in an order of hashes.
@@ -65,20 +63,17 @@ class Memo(NamedTuple):
 class HypothesisPool(NamedTuple):
     """The hypotheses of the stack that is being made, no two of which recombine."""
 
-    # int64 (1,)
     count: Any
+    # int32 (rows, 3): the coverage, and two numbers that are equal where hypotheses recombine.
+    keys: Any
     # float64 (2,): a score below which none is taken, and the best so far.
     limits: Any
     # float64 (rows,): with the estimate of the future.
     score: Any
-    # int32 (rows,): the hypothesis that was extended, the option it was extended with, what is
-    # covered now, and the state.
+    # int32 (rows,): the hypothesis that was extended, the option, and the state after it.
     parent: Any
     option: Any
-    coverage: Any
     state: Any
-    # int32 (rows, 2): with the coverage, what two hypotheses have in common that recombine.
-    key: Any
     slots: Any
 
 
@@ -121,9 +116,8 @@ def make_states(rows: int, width: int) -> States:
 
     :param width: target words that a state has at most.
     """
-    words = np.full((rows, width), EMPTY, np.int32)
-    length, end_score = np.zeros(rows, np.int32), np.full(rows, np.nan)
-    return States(_zero(), words, length, end_score, _slots(rows))
+    keys = np.full((rows, width + 1), EMPTY, np.int32)
+    return States(_zero(), keys, np.full(rows, np.nan), _slots(rows))
 
 
 def make_memo(rows: int) -> Memo:
@@ -134,11 +128,10 @@ def make_memo(rows: int) -> Memo:
 
 def make_pool(rows: int) -> HypothesisPool:
     """Return a table without rows."""
-    limits, score, key = np.full(2, -np.inf), np.empty(rows), np.empty((rows, 2), np.int32)
-    parent, option, coverage, state = np.empty((4, rows), np.int32)
-    return HypothesisPool(
-        _zero(), limits, score, parent, option, coverage, state, key, _slots(rows)
-    )
+    keys, parent, option, state = np.empty((rows, 3), np.int32), *np.empty((3, rows), np.int32)
+    limits = np.full(2, -np.inf)
+    score = np.empty(rows)
+    return HypothesisPool(_zero(), keys, limits, score, parent, option, state, _slots(rows))
 
 
 def make_arcs(rows: int) -> Arcs:
@@ -152,15 +145,9 @@ def make_hypotheses(rows: int, length: int) -> Hypotheses:
     return Hypotheses(stacks, np.empty(rows), *np.empty((4, rows), np.int32))
 
 
-def num_rows(table: NamedTuple) -> int:
-    """Return how many rows a table has room for."""
-    last: int = len(table[-1])
-    return last // 2 if "slots" in table._fields else last
-
-
 def grow(table: _Table, rows: int) -> _Table:
     """Return a table with the same rows and room for ``rows``; itself if it has that."""
-    old = num_rows(table)
+    old = len(table[1])
     if rows <= old:
         return table
     new = 1 << (rows - 1).bit_length()
@@ -170,20 +157,17 @@ def grow(table: _Table, rows: int) -> _Table:
         if name == "slots":
             fields[name] = _slots(new)
         elif name not in _FIXED:
-            # Bits are unsigned, and so never EMPTY.
-            fill = {"end_score": np.nan, "bits": 0}.get(name, EMPTY)
+            # Unsigned keys are never EMPTY.
+            empty: Any = 0 if array.dtype == np.uint64 else EMPTY
+            fill = np.nan if name == "end_score" else empty
             fields[name] = np.full((new, *array.shape[1:]), fill, array.dtype)
             fields[name][:old] = array
     longer = table._replace(**fields)
-    if isinstance(longer, Coverages):
-        _hash_coverages(longer)
-    elif isinstance(longer, States):
-        _hash_states(longer)
-    elif isinstance(longer, HypothesisPool):
-        hash_pool(longer)
-    elif isinstance(longer, Memo):
+    if isinstance(longer, Memo):
         longer.keys.fill(EMPTY)
         _hash_memo(table, longer)
+    elif "slots" in fields:
+        hash_rows(longer)
     return longer
 
 
@@ -206,66 +190,46 @@ def mix(number: Any) -> Any:
 
 
 @KERNEL
-def find_bits(coverages: Any, bits: Any) -> Any:
-    """Return the number of a coverage, or -1 minus the empty slot where it belongs."""
-    key = np.uint64(0)
-    for word in bits:
-        key = mix(key ^ word)
-    mask = len(coverages.slots) - 1
-    slot = np.int64(key & np.uint64(mask))
+def find_row(table: Any, key: Any) -> Any:
+    """Return the row of a key, or -1 minus the empty slot where it belongs."""
+    number = np.uint64(0)
+    for part in key:
+        number = mix(number ^ np.uint64(part))
+    mask = len(table.slots) - 1
+    slot = np.int64(number & np.uint64(mask))
     while True:
-        row = coverages.slots[slot]
+        row = table.slots[slot]
         if row < 0:
             return -1 - slot
         same = True
-        for place in range(len(bits)):
-            same = same and coverages.bits[row, place] == bits[place]
+        for place in range(len(key)):
+            same = same and table.keys[row, place] == key[place]
         if same:
             return np.int64(row)
         slot = (slot + 1) & mask
 
 
 @KERNEL
-def _hash_coverages(coverages: Any) -> None:
-    for row in range(coverages.count[0]):
-        coverages.slots[-1 - find_bits(coverages, coverages.bits[row])] = row
+def add_row(table: Any, key: Any) -> tuple[int, bool]:
+    """Return the row of a key, and whether it is a new one; there must be room."""
+    row = find_row(table, key)
+    if row >= 0:
+        return row, False
+    slot, row = -1 - row, table.count[0]
+    table.count[0] = row + 1
+    table.slots[slot] = row
+    for place in range(len(key)):
+        table.keys[row, place] = key[place]
+    return row, True
 
 
 @KERNEL
-def find_state(states: Any, words: Any, length: int) -> Any:
-    """Return the number of a state, adding it if it is new; there must be room."""
-    width = states.words.shape[1]
-    key = np.uint64(length)
-    for place in range(width):
-        key = mix(key ^ np.uint64(np.uint32(words[place])))
-    mask = len(states.slots) - 1
-    slot = np.int64(key & np.uint64(mask))
-    while True:
-        row = states.slots[slot]
-        if row < 0:
-            break
-        same = states.length[row] == length
-        for place in range(width):
-            same = same and states.words[row, place] == words[place]
-        if same:
-            return np.int64(row)
-        slot = (slot + 1) & mask
-    row = states.count[0]
-    states.count[0] = row + 1
-    states.slots[slot] = row
-    states.length[row] = length
-    for place in range(width):
-        states.words[row, place] = words[place]
-    return np.int64(row)
-
-
-@KERNEL
-def _hash_states(states: Any) -> None:
-    """Fill empty slots: each row is found to be new, and gets its own number again."""
-    rows = states.count[0]
-    states.count[0] = 0
-    for row in range(rows):
-        find_state(states, states.words[row], states.length[row])
+def hash_rows(table: Any) -> None:
+    """Fill the slots of a table whose rows have moved."""
+    for slot in range(len(table.slots)):
+        table.slots[slot] = EMPTY
+    for row in range(table.count[0]):
+        table.slots[-1 - find_row(table, table.keys[row])] = row
 
 
 @KERNEL
@@ -290,32 +254,3 @@ def _hash_memo(old: Any, new: Any) -> None:
             new.keys[free] = old.keys[place]
             new.score[free] = old.score[place]
             new.state[free] = old.state[place]
-
-
-@KERNEL
-def find_pool(pool: Any, coverage: int, first: int, second: int) -> Any:
-    """Return the row of a hypothesis with this key, or -1 minus the empty slot."""
-    mask = len(pool.slots) - 1
-    key = mix(np.uint64(coverage) ^ mix((np.uint64(first) << _HALF) ^ np.uint64(second)))
-    slot = np.int64(key & np.uint64(mask))
-    while True:
-        row = pool.slots[slot]
-        if row < 0:
-            return -1 - slot
-        if (
-            pool.coverage[row] == coverage
-            and pool.key[row, 0] == first
-            and pool.key[row, 1] == second
-        ):
-            return np.int64(row)
-        slot = (slot + 1) & mask
-
-
-@KERNEL
-def hash_pool(pool: Any) -> None:
-    """Fill the slots of a pool whose rows have moved."""
-    for slot in range(len(pool.slots)):
-        pool.slots[slot] = EMPTY
-    for row in range(pool.count[0]):
-        slot = -1 - find_pool(pool, pool.coverage[row], pool.key[row, 0], pool.key[row, 1])
-        pool.slots[slot] = row

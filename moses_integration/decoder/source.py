@@ -5,7 +5,7 @@ import re
 from phrasescore.errors import DataError
 from phrasescore.io.text import decode, read_lines, shorten
 
-# What Moses separates words with (moses/Util.h, Tokenize); a "\r" before a line's end is none.
+# What Moses separates words with (moses/Util.h, Tokenize); not a "\r" before a line's end.
 _BLANKS = re.compile(r"[ \t]+")
 # Markup that Moses follows with -xml-input (moses/XmlOption.cpp). A "<" by itself is a word.
 _TAG = re.compile(r"</?[A-Za-z_][^<>]*>")

@@ -11,7 +11,7 @@ from moses_integration.decoder.search_kernels import (
     score_option,
     start_score,
 )
-from moses_integration.decoder.search_tables import find_pool, hash_pool, mix
+from moses_integration.decoder.search_tables import hash_rows, mix
 
 
 class Limits(NamedTuple):
@@ -34,7 +34,7 @@ def room_for(memo: Any, states: Any, pool: Any, arcs: Any, limits: Any, extensio
     """Return whether all tables have room for some more extensions."""
     if memo.count[0] + extensions > len(memo.keys) // 4 * 3:
         return False
-    if states.count[0] + extensions > len(states.length):
+    if states.count[0] + extensions > len(states.keys):
         return False
     if limits.keep_arcs and arcs.count[0] + extensions > len(arcs.score):
         return False
@@ -118,17 +118,13 @@ def offer_extension(
 ) -> bool:
     """Offer a hypothesis under the key by which it recombines; prune a pool that is full.
 
-    Nothing follows a complete translation, so all of them are one.
-
     :return: whether it is a new one in the pool.
     """
-    first: Any = np.int64(sentence.group[option])
-    second: Any = np.int64(new_state)
-    if limits.by_request:
-        first, second = np.int64(option), np.int64(state)
-    elif complete:
-        first, second = np.int64(0), np.int64(0)
-    is_new: bool = offer(
+    first: Any = np.int64(option)
+    second: Any = np.int64(state)
+    if not limits.by_request:
+        first, second = _recombination_key(sentence, option, new_state, complete)
+    _, is_new = offer(
         pool, arcs, limits.keep_arcs, score, parent, option, coverage, first, second, new_state
     )
     if pool.count[0] > limits.stack_size:
@@ -136,6 +132,17 @@ def offer_extension(
     if limits.stack_size > 0 and pool.count[0] >= 2 * limits.stack_size:
         prune(pool, arcs, limits)
     return is_new
+
+
+@KERNEL
+def _recombination_key(sentence: Any, option: int, state: int, complete: bool) -> Any:
+    """Return two numbers that are equal where hypotheses of a coverage go on alike.
+
+    Nothing follows a complete translation, so all of them are one.
+    """
+    if complete:
+        return np.int64(0), np.int64(0)
+    return np.int64(sentence.group[option]), np.int64(state)
 
 
 @KERNEL
@@ -191,31 +198,27 @@ def prune(pool: Any, arcs: Any, limits: Any) -> None:
         score = pool.score[row]
         if score > cut or (score == cut and ties > 0):
             ties -= 1 if score == cut else 0
-            move(pool, row, kept)
+            _move(pool, row, kept)
             moved[row] = kept
             kept += 1
     if kept == count:
         return
     pool.count[0] = kept
-    hash_pool(pool)
+    hash_rows(pool)
     if limits.keep_arcs:
-        redirect(arcs, moved)
+        _redirect(arcs, moved)
 
 
 @KERNEL
-def move(pool: Any, row: int, to: int) -> None:
+def _move(pool: Any, row: int, to: int) -> None:
     """Copy a row of a pool."""
-    pool.score[to], pool.parent[to], pool.option[to] = (
-        pool.score[row],
-        pool.parent[row],
-        pool.option[row],
-    )
-    pool.coverage[to], pool.state[to] = pool.coverage[row], pool.state[row]
-    pool.key[to, 0], pool.key[to, 1] = pool.key[row, 0], pool.key[row, 1]
+    pool.score[to], pool.parent[to] = pool.score[row], pool.parent[row]
+    pool.option[to], pool.state[to] = pool.option[row], pool.state[row]
+    pool.keys[to] = pool.keys[row]
 
 
 @KERNEL
-def redirect(arcs: Any, moved: Any) -> None:
+def _redirect(arcs: Any, moved: Any) -> None:
     """Let arcs lead to where the rows of the pool are now; those without a row go."""
     kept = 0
     for row in range(arcs.count[0]):
@@ -238,19 +241,13 @@ def recombine(sentence: Any, coverages: Any, pool: Any, arcs: Any, keep_arcs: bo
     num_arcs = arcs.count[0]
     pool.count[0] = 0
     pool.slots[:] = -1
+    pool.limits[0] = pool.limits[1] = -np.inf
     for row in range(count):
-        option, coverage = pool.option[row], pool.coverage[row]
-        first: Any = np.int64(sentence.group[option])
-        second: Any = np.int64(pool.state[row])
-        if coverages.first_gap[coverage] == sentence.length:
-            first, second = np.int64(0), np.int64(0)
+        option, coverage, state = pool.option[row], pool.keys[row, 0], pool.state[row]
+        complete = coverages.first_gap[coverage] == sentence.length
+        first, second = _recombination_key(sentence, option, state, complete)
         # The arcs that there are already are not touched: their rows' new places are not known yet.
-        offer(pool, arcs, keep_arcs, pool.score[row], pool.parent[row], option, coverage,
-              first, second, pool.state[row])  # fmt: skip
-        moved[row] = find_pool(pool, coverage, first, second)
+        moved[row], _ = offer(pool, arcs, keep_arcs, pool.score[row], pool.parent[row], option,
+                              coverage, first, second, state)  # fmt: skip
     for row in range(num_arcs):
         arcs.target[row] = moved[arcs.target[row]]
-    pool.limits[0] = -np.inf
-    pool.limits[1] = -np.inf
-    for row in range(pool.count[0]):
-        pool.limits[1] = max(pool.limits[1], pool.score[row])

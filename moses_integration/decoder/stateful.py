@@ -63,26 +63,19 @@ class RequestBuffer:
     """
 
     def __init__(self, feature: StatefulFeature, size: int = DEFAULT_BUFFER_SIZE) -> None:
-        if size < 1:
-            raise ValueError(f"size must be at least 1, got {size}")
         self.feature = feature
         self.requests = self.distinct = self.calls = 0
         self._size = size
-        self._forget()
-
-    def _forget(self) -> None:
-        # Sorted keys and their scores; the keys that wait for theirs.
-        self._known, self._scores = np.empty(0, np.int64), np.empty(0)
-        self._waiting = np.empty(0, np.int64)
-        self._rows: Callable[[Any, int], Requests] | None = None
 
     def start(self, rows: Callable[[Any, int], Requests]) -> None:
         """Begin a sentence: forget all scores.
 
         :param rows: from keys (int64) and a number of preceding words to the requests they mean.
         """
-        self._forget()
         self._rows = rows
+        # Sorted keys and their scores; keys that wait for theirs.
+        self._known, self._scores = np.empty(0, np.int64), np.empty(0)
+        self._waiting = np.empty(0, np.int64)
 
     def request(self, keys: Any) -> None:
         """Ask for scores; the feature is called as often as the buffer gets full."""
@@ -102,8 +95,6 @@ class RequestBuffer:
         waiting = self._waiting
         if len(waiting) == 0:
             return
-        if self._rows is None:
-            raise ValueError("start() comes before the first request")
         requests = self._rows(waiting, self.feature.context)
         scores = np.asarray(self.feature.scores(*requests), np.float64)
         if scores.shape != (len(waiting),) or np.isnan(scores).any():

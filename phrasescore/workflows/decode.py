@@ -2,11 +2,12 @@
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from moses_integration.decoder.moses_engine import MosesEngine, NbestRequest
+from moses_integration.decoder.moses import NbestRequest, translate_with_moses
 from moses_integration.decoder.source import read_source
 from moses_integration.ini_text import files_of
 from moses_integration.moses_ini import MosesIni
@@ -85,38 +86,36 @@ def decode(
         raise ArgumentError("`features` and `ignore` go with the embedded search")
     settings.check()
     path = weights_path(weights)
-    used = [str(name) for name in files_of(config)]
-    read = (source, config, path, settings.backoff_lm, *used)
+    read = (source, config, path, settings.backoff_lm, *map(str, files_of(config)))
     check_files(read, (output, None if request is None else request.path))
     given: Weights = {} if weights is None else dict(load_weights(weights).search)
     given |= {name: (value,) for name, value in (feature_weights or {}).items()}
     sentences = read_source(source)
     with collecting_warnings() as warnings:
+        counts: Counter[str] = Counter()
         if moses_bin is not None:
             ini = MosesIni.read(config)
             given = _known(given, {feature.name for feature in ini.features}, config)
             threads = min(usable_threads(settings.processes), max(1, len(sentences)))
-            binary = os.path.join(moses_bin, "moses")
-            limits = moses_limits(settings)
-            MosesEngine(binary, ini, given, threads, limits).translate(sentences, output, request)
-            return DecodeSummary(len(sentences), 0, 0, 0, tuple(warnings))
-        made = EmbeddedSearch(config, settings)
-        for name in settings.feature_names:
-            if name not in given:
-                text = "%s has no weight, and so 0: it only stands in n-best lists"
-                _logger.warning(text, name)
-            if len(own := given.get(name, (0.0,))) != 1:
-                problem = f"expected one weight of {name}, found {len(own)}"
-                raise PhrasescoreError(f"{path or 'the weights'}: {problem}")
-        given = _known(given, {*made.feature_names}, config)
-        made.check_weights({name: given[name] for name in given if name in made.ini_features})
-        with made.open(sentences, given):
-            counts = made.translate(sentences, given, output, request, progress)
+            translate_with_moses(
+                *(os.path.join(moses_bin, "moses"), ini, given, sentences, output, request),
+                threads=threads,
+                limits=moses_limits(settings),
+            )
+        else:
+            made = EmbeddedSearch(config, settings)
+            for name in settings.feature_names:
+                if name not in given:
+                    text = "%s has no weight, and so 0: it only stands in n-best lists"
+                    _logger.warning(text, name)
+                if len(own := given.get(name, (0.0,))) != 1:
+                    problem = f"expected one weight of {name}, found {len(own)}"
+                    raise PhrasescoreError(f"{path or 'the weights'}: {problem}")
+            given = _known(given, made.feature_names, config)
+            with made.open(sentences, given):
+                counts = made.translate(sentences, given, output, request, progress)
         return DecodeSummary(
-            len(sentences),
-            counts["untranslated"],
-            counts["requests"],
-            counts["distinct"],
+            *(len(sentences), counts["untranslated"], counts["requests"], counts["distinct"]),
             tuple(warnings),
         )
 

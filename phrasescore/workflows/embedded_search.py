@@ -1,25 +1,22 @@
 """The search of this package over a text: tables and networks loaded once, several processes."""
 
 import collections
+import functools
+import itertools
 import logging
 import math
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.moses_engine import NbestRequest
-from moses_integration.decoder.options import (
-    OptionTable,
-    PhraseTables,
-    read_language_model,
-    read_tables,
-)
+from moses_integration.decoder.moses import NbestRequest
+from moses_integration.decoder.options import OptionTable, read_language_model
+from moses_integration.decoder.phrase_tables import PhraseTables, read_tables
 from moses_integration.decoder.search import StackDecoder, Translation
 from moses_integration.decoder.source import read_source
-from moses_integration.moses_ini import MosesIni
+from moses_integration.decoder.stateful import StatefulFeature
 from moses_integration.nbest_lines import format_hypothesis
 from phrasescore.devices import usable_threads
 from phrasescore.engines.ordered_work import OrderedProcesses
@@ -27,10 +24,6 @@ from phrasescore.io.output import open_output
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import Weights
 from phrasescore.workflows.search_settings import LIMITS, SearchSettings
-
-if TYPE_CHECKING:
-    from moses_integration.decoder.language_model import NgramModel
-    from moses_integration.decoder.stateful import StatefulFeature
 
 _logger = logging.getLogger(__name__)
 
@@ -42,10 +35,9 @@ class _OutputLines(NamedTuple):
 
     output: bytes
     nbest: bytes
-    # Whether there is a translation at all.
-    found: bool
-    # Of the networks: requests, distinct requests, and calls.
-    counts: dict[str, int]
+    # Whether it is ``untranslated``; of the networks the ``requests``, the ``distinct`` ones, and
+    # the ``calls``.
+    counts: Counter[str]
 
 
 class _SentenceTask(NamedTuple):
@@ -57,126 +49,100 @@ class _SentenceTask(NamedTuple):
     nbest: NbestRequest | None
 
 
-@dataclass(frozen=True)
-class _IniModel:
-    """A moses.ini that the search follows."""
-
-    configuration: DecoderConfiguration
-    # For each value of each feature, whether n-best lists show it.
-    shown: tuple[tuple[bool, ...], ...]
-
-    @classmethod
-    def read(cls, path: str, settings: SearchSettings) -> Self:
-        configuration = DecoderConfiguration.read(path, settings.ignore)
-        limits = {LIMITS[section]: value for section, value in settings.limits().items()}
-        configuration = replace(configuration, search=replace(configuration.search, **limits))
-        configuration.search.check_supported(path)  # before anything is loaded
-        ini = MosesIni.read(path)
-        slots = configuration.slots
-        shown = tuple(ini.shown_components(slot.name, len(slot.weights)) for slot in slots)
-        return cls(configuration, shown)
-
-
-@dataclass
 class _SentenceTranslator:
-    """Translates sentences; loads its networks where it translates, at the first sentence."""
+    """Translates sentences; loads its networks where it translates, at the first sentence.
 
-    model: _IniModel
-    tables: PhraseTables
-    language_model: "NgramModel"
-    settings: SearchSettings
-    # CPU threads of the networks.
-    threads: int
-    # Features beside those of the moses.ini.
-    extra: Sequence[str]
-    # The weights of the table and the decoder; others are made when a task has other weights.
-    weights: Weights | None = None
-    table: OptionTable | None = None
-    decoder: StackDecoder | None = None
-    networks: "Sequence[StatefulFeature] | None" = None
-    _configuration: DecoderConfiguration | None = None
+    :param threads: CPU threads of the networks.
+    """
+
+    def __init__(
+        self,
+        configuration: DecoderConfiguration,
+        settings: SearchSettings,
+        sentences: Sequence[Sentence],
+        threads: int,
+    ) -> None:
+        self._ini, self._settings, self._threads = configuration, settings, threads
+        # For each value of each feature, whether n-best lists show it.
+        self._shown = {slot.name: configuration.shown(slot) for slot in configuration.slots}
+        self._shown |= dict.fromkeys(settings.feature_names, (True,))
+        self._tables = read_tables(configuration, sentences)
+        _report_unknown(self._tables, sentences)
+        self._language_model = read_language_model(configuration)
+        self._networks: Sequence[StatefulFeature] | None = None
+        self._weights: Weights | None = None
+        self._decoder: StackDecoder | None = None
 
     def prepare(self, weights: Weights) -> None:
         """Make the options that these weights choose; processes forked later share them."""
-        if weights == self.weights:
+        if weights == self._weights:
             return
-        own = {name: values for name, values in weights.items() if name not in self.extra}
-        configuration = self.model.configuration
-        self._configuration = configuration.with_weights(own) if own else configuration
-        other = sum(self._extra_weights(weights))
-        self.table = OptionTable(self._configuration, self.language_model, self.tables, other)
-        self.weights, self.decoder = weights, None
+        extra = self._settings.feature_names
+        own = {name: values for name, values in weights.items() if name not in extra}
+        self._network_weights = [weights.get(name, (0.0,))[0] for name in extra]
+        configuration = self._ini.with_weights(own)
+        self._table = OptionTable(
+            configuration, self._language_model, self._tables, sum(self._network_weights)
+        )
+        self._make_decoder = functools.partial(
+            StackDecoder, configuration, self._table, self._language_model
+        )
+        self._weights, self._decoder = weights, None
+
+    def compile(self, words: Sentence) -> None:
+        """Translate a sentence without networks: the processes find the search compiled."""
+        self._make_decoder().translate(words)
 
     def __call__(self, task: _SentenceTask) -> _OutputLines:
         """Return the lines of a sentence."""
         self.prepare(task.weights)
-        if self.decoder is None:
-            self.decoder = self._make_decoder()
-        before = self._counts()
-        if task.nbest is None:
-            best = self.decoder.translate(task.words)
-        else:
-            size, distinct = task.nbest.size, task.nbest.distinct
-            best = self.decoder.translate(task.words, nbest=size, distinct=distinct)
-        aligned = task.nbest is not None and task.nbest.alignment
+        if self._decoder is None:
+            if self._networks is None:
+                self._networks = _load_networks(self._settings, self._threads)
+            features = list(zip(self._networks, self._network_weights, strict=True))
+            self._decoder = self._make_decoder(features, buffer_size=self._settings.buffer_size)
+        before = self._counts(self._decoder)
+        size, distinct, aligned = 0, False, False
+        if task.nbest is not None:
+            size, distinct, aligned = task.nbest[1:]
+        best = self._decoder.translate(task.words, nbest=size, distinct=distinct)
         lines = [self._hypothesis(task.sent_id, found, aligned) for found in best.nbest]
-        output = f"{' '.join(best.words)}\n".encode()
-        counts = dict(self._counts() - before)
-        return _OutputLines(output, b"".join(lines), math.isfinite(best.score), counts)
+        counts = self._counts(self._decoder) - before
+        counts["untranslated"] = int(not math.isfinite(best.score))
+        return _OutputLines(f"{' '.join(best.words)}\n".encode(), b"".join(lines), counts)
 
-    def _extra_weights(self, weights: Weights) -> list[float]:
-        return [weights.get(name, (0.0,))[0] for name in self.extra]
-
-    def _make_decoder(self) -> StackDecoder:
-        assert self.weights is not None
-        assert self.table is not None
-        assert self._configuration is not None
-        if self.networks is None:
-            self.networks = [
-                _load_network(name, model, self.settings, self.threads)
-                for name, model in zip(self.extra, self.settings.models, strict=False)
-            ]
-        features = list(zip(self.networks, self._extra_weights(self.weights), strict=True))
-        size = self.settings.buffer_size
-        places = (self._configuration, self.table, self.language_model, features)
-        return StackDecoder(*places, buffer_size=size)
-
-    def _counts(self) -> Counter[str]:
-        assert self.decoder is not None
+    @staticmethod
+    def _counts(decoder: StackDecoder) -> Counter[str]:
         counts: Counter[str] = Counter()
-        for buffer, _ in self.decoder.buffers:
+        for buffer, _ in decoder.buffers:
             counts.update(requests=buffer.requests, distinct=buffer.distinct, calls=buffer.calls)
         return counts
 
     def _hypothesis(self, sent_id: int, found: Translation, aligned: bool) -> bytes:
         """Return a line of a list."""
-        assert self.decoder is not None
         features = []
-        shown = (*self.model.shown, *((True,) for _ in self.extra))
-        for name, values, which in zip(self.decoder.names, found.values, shown, strict=True):
-            kept = [value for value, is_shown in zip(values, which, strict=True) if is_shown]
-            if kept:
+        for (name, shown), values in zip(self._shown.items(), found.values, strict=True):
+            if kept := list(itertools.compress(values, shown)):
                 features.append((name, kept))
         alignment = self._alignment(found) if aligned else None
         return format_hypothesis(sent_id, found.words, features, found.score, alignment)
 
     def _alignment(self, found: Translation) -> str:
         """Return the word alignment of the phrase table, phrase after phrase."""
-        assert self.table is not None
         points = []
         position = 0
         for segment in found.segments:
-            inner = [point.split("-") for point in self.table.alignment(segment.option).split()]
+            inner = [point.split("-") for point in self._table.alignment(segment.option).split()]
             for source, target in sorted((int(one), int(other)) for one, other in inner):
                 points.append(f"{segment.start + source}-{position + target}")
             position += len(segment.words)
         return " ".join(points)
 
 
-def _load_network(
-    name: str, model: str, settings: SearchSettings, threads: int
-) -> "StatefulFeature":
-    """Return the network of a feature; torch is imported here, in the process that uses it."""
+def _load_networks(settings: SearchSettings, threads: int) -> list[StatefulFeature]:
+    """Return the networks; torch is imported here, in the process that uses them."""
+    if not settings.models:
+        return []
     import torch
 
     from phrasescore.devices import choose_device
@@ -187,7 +153,10 @@ def _load_network(
     torch.set_num_threads(threads)
     device = choose_device(settings.device)
     options = CslmOptions(normalized=not settings.unnormalized, backoff=settings.backoff_lm)
-    return SearchCslm(load_checkpoint(model), device, options=options, name=name)
+    return [
+        SearchCslm(load_checkpoint(model), device, options=options, name=name)
+        for name, model in zip(settings.feature_names, settings.models, strict=True)
+    ]
 
 
 class EmbeddedSearch:
@@ -204,26 +173,20 @@ class EmbeddedSearch:
     def __init__(self, ini_path: str, settings: SearchSettings) -> None:
         settings.check()
         self._settings = settings
-        self._model = _IniModel.read(ini_path, settings)
-        self._translator: _SentenceTranslator | None = None
+        configuration = DecoderConfiguration.read(ini_path, settings.ignore)
+        limits = {LIMITS[section]: value for section, value in settings.limits().items()}
+        self._configuration = configuration.with_limits(**limits)
         self._processes: OrderedProcesses[_SentenceTask, _OutputLines] | None = None
 
     @property
     def ini_features(self) -> list[str]:
         """The features of the moses.ini."""
-        return [slot.name for slot in self._model.configuration.slots]
+        return [slot.name for slot in self._configuration.slots]
 
     @property
     def feature_names(self) -> list[str]:
         """The features that it has weights for."""
         return [*self.ini_features, *self._settings.feature_names]
-
-    def check_weights(self, weights: Weights) -> None:
-        """Check weights of features of the moses.ini.
-
-        :raises ConfigError: if a feature has another number of weights.
-        """
-        self._model.configuration.with_weights(weights)
 
     def open(
         self, sentences: Sequence[Sentence], weights: Weights, closed: Sequence[int] = ()
@@ -234,22 +197,19 @@ class EmbeddedSearch:
         :param weights: what is translated with first.
         :param closed: descriptors that the processes do not keep, such as a lock's.
         """
-        tables = read_tables(self._model.configuration, sentences)
-        _report_unknown(tables, sentences)
-        language_model = read_language_model(self._model.configuration)
+        own = {name: weights[name] for name in weights if name in self.ini_features}
+        self._configuration.with_weights(own)  # an error comes before the long work
         processes = min(usable_threads(self._settings.processes), max(1, len(sentences)))
         threads = self._settings.threads or max(1, usable_threads(None) // processes)
-        self._translator = translator = _SentenceTranslator(
-            *(self._model, tables, language_model, self._settings, threads),
-            self._settings.feature_names,
-        )
+        translator = _SentenceTranslator(self._configuration, self._settings, sentences, threads)
         self._processes = OrderedProcesses(translator, processes, closed)
         translator.prepare(weights)
         if processes > 1 and sentences:
             # Here, so that not every process has to compile the search by itself.
-            shortest = _SentenceTask(0, min(sentences, key=len), weights, None)
-            replace(translator, extra=(), decoder=None)(shortest)
-            collections.deque(self._processes.map([shortest]), maxlen=0)
+            shortest = min(sentences, key=len)
+            translator.compile(shortest)
+            first = _SentenceTask(0, shortest, weights, None)
+            collections.deque(self._processes.map([first]), maxlen=0)
         return self
 
     def __enter__(self) -> Self:
@@ -307,7 +267,6 @@ class EmbeddedSearch:
                 if lists is not None:
                     lists.write(found.nbest)
                 counts.update(found.counts)
-                counts["untranslated"] += not found.found
                 meter.update()
         _report(counts)
         return counts

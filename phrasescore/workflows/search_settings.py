@@ -1,35 +1,25 @@
 """How the embedded search translates: the features, limits and processes that a user chooses."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from moses_integration.decoder.search_limits import ALGORITHMS, limit_values
+from moses_integration.decoder.search_limits import LIMITS as ALL_LIMITS
 from phrasescore.config.config import Config
 from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.features import check_cslm
 
 # Features that a search may have beside those of moses.ini, and their names in n-best lists.
 SEARCH_FEATURES = {"cslm": "CSLM"}
-# The limits among the settings: fields of `SearchLimits`, by the names of moses.ini's sections.
-LIMITS = {
-    "stack": "stack_size",
-    "beam-threshold": "beam_threshold",
-    "distortion-limit": "distortion_limit",
-    "max-phrase-length": "max_phrase_length",
-    "search-algorithm": "algorithm",
-    "cube-pruning-pop-limit": "pop_limit",
-    "cube-pruning-diversity": "diversity",
-    "n-best-factor": "nbest_factor",
-    "stack-diversity": "stack_diversity",
-}
-
-# The values of [search-algorithm] in a moses.ini, in their order.
-ALGORITHMS = ("normal", "cube")
 
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """How the embedded search translates. A limit that is None is that of moses.ini, or Moses'."""
+    """How the embedded search translates. A limit that is None is that of moses.ini, or Moses'.
+
+    :raises ArgumentError: if a field may not have its value.
+    """
 
     # Features beside those of moses.ini, of `SEARCH_FEATURES`, and the folder of each one's model.
     features: tuple[str, ...] = ()
@@ -54,7 +44,7 @@ class SearchSettings:
     diversity: int | None = None
     # Of lists of distinct hypotheses: paths looked at for each hypothesis; 0 for 1,000.
     nbest_factor: int | None = None
-    # Hypotheses kept of each coverage.
+    # Hypotheses kept of each coverage; a limit of Moses alone.
     stack_diversity: int | None = None
     # Processes that translate at the same time; None for one per core.
     processes: int | None = None
@@ -64,6 +54,20 @@ class SearchSettings:
     buffer_size: int = 4096
     # Where the networks run: auto, cpu, cuda or cuda:N.
     device: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name in self.features:
+            if name not in SEARCH_FEATURES:
+                known = " or ".join(SEARCH_FEATURES)
+                raise ArgumentError(f"`features`: expected {known}, got {name!r}")
+        for name in ("processes", "threads", "buffer_size"):
+            count = getattr(self, name)
+            if count is not None and (not isinstance(count, int) or count < 1):
+                raise ArgumentError(f"`{name}`: expected a whole number from 1, got {count!r}")
+        for name in LIMITS.values():
+            value = getattr(self, name)
+            if value is not None and (wanted := limit_values(name, value)) is not None:
+                raise ArgumentError(f"`{name}`: expected {wanted}, got {value!r}")
 
     @property
     def feature_names(self) -> list[str]:
@@ -82,7 +86,8 @@ class SearchSettings:
         """Check the features and their models, before the long work.
 
         :raises ArgumentError: if features and models, or their options, do not go together.
-        :raises PhrasescoreError: if a model is none, or of another kind than its feature.
+        :raises PhrasescoreError: if there is no such model, or it is of another kind than its
+            feature.
         """
         if len(self.features) != len(self.models):
             problem = "expected a --model for each --feature of the search"
@@ -96,6 +101,11 @@ class SearchSettings:
         check_cslm(configs, self.backoff_lm, unnormalized=self.unnormalized)
         if self.backoff_lm is not None and not os.path.exists(self.backoff_lm):
             raise DataError(self.backoff_lm, None, "cannot open: No such file or directory")
+
+
+_FIELDS = {field.name for field in fields(SearchSettings)}
+# The limits among the settings, by the names of moses.ini's sections.
+LIMITS = {section: field for section, field in ALL_LIMITS.items() if field in _FIELDS}
 
 
 def moses_limits(settings: SearchSettings) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.language_model import NgramModel
 from moses_integration.decoder.options import OptionTable, read_language_model
+from moses_integration.decoder.phrase_tables import read_tables
 from moses_integration.decoder.search import StackDecoder, Translation
 from moses_integration.decoder.stateful import DEFAULT_BUFFER_SIZE, RequestBuffer, StatefulFeature
 from tests.benchmarks.results import Row, quotients
@@ -37,7 +38,8 @@ class Model(NamedTuple):
         with contextlib.chdir(task.ini.parent):
             configuration = DecoderConfiguration.read(str(task.ini))
             lm = read_language_model(configuration)
-            return cls(configuration, OptionTable.read(configuration, task.sentences, lm), lm)
+            tables = read_tables(configuration, task.sentences)
+            return cls(configuration, OptionTable(configuration, lm, tables), lm)
 
     def decoder(
         self,

@@ -15,9 +15,10 @@ import kenlm
 import numpy as np
 
 from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.language_model import NgramModel
+from moses_integration.decoder.language_model import read_arpa
 from moses_integration.decoder.options import OptionTable
-from moses_integration.decoder.search import PhraseSegment, StackDecoder
+from moses_integration.decoder.phrase_tables import read_tables
+from moses_integration.decoder.search import StackDecoder
 from moses_integration.decoder.stateful import StatefulFeature
 
 TARGETS = ("p", "q", "r", "s", "t")
@@ -150,22 +151,15 @@ class SmallDecoder:
         features: Sequence[tuple[StatefulFeature, float]] = (),
         *,
         buffer_size: int = 4096,
-        candidates: int | None = None,
         other_language_weight: float = 0.0,
         **settings: Any,
     ) -> StackDecoder:
         """Return a decoder of some sentences."""
         configuration = self.configuration(**settings)
-        model = NgramModel.read(str(self._folder / "lm.arpa"))
-        options = OptionTable.read(configuration, sentences, model, other_language_weight)
-        return StackDecoder(
-            configuration,
-            options,
-            model,
-            features,
-            buffer_size=buffer_size,
-            candidates=candidates,
-        )
+        model = read_arpa(str(self._folder / "lm.arpa"))
+        tables = read_tables(configuration, sentences)
+        options = OptionTable(configuration, model, tables, other_language_weight)
+        return StackDecoder(configuration, options, model, features, buffer_size=buffer_size)
 
     def derivations(
         self, tokens: Sequence[str], limit: int = 2, context_weight: float = 0.0
@@ -232,10 +226,6 @@ class SmallDecoder:
 
 def _words(segments: Sequence[Any]) -> tuple[str, ...]:
     return tuple(word for _, _, target in segments for word in target)
-
-
-def as_segments(derivation: Derivation) -> list[PhraseSegment]:
-    return [PhraseSegment(*segment) for segment in derivation.segments]
 
 
 def _last_words_score(before: Sequence[str], word: str) -> float:

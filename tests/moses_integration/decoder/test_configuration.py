@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.decoder.configuration import DecoderConfiguration, SearchLimits
+from moses_integration.decoder.configuration import DecoderConfiguration
+from moses_integration.decoder.search_limits import SearchLimits
 from moses_integration.weights import load_weights
 from phrasescore.errors import ConfigError, DataError
 
@@ -104,6 +105,15 @@ def test_other_weights_take_the_place_of_the_files() -> None:
         configuration.with_weights({"CSLM0": (1.0,)})
     with pytest.raises(ConfigError, match=r":14: \[feature\] LM0: expected 1 weights, was given 2"):
         configuration.with_weights({"LM0": (1.0, 2.0)})
+    with pytest.raises(ConfigError, match="LM0: expected finite weights"):
+        configuration.with_weights({"LM0": (float("nan"),)})
+
+
+def test_a_limit_that_the_search_does_not_have_is_refused_and_may_be_switched_off() -> None:
+    configuration = read(INI + "[stack-diversity]\n2\n")
+    with pytest.raises(ConfigError, match="this search has no stack-diversity"):
+        configuration.with_limits(stack_size=10)
+    assert configuration.with_limits(stack_diversity=0).search.stack_size == 200
 
 
 def test_a_feature_that_is_not_known_may_be_ignored_or_weigh_nothing() -> None:
@@ -115,7 +125,11 @@ def test_a_feature_that_is_not_known_may_be_ignored_or_weigh_nothing() -> None:
     assert read(text, ("OSM0",)).slots
     with pytest.raises(ConfigError, match="no feature OpSequenceModel"):
         read(text + "OSM0= 0 0.1\n")
-    assert len(read(text + "OSM0= 0 0\n").slots) == 7
+    without_weight = read(text + "OSM0= 0 0\n")
+    assert len(without_weight.slots) == 7
+    assert without_weight.with_weights({"OSM0": (0.0, 0.0)}).slots == without_weight.slots
+    with pytest.raises(ConfigError, match="no feature OpSequenceModel"):
+        without_weight.with_weights({"OSM0": (0.0, 0.1)})
 
 
 def test_a_name_to_ignore_that_no_feature_has_is_refused() -> None:

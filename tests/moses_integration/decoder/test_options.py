@@ -11,8 +11,8 @@ from moses_integration.decoder.options import (
     OptionTable,
     SentenceOptions,
     read_language_model,
-    read_tables,
 )
+from moses_integration.decoder.phrase_tables import read_tables
 
 INI = """\
 [feature]
@@ -58,7 +58,10 @@ def read_table(*sentences: str, ini: str = INI, other_language_weight: float = 0
     Path("moses.ini").write_text(ini)
     configuration = DecoderConfiguration.read("moses.ini")
     split = [sentence.split() for sentence in sentences]
-    return OptionTable.read(configuration, split, other_language_weight=other_language_weight)
+    model = read_language_model(configuration)
+    return OptionTable(
+        configuration, model, read_tables(configuration, split), other_language_weight
+    )
 
 
 def listed(table: OptionTable, options: SentenceOptions) -> list[tuple[int, int, str]]:
@@ -86,7 +89,8 @@ def test_options_are_the_best_of_each_span_and_unknown_words() -> None:
     wanted_scores = [half + 0.75, half + 0.75, half + 0.75, quarter + 1.25, -99.25, -99.25]
     assert options.score == pytest.approx(wanted_scores)
     estimates = [-1, -2, -1, -1 - 0.5, -3, -3]
-    assert options.lm_estimate == pytest.approx([0.5 * LN_10 * each for each in estimates])
+    wanted_estimates = [0.5 * LN_10 * each for each in estimates]
+    assert table._estimate[options.rows] == pytest.approx(wanted_estimates)
     assert [table.alignment(row) for row in options.rows] == ["0-0", "", "1-0", "0-0 1-1"] + [
         "0-0"
     ] * 2
@@ -95,7 +99,7 @@ def test_options_are_the_best_of_each_span_and_unknown_words() -> None:
 def test_the_future_is_the_best_sum_of_options_that_cover_a_span() -> None:
     table = read_table("la maison bleue")
     options = table.sentence(["la", "maison", "bleue"])
-    total = options.score + options.lm_estimate
+    total = options.score + table._estimate[options.rows]
     future = options.future
     assert future.shape == (3, 4)
     assert future[0, 1] == pytest.approx(total[0])
@@ -112,8 +116,8 @@ def test_other_language_models_count_in_the_choice_of_options_and_in_the_future(
     table = read_table("la maison bleue", other_language_weight=0.25)
     options = table.sentence(tokens)
     assert plain.other_estimate.tolist() == [0] * len(plain.score)
-    assert options.other_estimate == pytest.approx(0.5 * options.lm_estimate)
-    total = options.score + 1.5 * options.lm_estimate
+    assert options.other_estimate == pytest.approx(0.5 * table._estimate[options.rows])
+    total = options.score + 1.5 * table._estimate[options.rows]
     first_two = max(total[2], total[3], total[0] + total[4])
     assert options.future[0, 3] == pytest.approx(first_two + total[5])
 
@@ -123,7 +127,7 @@ def test_arrays_are_as_kernels_take_them() -> None:
     for name, array in options._asdict().items():
         assert array.flags.c_contiguous, name
     kinds = [array.dtype for array in options]
-    assert kinds == [np.int32] * 4 + [np.float64] * 6 + [np.int32]
+    assert kinds == [np.int32] * 4 + [np.float64] * 5 + [np.int32]
 
 
 def test_reordering_scores_are_those_of_the_pair_or_zeros() -> None:
@@ -171,7 +175,7 @@ def test_dropped_unknown_words_have_no_translation_unless_they_have_digits() -> 
     assert listed(table, options) == [(0, 1, "x7"), (1, 2, "")]
     assert options.values[:, 0].tolist() == [-100, -100]  # TranslationOptionCollection.cpp
     assert options.values[:, 1].tolist() == [-1, 0]
-    assert options.lm_estimate[1] == 0
+    assert table._estimate[options.rows[1]] == 0
 
 
 def test_a_table_without_matches_leaves_unknown_words_alone() -> None:

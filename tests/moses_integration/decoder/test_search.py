@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moses_integration.decoder import kbest
+from moses_integration.decoder import kbest, stack_search
 from moses_integration.decoder.options import SentenceOptions
-from moses_integration.decoder.search import PhraseSegment, StackDecoder, Translation
-from phrasescore.errors import ConfigError
+from moses_integration.decoder.search import StackDecoder, Translation
+from tests.moses_integration.decoder.given_derivations import score_derivation
 from tests.moses_integration.decoder.small_decoder import (
     Derivation,
     LastWords,
     SecondModel,
     SmallDecoder,
-    as_segments,
 )
 
 SENTENCES = ("abcd", "fade", "cab", "aaaa", "e")
@@ -98,7 +97,7 @@ def test_another_feature_is_part_of_the_search(
     assert is_same(found[0], derivations[0])
     scores = [one.score for one in found]
     np.testing.assert_allclose(scores, [one.score for one in derivations], atol=1e-5)
-    again = decoder.score_derivation(sentence, found[7].segments)
+    again = score_derivation(decoder, sentence, [one[:3] for one in found[7].segments])
     assert again.values[-1] == pytest.approx(found[7].values[-1])
     assert again.score == pytest.approx(found[7].score)
     assert decoder.names[-1] == "LastWords0"
@@ -120,10 +119,13 @@ def test_buffering_changes_no_translation_and_saves_calls(larger: SmallDecoder, 
     assert calls[0] > calls[1] > calls[2]
 
 
-def test_fewer_candidates_are_fewer_requests(larger: SmallDecoder) -> None:
+def test_fewer_candidates_are_fewer_requests(
+    larger: SmallDecoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     requests = []
-    for candidates in (5, 50, 0):
-        decoder = larger.decoder([LONG], [(LastWords(), 0.8)], stack=5, candidates=candidates)
+    for candidates in (1, 10, 0):
+        monkeypatch.setattr(stack_search, "_CANDIDATES", candidates)
+        decoder = larger.decoder([LONG], [(LastWords(), 0.8)], stack=5)
         decoder.translate(LONG)
         requests.append(decoder.buffers[0][0].requests)
     assert requests[0] < requests[1] < requests[2]
@@ -207,12 +209,8 @@ def test_values_are_those_worked_out_by_hand(small: SmallDecoder) -> None:
     """Phrases 3, 1, 2 of three words: jumps of 2, 3 and 0; each after the one before it."""
     decoder = small.decoder(["abc"])
     chosen = [next(iter(small.table[(letter,)])) for letter in "cab"]
-    segments = [
-        PhraseSegment(2, 3, chosen[0]),
-        PhraseSegment(0, 1, chosen[1]),
-        PhraseSegment(1, 2, chosen[2]),
-    ]
-    found = decoder.score_derivation("abc", segments)
+    segments = [(2, 3, chosen[0]), (0, 1, chosen[1]), (1, 2, chosen[2])]
+    found = score_derivation(decoder, "abc", segments)
     values = dict(zip(decoder.names, found.values, strict=True))
     assert values["Distortion0"] == (-5.0,)
     assert values["WordPenalty0"] == (-float(sum(map(len, chosen))),)
@@ -230,9 +228,7 @@ def test_values_are_those_worked_out_by_hand(small: SmallDecoder) -> None:
 def test_a_phrase_before_the_last_one_is_a_swap(small: SmallDecoder) -> None:
     decoder = small.decoder(["ab"])
     first, second = next(iter(small.table[("b",)])), next(iter(small.table[("a",)]))
-    found = decoder.score_derivation(
-        "ab", [PhraseSegment(1, 2, first), PhraseSegment(0, 1, second)]
-    )
+    found = score_derivation(decoder, "ab", [(1, 2, first), (0, 1, second)])
     values = dict(zip(decoder.names, found.values, strict=True))
     logs = [np.log(small.table[("b",)][first][1]), np.log(small.table[("a",)][second][1])]
     assert values["LexicalReordering0"] == pytest.approx(
@@ -244,15 +240,8 @@ def test_a_phrase_before_the_last_one_is_a_swap(small: SmallDecoder) -> None:
 def test_scores_of_given_derivations_are_the_brute_force_ones(small: SmallDecoder) -> None:
     decoder = small.decoder(["abcd"])
     for derivation in small.derivations("abcd", limit=-1)[::97]:
-        found = decoder.score_derivation("abcd", as_segments(derivation))
+        found = score_derivation(decoder, "abcd", derivation.segments)
         assert is_same(found, derivation)
-
-
-def test_a_derivation_that_is_none_is_refused(small: SmallDecoder) -> None:
-    with pytest.raises(
-        ValueError, match=r"expected segments that are options, found 0\.\.1 -> x y"
-    ):
-        small.decoder(["ab"]).score_derivation("ab", [PhraseSegment(0, 1, ("x", "y"))])
 
 
 def test_an_unknown_word_is_its_own_translation(small: SmallDecoder) -> None:
@@ -278,7 +267,8 @@ def test_a_long_sentence(small: SmallDecoder) -> None:
         range(300)
     )
     for one in found.nbest:
-        assert decoder.score_derivation(tokens, one.segments).score == pytest.approx(one.score)
+        again = score_derivation(decoder, tokens, [segment[:3] for segment in one.segments])
+        assert again.score == pytest.approx(one.score)
 
 
 class _OneTable:
@@ -304,7 +294,6 @@ class _OneTable:
             np.arange(count + 1, dtype=np.int32),
             np.full(count, 3, np.int32),
             np.zeros((count, 5)),
-            np.full(count, -0.5),
             np.full(count, -0.5),
             np.zeros(count),
             np.zeros((count, 6)),
@@ -359,15 +348,3 @@ def test_distinct_lists_are_made_of_as_many_paths_as_moses_looks_at(
     nbest = decoder.translate("abcd", nbest=4, distinct=True).nbest
     assert len({each.words for each in nbest}) == 4
     assert found == [(4, 4 * factor)]
-
-
-def test_a_setting_that_the_search_does_not_have_is_refused(
-    small: SmallDecoder, tmp_path: Path
-) -> None:
-    configuration = small.configuration()
-    ini = Path(configuration.path).read_text() + "\n[stack-diversity]\n2\n"
-    (tmp_path / "moses.ini").write_text(ini)
-    plain = small.decoder(["a"])
-    found = type(configuration).read(str(tmp_path / "moses.ini"))
-    with pytest.raises(ConfigError, match="this search has no stack-diversity"):
-        StackDecoder(found, plain._table, plain._lm)

@@ -86,8 +86,3 @@ def test_scores_that_are_none_are_refused(wrong: Any, monkeypatch: pytest.Monkey
     buffer.request(np.array([2]))
     with pytest.raises(ValueError, match="Squares0: expected 1 numbers"):
         buffer.flush()
-
-
-def test_a_buffer_has_room_for_something() -> None:
-    with pytest.raises(ValueError, match="size must be at least 1, got 0"):
-        RequestBuffer(Squares(), 0)

@@ -7,7 +7,7 @@ import pytest
 import phrasescore
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
-from phrasescore.workflows.search_settings import moses_limits
+from phrasescore.records import WeightPair, Weights
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 
 
@@ -41,7 +41,14 @@ def test_arguments_that_do_not_go_together_are_refused(folder: Path) -> None:
     assert not (folder / "out").exists()
 
 
-def test_limits_have_the_names_and_numbers_of_moses() -> None:
-    settings = phrasescore.SearchSettings(stack_size=50, algorithm="cube", beam_threshold=0.0)
-    found = {"stack": "50", "search-algorithm": "1", "beam-threshold": "0.0"}
-    assert moses_limits(settings) == found
+def test_weights_are_a_file_a_mapping_or_a_tuners_result(folder: Path) -> None:
+    (folder / "weights").write_text("TM0= 0 1\nLM0= 0\n")
+    by_name: Weights = {"TM0": (0.0, 1.0), "LM0": (0.0,)}
+    usual: Weights = {"TM0": (1.0, 0.0)}
+    found = []
+    for weights in ("weights", by_name, WeightPair(by_name, usual)):
+        phrasescore.decode("source", "moses.ini", "out", weights=weights, nbest=("nbest", 3))
+        found.append((folder / "nbest").read_bytes())
+    assert found[0] == found[1] == found[2]
+    phrasescore.decode("source", "moses.ini", "out", weights=usual, nbest=("nbest", 3))
+    assert (folder / "nbest").read_bytes() != found[0]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from moses_integration.decoder import phrase_filter
+from moses_integration.decoder import phrase_tables
 from moses_integration.weights import load_weights
 from phrasescore.cli import main
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
@@ -59,7 +59,7 @@ def test_tables_and_networks_are_loaded_once(
     embedded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, loaded = [], []
-    read_pairs = phrase_filter.read_phrase_pairs
+    read_pairs = phrase_tables.read_phrase_pairs
 
     def count(*arguments: object) -> object:
         read.append(arguments)
@@ -69,7 +69,7 @@ def test_tables_and_networks_are_loaded_once(
         loaded.append(path)
         return load_checkpoint(path)
 
-    monkeypatch.setattr("moses_integration.decoder.options.read_phrase_pairs", count)
+    monkeypatch.setattr("moses_integration.decoder.phrase_tables.read_phrase_pairs", count)
     monkeypatch.setattr("phrasescore.models.checkpoint.load_checkpoint", load)
     monkeypatch.setattr("phrasescore.workflows.rescore.load_checkpoint", load)
     RandomCslm(["the", "house", "home"], order=3, path=embedded / "cslm")

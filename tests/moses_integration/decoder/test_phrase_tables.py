@@ -1,4 +1,4 @@
-"""Promises of phrase_filter, reordering, line_filter: what is read of a table, and its checks."""
+"""Promises of moses_integration.decoder.phrase_tables: what is read of tables, and its checks."""
 
 import gzip
 import math
@@ -8,9 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from moses_integration.decoder.line_filter import LineFilter
-from moses_integration.decoder.phrase_filter import log_of, read_phrase_pairs
-from moses_integration.decoder.reordering import read_reordering
+from moses_integration.decoder.phrase_tables import (
+    lines_of_phrases,
+    log_of,
+    read_phrase_pairs,
+    read_reordering,
+)
 from moses_integration.phrase_table import read_phrase_table
 from phrasescore.errors import DataError
 
@@ -110,7 +113,7 @@ def test_the_filter_finds_what_looking_at_each_line_finds(tmp_path: Path) -> Non
             if line.split(" ||| ")[0] in phrases
         ]
         path = write(tmp_path, "\n".join(lines))
-        found = LineFilter.of_phrases(sentences, max_length).matching_lines(path)
+        found = lines_of_phrases(path, sentences, max_length)
         assert [(number, line.decode()) for number, line in found] == wanted
         assert 0 < len(wanted) < len(lines)
 
@@ -148,7 +151,7 @@ la  |||  the ||| 0.25 0.25 0.5 1 0 1
 def test_reordering_scores_are_those_of_the_last_line_of_a_pair(tmp_path: Path) -> None:
     path = write(tmp_path, REORDERING)
     pairs = [(b"la", b"maison"), (b"la", b"the"), (b"la", b"la"), (b"la", b"the")]
-    scores = read_reordering(path, pairs, 6, [-1.0] * 6)
+    scores = read_reordering(path, pairs, [-1.0] * 6)
     the = [math.log(0.25), math.log(0.25), math.log(0.5), 0, -100, 0]
     assert scores == pytest.approx(np.array([[-1.0] * 6, the, [0.0] * 6, the]))
 
@@ -167,6 +170,6 @@ def test_a_broken_line_of_a_reordering_table_is_an_error(
 ) -> None:
     path = write(tmp_path, f"la ||| la ||| 1 1 1 1 1 1\n{line}\n", "table.gz")
     with pytest.raises(DataError) as caught:
-        read_reordering(path, [(b"la", b"the")], 6, [0.0] * 6)
+        read_reordering(path, [(b"la", b"the")], [0.0] * 6)
     assert caught.value.line == 2
     assert problem in str(caught.value)

@@ -1,4 +1,4 @@
-"""Promises of moses_integration.decoder.derivations: what a sentence is to the search."""
+"""Promises of moses_integration.decoder.sentence: what a sentence is to the search."""
 
 import math
 from itertools import product
@@ -8,10 +8,10 @@ import kenlm
 import numpy as np
 import pytest
 
-from moses_integration.decoder.derivations import ModelWeights, make_sentence
-from moses_integration.decoder.language_model import NgramModel
+from moses_integration.decoder.language_model import read_arpa
 from moses_integration.decoder.options import OptionTable
-from moses_integration.decoder.search_kernels import Sentence
+from moses_integration.decoder.phrase_tables import read_tables
+from moses_integration.decoder.sentence import Sentence, make_sentence
 from tests.moses_integration.decoder.small_decoder import ORDER, TARGETS, SmallDecoder
 
 TOKENS = "bedface"
@@ -19,11 +19,11 @@ TOKENS = "bedface"
 
 def make(folder: Path, weight: float) -> tuple[Sentence, list[str], kenlm.Model]:
     small = SmallDecoder(folder, seed=3, targets=6)
-    model = NgramModel.read(str(folder / "lm.arpa"))
-    table = OptionTable.read(small.configuration(), [TOKENS], model)
-    weights = ModelWeights(0.2, weight, (0.1,) * 6)
-    options = table.sentence(TOKENS)
-    sentence = make_sentence(options, weights, model.tables, -1, keep_words=False)
+    model = read_arpa(str(folder / "lm.arpa"))
+    configuration = small.configuration()
+    table = OptionTable(configuration, model, read_tables(configuration, [TOKENS]))
+    weighted = configuration.with_weights({"LM0": (weight,)})
+    sentence = make_sentence(table.sentence(TOKENS), weighted, model.tables, keep_words=False)
     return sentence, table.words, kenlm.Model(str(folder / "lm.arpa"))
 
 

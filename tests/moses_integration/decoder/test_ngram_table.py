@@ -1,9 +1,9 @@
-"""Promises of moses_integration.decoder.kernel_cache: no old machine code under new sources."""
+"""Promises of moses_integration.decoder.ngram_table: no old machine code under new sources."""
 
 import os
 from pathlib import Path
 
-from moses_integration.decoder.kernel_cache import drop_stale_kernels
+from moses_integration.decoder.ngram_table import drop_stale_kernels
 
 
 def make(path: Path, seconds: int) -> Path:
