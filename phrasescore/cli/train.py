@@ -1,6 +1,8 @@
 """``phrasescore train``: train a network on a phrase table or on text."""
 
 import logging
+import os
+import sys
 from typing import Any
 
 import click
@@ -43,12 +45,18 @@ _logger = logging.getLogger(__name__)
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped or killed.")
 @click.option("--work-dir", metavar="DIR", show_default="MODEL.work", help="For the run's state.")
 @click.option("--keep-work", is_flag=True, help="Keep that folder, to train further by --resume.")
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Share each batch out among so many processes of this machine.",
+)
 @options.seed
 @options.device
 @options.threads
 @options.verbosity
 @click.pass_context
-def train(ctx: click.Context, /, output: str, seed: int, **arguments: Any) -> None:
+def train(ctx: click.Context, /, output: str, seed: int, processes: int, **arguments: Any) -> None:
     """Train a network of KIND and write the folder MODEL.
 
     It learns from parallel text, which is the files SOURCE and TARGET with a tokenised sentence per
@@ -59,6 +67,15 @@ def train(ctx: click.Context, /, output: str, seed: int, **arguments: Any) -> No
     Training stops at the first limit that is reached, or when the perplexity of held-out pairs
     stops falling. A run that was stopped by Ctrl-C or killed goes on with --resume.
     """
+    is_rank = "WORLD_SIZE" in os.environ
+    if processes > 1 and not is_rank:
+        from phrasescore.training.ranks import start_ranks
+
+        command = (sys.executable, "-m", "phrasescore", *sys.argv[1:])
+        ctx.exit(start_ranks(processes, command))
+    if is_rank and os.environ["RANK"] != "0":
+        logging.disable(logging.WARNING)  # the first one says everything
+
     from phrasescore.workflows.train import train as train_network
 
     # The seed is one of the settings, of which an option that is not given changes none.

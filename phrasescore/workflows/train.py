@@ -12,7 +12,7 @@ from moses_integration.table_line import joint_count
 from phrasescore.config.config import layer_settings
 from phrasescore.config.settings import LANGUAGE_MODELS, MODEL_CONFIGS
 from phrasescore.config.toml_file import unknown
-from phrasescore.devices import choose_device, usable_threads
+from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.corpora import read_monolingual_text, read_parallel_text
 from phrasescore.io.text import same_file
@@ -21,6 +21,7 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhrasePair
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist
+from phrasescore.training.ranks import device_of_rank, local_ranks
 from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.vocabulary import Vocabulary, count_words
@@ -64,6 +65,9 @@ def train(
     stops falling; the weights that were best on them are kept. A run that was stopped or killed
     goes on with ``resume``, on a CPU to the same bits. Cho et al. (2014), section 2.
 
+    Called by several processes that torchrun has started, it shares each batch out among them; the
+    folders, and what is read, must be the same for all, and the first one writes.
+
     :param kind: of network, as the keys of `phrasescore.config.settings.MODEL_CONFIGS`.
     :param inputs: the two files of a parallel text; or a phrase table, for an encoder-decoder; or
         one text, for a language model. One of them may be ``-``, which is stdin.
@@ -84,7 +88,7 @@ def train(
     :param keep_work: keep that folder at the end, to train further by ``resume``.
     :param seed: of the start weights, the held-out part and the order of the pairs.
     :param device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
-    :param threads: of the CPU; by default as many as are usable.
+    :param threads: of the CPU; by default as many as are usable, shared out among the processes.
     :param progress: called as the input is read and after updates.
     :raises ArgumentError: if the arguments do not go together.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
@@ -107,7 +111,7 @@ def train(
     if resume and stored is None and not model.exists():
         # With the settings of this call: an error or Ctrl-C in the text leaves no run.
         _logger.info("%s: holds no run to go on with; a new one begins", work)
-    torch.set_num_threads(usable_threads(threads))
+    torch.set_num_threads(threads or max(1, usable_threads(None) // local_ranks()))
     read_side, predicted_side = (target, source) if reverse else (source, target)
     run = TrainingRun(
         inputs=paths,
@@ -115,7 +119,7 @@ def train(
         model=model,
         work=work,
         config=config,
-        device=choose_device(device),
+        device=device_of_rank(device),
         reverse=reverse,
         shortlists=lambda: (read_side.shortlist(), predicted_side.shortlist()),
         keep_work=keep_work,
