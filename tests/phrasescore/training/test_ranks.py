@@ -58,7 +58,7 @@ def perplexity(run: "subprocess.CompletedProcess[str]") -> float:
     return float(found[1])
 
 
-def test_a_run_alone_is_the_only_rank(tmp_path: Path) -> None:
+def test_a_run_alone_is_the_only_rank() -> None:
     alone = Ranks()
     assert alone.is_first
     parameter = torch.nn.Parameter(torch.ones(2))
