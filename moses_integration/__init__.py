@@ -1,1 +1,1 @@
-"""What Moses reads and writes: phrase tables, n-best lists, configuration."""
+"""The formats of Moses: phrase tables, n-best lists, configuration; and its search."""

@@ -118,8 +118,7 @@ def write_block(
     """Yield the lines of a source, new pairs among the old ones where they sort.
 
     :param indicator: whether each line gets one more score: 1 for an old pair, e for a new one, of
-        which Moses takes the logarithms 0 and 1. Without it old lines are byte for byte what they
-        were.
+        which Moses takes the logarithms 0 and 1. Without it old lines stay byte for byte.
     """
     waiting = sorted(pairs, key=lambda pair: _key(pair.target), reverse=True)
     for line in block.lines:

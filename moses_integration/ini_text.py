@@ -1,9 +1,11 @@
-"""The text of a moses.ini: its lines, its features, and nothing of what they mean.
+"""The text of a moses.ini: its lines, its features and the files they name.
 
 The grammar is described in `moses_integration.moses_ini`.
 """
 
+import os
 import re
+from pathlib import Path
 from typing import NamedTuple, Self
 
 from phrasescore.errors import ConfigError, shown_path
@@ -11,6 +13,7 @@ from phrasescore.io.output import open_output
 from phrasescore.io.text import open_input
 
 _WORD = re.compile(r"[^ \t\r]+")
+_PATH = re.compile(r"(?<=[ \t]path=)[^ \t\r#]+")
 
 
 class IniLine(NamedTuple):
@@ -61,7 +64,7 @@ class IniText:
             return cls(path, stream.read())
 
     def to_bytes(self) -> bytes:
-        """Return the text: the bytes that were read, except for what was edited."""
+        """Return the text: the bytes that were read, except for the edits."""
         return "\n".join(self.lines).encode(errors="surrogateescape")
 
     def write(self, path: str) -> None:
@@ -108,3 +111,41 @@ def split_argument(word: str) -> tuple[str, str | None]:
     """Split key=value at the first "=" (moses/Util.h, TokenizeFirstOnly)."""
     key, separator, value = word.partition("=")
     return key, value if separator else None
+
+
+def with_paths_from(ini: IniText, folder: Path) -> None:
+    """Let the relative paths of the features begin at a folder, and not where Moses is started.
+
+    They become absolute; but where that path has a blank or a ``#``, which a moses.ini cannot
+    hold, they are made relative to the working folder.
+
+    :raises ConfigError: with the line, if that path has one as well.
+    """
+    for feature in ini.features:
+        old = dict(feature.arguments).get("path")
+        if not old or os.path.isabs(old):
+            continue
+        path = os.path.abspath(folder / old)
+        path = os.path.relpath(path) if re.search(r"[\s#]", path) else path
+        if re.search(r"[ \t\r\n#]", path):
+            problem = f"expected a path without blanks and '#', found {path}"
+            raise ini.error(feature.line, feature.name, f"{problem}; moses.ini cannot hold it")
+        place = feature.line.place
+        ini.lines[place] = path.join(_PATH.split(ini.lines[place], maxsplit=1))
+    ini.features = ini.read_features()
+
+
+def files_of(ini_path: str) -> list[Path]:
+    """Return the files that Moses may read for a moses.ini: those it names, with ``.gz`` as well.
+
+    :raises DataError: if there is no such moses.ini.
+    :raises ConfigError: if a feature line is one that Moses refuses.
+    """
+    named = named_files(IniText.read(ini_path))
+    return [*named, *(path.with_name(f"{path.name}.gz") for path in named)]
+
+
+def named_files(ini: IniText) -> tuple[Path, ...]:
+    """Return the files that features read by ``path=``, each once, in the order of the lines."""
+    paths = [dict(feature.arguments).get("path") for feature in ini.features]
+    return tuple(dict.fromkeys(Path(path) for path in paths if path))

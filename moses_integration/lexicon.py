@@ -16,7 +16,7 @@ from phrasescore.io.text import decode, read_lines, shorten
 def read_lexicon(path: str) -> Iterator[tuple[str, str, float]]:
     """Yield (predicted word, given word, probability) of each line, lazily; plain or gzip.
 
-    :raises DataError: on reaching a line that is none.
+    :raises DataError: on reaching a line of another form.
     """
     for number, raw in enumerate(read_lines(path), start=1):
         fields = raw.split(b" ")

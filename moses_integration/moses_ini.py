@@ -1,4 +1,4 @@
-"""Read and edit moses.ini, and leave alone what is not understood.
+"""Read and edit moses.ini; lines that are not understood stay as they are.
 
 The grammar is the one of moses/Parameter.cpp (ReadConfigFile, CreateWeightsMap) and
 moses/FF/FeatureFunction.cpp (ParseLine): ``#`` begins a comment anywhere in a line, blanks around
@@ -12,6 +12,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
+from itertools import compress
 from typing import NamedTuple
 
 from moses_integration.ini_text import IniFeature, IniLine, IniText, split_argument
@@ -32,7 +33,7 @@ _CONVERTERS = {
 _MORE_TABLES = ("ProbingPT", "Mmsapt")
 
 _NUMBER = re.compile(NUMBER)
-# What Moses takes for a true value (moses/Util.cpp, Scan<bool>).
+# Values that are true to Moses (moses/Util.cpp, Scan<bool>).
 _TRUE = ("yes", "y", "true", "1")
 
 
@@ -45,7 +46,7 @@ class PhraseTableFeature(NamedTuple):
     kind: str
     # As written, relative to the folder Moses is started in; None where there is no path=.
     path: str | None
-    # How many scores a phrase pair has; 1 where num-features= is missing, as in Moses.
+    # The number of scores per phrase pair; 1 where num-features= is missing, as in Moses.
     num_features: int
     # 1-based.
     line: int
@@ -106,21 +107,17 @@ class MosesIni(IniText):
         """Declare more scores for a phrase table: num-features=, path=, weights; nothing else.
 
         tuneable-components= is extended where it is there, so that tuners see the new scores.
-
-        The initial weight is 0 by default. Then Moses translates exactly as it did before, and
-        mert-moses.pl's first round starts from the old n-best lists with the new scores in them.
-        MERT does not mind a zero: it searches along each weight's own axis from the start point,
-        and its random restarts draw every weight from 0..1 whatever it was (mert/Optimizer.cpp,
-        SimpleOptimizer; mert/Point.cpp, Randomize; mert-moses.pl, insert_ranges_to_featlist).
-        Another weight, such as the 0.2 of train-model.perl, adds a logarithm that no other weight
-        is balanced against yet: the first n-best lists are then worse ones.
+        With the initial weight 0, Moses translates exactly as before, and MERT starts from the old
+        n-best lists with the new scores in them; a zero is no obstacle to its line searches and
+        random restarts (mert/Optimizer.cpp, mert/Point.cpp). Another weight, such as the 0.2 of
+        train-model.perl, makes the first lists worse: no other weight is balanced against it yet.
 
         :param name: of the feature; None to find it by ``old_table_path``.
         :param how_many: number of new scores, at least 1.
-        :param table_path: the new path=; None keeps the old one, as for a table that
-            will be made binary under its old name.
+        :param table_path: the new path=; None keeps the old one, as for a table that will be made
+            binary under its old name.
         :param old_table_path: the table that was annotated.
-        :param num_scores: how many scores that table has; checked against num-features=.
+        :param num_scores: the number of scores of that table; checked against num-features=.
         :return: the table as it is declared now.
         :raises ConfigError: if the table is missing or ambiguous, is of a class that reads no text
             and gets a new path; if num-features=, the weights and the table disagree; with
@@ -130,7 +127,8 @@ class MosesIni(IniText):
         if how_many < 1 or not abs(initial_weight) < 1e6:
             raise ValueError(f"expected 1 or more, and a weight, got {how_many}, {initial_weight}")
         table = self.find_phrase_table(name, old_table_path)
-        feature = next(found for found in self.features if found.name == table.name)
+        feature = self._feature(table.name)
+        assert feature is not None
         if num_scores is not None and num_scores != table.num_features:
             problem = f"expected num-features={num_scores}, as many as the phrase table has scores"
             raise self.error(feature.line, table.name, f"{problem}, found {table.num_features}")
@@ -152,7 +150,7 @@ class MosesIni(IniText):
         return next(found for found in self.phrase_tables() if found.name == table.name)
 
     def tuneable_weights(self) -> dict[str, tuple[float, ...]]:
-        """Return the weights of what n-best lists show, by feature name, in the file's order.
+        """Return the weights of the scores that n-best lists show, by feature, in the file's order.
 
         Moses prints no feature with tuneable=false, nor any UnknownWordPenalty, and of a feature
         with tuneable-components= only those (moses/ScoreComponentCollection.cpp,
@@ -177,15 +175,12 @@ class MosesIni(IniText):
                     problem = f"expected a number as weight, found {shorten(value)}"
                     raise self.error(line, name, problem)
             weights[name] = tuple(map(float, values))  # the last line of a name counts
-        for feature in self.features:
-            if feature.name in weights:
-                shown = self._shown_components(feature, len(weights[feature.name]))
-                pairs = zip(weights[feature.name], shown, strict=True)
-                weights[feature.name] = tuple(weight for weight, is_shown in pairs if is_shown)
-        return {name: values for name, values in weights.items() if values}
+        for name, found in weights.items():
+            weights[name] = tuple(compress(found, self.shown_components(name, len(found))))
+        return {name: found for name, found in weights.items() if found}
 
     def set_weights(self, weights: Mapping[str, tuple[float, ...]]) -> list[str]:
-        """Replace weights of what n-best lists show; all others, and comments, stay.
+        """Replace weights of scores that n-best lists show; all others, and comments, stay.
 
         Weights of a sparse feature that has none yet are added to the section, at its end.
 
@@ -205,17 +200,16 @@ class MosesIni(IniText):
         return unknown
 
     def weight_overwrite(self, weights: Mapping[str, tuple[float, ...]]) -> str:
-        """Return weights as ``moses -weight-overwrite`` takes them: ``x`` keeps what stands here.
+        """Return weights for ``moses -weight-overwrite``; ``x`` stands for a weight of this file.
 
         That is for scores with tuneable-components=, which n-best lists do not show.
         """
         lines = self._latest_weight_lines()
-        kinds = {feature.name: feature for feature in self.features}
         parts = []
         for name, values in weights.items():
             texts = [format_weight(value) for value in values]
-            if name in lines and name in kinds:
-                shown = self._shown_components(kinds[name], len(lines[name].words) - 1)
+            if name in lines and self._feature(name) is not None:
+                shown = self.shown_components(name, len(lines[name].words) - 1)
                 remaining = iter(texts)
                 texts = [next(remaining, "x") if is_shown else "x" for is_shown in shown]
             parts.append(" ".join([f"{name}=", *texts]))
@@ -224,17 +218,13 @@ class MosesIni(IniText):
     def _latest_weight_lines(self) -> dict[str, IniLine]:
         """Return the line that counts for each name."""
         return {
-            line.words[0].group().removesuffix("="): line
+            name.removesuffix("="): line
             for line in self.content_lines()
-            if line.section == "weight"
+            if line.section == "weight" and (name := line.words[0].group()).endswith("=")
         }
 
     def _replace_weights(self, line: IniLine, name: str, values: tuple[float, ...]) -> None:
-        shown = [True] * (len(line.words) - 1)
-        for feature in self.features:
-            if feature.name == name:
-                shown = self._shown_components(feature, len(shown))
-        words = [word for word, is_shown in zip(line.words[1:], shown, strict=True) if is_shown]
+        words = list(compress(line.words[1:], self.shown_components(name, len(line.words) - 1)))
         if len(words) != len(values):
             problem = f"expected {len(values)} weights, as there are values in the lists"
             raise self.error(line, name, f"{problem}, found {len(words)}")
@@ -257,25 +247,25 @@ class MosesIni(IniText):
     def shown_components(self, name: str, num_weights: int) -> tuple[bool, ...]:
         """Return for each score of a feature whether n-best lists show it.
 
-        :param name: of one of the features.
+        :param name: of a feature; a weight without one, such as a sparse feature's, is shown.
         :raises ConfigError: if tuneable-components= has another number of values.
         """
-        feature = next(found for found in self.features if found.name == name)
-        return tuple(self._shown_components(feature, num_weights))
-
-    def _shown_components(self, feature: IniFeature, num_weights: int) -> list[bool]:
-        """Return for each score of a feature whether n-best lists show it."""
-        arguments = dict(feature.arguments)
-        tuneable = (arguments.get("tuneable") or "true").lower() in _TRUE
+        feature = self._feature(name)
+        if feature is None:
+            return (True,) * num_weights
+        tuneable = (dict(feature.arguments).get("tuneable") or "true").lower() in _TRUE
         if feature.kind == "UnknownWordPenalty" or not tuneable:
-            return [False] * num_weights
+            return (False,) * num_weights
         components = self._tuneable_components(feature, num_weights)
         if components is None:
-            return [True] * num_weights
-        return [component.lower() in _TRUE for component in components.split(",")]
+            return (True,) * num_weights
+        return tuple(component.lower() in _TRUE for component in components.split(","))
+
+    def _feature(self, name: str) -> IniFeature | None:
+        return next((feature for feature in self.features if feature.name == name), None)
 
     def _describe(self, feature: IniFeature) -> PhraseTableFeature:
-        """Return what a phrase table's line declares.
+        """Return the phrase table that a line declares.
 
         :raises ConfigError: if Moses would refuse the line.
         """
@@ -308,16 +298,14 @@ class MosesIni(IniText):
     def _weight_line(self, table: PhraseTableFeature) -> IniLine:
         """Return the line with a table's weights.
 
-        :raises ConfigError: if there is none, or not one weight a score.
+        :raises ConfigError: if there is none, or not one weight per score.
         """
         key = f"{table.name}="
-        found = None
         for line in self.content_lines():
-            if line.section == "weight" and line.words[0].group() == key:
-                found = line  # the last one counts
             if line.section == "weight-overwrite" and key in (word.group() for word in line.words):
                 problem = "expected no weights of this table here; move them to [weight]"
                 raise self.error(line, table.name, problem)
+        found = self._latest_weight_lines().get(table.name)
         if found is None:
             problem = f"expected a line '{key} w1 w2 ...' with {table.num_features} weights"
             raise ConfigError(
@@ -330,7 +318,7 @@ class MosesIni(IniText):
         return found
 
     def _tuneable_components(self, feature: IniFeature, num_features: int) -> str | None:
-        """Return tuneable-components=, one truth value a score; None if it is not there."""
+        """Return tuneable-components=, one truth value per score; None if it is not there."""
         value = dict(feature.arguments).get("tuneable-components")
         if value is None or len(value.split(",")) == num_features:
             return value

@@ -1,14 +1,14 @@
 """Read Moses' n-best lists, and add features to their lines.
 
 A line is ``id ||| hypothesis ||| Name0= v v ... Name1= v ||| total [||| more fields]``; the lines
-of a sentence stand together, and ids rise. What counts as well formed is what Moses' own tuning
-reads (mert/Data.cpp, loadNBest and AddFeatures), minus what it reads and then suffers from:
+of a sentence stand together, and ids rise. A line is well formed if Moses' own tuning reads
+it (mert/Data.cpp, loadNBest and AddFeatures) and does not suffer from it:
 
 * The separator is ``|||`` wherever it stands; the spaces around it are those of the fields. Moses
   writes two spaces after a hypothesis, and for an empty line of input an empty hypothesis.
 * A token of field 3 that ends in ``=`` names a feature, and the numbers after it are its values. A
   name with an underscore is a sparse feature to Moses, and has one value.
-* What follows the total (phrase segmentation, word alignment) is never looked at.
+* Fields after the total (phrase segmentation, word alignment) are never looked at.
 * Moses reads ``nan``, ``inf`` and ``0,5`` with atof, without a word. They are refused here, and so
   are numbers that are infinite to Moses, whose values are float32.
 
@@ -49,7 +49,7 @@ class NbestList(NamedTuple):
     # The feature values of each line and then its total, as the groups of a match; None for a line
     # whose features are not those of the file's first line, in their order.
     matches: list[re.Match[bytes] | None]
-    # How many values each feature of the file's first line has.
+    # The number of values of each feature of the file's first line.
     sizes: Mapping[str, int]
 
     def distinct(self) -> dict[bytes, tuple[str, ...]]:
@@ -97,7 +97,7 @@ class NbestList(NamedTuple):
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """Return the words of a sentence: what U+0020 separates, and nothing else does.
+    """Return the words of a sentence, which U+0020 alone separates.
 
     >>> split_words(" la  maison ")
     ('la', 'maison')
@@ -119,8 +119,8 @@ def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList
     :param new_names: features that are going to be added: one that is there is an error.
     :raises DataError: at the first ``next`` if the file cannot be opened or is empty; later, on
         reaching a line with fewer than 4 fields, with an id that is no number or comes after
-        a larger one, with what :func:`parse_features` or :func:`parse_total` refuses, or that
-        has one of the new features.
+        a larger one, that :func:`parse_features` or :func:`parse_total` refuses, or that has one
+        of the new features.
     """
     check = _FieldCheck(path, new_names)
     number = 0
@@ -166,7 +166,7 @@ class _FieldCheck:
         self._path = path
         self._new_names = set(new_names)
         self._is_first = True
-        # How many values each feature of the first line has.
+        # The number of values of each feature of the first line.
         self.sizes: dict[str, int] = {}
         # Matches a line from its field 3 on, if its features and their order are those of the
         # first line and its numbers are plain; the groups are the values and the total.
@@ -355,7 +355,7 @@ def format_features(features: Iterable[tuple[str, float]]) -> bytes:
 
 
 def remove_features(raw: bytes, names: Collection[str]) -> bytes:
-    """Return a line without some features: what it was before they were added, byte for byte.
+    """Return a line without some features: as it was before they were added, byte for byte.
 
     >>> remove_features(b"0 ||| la  ||| LM0= -2 LSTM0= -1.25 ||| -3.5", ["LSTM0"])
     b'0 ||| la  ||| LM0= -2 ||| -3.5'

@@ -1,6 +1,6 @@
 """Read Moses' text phrase tables, in blocks of lines or line by line, and add columns to them.
 
-:mod:`moses_integration.table_line` says what a line is.
+:mod:`moses_integration.table_line` describes a line.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +34,7 @@ class PhraseTableLine(NamedTuple):
     raw: bytes
     # The words of both sides, neither of them empty.
     pair: PhrasePair
-    # How many scores field 3 has; the same in every line of a table.
+    # The number of scores in field 3; the same in every line of a table.
     num_scores: int
     # b"\n", or b"" for a last line without one: raw + end are the bytes of the file.
     end: bytes
@@ -43,9 +43,9 @@ class PhraseTableLine(NamedTuple):
 class TableBlock(NamedTuple):
     """Lines of a phrase table that have passed every check, and where their parts are."""
 
-    # How many lines of the file come before.
+    # The number of lines of the file before these.
     before: int
-    # How many scores field 3 has; the same in every line of a table.
+    # The number of scores in field 3; the same in every line of a table.
     num_scores: int
     # UTF-8: the lines among others of the file, and behind those the phrases of odd lines, with
     # single spaces.
@@ -59,7 +59,7 @@ class TableBlock(NamedTuple):
 
     @property
     def num_lines(self) -> int:
-        """Return how many lines there are."""
+        """The number of lines."""
         return len(self.score_ends)
 
     @property
@@ -96,7 +96,7 @@ class TableBlock(NamedTuple):
 
     def table_lines(self) -> Iterator[PhraseTableLine]:
         """Yield the lines one by one."""
-        new = tuple.__new__  # what a NamedTuple does in its own __new__, twice as fast
+        new = tuple.__new__  # as in a NamedTuple's own __new__, twice as fast
         data, num_scores = self.data, self.num_scores
         stops = (self.begins[1:] - 1).tolist()
         ends = [b"\n"] * len(stops)
@@ -158,8 +158,11 @@ def _check(
     phrases = np.empty((num_lines, 4), np.int64)
     text = np.frombuffer(data, np.uint8)
     scan_lines(text, num_scores, begins, score_ends, phrases)
-    # Where bytes are not UTF-8 every line is parsed, to find the first wrong one.
-    odd = np.flatnonzero(score_ends < 0) if _is_utf8(data) else np.arange(num_lines)
+    try:
+        data.decode()
+        odd = np.flatnonzero(score_ends < 0)
+    except UnicodeDecodeError:  # every line is parsed, to find the first wrong one
+        odd = np.arange(num_lines)
     parts, size = [data], len(data)
     block = TableBlock(before, num_scores, data, begins, score_ends, phrases)
     problem = None
@@ -176,14 +179,6 @@ def _check(
             phrases[line, 2 * side : 2 * side + 2] = size, size + len(parts[-1])
             size += len(parts[-1])
     return block._replace(data=b"".join(parts)), problem
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 # Columns

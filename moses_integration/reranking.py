@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -18,12 +19,35 @@ Values = NDArray[np.float64]
 class FeatureMatrix(NamedTuple):
     """The features of all hypotheses of a list."""
 
-    # How many values each feature has; in the order of the columns.
+    # The number of values of each feature; in the order of the columns.
     sizes: dict[str, int]
     # (hypotheses, values); 0 where a hypothesis lacks a feature.
     values: Values
-    # (hypotheses, features), whether it lacks one; None where none lacks any.
+    # (hypotheses, features), whether it lacks one; None where all have all.
     missing: NDArray[np.bool_] | None
+
+    def columns(self) -> dict[str, Values]:
+        """Return the values of each feature: (hypotheses, values)."""
+        ends = pairwise(accumulate(self.sizes.values(), initial=0))
+        return {
+            name: self.values[:, start:end]
+            for name, (start, end) in zip(self.sizes, ends, strict=True)
+        }
+
+    def first_with(self, name: str) -> int:
+        """Return the place of the first hypothesis that has a feature of some."""
+        return 0 if self.missing is None else int(self._lacks(self.missing, name).argmin())
+
+    def first_without(self, name: str) -> int | None:
+        """Return the place of the first hypothesis that lacks a feature; None if all have it."""
+        if name not in self.sizes:
+            return 0
+        if self.missing is None or not (lacks := self._lacks(self.missing, name)).any():
+            return None
+        return int(lacks.argmax())
+
+    def _lacks(self, missing: NDArray[np.bool_], name: str) -> NDArray[np.bool_]:
+        return missing[:, list(self.sizes).index(name)]
 
 
 def feature_matrix(nbest: NbestList) -> FeatureMatrix:
@@ -71,7 +95,7 @@ class ModelScore(Protocol):
     def __call__(self, nbest: NbestList) -> Values:
         """Return (hypotheses,); more is better.
 
-        :raises DataError: if what the score needs is not there.
+        :raises DataError: if a feature that the score needs is not there.
         """
         ...
 
@@ -119,26 +143,17 @@ class WeightedSum:
         # Moses' weight of a sparse feature that no file names is 0.
         without = [name for name in without if not is_sparse(name)]
         if without and not self.ignore_unweighted:
-            line = nbest.first_line
-            if matrix.missing is not None:
-                place = list(matrix.sizes).index(without[0])
-                line += int(matrix.missing[:, place].argmin())
+            line = nbest.first_line + matrix.first_with(without[0])
             problem = f"no weights for {', '.join(without)} (--ignore-unweighted takes 0)"
             raise DataError(nbest.path, line, problem)
         if self.ignore_missing:
             return
-        wanted = [name for name in self.weights if not is_sparse(name)]
-        absent = [name for name in wanted if name not in matrix.sizes]
-        line = nbest.first_line
-        if not absent and matrix.missing is not None:
-            lacks = matrix.missing & np.array([name in wanted for name in matrix.sizes])
-            if lacks.any():
-                place = int(lacks.any(axis=1).argmax())
-                line += place
-                pairs = zip(matrix.sizes, lacks[place], strict=True)
-                absent = [name for name, is_absent in pairs if is_absent]
-        if absent:
-            problem = f"expected the features {', '.join(absent)}, which have weights, found none"
+        places = {name: matrix.first_without(name) for name in self.weights if not is_sparse(name)}
+        first = min((place for place in places.values() if place is not None), default=None)
+        if first is not None:
+            absent = ", ".join(name for name, place in places.items() if place == first)
+            problem = f"expected the features {absent}, which have weights, found none"
+            line = nbest.first_line + first
             raise DataError(nbest.path, line, f"{problem} (--ignore-missing takes 0)")
 
 
@@ -156,23 +171,15 @@ class EvenAverage:
     def __call__(self, nbest: NbestList) -> Values:
         """Return the mean for each hypothesis."""
         matrix = feature_matrix(nbest)
-        first_columns = dict(
-            zip(matrix.sizes, np.cumsum([0, *matrix.sizes.values()])[:-1], strict=True)
-        )
-        scores = totals(nbest)
+        scores, columns = totals(nbest), matrix.columns()
         for name in self.names:
-            line = nbest.first_line
-            size = matrix.sizes.get(name, 0)
-            if matrix.missing is not None and name in matrix.sizes:
-                lacks = matrix.missing[:, list(matrix.sizes).index(name)]
-                line += int(lacks.argmax())
-                size = 0 if lacks.any() else size
+            place = matrix.first_without(name)
+            size = matrix.sizes[name] if place is None else 0
             if size != 1:
-                there = f"there are {', '.join(matrix.sizes)}"
-                found = f"found {size}" if size else f"found none; {there}"
-                problem = f"expected one value of the feature {name}, {found}"
-                raise DataError(nbest.path, line, problem)
-            scores = scores + matrix.values[:, first_columns[name]]
+                found = str(size) if size else f"none; there are {', '.join(matrix.sizes)}"
+                problem = f"expected one value of the feature {name}, found {found}"
+                raise DataError(nbest.path, nbest.first_line + (place or 0), problem)
+            scores = scores + columns[name][:, 0]
         return scores / (1 + len(self.names))
 
 

@@ -1,8 +1,8 @@
 """A line of a Moses text phrase table: its parts, and scores added to it.
 
 A line is ``source ||| target ||| scores ||| alignment ||| counts ||| sparse ||| properties``, where
-the fields after the scores may be missing. What counts as well formed is what Moses itself loads
-(moses/TranslationModel/RuleTable/LoaderStandard.cpp), minus what it loads and then suffers from:
+the fields after the scores may be missing. A line is well formed if Moses itself loads it
+(moses/TranslationModel/RuleTable/LoaderStandard.cpp) and does not suffer from it:
 
 * The separator is ``|||`` wherever it stands; the spaces around it are those of the fields. One
   ``\\r`` before the newline is not part of the line (util/file_piece.hh, ReadLine).
@@ -86,7 +86,7 @@ def parse_line(
 
 
 def _score_problem(score: str) -> str | None:
-    """Return what was expected in place of a score, None if it is good."""
+    """Return the description of a score that was expected, None if this one is good."""
     if _SCORE.fullmatch(score) is None:
         return "a number as score"
     value = float(score)
@@ -149,25 +149,6 @@ def add_scores(raw: bytes, log_values: Sequence[float]) -> bytes:
     """
     _, end = score_span(raw)
     return b" ".join((raw[:end], *map(format_probability, log_values))) + raw[end:]
-
-
-def remove_scores(raw: bytes, how_many: int) -> bytes:
-    """Return a line without its last scores: what it was before `add_scores`, byte for byte.
-
-    :raises ValueError: if there would be no score left.
-
-    >>> remove_scores(b"la maison ||| the house ||| 0.5 1 0.25 ||| 0-0 1-1", 1)
-    b'la maison ||| the house ||| 0.5 1 ||| 0-0 1-1'
-    """
-    start, end = score_span(raw)
-    scores = raw[start:end]
-    for _ in range(how_many):
-        scores = scores.rstrip(b" \t")
-        # One separator goes with each score, as add_scores puts one.
-        scores = scores[: max(scores.rfind(b" "), scores.rfind(b"\t"), 0)]
-    if not scores.strip(b" \t"):
-        raise ValueError(f"cannot remove {how_many} scores and leave one in {shorten(raw)}")
-    return raw[:start] + scores + raw[end:]
 
 
 def score_span(raw: bytes) -> tuple[int, int]:

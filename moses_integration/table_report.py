@@ -8,13 +8,16 @@ probability n² / 2^65, which is 3e-8 for a million and 3e-4 for a hundred milli
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 
 import numpy as np
 
 from moses_integration.phrase_table import PhraseTableLine
 from moses_integration.table_line import LOWEST_LOG, joint_count
+from phrasescore.records import PhrasePair
 
 # Values are handed to numpy this many lines at a time.
 _BLOCK = 20_000
@@ -22,7 +25,7 @@ _BLOCK = 20_000
 
 @dataclass(frozen=True)
 class TargetsPerSource:
-    """How many lines (target phrases) a source phrase has."""
+    """The number of lines (target phrases) of a source phrase."""
 
     mean: float
     median: float
@@ -77,9 +80,9 @@ class TableReport:
     distinct_targets: int
     targets_per_source: TargetsPerSource
     # Number of words -> number of lines, by rising number of words.
-    source_lengths: dict[int, int]
-    target_lengths: dict[int, int]
-    scores: list[ScoreColumn]
+    source_lengths: Mapping[int, int]
+    target_lengths: Mapping[int, int]
+    scores: tuple[ScoreColumn, ...]
     counts: Counts
     # None where no shortlist was given.
     coverage: Coverage | None
@@ -99,86 +102,76 @@ def report_table(
         of a source stand apart, to find the source that has the most targets.
     :raises ValueError: if there are no lines.
     """
-    sources = _Sources()
+    # Of each group of neighbouring lines with the same source: its hash, and the lines.
+    hashes, sizes = array("q"), array("I")
+    largest: tuple[str, ...] = ()
     targets = _DistinctHashes()
     source_lengths: Counter[int] = Counter()
     target_lengths: Counter[int] = Counter()
     scores = _Scores()
-    counts = _CountsTally()
-    coverage = None if shortlists is None else _CoverageTally(*shortlists)
-    for line in lines:
-        pair = line.pair
-        sources.add(pair.source)
-        targets.add(hash(pair.target))
-        source_lengths[len(pair.source)] += 1
-        target_lengths[len(pair.target)] += 1
-        fields = line.raw.split(b"|||", 5)
-        scores.add(fields[2])
-        joint = joint_count(line.raw)
-        counts.add(len(fields) > 4 and bool(fields[4].strip()), joint)
-        if coverage is not None:
-            coverage.add(pair.source, pair.target, joint)
+    with_counts = once = 0
+    joint_sum = 0.0
+    coverage = None if shortlists is None else _CoverageTally(shortlists)
+    max_size = 0
+    for source, group in groupby(lines, attrgetter("pair.source")):
+        size = 0
+        for line in group:
+            size += 1
+            target = line.pair.target
+            targets.add(hash(target))
+            target_lengths[len(target)] += 1
+            fields = line.raw.split(b"|||", 5)
+            scores.add(fields[2])
+            joint = joint_count(line.raw)
+            with_counts += len(fields) > 4 and bool(fields[4].strip())
+            joint_sum += joint
+            once += joint <= 1
+            if coverage is not None:
+                coverage.add(line.pair, joint)
+        source_lengths[len(source)] += size
+        hashes.append(hash(source))
+        sizes.append(size)
+        if size > max_size:
+            max_size, largest = size, source
     num_lines = source_lengths.total()
     if not num_lines:
         raise ValueError("expected at least one line")
-    distinct_sources, targets_per_source = sources.result(read_again)
+    distinct_sources, per_source = _targets_per_source(hashes, sizes, largest, read_again)
     return TableReport(
         lines=num_lines,
         distinct_sources=distinct_sources,
         distinct_targets=targets.count(),
-        targets_per_source=targets_per_source,
+        targets_per_source=per_source,
         source_lengths=dict(sorted(source_lengths.items())),
         target_lengths=dict(sorted(target_lengths.items())),
         scores=scores.result(),
-        counts=counts.result(),
+        counts=Counts(with_counts, joint_sum, once),
         coverage=None if coverage is None else coverage.result(),
     )
 
 
-class _Sources:
-    """Groups of neighbouring lines with the same source: a hash and a size per group."""
+def _targets_per_source(
+    hashes: "array[int]",
+    group_sizes: "array[int]",
+    largest: tuple[str, ...],
+    read_again: Callable[[], Iterable[PhraseTableLine]] | None,
+) -> tuple[int, TargetsPerSource]:
+    """Return the number of distinct sources, and the figures of their lines.
 
-    def __init__(self) -> None:
-        self._hashes = array("q")
-        self._sizes = array("I")
-        self._last: tuple[str, ...] = ()
-        self._size = 0
-        self._largest: tuple[str, ...] = ()
-        self._largest_size = 0
-
-    def add(self, source: tuple[str, ...]) -> None:
-        if source != self._last:
-            self._close_group()
-            self._last = source
-        self._size += 1
-
-    def _close_group(self) -> None:
-        if self._size > self._largest_size:
-            self._largest, self._largest_size = self._last, self._size
-        if self._size:
-            self._hashes.append(hash(self._last))
-            self._sizes.append(self._size)
-        self._size = 0
-
-    def result(
-        self, read_again: Callable[[], Iterable[PhraseTableLine]] | None
-    ) -> tuple[int, TargetsPerSource]:
-        self._close_group()
-        sizes = np.frombuffer(self._sizes, dtype=np.uint32)
-        hashes, group_of = np.unique(
-            np.frombuffer(self._hashes, dtype=np.int64), return_inverse=True
-        )
-        largest: str | None = " ".join(self._largest)
-        if len(hashes) < len(sizes):
-            sizes = np.bincount(group_of, weights=sizes).astype(np.int64)
-            wanted = {int(number) for number in hashes[sizes == sizes.max()]}
-            largest = None if read_again is None else _find_source(read_again(), wanted)
-        return len(sizes), TargetsPerSource(
-            mean=float(sizes.mean()),
-            median=float(np.median(sizes)),
-            max=int(sizes.max()),
-            max_source=largest,
-        )
+    :param hashes: of the source of each group of neighbouring lines that have the same one.
+    :param group_sizes: lines of each group.
+    :param largest: the source of the largest group.
+    """
+    sizes = np.frombuffer(group_sizes, dtype=np.uint32)
+    known, group_of = np.unique(np.frombuffer(hashes, dtype=np.int64), return_inverse=True)
+    max_source: str | None = " ".join(largest)
+    if len(known) < len(sizes):
+        sizes = np.bincount(group_of, weights=sizes).astype(np.int64)
+        wanted = {int(number) for number in known[sizes == sizes.max()]}
+        max_source = None if read_again is None else _find_source(read_again(), wanted)
+    return len(sizes), TargetsPerSource(
+        float(sizes.mean()), float(np.median(sizes)), int(sizes.max()), max_source
+    )
 
 
 def _find_source(lines: Iterable[PhraseTableLine], wanted: set[int]) -> str | None:
@@ -234,65 +227,42 @@ class _Scores:
         self._lines += len(self._fields)
         self._fields = []
 
-    def result(self) -> list[ScoreColumn]:
+    def result(self) -> tuple[ScoreColumn, ...]:
         self._close_block()
         minima, maxima, sums = (np.array(block) for block in zip(*self._blocks, strict=True))
         columns = zip(minima.min(axis=0), maxima.max(axis=0), sums.sum(axis=0), strict=True)
-        return [
+        return tuple(
             ScoreColumn(min=float(low), max=float(high), mean_log=float(total) / self._lines)
             for low, high, total in columns
-        ]
-
-
-class _CountsTally:
-    def __init__(self) -> None:
-        self._lines = self._once = 0
-        self._joint = 0.0
-
-    def add(self, has_field: bool, joint: float) -> None:
-        self._lines += has_field
-        self._joint += joint
-        self._once += joint <= 1
-
-    def result(self) -> Counts:
-        return Counts(lines=self._lines, joint=self._joint, once=self._once)
+        )
 
 
 class _CoverageTally:
-    def __init__(self, source_words: Container[str], target_words: Container[str]) -> None:
-        self._shortlists = (source_words, target_words)
-        self._pairs = self._pairs_inside = 0
-        # Running words of the source and of the target side.
-        self._words = [0, 0]
-        self._inside = [0, 0]
-        self._words_by_count = [0.0, 0.0]
-        self._inside_by_count = [0.0, 0.0]
+    """Counts words and lines that two shortlists cover, of the source and of the target."""
 
-    def add(self, source: tuple[str, ...], target: tuple[str, ...], joint: float) -> None:
+    def __init__(self, shortlists: tuple[Container[str], Container[str]]) -> None:
+        # Of each side: running words, those inside, and both with each line taken joint times.
+        self._words: list[list[float]] = [[0, 0, 0, 0], [0, 0, 0, 0]]
+        self._sides = list(zip(shortlists, self._words, strict=True))
+        self._pairs = self._pairs_inside = 0
+
+    def add(self, pair: PhrasePair, joint: float) -> None:
         all_inside = True
-        for side, words in enumerate((source, target)):
-            shortlist = self._shortlists[side]
-            inside = sum(word in shortlist for word in words)
-            self._words[side] += len(words)
-            self._inside[side] += inside
-            self._words_by_count[side] += len(words) * joint
-            self._inside_by_count[side] += inside * joint
-            all_inside = all_inside and inside == len(words)
+        for words, (shortlist, sums) in zip(pair, self._sides, strict=True):
+            size, inside = len(words), sum(word in shortlist for word in words)
+            sums[0] += size
+            sums[1] += inside
+            sums[2] += size * joint
+            sums[3] += inside * joint
+            all_inside = all_inside and inside == size
         self._pairs += 1
         self._pairs_inside += all_inside
 
     def result(self) -> Coverage:
-        share = [_share(*both) for both in zip(self._inside, self._words, strict=True)]
-        by_count = [
-            _share(*both) for both in zip(self._inside_by_count, self._words_by_count, strict=True)
-        ]
-        return Coverage(
-            source_words=share[0],
-            target_words=share[1],
-            source_words_by_count=by_count[0],
-            target_words_by_count=by_count[1],
-            pairs=_share(self._pairs_inside, self._pairs),
-        )
+        source, target = (_share(sums[1], sums[0]) for sums in self._words)
+        source_by_count, target_by_count = (_share(sums[3], sums[2]) for sums in self._words)
+        pairs = _share(self._pairs_inside, self._pairs)
+        return Coverage(source, target, source_by_count, target_by_count, pairs)
 
 
 def _share(part: float, whole: float) -> float:

@@ -1,6 +1,6 @@
-"""Read what Moses' extractor makes for its tuners: feature values and statistics.
+"""Read and write the files of Moses' tuners: feature values, statistics, and start weights.
 
-A file is a row of blocks, one a sentence::
+A file of the extractor is a row of blocks, one per sentence::
 
     FEATURES_TXT_BEGIN_0 0 2 3 LM0_0 TranslationModel0_0 TranslationModel0_1
     -50.6981 -3.21417 -5.746
@@ -15,15 +15,16 @@ without a word; all of them are refused here. Moses keeps the values as float32.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moses_integration.nbest import LARGEST_VALUE, parse_number
-from phrasescore.errors import DataError
-from phrasescore.io.text import decode, read_blocks, shorten, split_block
+from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.io.output import open_output
+from phrasescore.io.text import decode, read_blocks, read_lines, shorten, split_block
 from phrasescore.records import FeatureLabel
 
 Values = NDArray[np.float64]
@@ -31,50 +32,25 @@ Integers = NDArray[np.int64]
 
 # mert/BleuScorer.cpp: matches and n-grams of each order in turn, then the reference length. Here in
 # the order of tuning.bleu: all matches, all n-grams, the reference length.
-BLEU_ORDER = (0, 2, 4, 6, 1, 3, 5, 7, 8)
-
-_FEATURES = "FEATURES"
-_SCORES = "SCORES"
+_BLEU_ORDER = (0, 2, 4, 6, 1, 3, 5, 7, 8)
 _NUMBERS = b"0123456789.+-eE \n"
+# Rows that are formatted at a time: Python's numbers take much more room than numpy's.
+_ROWS = 4096
 
 
-class FeatureLists(NamedTuple):
-    """The feature values of all hypotheses."""
+class ExtractedLists(NamedTuple):
+    """The numbers of all hypotheses in a file."""
 
     path: str
-    # One a column; sparse features last, in order of appearance.
-    labels: tuple[FeatureLabel, ...]
-    # (hypotheses, labels); 0 for a sparse feature that a hypothesis lacks.
+    # (hypotheses, columns): feature values, 0 for a sparse feature that a hypothesis lacks; or
+    # statistics of BLEU in the order of `tuning.bleu`.
     values: Values
-    # The numbers of the sentences, and the line of each one's header, from 1 on.
-    ids: tuple[int, ...]
-    lines: tuple[int, ...]
+    # The line of each sentence's header, from 1 on, by the sentence's number; in the file's order.
+    lines: dict[int, int]
     # (sentences + 1,): the hypotheses of a sentence are rows starts[s]:starts[s + 1].
     starts: Integers
-
-
-class ScoreLists(NamedTuple):
-    """The statistics of all hypotheses."""
-
-    path: str
-    # The metric, such as BLEU.
-    metric: str
-    # (hypotheses, numbers), in the order of the file.
-    values: Values
-    ids: tuple[int, ...]
-    lines: tuple[int, ...]
-    starts: Integers
-
-    def bleu_statistics(self) -> Values:
-        """Return the statistics in the order of `tuning.bleu`.
-
-        :raises DataError: if they are those of another metric.
-        """
-        if self.metric != "BLEU" or self.values.shape[1] != len(BLEU_ORDER):
-            found = f"{self.values.shape[1]} of {self.metric}"
-            problem = f"expected 9 statistics of BLEU (extractor --sctype BLEU), found {found}"
-            raise DataError(self.path, self.lines[0], problem)
-        return self.values[:, BLEU_ORDER]
+    # One per feature value; sparse features last, in order of appearance.
+    labels: tuple[FeatureLabel, ...] = ()
 
 
 class _Block(NamedTuple):
@@ -85,130 +61,118 @@ class _Block(NamedTuple):
     id: int
     size: int
     width: int
-    # What follows in the header.
+    # The end of the header: the names of the values, or that of the metric.
     rest: str
     body: bytes
 
 
-def read_features(path: str) -> FeatureLists:
+def read_features(path: str) -> ExtractedLists:
     """Return the feature values of a file as Moses' extractor writes it.
 
     :param path: text or gzip; ``-`` is stdin.
     :raises DataError: naming file and line, if a header, a number or a name is not what it should
         be, or a block is cut off.
     """
-    blocks = []
-    sparse: dict[str, int] = {}
-    parts: list[Values] = []
-    entries: list[tuple[int, int, float]] = []  # row, sparse feature, value
-    first = None
-    rows = 0
-    for block in _blocks(path, _FEATURES):
-        first = first or block
-        if (block.width, block.rest) != (first.width, first.rest):
-            problem = f"expected the features of the first sentence, {shorten(first.rest)}"
-            raise DataError(path, block.line, f"{problem}, found {shorten(block.rest)}")
-        values = _plain_values(block)
-        if values is None:
-            values, found = _any_values(path, block)
-            for row, name, value in found:
-                entries.append((rows + row, sparse.setdefault(name, len(sparse)), value))
-        parts.append(values)
-        rows += block.size
-        blocks.append(block._replace(body=b""))
-    assert first is not None
+    found, first, sparse = _read(path, "FEATURES")
     labels = _parse_labels(path, first)
-    dense = np.concatenate(parts)
-    if sparse:
-        dense = np.concatenate([dense, np.zeros((rows, len(sparse)))], axis=1)
-        for row, column, value in entries:
-            dense[row, first.width + column] = value
-    labels += tuple(FeatureLabel(name, 0) for name in sparse)
-    return FeatureLists(path, labels, dense, *_places(path, blocks))
+    return found._replace(labels=(*labels, *(FeatureLabel(name, 0) for name in sparse)))
 
 
-def read_scores(path: str) -> ScoreLists:
-    """Return the statistics of a file as Moses' extractor writes it.
+def read_scores(path: str) -> ExtractedLists:
+    """Return the statistics of BLEU in a file as Moses' extractor writes it.
 
-    :raises DataError: as `read_features`.
+    :raises DataError: as `read_features`, or if the statistics are those of another metric.
     """
-    blocks = []
-    parts = []
-    first = None
-    for block in _blocks(path, _SCORES):
-        first = first or block
-        if (block.width, block.rest) != (first.width, first.rest):
-            problem = f"expected {first.width} numbers of {first.rest} as before"
-            raise DataError(path, block.line, f"{problem}, found {block.width} of {block.rest}")
-        values = _plain_values(block)
-        if values is None:
-            values, found = _any_values(path, block)
-            if found:
-                line = block.line + 1 + found[0][0]
-                raise DataError(path, line, f"expected numbers, found {shorten(found[0][1])}")
-        parts.append(values)
-        blocks.append(block._replace(body=b""))
-    assert first is not None
-    return ScoreLists(path, first.rest, np.concatenate(parts), *_places(path, blocks))
+    found, first, _ = _read(path, "SCORES")
+    if (first.rest, first.width) != ("BLEU", len(_BLEU_ORDER)):
+        problem = "expected 9 statistics of BLEU (extractor --sctype BLEU)"
+        raise DataError(path, first.line, f"{problem}, found {first.width} of {first.rest}")
+    return found._replace(values=found.values[:, _BLEU_ORDER])
 
 
-def check_pair(features: FeatureLists, scores: ScoreLists) -> None:
+def check_pair(features: ExtractedLists, scores: ExtractedLists) -> None:
     """Check that two files are about the same hypotheses.
 
     :raises DataError: naming the first sentence where they differ.
     """
-    sizes = np.diff(features.starts).tolist(), np.diff(scores.starts).tolist()
-    for place, (one, other) in enumerate(
-        zip(
-            zip(features.ids, sizes[0], strict=True), zip(scores.ids, sizes[1], strict=True),
-            strict=False,
-        )
-    ):  # fmt: skip
-        if one != other:
-            where = f"{features.path}:{features.lines[place]}"
-            problem = f"expected sentence {one[0]} with {one[1]} hypotheses, as {where} has"
-            found = f"sentence {other[0]} with {other[1]}"
-            raise DataError(scores.path, scores.lines[place], f"{problem}, found {found}")
-    if len(features.ids) != len(scores.ids):
-        problem = f"expected {len(features.ids):,} sentences, as {features.path} has"
-        raise DataError(scores.path, None, f"{problem}, found {len(scores.ids):,}")
+    ours, theirs = (
+        list(zip(lists.lines.items(), np.diff(lists.starts).tolist(), strict=True))
+        for lists in (features, scores)
+    )
+    for ((one, line), size), ((other, other_line), other_size) in zip(ours, theirs, strict=False):
+        if (one, size) != (other, other_size):
+            problem = f"expected sentence {one} with {size} hypotheses, as {features.path}:{line}"
+            found = f"found sentence {other} with {other_size}"
+            raise DataError(scores.path, other_line, f"{problem} has, {found}")
+    if len(ours) != len(theirs):
+        problem = f"expected {len(ours):,} sentences, as {features.path} has"
+        raise DataError(scores.path, None, f"{problem}, found {len(theirs):,}")
+
+
+def _read(path: str, kind: str) -> tuple[ExtractedLists, _Block, list[str]]:
+    """Return the numbers of a file, its first block, and the names of sparse features.
+
+    :param kind: of the blocks: FEATURES or SCORES.
+    """
+    first: _Block | None = None
+    lines: dict[int, int] = {}
+    starts = [0]
+    parts: list[Values] = []
+    sparse: dict[str, int] = {}
+    entries: list[tuple[int, int, float]] = []  # row, sparse feature, value
+    for block in _blocks(path, kind):
+        first = first or block
+        if (block.width, block.rest) != (first.width, first.rest):
+            problem = f"expected {first.width} values, {shorten(first.rest)}, as before"
+            found = f"found {block.width}, {shorten(block.rest)}"
+            raise DataError(path, block.line, f"{problem}, {found}")
+        if block.id in lines:
+            problem = f"sentence {block.id} again, which began in line {lines[block.id]}"
+            raise DataError(path, block.line, problem)
+        lines[block.id] = block.line
+        values = _plain_values(block)
+        if values is None:
+            values, named = _any_values(path, block)
+            for row, name, value in named:
+                if kind == "SCORES":
+                    problem = f"expected numbers, found {shorten(name)}"
+                    raise DataError(path, block.line + 1 + row, problem)
+                entries.append((starts[-1] + row, sparse.setdefault(name, len(sparse)), value))
+        parts.append(values)
+        starts.append(starts[-1] + block.size)
+    if first is None:
+        raise DataError(path, None, f"expected blocks of {kind}_TXT_BEGIN_0, found nothing")
+    table = np.concatenate(parts)
+    if sparse:
+        table = np.concatenate([table, np.zeros((len(table), len(sparse)))], axis=1)
+        for row, column, value in entries:
+            table[row, first.width + column] = value
+    return ExtractedLists(path, table, lines, np.array(starts, np.int64)), first, list(sparse)
 
 
 def _blocks(path: str, kind: str) -> Iterator[_Block]:
-    """Yield the blocks of a file; there is at least one."""
     end = f"{kind}_TXT_END_0".encode()
     pieces: list[bytes] = []
     number = 1  # of the line that the pieces begin with
-    found_any = False
     for text in read_blocks(path):
         start = 0
         while (place := text.find(end, start)) >= 0:
-            pieces.append(text[start:place])
-            content = b"".join(pieces)
-            yield _parse_block(path, kind, number, content)
-            found_any = True
-            number += content.count(b"\n") + 1
+            header, _, body = b"".join([*pieces, text[start:place]]).partition(b"\n")
+            block = _parse_header(path, kind, number, header)._replace(body=body)
+            lines = body.count(b"\n")
+            if lines != block.size:
+                problem = f"expected {block.size} lines after this header, found {lines}"
+                raise DataError(path, number, problem)
+            yield block
+            number += lines + 2
             start = text.find(b"\n", place) + 1 or len(text)
             pieces = []
         pieces.append(text[start:])
-    rest = b"".join(pieces)
-    if rest.strip():
-        header = rest.partition(b"\n")[0]
+    header, _, body = b"".join(pieces).partition(b"\n")
+    if header.strip() or body.strip():
         _parse_header(path, kind, number, header)
         problem = f"the block that begins here has no {end.decode()}: the file is cut off"
         raise DataError(path, number, problem)
-    if not found_any:
-        raise DataError(path, None, f"expected blocks of {kind}_TXT_BEGIN_0, found nothing")
-
-
-def _parse_block(path: str, kind: str, number: int, content: bytes) -> _Block:
-    header, _, body = content.partition(b"\n")
-    block = _parse_header(path, kind, number, header)._replace(body=body)
-    lines = body.count(b"\n")
-    if lines != block.size:
-        problem = f"expected {block.size} lines after this header, found {lines}"
-        raise DataError(path, number, problem)
-    return block
 
 
 def _parse_header(path: str, kind: str, number: int, raw: bytes) -> _Block:
@@ -228,7 +192,7 @@ def _parse_header(path: str, kind: str, number: int, raw: bytes) -> _Block:
 
 
 def _parse_labels(path: str, block: _Block) -> tuple[FeatureLabel, ...]:
-    """Return the labels that a header of features names."""
+    """Return the labels of the dense features, which a header names."""
     names = block.rest.split()
     if len(names) != block.width:
         problem = f"expected the names of {block.width} values in the header, found {len(names)}"
@@ -286,15 +250,95 @@ def _any_values(path: str, block: _Block) -> tuple[Values, list[tuple[int, str, 
     return values, sparse
 
 
-def _places(
-    path: str, blocks: Sequence[_Block]
-) -> tuple[tuple[int, ...], tuple[int, ...], Integers]:
-    """Return ids, lines and starts, as the lists have them."""
-    known: dict[int, int] = {}
-    for block in blocks:
-        if block.id in known:
-            problem = f"sentence {block.id} again, which began in line {known[block.id]}"
-            raise DataError(path, block.line, problem)
-        known[block.id] = block.line
-    sizes = [block.size for block in blocks]
-    return tuple(known), tuple(known.values()), np.cumsum([0, *sizes], dtype=np.int64)
+def write_features(
+    path: str,
+    labels: Sequence[FeatureLabel],
+    values: Values,
+    starts: Sequence[int] | Integers,
+) -> None:
+    """Write feature values as Moses' tuners read them (``--ffile``); whole or not at all.
+
+    :param labels: of the columns; Moses takes a name with an underscore for a sparse feature, and
+        these are written by name wherever they are not 0.
+    :param values: (hypotheses, labels), written with 9 digits: those of Moses' float32.
+    :raises PhrasescoreError: if a value is not finite, or a name cannot be read again.
+    """
+    _check_finite(path, values)
+    for name, place in labels:
+        if not name or any(sign in name for sign in " \t\r\n=") or ("_" in name and place):
+            problem = f"expected the name of a feature without blanks and '=', found {name!r}"
+            raise PhrasescoreError(f"{path}: {problem}")
+    dense = [at for at, (name, _) in enumerate(labels) if "_" not in name]
+    sparse = [(at, name.encode()) for at, (name, _) in enumerate(labels) if "_" in name]
+    rest = "".join(f"{labels[at]} " for at in dense)
+    lines = _format_rows(values[:, dense])
+    if sparse:
+        lines = (
+            line + b"".join(b"%s=%.9g " % (name, row[at]) for at, name in sparse if row[at])
+            for line, row in zip(lines, values.tolist(), strict=True)
+        )
+    _write(path, "FEATURES", lines, f"{len(dense)} {rest}", starts)
+
+
+def write_scores(path: str, statistics: Values, starts: Sequence[int] | Integers) -> None:
+    """Write BLEU statistics as Moses' tuners read them (``--scfile``); whole or not at all.
+
+    :param statistics: (hypotheses, 9), in the order of `tuning.bleu`.
+    :raises PhrasescoreError: if one is not finite.
+    """
+    _check_finite(path, statistics)
+    lines = _format_rows(statistics[:, np.argsort(_BLEU_ORDER)])
+    _write(path, "SCORES", lines, f"{len(_BLEU_ORDER)} BLEU", starts)
+
+
+def _format_rows(values: Values) -> Iterator[bytes]:
+    form = b"%.9g " * values.shape[1]
+    for start in range(0, len(values), _ROWS):
+        yield from (form % tuple(row) for row in values[start : start + _ROWS].tolist())
+
+
+def _check_finite(path: str, values: Values) -> None:
+    if not np.isfinite(values).all():
+        raise PhrasescoreError(f"{path}: expected finite numbers to write, found others")
+
+
+def _write(
+    path: str, kind: str, lines: Iterator[bytes], header: str, starts: Sequence[int] | Integers
+) -> None:
+    with open_output(path) as output:
+        for identity, size in enumerate(np.diff(starts).tolist()):
+            output.write(f"{kind}_TXT_BEGIN_0 {identity} {size} {header}\n".encode())
+            output.writelines(line + b"\n" for line in islice(lines, size))
+            output.write(f"{kind}_TXT_END_0\n".encode())
+
+
+def read_start_weights(path: str, num_values: int) -> Values:
+    """Return the start weights in an ``init.opt`` of mert-moses.pl, one per feature value.
+
+    They are the first line, in the order of a features file. The others, the ends of the range that
+    mert draws its random starts from, may be missing, and are only checked.
+
+    :raises DataError: if a line has another number of values, or something that is no number.
+    """
+    rows: list[Values] = []
+    for number, line in enumerate(read_lines(path), start=1):
+        row = [parse_number(token, path, number) for token in line.split()]
+        if not row:
+            continue
+        if len(row) != num_values:
+            problem = f"expected {num_values} numbers, one per feature value, found {len(row)}"
+            raise DataError(path, number, problem)
+        if len(rows) == 3:
+            raise DataError(path, number, "expected 3 lines: start, lowest and highest weights")
+        rows.append(np.array(row))
+    if not rows:
+        raise DataError(path, None, "expected a line of weights to start from, found none")
+    return rows[0]
+
+
+def write_start_weights(path: str, weights: Values) -> None:
+    """Write an ``init.opt``: weights to start from, and random ones between 0 and 1."""
+    _check_finite(path, weights)
+    rows = (weights, np.zeros(len(weights)), np.ones(len(weights)))
+    with open_output(path) as output:
+        output.writelines(b"%s\n" % b" ".join(b"%.9g" % value for value in row) for row in rows)

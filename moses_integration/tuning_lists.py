@@ -1,4 +1,4 @@
-"""N-best lists as a tuner needs them: feature values in columns, and each hypothesis once.
+"""N-best lists as a tuner needs them: feature values in columns, the same for all lists.
 
 A feature whose name has an underscore is sparse, as it is to Moses (mert/Data.cpp): a hypothesis
 may lack it, and has 0 then. Every other feature is dense: all hypotheses of all lists have it.
@@ -6,18 +6,16 @@ may lack it, and has 0 then. Every other feature is dense: all hypotheses of all
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
 from moses_integration.nbest import NbestList, read_nbest
-from moses_integration.reranking import FeatureMatrix, feature_matrix
-from moses_integration.tuning_files import Integers, Values
+from moses_integration.reranking import FeatureMatrix, Values, feature_matrix
 from moses_integration.weights import is_sparse
 from phrasescore.errors import DataError
 from phrasescore.records import FeatureLabel
 
-# What no text of weights could hold as a name.
+# A name that no text of weights could hold.
 _BAD_NAME = re.compile(r"[\s=#]|^\[|^$")
 
 
@@ -28,7 +26,7 @@ class FeatureColumns:
     """
 
     def __init__(self) -> None:
-        # How many values each feature has, in the order of the columns.
+        # The number of values of each feature, in the order of the columns.
         self.sizes: dict[str, int] = {}
 
     @property
@@ -45,29 +43,18 @@ class FeatureColumns:
             number of values; naming the line.
         """
         if not self.sizes:
-            self._learn(nbest, matrix)
+            for name in nbest.features(0):
+                self._add(nbest, matrix, name)
         if matrix.missing is None and matrix.sizes == self.sizes:
             if list(matrix.sizes) == list(self.sizes):
                 return matrix.values
         else:
             self._check(nbest, matrix)
-        ends = np.cumsum([0, *matrix.sizes.values()]).tolist()
-        spans = {
-            name: slice(start, end)
-            for name, start, end in zip(matrix.sizes, ends, ends[1:], strict=False)
-        }
-        nothing = np.zeros((len(matrix.values), 1))
-        parts = [matrix.values[:, spans[name]] if name in spans else nothing for name in self.sizes]
-        return np.concatenate(parts, axis=1)
-
-    def _learn(self, nbest: NbestList, matrix: FeatureMatrix) -> None:
-        first = nbest.features(0)
-        for name in matrix.sizes:
-            if name in first:
-                self._add(nbest, matrix, name)
+        lacking, columns = np.zeros((len(matrix.values), 1)), matrix.columns()
+        return np.concatenate([columns.get(name, lacking) for name in self.sizes], axis=1)
 
     def _add(self, nbest: NbestList, matrix: FeatureMatrix, name: str) -> None:
-        line = nbest.first_line + _first_with(matrix, name)
+        line = nbest.first_line + matrix.first_with(name)
         if _BAD_NAME.search(name):
             problem = f"expected the name of a feature without blanks, '=' and '#', found {name!r}"
             raise DataError(nbest.path, line, problem)
@@ -80,7 +67,7 @@ class FeatureColumns:
     def _check(self, nbest: NbestList, matrix: FeatureMatrix) -> None:
         """Refuse a list whose dense features are not the usual ones; learn new sparse ones."""
         for name, size in matrix.sizes.items():
-            line = nbest.first_line + _first_with(matrix, name)
+            line = nbest.first_line + matrix.first_with(name)
             if name in self.sizes and self.sizes[name] != size:
                 problem = f"expected {self.sizes[name]} values of {name} as before, found {size}"
                 raise DataError(nbest.path, line, problem)
@@ -90,46 +77,20 @@ class FeatureColumns:
                     raise DataError(nbest.path, line, problem)
                 self._add(nbest, matrix, name)
         for name in self.sizes:
-            if is_sparse(name):
-                continue
-            line = nbest.first_line
-            if name in matrix.sizes:
-                if matrix.missing is None:
-                    continue
-                lacks = matrix.missing[:, list(matrix.sizes).index(name)]
-                if not lacks.any():
-                    continue
-                line += int(lacks.argmax())
-            problem = f"this hypothesis lacks the feature {name}, which earlier ones have"
-            raise DataError(nbest.path, line, problem)
-
-
-def _first_with(matrix: FeatureMatrix, name: str) -> int:
-    """Return the place of the first hypothesis that has a feature."""
-    if matrix.missing is None:
-        return 0
-    return int(matrix.missing[:, list(matrix.sizes).index(name)].argmin())
-
-
-class TuningList(NamedTuple):
-    """The hypotheses of a sentence."""
-
-    # 0-based.
-    segment: int
-    # (hypotheses, columns met so far).
-    values: Values
-    # The words of each distinct hypothesis, by its text.
-    hypotheses: dict[bytes, tuple[str, ...]]
-    # (hypotheses,): which of the distinct ones each is, from 0 on.
-    which: Integers
+            place = None if is_sparse(name) else matrix.first_without(name)
+            if place is not None:
+                problem = f"this hypothesis lacks the feature {name}, which earlier ones have"
+                raise DataError(nbest.path, nbest.first_line + place, problem)
 
 
 def read_tuning_lists(
     path: str, num_segments: int, columns: FeatureColumns
-) -> Iterator[TuningList]:
-    """Yield the lists of a file, one for every sentence, lazily.
+) -> Iterator[tuple[Values, NbestList]]:
+    """Yield the lists of a file, one for every sentence in order, lazily, with their values.
 
-    :param num_segments: how many references there are.
+    The values are those of the columns met so far: (hypotheses, columns).
+
+    :param num_segments: the number of references.
     :raises DataError: as `read_nbest`, at features that do not go together, and where a sentence
         has no hypotheses, or no reference.
     """
@@ -142,11 +103,7 @@ def read_tuning_lists(
             problem = f"expected id {expected}, found {nbest.id}"
             raise DataError(path, nbest.first_line, f"{problem}: a sentence has no hypotheses")
         expected += 1
-        values = columns.arrange(nbest, feature_matrix(nbest))
-        distinct = nbest.distinct()
-        places = {hypothesis: place for place, hypothesis in enumerate(distinct)}
-        which = [places[hypothesis] for hypothesis in nbest.hypotheses]
-        yield TuningList(nbest.id, values, distinct, np.array(which))
+        yield columns.arrange(nbest, feature_matrix(nbest)), nbest
     if expected < num_segments:
         problem = f"expected lists of {num_segments:,} sentences, as there are references"
         raise DataError(path, None, f"{problem}, the last has id {expected - 1}")

@@ -1,6 +1,6 @@
-"""Weights of the log-linear model as Moses writes them: in moses.ini, or a line a feature.
+"""Weights of the log-linear model as Moses writes them: in moses.ini, or one line per feature.
 
-In a moses.ini they are the ``[weight]`` section. Everything else is a text of ``Name= value ...``
+In a moses.ini they are the ``[weight]`` section. Any other file is a text of ``Name= value ...``
 lines: the dense weights of mert-moses.pl and kbmira (``run1.dense``), where a feature of several
 values has a line for each, and this project's own, with ``#`` comments. Names are those of
 moses.ini and n-best lists, without ``=``.
@@ -12,17 +12,19 @@ choose from the lists.
 
 import codecs
 import math
+import os
 import re
-from typing import Literal
+from collections.abc import Mapping
 
 from moses_integration.moses_ini import MosesIni
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.output import open_output
 from phrasescore.io.text import NUMBER, decode, open_input, shorten, split_block
-from phrasescore.records import WeightPair
-from phrasescore.records import Weights as Weights
+from phrasescore.records import WeightPair, Weights
 
-Part = Literal["search", "lists"]
+# Weights as the public functions take them: a file of them, one set, or two sets.
+WeightsSource = str | os.PathLike[str] | Mapping[str, tuple[float, ...]] | WeightPair
+
 # The heads of the two parts, in the order of a pair.
 _PARTS = (b"[search]", b"[lists]")
 
@@ -31,25 +33,21 @@ _NUMBER = re.compile(NUMBER)
 _NUMBERED = re.compile(r"F[0-9]+ [^=]*")
 
 
-def read_weights(path: str, part: Part = "lists") -> Weights:
-    """Return the weights of a file, in its order; the kind of file is seen from its content.
+def load_weights(source: WeightsSource) -> WeightPair:
+    """Return the weights of the search and those of lists; the same where there is one set.
 
-    Of a moses.ini: the weights of what n-best lists show, see `MosesIni.tuneable_weights`.
+    The kind of a file is seen from its content, and its order is kept. Of a moses.ini: the weights
+    of scores that n-best lists show, see `MosesIni.tuneable_weights`.
 
-    :param path: ``-`` is stdin.
-    :param part: which weights, where a file has two sets.
-    :raises DataError: naming file and line, if a text is not one of weights, or holds none.
+    :param source: a file, ``-`` for stdin; or weights, which are returned as they are.
+    :raises DataError: naming file and line, if a text is not one of weights, or is empty.
     :raises ConfigError: likewise for a moses.ini.
     """
-    pair = read_both_weights(path)
-    return pair.search if part == "search" else pair.lists
-
-
-def read_both_weights(path: str) -> WeightPair:
-    """Return the weights of the search and those of lists; the same where a file has one set.
-
-    :raises DataError, ConfigError: as `read_weights`.
-    """
+    if isinstance(source, WeightPair):
+        return source
+    if isinstance(source, Mapping):
+        return WeightPair(dict(source), dict(source))
+    path = os.fspath(source)
     with open_input(path) as stream:
         content = stream.read()
     lines = split_block(content)
@@ -68,6 +66,11 @@ def read_both_weights(path: str) -> WeightPair:
     return found
 
 
+def weights_path(source: WeightsSource | None) -> str | None:
+    """Return the file that weights come from; None where there is no file."""
+    return os.fspath(source) if isinstance(source, str | os.PathLike) else None
+
+
 def _lines_of(path: str, lines: list[bytes], wanted: bytes) -> list[bytes]:
     """Return the lines of a part, with empty ones in the place of all others."""
     head = b""
@@ -83,7 +86,7 @@ def _lines_of(path: str, lines: list[bytes], wanted: bytes) -> list[bytes]:
 
 
 def is_sparse(name: str) -> bool:
-    """Return whether Moses takes a feature for a sparse one: 0 where a hypothesis lacks it."""
+    """Return whether a feature is sparse to Moses: 0 where a hypothesis lacks it."""
     return "_" in name
 
 
@@ -121,31 +124,23 @@ def _parse_value(path: str, number: int, name: str, value: str) -> float:
     return float(value)
 
 
-def write_weights(path: str, weights: Weights, comment: str = "") -> None:
-    """Write weights so that `read_weights` gives the same numbers back, bit for bit.
+def write_weights(path: str, weights: Weights | WeightPair) -> None:
+    """Write weights so that `load_weights` gives the same numbers back, bit for bit.
 
-    A line a value: so Moses' kbmira reads the file, too (``--dense-init``), as long as it has no
-    comment. Whole or not at all; ``-`` is stdout.
+    One line per value: so Moses' kbmira reads a file of one set, too (``--dense-init``). Two sets
+    that are the same are written as one. Whole or not at all; ``-`` is stdout.
 
-    :param comment: stands above the weights; may have several lines.
     :raises PhrasescoreError: if a name or a value could not be read again.
     """
-    lines = [f"# {line}".rstrip() for line in comment.split("\n")] if comment else []
-    _write_lines(path, [*lines, *_format(path, weights)])
-
-
-def write_both_weights(path: str, both: WeightPair) -> None:
-    """Write the weights of the search and those of lists, in one set if they are the same.
-
-    :raises PhrasescoreError: as `write_weights`.
-    """
+    both = weights if isinstance(weights, WeightPair) else WeightPair(weights, weights)
     if both.search == both.lists:
-        write_weights(path, both.lists)
-        return
-    lines: list[str] = []
-    for head, weights in zip(_PARTS, both, strict=True):
-        lines += [head.decode(), *_format(path, weights)]
-    _write_lines(path, lines)
+        lines = _format(path, both.lists)
+    else:
+        lines = []
+        for head, part in zip(_PARTS, both, strict=True):
+            lines += [head.decode(), *_format(path, part)]
+    with open_output(path) as output:
+        output.write("".join(f"{line}\n" for line in lines).encode())
 
 
 def _format(path: str, weights: Weights) -> list[str]:
@@ -160,8 +155,3 @@ def _format(path: str, weights: Weights) -> list[str]:
                 raise PhrasescoreError(f"{path}: {problem}")
             lines.append(f"{name}= {float(value)!r}")
     return lines
-
-
-def _write_lines(path: str, lines: list[str]) -> None:
-    with open_output(path) as output:
-        output.write("".join(f"{line}\n" for line in lines).encode())

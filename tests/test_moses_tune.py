@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from moses_integration.tuning_files import read_features, read_scores
-from moses_integration.weights import read_weights
+from moses_integration.weights import load_weights
 from phrasescore.cli import main
 
 pytestmark = pytest.mark.moses
@@ -118,14 +118,14 @@ def test_weights_of_moses_tools_are_start_weights_and_their_files_are_tuned_on(t
     scorer = ["--sctype", "BLEU", "--scconfig", "case:true,reflen:closest"]
     files = ["--ffile", "run1.f", "--scfile", "run1.s"]
     run_tool(task.folder, "extractor", *scorer, *files, "-r", "dev.fr", "-n", "nbest")
-    weights = read_weights(task.path("moses.ini"))
+    weights = load_weights(task.path("moses.ini")).lists
     extracted = ["--features", task.path("run1.f"), "--scores", task.path("run1.s")]
     start = ["--moses-ini", task.path("moses.ini"), "-o", task.path("from-files")]
     from_files = tune(*extracted, *start)
     inputs = [task.path("nbest"), "--references", task.path("dev.fr")]
     from_lists = tune(*inputs, *start[:-1], task.path("from-lists"))
     assert from_files.stderr.splitlines()[-1] == from_lists.stderr.splitlines()[-1]
-    assert read_weights(task.path("from-files")).keys() == weights.keys()
+    assert load_weights(task.path("from-files")).lists.keys() == weights.keys()
 
 
 def test_the_loop_with_real_moses_ends_with_the_bleu_that_it_says(task: Task) -> None:
@@ -162,6 +162,6 @@ def test_mert_moses_tunes_an_annotated_table(task: Task) -> None:
     command += ["--no-filter-phrase-table", "--decoder-flags", "-threads 1 -v 0", "--nbest", "20"]
     command += ["--maximum-iterations", "2", "--predictable-seeds"]
     subprocess.run(command, check=True, capture_output=True, timeout=300, cwd=task.folder)
-    weights = read_weights(task.path("mert-work/moses.ini"))
+    weights = load_weights(task.path("mert-work/moses.ini")).lists
     assert len(weights["TranslationModel0"]) == 6
     assert any(weights["TranslationModel0"][4:])

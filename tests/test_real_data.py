@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from moses_integration.phrase_table import read_phrase_table
-from moses_integration.table_line import remove_scores
 from phrasescore.cli import main
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import RandomModel
+from tests.table_lines import remove_scores
 
 NUM_LINES = 20_000
 NUM_SAMPLES = 500

@@ -8,24 +8,19 @@ reference length may have a fraction.
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tuning.metric import Statistics
 from tuning.ngrams import MAX_ORDER, Integers, NgramIndex, count_ngrams, find_sorted
-
-# Which reference's length counts where there are several; of two that are equally close to the
-# hypothesis, the shorter.
-ReferenceLength = Literal["closest", "shortest", "average"]
+from tuning.settings import ReferenceLength
 
 MATCHES = slice(0, MAX_ORDER)
 TOTALS = slice(MAX_ORDER, 2 * MAX_ORDER)
 LENGTH = MAX_ORDER  # words of the hypothesis
 REFERENCE_LENGTH = 2 * MAX_ORDER
 NUM_STATISTICS = 2 * MAX_ORDER + 1
-
-Statistics = NDArray[np.float64]
 
 
 class CorpusBleu:
@@ -58,8 +53,6 @@ class Bleu(CorpusBleu):
         sizes = {len(segments) for segments in references}
         if len(sizes) != 1:
             raise ValueError(f"expected references of one number of segments, got {sorted(sizes)}")
-        if reference_length not in get_args(ReferenceLength):
-            raise ValueError(f"unknown reference length {reference_length!r}")
         self.num_segments = sizes.pop()
         self._reference_length = reference_length
         lengths = [[len(words) for words in segments] for segments in references]
@@ -146,9 +139,9 @@ def sentence_bleu(statistics: Statistics) -> Statistics:
 
 
 class BleuScore(NamedTuple):
-    """BLEU with what it is made of."""
+    """BLEU with its parts."""
 
-    # 0 to 1, as all the others.
+    # 0 to 1, as are the precisions and the penalty.
     bleu: float
     precisions: tuple[float, ...]
     brevity_penalty: float
@@ -157,7 +150,7 @@ class BleuScore(NamedTuple):
     reference_length: float
 
     @classmethod
-    def of(cls, sums: Statistics) -> "BleuScore":
+    def of(cls, sums: Statistics) -> Self:
         """Return the score of summed statistics: (NUM_STATISTICS,).
 
         A corpus without any word has brevity penalty 0.

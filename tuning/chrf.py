@@ -62,7 +62,7 @@ class Chrf:
 
         Of several references the one counts that alone gives the highest chrF; of equals the first.
 
-        :param hypotheses: words; characters are counted without what stands between the words.
+        :param hypotheses: words; the blanks between them are no characters.
         :param segments: the number of each one's segment, from 0 on, in any order.
         """
         owners = np.asarray(segments, np.int64)

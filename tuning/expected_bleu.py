@@ -1,9 +1,9 @@
-"""Expected BLEU: the metric of what the model expects, which has a gradient, by L-BFGS.
+"""Expected BLEU: the metric of expected statistics, which has a gradient, maximised by L-BFGS.
 
-Each hypothesis gets a probability, softmax(scale * model score) inside its segment; the statistics
-that are expected, summed over segments, have a score, which is smooth in the weights (Rosti et al.,
-2010, BBN System Description for WMT10, section 3; 2011, Expected BLEU Training for Graphs). With a
-small scale the surface is flat and has few hills; with a large one it is the metric of the best
+Each hypothesis gets a probability, softmax(scale * model score) inside its segment. The score of
+the expected statistics, summed over segments, is smooth in the weights (Rosti et al., 2010, BBN
+System Description for WMT10, section 3; 2011, Expected BLEU Training for Graphs). With a small
+scale the surface is flat and has few hills; with a large one it is the metric of the best
 hypotheses. So the scale rises in steps, and each step starts from the weights of the one before.
 """
 
@@ -39,15 +39,8 @@ class Expected(NamedTuple):
     score: float
     # (features,).
     gradient: Vector
-    # The metric of the most likely hypotheses.
+    # The metric of the most likely hypotheses, 0 to 1.
     best_score: float
-
-
-class _Best(NamedTuple):
-    """Weights in units of deviations, and the metric of what they choose."""
-
-    score: float
-    weights: Vector
 
 
 def expected_score(
@@ -57,7 +50,7 @@ def expected_score(
 
     The derivative by the statistics is taken by central differences, so that any metric will do;
     it errs by some 1e-10 of its size. All else is exact but for hypotheses with a probability
-    below 1e-18, which do not count. Memory: one number a hypothesis.
+    below 1e-18, which do not count. Memory: one number per hypothesis.
 
     :param weights: (features,), finite.
     :param scale: of the model scores in the softmax, above 0.
@@ -85,32 +78,29 @@ def expected_score(
     return Expected(float(metric.score(expected)), slopes, float(metric.score(best)))
 
 
-def gradient(pool: Pool, metric: Metric, weights: Vector, scale: float) -> Vector:
-    """Return the gradient of `expected_score` by the weights: (features,)."""
-    return expected_score(pool, metric, weights, scale).gradient
-
-
 def search_expected_score(problem: Problem) -> Found:
     """Raise the expected metric by L-BFGS while the scale of the softmax rises.
 
     Weights are optimised in units of the features' deviations, less a penalty for their squared
-    distance from the start. Of all weights that L-BFGS comes by, those are returned with which
-    the best hypotheses of the pool score highest. Nothing is random: seeds give the same weights.
+    distance from the start. Of all weights that L-BFGS visits, those are returned whose choice from
+    the pool scores highest. Nothing is random: all seeds give the same weights.
     """
     pool, settings = problem.pool, problem.settings
     units = pool.deviations()
     spread = pool.score_deviation(problem.start) or 1.0
     start = problem.start * units / spread
-    best = _Best(pool.score(problem.metric, problem.start), start)
+    best, best_score = start, pool.score(problem.metric, problem.start)
     current, iterations = start, 0
 
     def loss(free: Vector, scale: float) -> tuple[float, Vector]:
+        nonlocal best, best_score
         weights = start.copy()
         weights[problem.free] = free
         found = expected_score(
             pool, problem.metric, weights / units, scale, threads=settings.threads
         )
-        remember(found.best_score, weights)
+        if found.best_score > best_score:
+            best, best_score = weights, found.best_score
         distance = free - start[problem.free]
         penalty = settings.penalty * float(distance @ distance)
         slopes = (found.gradient / units)[problem.free] - 2 * settings.penalty * distance
@@ -119,12 +109,7 @@ def search_expected_score(problem: Problem) -> Found:
     def say(_free: Vector) -> None:
         nonlocal iterations
         iterations += 1
-        problem.report(f"best so far {100 * best.score:.2f}")
-
-    def remember(score: float, weights: Vector) -> None:
-        nonlocal best
-        if score > best.score:
-            best = _Best(score, weights)
+        problem.report(f"best so far {100 * best_score:.2f}")
 
     try:
         for scale in _SCALES:
@@ -141,11 +126,11 @@ def search_expected_score(problem: Problem) -> Found:
             current[problem.free] = found.x
             problem.report(
                 f"scale {scale:g}: expected {problem.metric.name} {-100 * found.fun:.2f},"
-                f" best so far {100 * best.score:.2f}, {found.nit} iterations"
+                f" best so far {100 * best_score:.2f}, {found.nit} iterations"
             )
     except StopTuning:
         pass
-    return Found(best.weights / units * spread, iterations)
+    return Found(best / units * spread, iterations)
 
 
 def _sum_of(function: Callable[[Integers], Vector], parts: list[Integers], threads: int) -> Vector:

@@ -85,11 +85,11 @@ def best_step(profile: Profile, *, neighbours: int = 0, min_width: float = MIN_W
     """Return the step to the middle of the best interval.
 
     Of equally good intervals the widest is taken, then the one nearest to 0, then the lowest. If
-    none is wide enough, the step is 0.
+    no interval is wide enough, the step is 0.
 
-    :param neighbours: how many intervals on each side count: the value of an interval is the worst
-        metric among itself and them (Cer et al., 2008, Regularization and Search for Minimum Error
-        Rate Training, section 3.2, "max-min"). With 0 it is its own.
+    :param neighbours: the number of intervals on each side that count: the value of an interval is
+        the worst metric among itself and them (Cer et al., 2008, Regularization and Search for
+        Minimum Error Rate Training, section 3.2, "max-min"). With 0 it is its own.
     :param min_width: narrower intervals are not taken, and are nobody's neighbours.
     """
     edges, scores = profile

@@ -15,15 +15,15 @@ import contextlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
+import numba
 import numpy as np
 
-from tuning.expected_bleu import gradient
-from tuning.landscape import Landscape
-from tuning.line_search import best_step
+from tuning.expected_bleu import expected_score
+from tuning.line_search import best_step, metric_along
 from tuning.methods import Found, Problem, Report, StopTuning
-from tuning.pool import Mask, Vector
-from tuning.settings import TuneSettings
+from tuning.pool import Mask, Matrix, Vector
 
 # Steps go so far at most, where the weights have length 1: beyond, all but one direction is
 # forgotten, and weights like 2.9e-39 come out.
@@ -31,9 +31,9 @@ LIMIT = 100.0
 # How sharp the softmax of the expected metric is, in one round and in the next: a scale that sees
 # the whole list, and one that sees the best few.
 SCALES = (1.0, 10.0)
-# How many starts are never given up.
+# The number of starts that are never given up.
 LEAST_ALIVE = 3
-# One random start in so many has random signs.
+# Every ANY_SIGNth random start has random signs.
 ANY_SIGN = 4
 # How often starts are drawn near the best weights, and how far away; the weights have length 1.
 GENERATIONS = 4
@@ -46,13 +46,15 @@ MOST_GENERATIONS = 40
 SMALL = 80_000
 # A rise of the metric that counts: less is rounding.
 _RISE = 1e-9
+# Rows whose scores are summed up at a time: they stay in the processor's cache.
+_ROWS = 1024
 
 
 @dataclass(eq=False)
 class _CoordinateWalk:
     """Where the search from one start is."""
 
-    # (features,), length 1; the weights are these times `length`, in the landscape's units.
+    # (features,), length 1; the weights are these times `length`, in units of deviations.
     weights: Vector
     length: float
     scores: Vector
@@ -70,15 +72,14 @@ def search_mert(problem: Problem) -> Found:
     Random starts are drawn in units of the features' deviations, see `_random_start`; Moses draws
     each weight from 0 to 1 in the features' own units.
     """
-    landscape = Landscape(problem.pool, problem.metric)
-    search = _MertSearch(landscape, problem.free, problem.settings)
-    given = problem.start * landscape.units
+    search = _MertSearch(problem)
+    given = problem.start * search.units
     walks = [search.begin(given, np.random.default_rng(problem.seed))]
     with contextlib.suppress(StopTuning):
         _walk_everywhere(walks, search, problem)
     best = max(walks, key=_metric)
     searches = sum(walk.searches for walk in walks)
-    return Found(best.weights * best.length / landscape.units, searches)
+    return Found(best.weights * best.length / search.units, searches)
 
 
 def _walk_everywhere(walks: list[_CoordinateWalk], search: "_MertSearch", problem: Problem) -> None:
@@ -135,8 +136,8 @@ def _random_start(
 ) -> Vector:
     """Return weights of random sizes with the signs of the given ones, or with any.
 
-    What is known of a feature is mostly whether more of it is better, and a direction drawn from
-    all is hardly ever near a good one where there are many features. But the signs may be wrong.
+    Mostly only the sign of a good weight is known, and a direction drawn from all is hardly ever
+    near a good one where there are many features. But the signs may be wrong.
     """
     drawn = random.normal(size=len(given))
     if not any_sign:
@@ -170,20 +171,36 @@ def _race(
 
 
 class _MertSearch:
-    """Line searches in a landscape."""
+    """Line searches for weights in units of the features' deviations inside the segments.
 
-    def __init__(self, landscape: Landscape, free: Mask, settings: TuneSettings) -> None:
-        self._landscape = landscape
-        self._free = free
-        self._axes = np.eye(len(free))[free]
-        self._settings = settings
+    So a step of 1 along any axis changes choices about as much.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._pool, self._metric, self._free = problem.pool, problem.metric, problem.free
+        self._axes = np.eye(len(problem.free))[problem.free]
+        self._settings = problem.settings
+        # (features,): the deviation of each feature; above 0.
+        self.units: Vector = problem.pool.deviations()
+        # (features, hypotheses): a search along an axis reads one feature of all hypotheses.
+        self._columns: Matrix = _standardise(problem.pool.features, self.units)
+
+    def _scores(self, weights: Vector) -> Vector:
+        """Return the model scores: (hypotheses,); along an axis the feature itself, not copied."""
+        (used,) = np.nonzero(weights)
+        if len(used) == 1 and weights[used[0]] == 1.0:
+            return np.asarray(self._columns[used[0]])
+        found: Vector = _combine(self._columns, weights)
+        return found
 
     def begin(self, weights: Vector, random: np.random.Generator) -> _CoordinateWalk:
         """Return a walk that is still at its start."""
         length = float(np.linalg.norm(weights))
         weights = weights / length
-        scores = self._landscape.scores(weights)
-        return _CoordinateWalk(weights, length, scores, self._landscape.metric_at(scores), random)
+        scores = self._scores(weights)
+        best = self._pool.highest(scores)
+        metric = float(self._metric.score(self._pool.stats[best].sum(axis=0)))
+        return _CoordinateWalk(weights, length, scores, metric, random)
 
     def go_on(self, walk: _CoordinateWalk) -> None:
         """Take a round, and note if it changes nothing."""
@@ -208,10 +225,9 @@ class _MertSearch:
     def _round(self, walk: _CoordinateWalk) -> bool:
         """Search along the gradient and every axis, and return whether the metric has risen."""
         before = walk.metric
-        units = self._landscape.units
         scale = SCALES[walk.rounds % len(SCALES)]
-        slope = gradient(self._landscape.pool, self._landscape.metric, walk.weights / units, scale)
-        slope /= units
+        weights = walk.weights / self.units
+        slope = expected_score(self._pool, self._metric, weights, scale).gradient / self.units
         self._search(walk, slope - (slope @ walk.weights) * walk.weights)
         for direction in walk.random.permutation(self._axes):
             self._search(walk, direction)
@@ -224,8 +240,8 @@ class _MertSearch:
         if not size > 0:
             return
         direction = direction / size
-        slopes = self._landscape.scores(direction)
-        profile = self._landscape.metric_along(walk.scores, slopes, LIMIT)
+        slopes, pool = self._scores(direction), self._pool
+        profile = metric_along(slopes, walk.scores, pool.stats, pool.starts, self._metric, LIMIT)
         step = best_step(profile, neighbours=self._settings.neighbours)
         walk.searches += 1
         if step.gain > _RISE:
@@ -234,3 +250,34 @@ class _MertSearch:
             walk.weights, walk.length = weights / size, walk.length * size
             walk.scores = (walk.scores + step.step * slopes) / size
             walk.metric = step.score
+
+
+_KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
+
+
+@_KERNEL
+def _standardise(features: Any, units: Any) -> Any:
+    """Return features / units, turned on their side."""
+    columns = np.empty((len(units), len(features)))
+    for begin in range(0, len(features), _ROWS):
+        part = features[begin : begin + _ROWS]
+        for feature in range(len(units)):
+            column = columns[feature, begin : begin + _ROWS]
+            for row in range(len(column)):
+                column[row] = part[row, feature] / units[feature]
+    return columns
+
+
+@_KERNEL
+def _combine(columns: Any, weights: Any) -> Any:
+    """Return weights @ columns, each number summed in the same order."""
+    scores = np.zeros(columns.shape[1])
+    for begin in range(0, len(scores), _ROWS):
+        part = scores[begin : begin + _ROWS]
+        for feature in range(len(weights)):
+            weight = weights[feature]
+            if weight != 0.0:
+                column = columns[feature, begin : begin + _ROWS]
+                for row in range(len(part)):
+                    part[row] += weight * column[row]
+    return scores

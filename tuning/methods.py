@@ -1,33 +1,25 @@
 """The methods of tuning, and the promises that all of them keep.
 
-A method is a search: it gets a pool, a metric and weights to start from, and returns weights. What
-every method owes its users is done once, here: `load_method` wraps a search so that its result is
-never worse than the start, never zero, never NaN, leaves alone what cannot or may not be tuned, and
-says so.
+A method is a search: it gets a pool, a metric and weights to start from, and returns weights. The
+promises of every method are kept once, here: `Optimise` wraps a search so that its result is
+never worse than the start, never zero, never NaN, and leaves alone the weights that cannot or may
+not be tuned, and says so.
 
-Adding a method: a function of the type `Search`, a line in METHODS, its settings in
-`tuning.settings`. The contract test runs over METHODS.
+Adding a method: a function of the type `Search`, and in `tuning.settings` a line in METHODS and its
+settings. The contract test runs over METHODS.
 """
 
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from phrasescore.errors import PhrasescoreError
 from tuning.metric import Metric
 from tuning.pool import Mask, Pool, Vector
-from tuning.settings import TuneSettings
-
-# name -> module:function, a Search. Modules are imported when they are asked for.
-METHODS: dict[str, str] = {
-    "mert": "tuning.mert:search_mert",
-    "pro": "tuning.pro:search_pro",
-    "mira": "tuning.mira:search_mira",
-    "xbleu": "tuning.expected_bleu:search_expected_score",
-}
+from tuning.settings import METHODS, TuneSettings
 
 # The largest of the start weights is between these: squares of model scores are numbers.
 _SIZES = (1e-60, 1e60)
@@ -40,12 +32,9 @@ class StopTuning(Exception):  # noqa: N818 nothing is wrong
     """Raised by a report where the user wants no more: a search returns its best so far."""
 
 
-def _silent(_line: str) -> None: ...
-
-
 @dataclass(frozen=True)
 class Problem:
-    """What a search works on.
+    """The problem that a search solves.
 
     The pool has no constant feature. The weights of some of its features may be fixed: a search
     leaves those as they are in `start`.
@@ -64,13 +53,13 @@ class Problem:
 
 
 class Found(NamedTuple):
-    """What a search returns. It need not be better than the start: that is looked after."""
+    """The result of a search. It need not be better than the start: see `Optimise`."""
 
     # (features,), of any scale, unless some are fixed.
     weights: Vector
-    # How many steps it took, whatever is a step there.
+    # The number of steps it took; a step is what the method calls one.
     steps: int
-    # What the user should know, a sentence each.
+    # Notes for the user, a sentence each.
     notes: tuple[str, ...] = ()
 
 
@@ -83,7 +72,7 @@ class Tuned:
 
     # (features,); the sum of their absolute values is that of the start.
     weights: Vector
-    # The metric of what the weights choose from the pool, 0 to 1; and of what the start did.
+    # The metric of the hypotheses that the weights choose, 0 to 1; and that the start chose.
     score: float
     start_score: float
     method: str
@@ -92,8 +81,12 @@ class Tuned:
     notes: tuple[str, ...]
 
 
-class Optimise(Protocol):
-    """A method as its users see it."""
+@dataclass(frozen=True)
+class Optimise:
+    """A method as its users call it: a search whose result keeps the promises of all methods."""
+
+    method: str
+    search: Search
 
     def __call__(
         self,
@@ -103,7 +96,7 @@ class Optimise(Protocol):
         settings: TuneSettings,
         *,
         seed: int,
-        report: Report = _silent,
+        report: Report = lambda _line: None,
     ) -> Tuned:
         """Return weights that are at least as good on the pool as the start.
 
@@ -116,28 +109,6 @@ class Optimise(Protocol):
         :param start: (features,), finite, not all zero, the largest from 1e-60 to 1e60.
         :raises PhrasescoreError: if the start is not usable, or a fixed feature is not there.
         """
-        ...
-
-
-def load_method(name: str) -> Optimise:
-    """Return the method of that name in METHODS."""
-    module, function = METHODS[name].split(":")
-    search: Search = getattr(importlib.import_module(module), function)
-    return keep_promises(name, search)
-
-
-def keep_promises(method: str, search: Search) -> Optimise:
-    """Return a search with the promises of `Optimise`."""
-
-    def optimise(
-        pool: Pool,
-        metric: Metric,
-        start: Vector,
-        settings: TuneSettings,
-        *,
-        seed: int,
-        report: Report = _silent,
-    ) -> Tuned:
         start = np.array(start, np.float64)
         constant = pool.constant_features()
         _check_start(pool, start, constant)
@@ -147,7 +118,7 @@ def keep_promises(method: str, search: Search) -> Optimise:
 
         def tuned(weights: Vector, score: float, steps: int, why: tuple[str, ...]) -> Tuned:
             said = notes + why
-            return Tuned(weights, score, start_score, method, seed, steps, said)
+            return Tuned(weights, score, start_score, self.method, seed, steps, said)
 
         nothing = _nothing_to_tune(pool, constant, fixed)
         if nothing:
@@ -157,7 +128,7 @@ def keep_promises(method: str, search: Search) -> Optimise:
         free = ~fixed[varying]
         problem = Problem(small, metric, start[varying], free, settings, seed, report)
         try:
-            found = search(problem)
+            found = self.search(problem)
         except StopTuning:  # before there was anything to return
             return tuned(start, start_score, 0, ("stopped: the weights stay as they were",))
         weights = start.copy()
@@ -168,7 +139,11 @@ def keep_promises(method: str, search: Search) -> Optimise:
         why = _why_start(metric, start_score, score)
         return tuned(start, start_score, found.steps, (*found.notes, why))
 
-    return optimise
+
+def load_method(name: str) -> Optimise:
+    """Return the method of that name in METHODS."""
+    module, function = METHODS[name].split(":")
+    return Optimise(name, getattr(importlib.import_module(module), function))
 
 
 def _check_start(pool: Pool, start: Vector, constant: Mask) -> None:

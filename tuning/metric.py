@@ -10,7 +10,7 @@ Statistics = NDArray[np.float64]
 
 
 class Metric(Protocol):
-    """What turns summed statistics into a score. All that a method of tuning needs.
+    """A function of summed statistics that a method of tuning raises.
 
     Adding one: a class with these three names, and `statistics` for `ReferenceMetric`.
     """
@@ -22,7 +22,7 @@ class Metric(Protocol):
 
     @property
     def num_stats(self) -> int:
-        """How many statistics a hypothesis has."""
+        """The number of statistics of a hypothesis."""
         ...
 
     def score(self, sums: Statistics) -> Statistics:
@@ -57,10 +57,6 @@ class Interpolated:
 
     def __init__(self, metrics: Sequence[ReferenceMetric], weights: Sequence[float]) -> None:
         shares = np.array(weights, np.float64)
-        if not metrics or len(metrics) != len(weights):
-            raise ValueError(f"expected a weight a metric, got {len(metrics)} and {len(weights)}")
-        if not (np.isfinite(shares).all() and (shares > 0).all()):
-            raise ValueError(f"expected weights above 0, got {list(weights)}")
         self._metrics = tuple(metrics)
         self._shares = shares / shares.sum()
         self._ends = np.cumsum([metric.num_stats for metric in metrics])

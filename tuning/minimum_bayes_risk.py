@@ -1,4 +1,4 @@
-"""Minimum Bayes risk: the translation that is most like all others that the model finds likely.
+"""Minimum Bayes risk: the translation closest to all others that the model finds likely.
 
 Kumar and Byrne (2004), Minimum Bayes-Risk Decoding for Statistical Machine Translation, with
 smoothed sentence BLEU as the gain and the hypotheses of a list both as choices and as evidence.
@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tuning.bleu import NUM_STATISTICS, REFERENCE_LENGTH, TOTALS, Statistics, sentence_bleu
+from tuning.bleu import NUM_STATISTICS, REFERENCE_LENGTH, TOTALS, sentence_bleu
+from tuning.metric import Statistics
 from tuning.ngrams import MAX_ORDER, Integers, NgramIndex, count_ngrams
 
 # Sentences whose gains are computed at a time: so that memory does not grow with the square.
@@ -55,7 +56,7 @@ def expected_gains(sentences: Sequence[Sequence[str]], probabilities: Statistics
         statistics[..., REFERENCE_LENGTH] = lengths
         gains = sentence_bleu(statistics)
         own = np.arange(len(gains))
-        gains[own, begin + own] = 1.0  # what stands in one sentence only was not counted
+        gains[own, begin + own] = 1.0  # n-grams of one sentence alone were not counted
         expected[rows] = (gains * probabilities).sum(axis=1)
     return expected
 

@@ -4,8 +4,8 @@ Cherry and Foster (2012), Batch Tuning Strategies for Statistical Machine Transl
 and figure 1. Segment by segment, the hope (much model score and much gain) is held against the fear
 (much model score, little gain), and the weights take the smallest step after which the
 hope's model score is higher by as much as its gain is, but no step is too large. The gain of a
-hypothesis is what it adds to the score of a pseudo-corpus, the hopes of earlier segments, which
-fade.
+hypothesis is the score that it adds to that of a pseudo-corpus: the hopes of earlier segments,
+which fade.
 """
 
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ _GAIN = 10.0
 _SPREAD = 3.0
 # Segments to go through, at least: steps are short, and a few segments are soon gone through.
 _LEAST_VISITS = 2000
-# How often model scores are halved at most: then they are a millionth of what they were.
+# The number of times that model scores are halved at most: to a millionth.
 _MOST_HALVINGS = 20
 
 
@@ -43,7 +43,7 @@ class _Corpus:
     """The pseudo-corpus: statistics of the hopes so far, the older the fewer."""
 
     def __init__(self, pool: Pool, metric: Metric, decay: float) -> None:
-        # One segment to begin with, with what hypotheses have on average.
+        # One segment to begin with, with the average statistics of hypotheses.
         self._sums = pool.stats.mean(axis=0)
         self._size = 1.0
         self._metric = metric
@@ -84,7 +84,7 @@ class _Mira:
     def halve(self) -> None:
         """Give gains more influence on hopes, and begin a new average.
 
-        Where model scores differ by more than gains, hope and fear are what the model has best,
+        Where model scores differ by more than gains, hope and fear are both the model's best,
         however bad it is, and nothing moves (kbmira has --safe-hope against it). In large pools
         some segment always moves something.
         """

@@ -42,7 +42,7 @@ class NgramIndex:
     :param sentences: words; or strings, whose words are their characters.
     :param max_order: of the longest n-grams, at least 1.
     :ivar ngrams: those of the sentences, for each order from 1 to the highest.
-    :ivar sizes: how many different ones there are of each order.
+    :ivar sizes: the number of different ones of each order.
     """
 
     def __init__(self, sentences: Sequence[Sequence[str]], *, max_order: int = MAX_ORDER) -> None:

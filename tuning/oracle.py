@@ -2,15 +2,16 @@
 
 Corpus BLEU is no sum over sentences, so the best choice cannot be found sentence by sentence. The
 climb takes one sentence after the other, gives it the hypothesis with which the whole corpus scores
-highest while all others stay, and goes on until a whole round changes nothing. What it finds is a
-lower bound of the true optimum: on lists small enough to try every choice it is mostly the same.
+highest while all others stay, and goes on until a whole round changes nothing. The result is a
+lower bound of the true optimum; on lists small enough to try every choice it mostly is the optimum.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from tuning.bleu import BleuScore, Statistics, bleu, sentence_bleu
+from tuning.bleu import BleuScore, bleu, sentence_bleu
+from tuning.metric import Statistics
 from tuning.ngrams import Integers
 
 # More rounds than any climb has needed; each round that goes on has raised BLEU.
@@ -18,7 +19,7 @@ MAX_ROUNDS = 100
 
 
 class Oracle(NamedTuple):
-    """A choice of one hypothesis a sentence."""
+    """A choice of one hypothesis per sentence."""
 
     # Place in the statistics of each sentence's hypothesis.
     chosen: Integers

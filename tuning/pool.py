@@ -1,4 +1,4 @@
-"""What is tuned on: the hypotheses of all segments, as features and sufficient statistics."""
+"""The pool to tune on: the hypotheses of all segments, as features and sufficient statistics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Features are no larger: squares of what is made of them are finite. Moses' are float32.
+# Features are no larger: squares of their sums are finite. Moses' are float32.
 _LARGEST = 1e39
 # Values that are as near as this are the same: no weight should have to tell them apart.
 _SAME = 1e-30
@@ -31,7 +31,7 @@ class Pool:
     :raises ValueError: where the shapes do not fit together.
     """
 
-    # One a column of features.
+    # One per column of features.
     labels: tuple[FeatureLabel, ...]
     # (hypotheses, features), natural logarithms or counts, as the decoder wrote them.
     features: Matrix
@@ -60,26 +60,26 @@ class Pool:
         self._check_finite()
 
     def _check_finite(self) -> None:
-        for what, values in (("feature", self.features), ("statistic", self.stats)):
+        for kind, values in (("feature", self.features), ("statistic", self.stats)):
             highest, lowest = values.max(initial=0.0), values.min(initial=0.0)  # also of NaN: NaN
             if highest <= _LARGEST and lowest >= -_LARGEST:
                 continue
             row, column = np.argwhere(~(np.abs(values) <= _LARGEST))[0]
             segment = int(np.searchsorted(self.starts, row, side="right")) - 1
-            name = str(self.labels[column]) if what == "feature" else str(column)
+            name = str(self.labels[column]) if kind == "feature" else str(column)
             raise PhrasescoreError(
                 f"segment {segment}, hypothesis {row - self.starts[segment]}: expected a finite"
-                f" number of at most {_LARGEST:g} for {what} {name}, got {values[row, column]}"
+                f" number of at most {_LARGEST:g} for {kind} {name}, got {values[row, column]}"
             )
 
     @property
     def num_segments(self) -> int:
-        """How many lists there are."""
+        """The number of lists."""
         return len(self.starts) - 1
 
     @property
     def num_features(self) -> int:
-        """How many weights there are."""
+        """The number of weights."""
         return len(self.labels)
 
     @property
@@ -115,7 +115,7 @@ class Pool:
     def constant_features(self) -> Mask:
         """Return which features do not vary inside any segment: their weights change nothing.
 
-        What varies by 1e-30 at most counts as constant.
+        A feature that varies by 1e-30 at most counts as constant.
         """
         constant: Mask = _constant_columns(self.features, self.starts)
         return constant
@@ -166,31 +166,40 @@ class Pool:
         return replace(self, features=self.features[rows], stats=self.stats[rows], starts=starts)
 
 
-def pool_lists(pools: Sequence[Pool]) -> Pool:
+def union(pools: Sequence[Pool]) -> Pool:
     """Return the union of pools of the same segments, each hypothesis once.
 
-    Those of the first pool come first: an earlier round's, so that ties stay with it.
+    Those of the first pool come first: an earlier round's, so that ties stay with it. A feature
+    that a pool lacks is a sparse one: its value is 0 there.
 
-    :raises PhrasescoreError: where labels or numbers of segments differ.
+    :raises PhrasescoreError: where numbers of segments differ.
     """
     first = pools[0]
     if len(pools) == 1:
         return first.distinct()
     for number, pool in enumerate(pools[1:], 2):
-        if pool.labels != first.labels:
-            wanted, found = (" ".join(map(str, each.labels)) for each in (first, pool))
-            raise PhrasescoreError(f"list {number}: expected the features {wanted}, got {found}")
         if pool.num_segments != first.num_segments:
             raise PhrasescoreError(
                 f"list {number}: expected {first.num_segments} segments, got {pool.num_segments}"
             )
+    labels = tuple(dict.fromkeys(label for pool in pools for label in pool.labels))
     order = np.argsort(np.concatenate([pool.segments for pool in pools]), kind="stable")
-    return replace(
-        first,
-        features=np.concatenate([pool.features for pool in pools])[order],
-        stats=np.concatenate([pool.stats for pool in pools])[order],
-        starts=np.sum([pool.starts for pool in pools], axis=0),
+    return Pool(
+        labels,
+        np.concatenate([_features(pool, labels) for pool in pools])[order],
+        np.concatenate([pool.stats for pool in pools])[order],
+        np.sum([pool.starts for pool in pools], axis=0),
     ).distinct()
+
+
+def _features(pool: Pool, labels: tuple[FeatureLabel, ...]) -> Matrix:
+    """Return the features of a pool in the columns of these labels: (hypotheses, labels)."""
+    if pool.labels == labels:
+        return pool.features
+    features = np.zeros((len(pool.features), len(labels)))
+    places = {label: place for place, label in enumerate(labels)}
+    features[:, [places[label] for label in pool.labels]] = pool.features
+    return features
 
 
 def _starts(counts: Integers) -> Integers:

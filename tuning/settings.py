@@ -1,14 +1,27 @@
 """The settings of tuning: one class for all methods, so that a run is described in one place."""
 
-import math
 from dataclasses import dataclass
+from typing import Literal
 
 from phrasescore.records import FeatureLabel
+
+# name -> module:function, a `tuning.methods.Search`. Modules are imported when they are asked for.
+METHODS: dict[str, str] = {
+    "mert": "tuning.mert:search_mert",
+    "mira": "tuning.mira:search_mira",
+    "pro": "tuning.pro:search_pro",
+    "xbleu": "tuning.expected_bleu:search_expected_score",
+}
+# The names of metrics, of which a weighted mean may be raised.
+METRICS = ("bleu", "chrf")
+# The reference whose length BLEU takes where there are several; of two that are equally close to
+# the hypothesis, the shorter.
+ReferenceLength = Literal["closest", "shortest", "average"]
 
 
 @dataclass(frozen=True)
 class TuneSettings:
-    """What a method of tuning may be told. Each field says whose it is."""
+    """The settings of all methods. Each field says whose it is."""
 
     # All methods: features whose weights stay as they are given.
     fixed: tuple[FeatureLabel, ...] = ()
@@ -20,13 +33,13 @@ class TuneSettings:
     near_starts: int = 6
     # mert: random directions in each of the last rounds, from the best weights; 0 or more.
     directions: int = 20
-    # mert: intervals on each side of one that smooth the metric (Cer et al., 2008); 0: none do.
+    # mert: intervals on each side of one that smooth the metric (Cer et al., 2008).
     neighbours: int = 0
-    # mert: rounds of a start, an end to what would not converge; at least 1.
+    # mert: rounds of a start at most, where it would not converge; at least 1.
     rounds: int = 100
     # xbleu: iterations of L-BFGS at each scale of the softmax; at least 1.
     iterations: int = 30
-    # xbleu: what a squared distance of 1 from the start costs, in parts of 1 of the metric, where
+    # xbleu: the cost of a squared distance of 1 from the start, in parts of 1 of the metric, where
     # weights are in units of the features' deviations; 0 or more.
     penalty: float = 1e-5
     # mira: passes over the segments; at least 1 (Moses: kbmira -J). Pools of less than some 30
@@ -35,7 +48,7 @@ class TuneSettings:
     # mira: the most that a step may add of a difference of features, which are in units of their
     # deviations; above 0 (kbmira -C, whose features are in no unit).
     step_limit: float = 0.1
-    # mira: what is left of the pseudo-corpus after each segment; above 0 to 1 (kbmira -D).
+    # mira: the part of the pseudo-corpus that is left after each segment; above 0 to 1 (kbmira -D).
     decay: float = 0.999
     # pro: pairs that are drawn in each segment, those of them that are learned from, and the
     # difference of sentence scores that a pair must have (Hopkins and May, 2011, section 3).
@@ -47,30 +60,3 @@ class TuneSettings:
     # pro: how much of the result is new, the rest is the start; above 0 to 1. In a loop over
     # decoders Hopkins and May (section 5.4.3) take 0.1 in each round.
     share: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name, least in _LEAST.items():
-            if not getattr(self, name) >= least:
-                raise ValueError(f"{name}: expected at least {least}, got {getattr(self, name)}")
-        for name, most in _ABOVE_ZERO.items():
-            if not 0 < getattr(self, name) <= most:
-                wanted = "a number above 0" if most == math.inf else f"above 0 and at most {most:g}"
-                raise ValueError(f"{name}: expected {wanted}, got {getattr(self, name)}")
-
-
-_LEAST: dict[str, float] = {
-    "threads": 1,
-    "starts": 0,
-    "directions": 0,
-    "neighbours": 0,
-    "rounds": 1,
-    "iterations": 1,
-    "penalty": 0,
-    "epochs": 1,
-    "candidates": 1,
-    "pairs": 1,
-    "least_difference": 0,
-    "prior": 0,
-}
-# The most that a setting above 0 may be.
-_ABOVE_ZERO: dict[str, float] = {"step_limit": math.inf, "decay": 1, "share": 1}

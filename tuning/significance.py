@@ -1,9 +1,9 @@
 """Whether a difference between two systems is chance, where each was tuned several times.
 
 Approximate randomization (Riezler and Maxwell, 2005) over sentences. The figure of a system is the
-mean of its replicas' scores, as Clark et al. (2011) advise; what is exchanged between two systems
-is all that their replicas say of a sentence. Translations of one sentence by weights of two seeds
-are much alike: to exchange each by itself would count them as so many sentences.
+mean of its replicas' scores, as Clark et al. (2011) advise. Two systems exchange all replicas'
+translations of a sentence together: translations by weights of two seeds are much alike, and to
+exchange each by itself would count them as independent sentences.
 """
 
 import numpy as np
@@ -27,24 +27,13 @@ def randomization_p_value(
     """
     if baseline.shape[1:] != system.shape[1:]:
         raise ValueError(f"expected the same sentences, got {baseline.shape}, {system.shape}")
+    if len(baseline) != len(system):
+        # Replica by replica, each as often as the other system has replicas.
+        repeated = np.lcm(len(baseline), len(system))
+        baseline, system = (
+            np.repeat(stats, repeated // len(stats), axis=0) for stats in (baseline, system)
+        )
     totals = [stats.sum(axis=1) for stats in (baseline, system)]  # (replicas, num_stats)
-    if baseline.shape == system.shape:
-        return _p_value(metric, baseline, system, totals, trials, seed)
-    # Replica by replica, each as often as the other system has replicas.
-    repeated = np.lcm(len(baseline), len(system))
-    pair = [np.repeat(stats, repeated // len(stats), axis=0) for stats in (baseline, system)]
-    totals = [stats.sum(axis=1) for stats in pair]
-    return _p_value(metric, pair[0], pair[1], totals, trials, seed)
-
-
-def _p_value(
-    metric: Metric,
-    baseline: Statistics,
-    system: Statistics,
-    totals: list[Statistics],
-    trials: int,
-    seed: int,
-) -> float:
     difference = system - baseline  # (replicas, sentences, num_stats)
     found = abs(_mean_score(metric, totals[1]) - _mean_score(metric, totals[0]))
     numbers = np.random.default_rng(seed)

@@ -114,7 +114,7 @@ class DecoderConfiguration:
     def with_weights(self, weights: Mapping[str, tuple[float, ...]]) -> Self:
         """Return the same with other weights, of some features or all.
 
-        :param weights: as `moses_integration.weights.read_weights` returns them.
+        :param weights: as `moses_integration.weights.load_weights` returns them.
         :raises ConfigError: if there is no feature of a name, or another number of weights.
         """
         ini = MosesIni(self.path, self._content)

@@ -46,8 +46,6 @@ class DecoderCommand:
 
     # As the user gave it.
     command: str
-    # More of it, such as mert-moses.pl's --decoder-flags.
-    flags: str = ""
     # Of Moses, where it is known: which weights lists do not show.
     ini: MosesIni | None = None
 
@@ -62,7 +60,7 @@ class DecoderCommand:
     def words(self) -> list[str]:
         """Return the command as it is split."""
         try:
-            return shlex.split(f"{self.command} {self.flags}")
+            return shlex.split(self.command)
         except ValueError as error:
             problem = f"cannot split the command: {error}"
             raise PhrasescoreError(f"--decoder: {problem}: {self.command!r}") from error

@@ -19,7 +19,7 @@ _OF_LISTS = (
     *("replicas", "cross_validate"),
 )
 _OF_LOOP = (
-    *("source", "folder", "decoder_flags", "iterations", "nbest_size", "patience"),
+    *("source", "folder", "iterations", "nbest_size", "patience"),
     *("translations", "backoff_lm", "unnormalized", "resume"),
 )
 _COLUMNS = ("models", "language_models", "lexicons", "reverse_lexicons", "features")
@@ -59,12 +59,15 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
     elif decoder is None:
         from phrasescore.workflows.tune.lists import tune as tune_lists
 
-        tune_lists(**{name: given[name] for name in (*_OF_LISTS, *_OF_BOTH)})
+        tune_lists(
+            **{name: given[name] for name in (*_OF_LISTS, *_OF_BOTH)}, progress=show_progress
+        )
     else:
         from phrasescore.workflows.tune.loop import tune_with_decoder
 
+        flags = given["decoder_flags"]
         tune_with_decoder(
-            _search_settings(given["decoder_flags"]) if decoder == "embedded" else decoder,
+            _search_settings(flags) if decoder == "embedded" else f"{decoder} {flags}".strip(),
             columns=[
                 options.column_spec(name, value)
                 for name in _COLUMNS
@@ -122,7 +125,9 @@ def _check_kind(given: Mapping[str, str]) -> None:
         if "references" not in given:
             raise click.UsageError("--references is needed")
     elif wrong := [
-        flag for name, flag in given.items() if name in _OF_LOOP or name.startswith("rescore_")
+        flag
+        for name, flag in given.items()
+        if name in (*_OF_LOOP, "decoder_flags") or name.startswith("rescore_")
     ]:
         raise click.UsageError(f"{', '.join(wrong)}: with --decoder")
 

@@ -2,17 +2,14 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
 from phrasescore.cli.options import check_features
+from tuning.settings import METHODS, METRICS, ReferenceLength
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
-
-# The methods of tuning.methods, whose import takes time.
-METHODS = ("mert", "mira", "pro", "xbleu")
-_METRICS = ("bleu", "chrf")
 
 
 def _parse_metrics(
@@ -25,8 +22,8 @@ def _parse_metrics(
             weight = float(share) if separator else 1.0
         except ValueError:
             weight = 0.0
-        if name not in _METRICS or not 0 < weight < float("inf") or name in found:
-            problem = f"expected {' or '.join(_METRICS)} once, or bleu=WEIGHT, got {value!r}"
+        if name not in METRICS or not 0 < weight < float("inf") or name in found:
+            problem = f"expected {' or '.join(METRICS)} once, or bleu=WEIGHT, got {value!r}"
             raise click.BadParameter(problem, ctx, param)
         found[name] = weight
     return found
@@ -79,7 +76,7 @@ _OPTIONS = [
     # The method.
     _option(
         "--method",
-        type=click.Choice(METHODS),
+        type=click.Choice(tuple(METHODS)),
         default="mert",
         help="mert for up to some twenty features; pro, mira and xbleu for many.",
     ),
@@ -94,7 +91,7 @@ _OPTIONS = [
     ),
     _option(
         "--reference-length",
-        type=click.Choice(("closest", "shortest", "average")),
+        type=click.Choice(get_args(ReferenceLength)),
         default="closest",
         help="Of several references, whose length BLEU takes.",
     ),

@@ -9,10 +9,10 @@ import difflib
 import math
 import os
 import tomllib
-import types
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -50,7 +50,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
 
 
 class TomlTable:
-    """A table of a file: read as a dataclass (`read`), or key by key and then closed (`close`).
+    """A table of a file, read as a dataclass.
 
     :param path: of the file, for messages.
     :param name: of the table, with the names of the tables around it; "" for the whole file.
@@ -62,39 +62,43 @@ class TomlTable:
         if not isinstance(values, Mapping):
             raise ConfigError(path, f"[{name}]", f"expected a table, got {values!r}")
         self._path, self._name, self._values = path, name, values
-        self._asked: list[str] = []
         self._folder = folder
 
     def error(self, key: str, problem: str) -> ConfigError:
         """Return an error about a key of this table."""
         return ConfigError(self._path, f"[{self._name}] {key}" if self._name else key, problem)
 
-    def names(self) -> list[str]:
-        """Return the keys of the table, in order."""
-        return list(self._values)
-
-    def read(self, kind: type[_Made]) -> _Made:
+    def read(self, kind: type[_Made], **given: Any) -> _Made:
         """Return the table as a dataclass; a key that the table leaves out keeps its default.
 
-        A field may be a dataclass (a table in this one), a ``dict`` of them by name, a ``Path``
-        (made absolute), or a ``tuple`` of any length, for which one value needs no brackets.
+        A field may be a dataclass (a table in this one, whose key is its field ``name`` if it has
+        one), a ``dict`` by name, a ``Path`` (made absolute), or a ``tuple`` of any length, for
+        which one value needs no brackets.
 
+        :param given: fields that are not in the table.
         :raises ConfigError: at the first key that is unknown, of a wrong type, out of range, or
             missing.
         """
         hints = get_type_hints(kind, include_extras=True)
-        found = {key: self._get(key, hint) for key, hint in hints.items() if key in self._values}
-        self._asked.extend(hints)
-        self.close()
+        found = {
+            key: self._made(key, value, hints[key])
+            for key, value in self._values.items()
+            if key in hints and key not in given
+        }
+        for key in self._values:
+            if key not in hints or key in given:
+                where = f" in [{self._name}]" if self._name else ""
+                known = [name for name in hints if name not in given]
+                problem = unknown(f"key '{key}'{where}", key, known)
+                raise ConfigError(self._path, None, problem)
         for field in dataclasses.fields(kind):  # type: ignore[arg-type]
             has_default = (field.default, field.default_factory) != (dataclasses.MISSING,) * 2
-            if field.name not in found and not has_default:
+            if field.name not in {**found, **given} and not has_default:
                 raise self.error(field.name, f"is missing: expected {_expected(hints[field.name])}")
-        return kind(**found)
+        return kind(**found, **given)
 
     def table(self, key: str) -> "TomlTable":
         """Return a table in this one; an empty one where it is not there."""
-        self._asked.append(key)
         name = f"{self._name}.{key}" if self._name else key
         return TomlTable(self._path, name, self._values.get(key, {}), folder=self._folder)
 
@@ -102,76 +106,30 @@ class TomlTable:
         """Return a table that stands in a list of this one."""
         return TomlTable(self._path, name, values, folder=self._folder)
 
-    def text(self, key: str, choices: Iterable[str] = ()) -> str | None:
-        """Return a string; None where the key is missing."""
-        value: str | None = self._get(key, str)
-        if value is not None and choices and value not in choices:
+    def check_choice(self, key: str, value: str, choices: Iterable[str]) -> None:
+        """Refuse a value that is none of some choices.
+
+        :raises ConfigError: with the one that may be meant.
+        """
+        if value not in choices:
             raise self.error(key, f"{unknown('value', value, choices)}, got {value!r}")
-        return value
-
-    def flag(self, key: str) -> bool:
-        """Return true or false; false where the key is missing."""
-        return bool(self._get(key, bool))
-
-    def whole(self, key: str, default: Any = None, minimum: int = 1) -> Any:
-        """Return a whole number; the default where the key is missing."""
-        value = self._get(key, Annotated[int, msgspec.Meta(ge=minimum)])
-        return default if value is None else value
-
-    def texts(self, key: str) -> tuple[str, ...] | None:
-        """Return strings, of which one alone needs no brackets; None where the key is missing."""
-        found: tuple[str, ...] | None = self._get(key, tuple[str, ...])
-        return found
-
-    def value(self, key: str) -> Any:
-        """Return the value of a key, unchecked."""
-        self._asked.append(key)
-        return self._values.get(key)
-
-    def path(self, key: str) -> Path | None:
-        """Return a path, made absolute; None where the key is missing."""
-        found: Path | None = self._get(key, Path)
-        return found
-
-    def needed_path(self, key: str) -> Path:
-        """Return a path, made absolute, whose key must be there."""
-        found = self.path(key)
-        if found is None:
-            raise self.error(key, "is missing: expected a path")
-        return found
-
-    def paths(self, key: str) -> tuple[Path, ...]:
-        """Return one path or several, made absolute."""
-        found: tuple[Path, ...] | None = self._get(key, tuple[Path, ...])
-        if not found:
-            raise self.error(key, "is missing: expected a path, or several")
-        return found
-
-    def close(self) -> None:
-        """Refuse the first key that nobody has asked for."""
-        for key in self._values:
-            if key not in self._asked:
-                where = f" in [{self._name}]" if self._name else ""
-                problem = unknown(f"key '{key}'{where}", key, self._asked)
-                raise ConfigError(self._path, None, problem)
-
-    def _get(self, key: str, kind: Any) -> Any:
-        """Return the value of a key as ``kind``; None where the key is missing."""
-        self._asked.append(key)
-        return None if key not in self._values else self._made(key, self._values[key], kind)
 
     def _made(self, key: str, value: Any, kind: Any) -> Any:
-        if get_origin(kind) in (Union, types.UnionType):  # with None: TOML has none
+        if type(None) in get_args(kind):  # TOML has none
             kind = next(each for each in get_args(kind) if each is not type(None))
         if dataclasses.is_dataclass(kind):
-            return self.table(key).read(kind)  # type: ignore[arg-type]
+            is_named = any(field.name == "name" for field in dataclasses.fields(kind))
+            return self.table(key).read(kind, **({"name": key} if is_named else {}))  # type: ignore[arg-type]
         if get_origin(kind) is dict:
             inner = self.table(key)
-            return {name: inner._get(name, get_args(kind)[1]) for name in inner.names()}
+            of = get_args(kind)[1]
+            return {name: inner._made(name, each, of) for name, each in inner._values.items()}
         if get_origin(kind) is tuple:
             if not isinstance(value, str | list):
                 raise self.error(key, f"expected {_expected(kind)}, got {value!r}")
             values = value if isinstance(value, list) else [value]
+            if not values and get_args(kind)[0] is Path:
+                raise self.error(key, "expected a path, or several, got []")
             return tuple(self._made(key, each, get_args(kind)[0]) for each in values)
         if kind is Path:
             return Path(os.path.normpath(self._folder / self._made(key, value, str)))
@@ -203,7 +161,9 @@ def _expected(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return f"one of {', '.join(get_args(kind))}"
     if get_origin(kind) is tuple:
-        return "strings"
+        return "a path, or several" if get_args(kind)[0] is Path else "strings"
+    if get_origin(kind) is UnionType:
+        return "a setting"
     return _NAMES.get(_base(kind), "a path" if kind is Path else "a table")
 
 

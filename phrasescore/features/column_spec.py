@@ -76,6 +76,22 @@ def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
             raise ArgumentError(f"feature {column.value} is for rescore alone: {reason}")
 
 
+def rescore_options(
+    columns: Sequence[ColumnSpec], backoff_lm: str | None = None, *, unnormalized: bool = False
+) -> list[str]:
+    """Return the options of ``phrasescore rescore`` that add columns; models come first.
+
+    >>> rescore_options([ColumnSpec("feature", "wp", 1), ColumnSpec("model", "rnn")])
+    ['--model', 'rnn', '--feature', 'wp@1']
+    """
+    options = []
+    for column in sorted(columns, key=lambda column: column.kind != "model"):
+        place = "" if column.model is None else f"@{column.model}"
+        options += [f"--{column.kind.replace('_', '-')}", f"{column.value}{place}"]
+    options += [] if backoff_lm is None else ["--backoff-lm", backoff_lm]
+    return [*options, "--unnormalized"] if unnormalized else options
+
+
 def column_name(kind: str, value: str) -> str:
     """Return how the name of a column that is not a network's begins.
 

@@ -54,15 +54,10 @@ def write_data(report: Report, folder: Path) -> None:
 def to_json(report: Report) -> str:
     """Return the whole report as JSON; a block has its fields and its ``kind``."""
     sections = [
-        {
-            "key": section.key,
-            "title": section.title,
-            "lead": section.lead,
-            "blocks": [block_fields(block) for block in section.blocks],
-        }
+        {**asdict(section), "blocks": [block_fields(block) for block in section.blocks]}
         for section in report.sections
     ]
-    whole = {"title": report.title, "facts": report.facts, "sections": sections}
+    whole = {**asdict(report), "sections": sections}
     return json.dumps(whole, ensure_ascii=False, allow_nan=False, indent=1)
 
 

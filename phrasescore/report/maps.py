@@ -139,7 +139,7 @@ def principal_components(vectors: Floats, count: int = 2) -> tuple[Floats, Float
 
 
 def choose_perplexity(points: int) -> float:
-    """Return the perplexity of a map of so many points: 30, or a third of the others if less."""
+    """Return the perplexity of a map: 30, or a third of the other points if that is less."""
     return min(PERPLEXITY, (points - 1) / 3)
 
 
@@ -149,19 +149,14 @@ def neighbour_map(vectors: Floats, seed: int) -> Floats:
     t-SNE with the perplexity of `choose_perplexity`, from the plane of the first two principal
     components, on one thread: equal vectors give equal maps.
 
-    :param vectors: ``(points, size)``.
+    :param vectors: ``(points, size)``, at least `FEWEST`, and not all equal.
     :return: ``(points, 2)``.
-    :raises ValueError: if there are fewer than 4 vectors, or all are equal.
     """
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 
-    if len(vectors) < FEWEST:
-        raise ValueError(f"expected at least {FEWEST} points, got {len(vectors)}")
     reduced, _ = principal_components(vectors, min(_DIMENSIONS, *vectors.shape))
     deviation = reduced[:, 0].std()
-    if deviation == 0:
-        raise ValueError("expected points that are not all the same one")
     start = np.pad(reduced[:, :2], ((0, 0), (0, max(0, 2 - reduced.shape[1]))))
     with threadpool_limits(1):
         found = TSNE(

@@ -32,7 +32,6 @@ from phrasescore.report.blocks import (
     Points,
     Pyramid,
     Report,
-    Section,
     Table,
     check_report,
 )
@@ -65,9 +64,16 @@ def render_page(report: Report) -> str:
     )
     plotly_hash, plotly = _pack_plotly() if has_figures else (_hash(""), "")
     script = _script()
+    environment.filters |= {
+        "kind": _kind,
+        "paragraphs": _paragraphs,
+        "number_columns": _number_columns,
+        "rows": _rows,
+        "summary": _summary,
+        "data": _json,
+    }
     return environment.from_string(_part("page.html.j2")).render(
         report=report,
-        sections=[_section(section) for section in report.sections],
         style=Markup(_part("page.css")),
         script=Markup(script),
         hashes=[_hash(script), plotly_hash],
@@ -100,72 +106,32 @@ def _pack_plotly() -> tuple[str, str]:
 # The values that the template shows
 
 
-class _BlockView(NamedTuple):
-    """A block as the template shows it."""
-
-    block: Block
-    kind: str
-    # A description of a figure for those who cannot see it.
-    summary: str
-    # The values of a figure as JSON.
-    data: Markup
-    # Rows of a figure whose height depends on them; 0 for any other block.
-    rows_of_figure: int
-    # Of a table.
-    columns: list["_ColumnView"]
-    rows: list[list["_CellView"]]
-
-
-class _ColumnView(NamedTuple):
-    title: str
-    is_number: bool
-
-
 class _CellView(NamedTuple):
     text: str
     # A number with all its digits, the key for sorting the rows; None for a text.
     value: str | None
 
 
-class _SectionView(NamedTuple):
-    section: Section
-    paragraphs: list[str]
-    blocks: list[_BlockView]
+def _paragraphs(lead: str) -> list[str]:
+    return [text.strip() for text in lead.split("\n\n") if text.strip()]
 
 
-def _section(section: Section) -> _SectionView:
-    paragraphs = [text.strip() for text in section.lead.split("\n\n") if text.strip()]
-    return _SectionView(section, paragraphs, [_view(block) for block in section.blocks])
+def _kind(block: Block) -> str:
+    return type(block).__name__.lower()
 
 
-def _view(block: Block) -> _BlockView:
-    kind = type(block).__name__.lower()
-    if not isinstance(block, Table):
-        return _BlockView(block, kind, _summary(block), _json(block), _rows_of(block), [], [])
-    columns: list[_ColumnView] = []
-    shown: list[list[_CellView]] = []
-    for place, title in enumerate(block.columns):
-        cells = [row[place] for row in block.rows]
-        columns.append(_ColumnView(title, _is_number_column(cells)))
-        shown.append(_column_cells(cells))
-    rows = [list(row) for row in zip(*shown, strict=True)]
-    return _BlockView(block, kind, "", Markup(""), 0, columns, rows)
+def _number_columns(table: Table) -> list[bool]:
+    """Return for each column whether it has numbers, and no texts."""
+    columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
+    return [
+        any(cell is not None for cell in cells) and not any(isinstance(cell, str) for cell in cells)
+        for cells in columns
+    ]
 
 
-def _rows_of(block: Points | Matrix | Lines | Pyramid) -> int:
-    match block:
-        case Matrix():
-            return len(block.row_labels)
-        case Pyramid():
-            return len(block.words)
-        case _:
-            return 0
-
-
-def _is_number_column(cells: Sequence[Cell]) -> bool:
-    return not any(isinstance(cell, str) for cell in cells) and any(
-        cell is not None for cell in cells
-    )
+def _rows(table: Table) -> list[tuple[_CellView, ...]]:
+    columns = map(_column_cells, zip(*table.rows, strict=True))
+    return list(zip(*columns, strict=True))
 
 
 def _column_cells(cells: Sequence[Cell]) -> list[_CellView]:
@@ -203,6 +169,7 @@ def _json(block: Block) -> Markup:
 
 
 def _summary(block: Points | Matrix | Lines | Pyramid) -> str:
+    """Return a description of a figure for those who cannot see it."""
     match block:
         case Points():
             kind = "Map" if block.is_map else "Scatter plot"

@@ -5,7 +5,6 @@ Cho et al. (2014), tables 2 and 3.
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from phrasescore.generation.sampling import CountedSample
 from phrasescore.records import PhrasePair
@@ -34,31 +33,16 @@ log-probabilities are shown, with how often each was drawn, ln p, and "new" wher
 not have it. Draws that find no end within twice the words of the source and 10 are left out."""
 
 
-class Preference(NamedTuple):
-    """The scores of a network."""
-
-    # Name of the model in the report.
-    name: str
-    # Natural logarithms of p(target | source), ``</s>`` included.
-    log_probs: Mapping[PhrasePair, float]
-
-
-class ModelSamples(NamedTuple):
-    """The targets that a network has drawn."""
-
-    # Name of the model in the report.
-    name: str
-    # By source phrase, the frequent ones before the rare ones: distinct targets, by falling
-    # log-probability.
-    drawn: Sequence[Sequence[CountedSample]]
-
-
 def preference_section(
-    choice: TableChoice, models: Sequence[Preference], column: int, long: int
+    choice: TableChoice,
+    models: Mapping[str, Mapping[PhrasePair, float]],
+    column: int,
+    long: int,
 ) -> Section:
     """Return the two tables of the paper, each if there are source phrases for it.
 
-    :param models: with scores of all targets of the frequent and rare source phrases.
+    :param models: by name, the natural logarithms of p(target | source), ``</s>`` included, of all
+        targets of the frequent and rare source phrases.
     :param column: index of the table's p(target | source), from 0.
     :param long: least number of words of the source phrases.
     """
@@ -68,15 +52,15 @@ def preference_section(
         "rare": f"Drawn from those {kind}, all of whose pairs were extracted once.",
     }
     columns = ["source phrase", "times extracted", "targets", "the table prefers"]
-    columns += [f"{model.name} prefers" for model in models]
+    columns += [f"{name} prefers" for name in models]
     blocks = []
     for name, sources in _groups(choice):
         rows: list[tuple[Cell, ...]] = []
         for source in sources:
             by_table = {target.pair: target.scores[column] for target in source.targets}
             cells = [_best(by_table)]
-            for model in models:
-                cells.append(_best({pair: math.exp(model.log_probs[pair]) for pair in by_table}))
+            for log_probs in models.values():
+                cells.append(_best({pair: math.exp(log_probs[pair]) for pair in by_table}))
             counts = (whole(source.times), len(source.targets))
             rows.append((shown(source.source), *counts, *cells))
         title = f"Long, {name} source phrases"
@@ -86,10 +70,16 @@ def preference_section(
     return Section("preferences", "What the table and the network prefer", _LEAD, tuple(blocks))
 
 
-def sample_section(choice: TableChoice, models: Sequence[ModelSamples]) -> Section:
-    """Return tables of samples for frequent and for rare source phrases."""
-    drawn = [iter(model.drawn) for model in models]
-    columns = ("source phrase", *(f"{model.name} draws" for model in models))
+def sample_section(
+    choice: TableChoice, models: Mapping[str, Sequence[Sequence[CountedSample]]]
+) -> Section:
+    """Return tables of samples for frequent and for rare source phrases.
+
+    :param models: by name, and by source phrase, the frequent ones before the rare ones: distinct
+        targets that the model has drawn, by falling log-probability.
+    """
+    drawn = [iter(samples) for samples in models.values()]
+    columns = ("source phrase", *(f"{name} draws" for name in models))
     blocks = []
     for name, sources in _groups(choice):
         rows: list[tuple[Cell, ...]] = []

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from phrasescore.config.settings import LANGUAGE_MODELS
-from phrasescore.errors import ModelError
 from phrasescore.models.batches import batch_sequences
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
@@ -67,10 +66,10 @@ def text_vectors(
 
     A word outside the shortlist is read as ``<unk>``.
 
+    :param checkpoint: a network of a kind of `ENCODES_WHOLE`.
     :param key: phrases or sentences.
     :param name: name of the model in the report.
     :param number: number of the model, in the names of blocks.
-    :raises ModelError: if the network does not make one vector of a whole source.
     """
     vectors = _encode(checkpoint, [checkpoint.source_vocabulary.ids(words) for words in texts])
     longest = 9 if key == "phrases" else 40
@@ -104,13 +103,9 @@ def _encode(checkpoint: Checkpoint, sources: list[list[int]]) -> np.ndarray:
             if isinstance(network, LstmNetwork):
                 hidden, _ = network.encode(side)
                 rows.append(hidden[-1])  # (batch, size), of the upper layer
-            elif isinstance(network, EncoderDecoder | GrconvNetwork):
-                rows.append(network.encode(side))
             else:
-                raise ModelError(
-                    f"a model of the kind {checkpoint.config.kind} makes no vector of a whole "
-                    f"source; expected one of {', '.join(ENCODES_WHOLE)}"
-                )
+                assert isinstance(network, EncoderDecoder | GrconvNetwork)
+                rows.append(network.encode(side))
     if not rows:
         return np.zeros((0, 1))
     return np.asarray(torch.cat(rows).double().numpy())

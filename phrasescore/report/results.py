@@ -1,8 +1,13 @@
-"""Sections of what other commands wrote: the report of ``tune``, the table of ``experiment``."""
+"""Results of other commands, read and shown: the report of ``tune``, an experiment's table."""
 
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from phrasescore.errors import DataError
 from phrasescore.report.blocks import Cell, Lines, Section, Series, Table
 
 # The figures of a system on a text, and the endings of their columns' headings.
@@ -15,92 +20,148 @@ sentence: how much it moves model scores. Its share is the part that this is of 
 tuned again."""
 
 
-def tuning_section(report: Mapping[str, Any]) -> Section:
-    """Return the weights, contributions and ablations that ``phrasescore tune --report`` wrote.
+class FeatureResult(msgspec.Struct, frozen=True):
+    """A feature value with its weight, as ``phrasescore.workflows.tune.report`` describes it."""
 
-    :param report: the object of the JSON file; a missing key leaves its table or figure out.
-    :raises KeyError: if a key is missing without which there is no section, such as ``features``.
-    :raises TypeError, ValueError: if a value is of another type than the tuner writes.
+    name: str
+    start: float
+    weight: float
+    search: float | None = None
+    contribution: float | None = None
+    share: float | None = None
+    left_out: float | None = None
+
+
+class RoundResult(msgspec.Struct, frozen=True):
+    """A round of tuning with a decoder."""
+
+    round: int
+    score: float
+
+
+class SeedResult(msgspec.Struct, frozen=True):
+    """A run with a seed of its own."""
+
+    seed: int
+    score: float
+
+
+class MethodResult(msgspec.Struct, frozen=True):
+    """A method in cross-validation."""
+
+    method: str
+    tuned_on: float
+    held_out: float
+
+
+class TuningResult(msgspec.Struct, frozen=True):
+    """The JSON that ``phrasescore tune --report`` wrote; scores are from 0 to 100."""
+
+    method: str
+    metric: str
+    seed: int
+    sentences: int
+    hypotheses: int
+    # The score of the start weights, and of the weights found.
+    start: float
+    reached: float
+    features: tuple[FeatureResult, ...]
+    replicas: tuple[SeedResult, ...] = ()
+    cross_validation: tuple[MethodResult, ...] = ()
+    # Of tuning with a decoder: its rounds, whether their number did not end it, its warnings.
+    rounds: tuple[RoundResult, ...] = ()
+    ended_by_itself: bool = True
+    warnings: tuple[str, ...] = ()
+
+
+def read_tuning_result(path: str | os.PathLike[str]) -> TuningResult:
+    """Read the report of ``phrasescore tune``.
+
+    :raises DataError: if the file cannot be read, or has other content.
     """
-    metric = str(report["metric"])
-    features = list(report["features"])
-    start, reached = float(report["start"]), float(report["reached"])
-    blocks: list[Table | Lines] = [_weights(features, metric, start, reached)]
-    measured = [row for row in features if row.get("share") is not None]
-    if measured:
-        blocks += _ablations(measured, metric, reached)
-    blocks += _rounds(report, metric)
+    try:
+        return msgspec.json.decode(Path(path).read_bytes(), type=TuningResult)
+    except OSError as error:
+        raise DataError(os.fspath(path), None, f"cannot open: {error.strerror}") from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        problem = f"expected the JSON that tune --report wrote with --format json: {error}"
+        raise DataError(os.fspath(path), None, problem) from error
+
+
+def tuning_section(report: TuningResult) -> Section:
+    """Return the weights, contributions and ablations of tuning, as far as they were measured."""
+    blocks: list[Table | Lines] = [_weights(report)]
+    if any(row.share is not None for row in report.features):
+        blocks += _ablations(report)
+    blocks += _rounds(report)
     lead = (
-        f"{report['method']}, seed {report['seed']}: {metric} {start:.2f} with the weights it "
-        f"began with, {reached:.2f} with those it found, on {report['sentences']:,} sentences and "
-        f"{report['hypotheses']:,} hypotheses.\n\n{_TUNING_LEAD}"
+        f"{report.method}, seed {report.seed}: {report.metric} {report.start:.2f} with the weights "
+        f"it began with, {report.reached:.2f} with those it found, on {report.sentences:,} "
+        f"sentences and {report.hypotheses:,} hypotheses.\n\n{_TUNING_LEAD}"
     )
     return Section("tuning", "Weights", lead, tuple(blocks))
 
 
-def _weights(
-    features: Sequence[Mapping[str, Any]], metric: str, start: float, reached: float
-) -> Table:
-    two_sets = any(row.get("search") is not None for row in features)
+def _weights(report: TuningResult) -> Table:
+    metric, reached = report.metric, report.reached
+    two_sets = any(row.search is not None for row in report.features)
     columns = (
         *("feature", "weight before"),
         *(("search weight", "list weight") if two_sets else ("weight",)),
         *("contribution", "share (%)", f"{metric} without it", "difference"),
     )
-    rows: list[tuple[Cell, ...]] = []
-    for row in features:
-        share, left_out = row.get("share"), row.get("left_out")
-        rows.append(
-            (
-                str(row["name"]),
-                float(row["start"]),
-                *((row.get("search"),) if two_sets else ()),
-                float(row["weight"]),
-                row.get("contribution"),
-                None if share is None else round(100 * share, 2),
-                None if left_out is None else round(left_out, 2),
-                None if left_out is None else round(left_out - reached, 2),
-            )
+    rows = tuple(
+        (
+            *(row.name, row.start),
+            *((row.search,) if two_sets else ()),
+            *(row.weight, row.contribution),
+            None if row.share is None else round(100 * row.share, 2),
+            None if row.left_out is None else round(row.left_out, 2),
+            None if row.left_out is None else round(row.left_out - reached, 2),
         )
-    caption = f"{metric} {start:.2f} before, {reached:.2f} after."
-    return Table("tuning-weights", "Weights", columns, tuple(rows), caption)
+        for row in report.features
+    )
+    caption = f"{metric} {report.start:.2f} before, {reached:.2f} after."
+    return Table("tuning-weights", "Weights", columns, rows, caption)
 
 
-def _ablations(features: Sequence[Mapping[str, Any]], metric: str, reached: float) -> list[Lines]:
+def _ablations(report: TuningResult) -> list[Lines]:
     """Return bars of each feature's share, and of the score without it where it was measured."""
-    names = tuple(str(row["name"]) for row in features)
-    shares = Series("share", names, tuple(100 * float(row["share"]) for row in features))
+    measured = [(row, row.share) for row in report.features if row.share is not None]
+    names = tuple(row.name for row, _ in measured)
+    shares = Series("share", names, tuple(100 * share for _, share in measured))
     title = "What each feature moves"
     bars = [Lines("tuning-shares", title, "feature", "share (%)", (shares,), bars=True)]
-    scores = [row.get("left_out") for row in features]
-    if any(score is not None for score in scores):
-        losses = tuple(None if score is None else float(score) - reached for score in scores)
+    losses = tuple(
+        None if row.left_out is None else row.left_out - report.reached for row, _ in measured
+    )
+    if any(loss is not None for loss in losses):
         series = (Series("without it", names, losses),)
-        title, y_label = f"{metric} without each feature", f"difference of {metric}"
+        title, y_label = f"{report.metric} without each feature", f"difference of {report.metric}"
         bars.append(Lines("tuning-ablations", title, "feature", y_label, series, bars=True))
     return bars
 
 
-def _rounds(report: Mapping[str, Any], metric: str) -> list[Table | Lines]:
+def _rounds(report: TuningResult) -> list[Table | Lines]:
     """Return the scores of rounds, seeds and methods, where the report has them."""
     found: list[Table | Lines] = []
-    if rounds := report.get("rounds"):
-        numbers, scores = (tuple(float(row[key]) for row in rounds) for key in ("round", "score"))
-        series = (Series(metric, numbers, scores),)
+    metric = report.metric
+    if report.rounds:
+        numbers = tuple(float(row.round) for row in report.rounds)
+        series = (Series(metric, numbers, tuple(row.score for row in report.rounds)),)
         title = "Rounds of decoding and tuning"
         found.append(Lines("tuning-rounds", title, "round", metric, series))
-    for key, name, title, columns in (
-        ("replicas", "tuning-seeds", "Seeds", {"seed": "seed", "score": metric}),
+    for rows, name, title, columns in (
+        (report.replicas, "tuning-seeds", "Seeds", ("seed", metric)),
         (
-            "cross_validation",
+            report.cross_validation,
             "tuning-methods",
             "Methods, by cross-validation",
-            {"method": "method", "tuned_on": f"{metric} tuned on", "held_out": "held out"},
+            ("method", f"{metric} tuned on", "held out"),
         ),
     ):
-        if report.get(key):
-            rows = tuple(tuple(row[column] for column in columns) for row in report[key])
-            found.append(Table(name, title, tuple(columns.values()), rows))
+        if rows:
+            found.append(Table(name, title, columns, tuple(map(msgspec.structs.astuple, rows))))
     return found
 
 

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 
 import torch
 
-from phrasescore.errors import ModelError
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.grconv import GrconvNetwork
 from phrasescore.report.blocks import Matrix, Pyramid, Section
-from phrasescore.report.sentence_choice import SentencePair
+from phrasescore.report.sentence_choice import SentencePair, Words
 from phrasescore.report.shown_text import shown
 
 _END = "</s>"
@@ -39,42 +38,32 @@ def alignment_section(
 
     :param models: names and networks of the kind attention.
     :param given: describes the translations, as "the references".
-    :raises ModelError: if a network is of another kind.
     """
-    blocks = []
-    for sentence in sentences:
-        for number, (name, checkpoint) in enumerate(models, start=1):
-            read, predicted = sentence.source, sentence.target
-            if checkpoint.reverse:
-                read, predicted = predicted, read
-            blocks.append(
-                Matrix(
-                    name=f"alignment-{number}-{sentence.number}",
-                    title=f"Sentence {sentence.number:,}, {name}",
-                    row_labels=_labels((*predicted, _END)),
-                    column_labels=_labels((*read, _END)),
-                    values=attention_weights(checkpoint, read, predicted),
-                    row_title="predicts",
-                    column_title="reads",
-                    caption=_unknown_words(checkpoint, read, predicted),
-                )
-            )
+    blocks = tuple(
+        Matrix(
+            name=f"alignment-{number}-{sentence.number}",
+            title=f"Sentence {sentence.number:,}, {name}",
+            row_labels=_labels((*predicted, _END)),
+            column_labels=_labels((*read, _END)),
+            values=attention_weights(checkpoint, read, predicted),
+            row_title="predicts",
+            column_title="reads",
+            caption=_unknown_words(checkpoint, read, predicted),
+        )
+        for sentence in sentences
+        for number, (name, checkpoint) in enumerate(models, start=1)
+        for read, predicted in [_sides(sentence, checkpoint)]
+    )
     lead = f"{_ATTENTION_LEAD}\n\nHere the translations are {given}."
-    return Section("alignments", "Attention", lead, tuple(blocks))
+    return Section("alignments", "Attention", lead, blocks)
 
 
 def attention_weights(
     checkpoint: Checkpoint, read: Sequence[str], predicted: Sequence[str]
 ) -> tuple[tuple[float, ...], ...]:
-    """Return alpha: one row per predicted word and ``</s>``, one value per read word and ``</s>``.
-
-    :raises ModelError: if the network has no attention.
-    """
+    """Return alpha: a row per predicted word and ``</s>``, a value per read word and ``</s>``."""
     network = checkpoint.model
-    if not isinstance(network, AttentionNetwork):
-        raise ModelError(
-            f"a model of the kind {checkpoint.config.kind} has no alignments; expected attention"
-        )
+    assert isinstance(network, AttentionNetwork)
     ids = (checkpoint.source_vocabulary.ids(read), checkpoint.target_vocabulary.ids(predicted))
     with torch.inference_mode():
         rows = network.alignments(batch_pairs([ids]))[0].double().clamp(0.0, 1.0).tolist()
@@ -87,22 +76,20 @@ def soft_parse_section(
     """Return one soft parse per sentence and model.
 
     :param models: names and networks of the kind grconv.
-    :raises ModelError: if a network is of another kind.
     """
-    blocks = []
-    for sentence in sentences:
-        for number, (name, checkpoint) in enumerate(models, start=1):
-            read = sentence.target if checkpoint.reverse else sentence.source
-            blocks.append(
-                Pyramid(
-                    name=f"parse-{number}-{sentence.number}",
-                    title=f"Sentence {sentence.number:,}, {name}",
-                    words=_labels(read),
-                    levels=soft_parse(checkpoint, read),
-                    caption=_unknown_words(checkpoint, read),
-                )
-            )
-    return Section("parses", "Soft parses", _PARSE_LEAD, tuple(blocks))
+    blocks = tuple(
+        Pyramid(
+            name=f"parse-{number}-{sentence.number}",
+            title=f"Sentence {sentence.number:,}, {name}",
+            words=_labels(read),
+            levels=soft_parse(checkpoint, read),
+            caption=_unknown_words(checkpoint, read),
+        )
+        for sentence in sentences
+        for number, (name, checkpoint) in enumerate(models, start=1)
+        for read, _ in [_sides(sentence, checkpoint)]
+    )
+    return Section("parses", "Soft parses", _PARSE_LEAD, blocks)
 
 
 def soft_parse(
@@ -111,18 +98,21 @@ def soft_parse(
     """Return the shares of a new activation, of the left and of the right child, per unit.
 
     :return: by level, from the lowest, and by unit, from the left.
-    :raises ModelError: if the network is not a gated recursive convolution.
     """
     network = checkpoint.model
-    if not isinstance(network, GrconvNetwork):
-        raise ModelError(
-            f"a model of the kind {checkpoint.config.kind} has no soft parse; expected grconv"
-        )
+    assert isinstance(network, GrconvNetwork)
     levels = []
     for level in network.soft_parse(checkpoint.source_vocabulary.ids(words)).levels:
         rows = [[round(share, 5) for share in row] for row in level.double().tolist()]
         levels.append(tuple((new, left, right) for new, left, right in rows))
     return tuple(levels)
+
+
+def _sides(sentence: SentencePair, checkpoint: Checkpoint) -> tuple[Words, Words]:
+    """Return the side that a network reads, and the one that it predicts."""
+    if checkpoint.reverse:
+        return sentence.target, sentence.source
+    return sentence.source, sentence.target
 
 
 def _labels(words: Sequence[str]) -> tuple[str, ...]:

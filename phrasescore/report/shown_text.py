@@ -1,4 +1,4 @@
-"""Tokenised text and counts, made legible."""
+"""Tokenised text, counts and probabilities, made legible."""
 
 from collections.abc import Iterable
 
@@ -29,6 +29,11 @@ def shown(words: Iterable[str]) -> str:
         for escape, character in _ESCAPES:
             text = text.replace(escape, character)
     return text
+
+
+def p_value_text(p_value: float) -> str:
+    """Return a probability of chance as ``p = 0.012``, or ``p < 0.001``."""
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 
 def whole(number: float) -> int | float:

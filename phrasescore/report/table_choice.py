@@ -39,19 +39,6 @@ class SourcePhrase(NamedTuple):
         return sum(target.times for target in self.targets)
 
 
-class ChoiceLimits(NamedTuple):
-    """The numbers of pairs and source phrases that are chosen."""
-
-    # Pairs for the scatter plot.
-    pairs: int
-    # Source phrases for the map of phrases.
-    phrases: int
-    # Source phrases for each of the two tables of preferences.
-    sources: int
-    # The least number of words of a long source phrase.
-    long: int
-
-
 @dataclass(frozen=True)
 class TableChoice:
     """The chosen parts of a table, and the size of the table."""
@@ -98,33 +85,46 @@ class Reservoir(Generic[_Item]):
         return [item for _, item in sorted(self._kept, key=lambda entry: entry[0])]
 
 
-def choose_from_table(table: Iterable[TablePair], limits: ChoiceLimits, seed: int) -> TableChoice:
+def choose_from_table(
+    table: Iterable[TablePair],
+    *,
+    num_pairs: int,
+    num_phrases: int,
+    num_sources: int,
+    long: int,
+    seed: int,
+) -> TableChoice:
     """Choose pairs and source phrases from a table, which is read once and not held.
 
     Lines of one source phrase are expected to be adjacent, as Moses writes them; each run of them
     counts as a source phrase of its own. Cho et al. (2014), section 4.3, show long source phrases,
     of more than 3 words, both frequent and rare ones.
+
+    :param num_pairs: of the scatter plot.
+    :param num_phrases: source phrases of the map of phrases.
+    :param num_sources: source phrases of each of the two tables of preferences.
+    :param long: the least number of words of a long source phrase.
     """
-    pairs: Reservoir[TablePair] = Reservoir(limits.pairs, f"{seed} pairs")
-    phrases: Reservoir[tuple[str, ...]] = Reservoir(limits.phrases, f"{seed} phrases")
-    rare: Reservoir[SourcePhrase] = Reservoir(limits.sources, f"{seed} rare")
-    frequent: list[tuple[float, int, int, SourcePhrase]] = []
-    for place, found in enumerate(_sources(table, pairs, limits.long)):
-        phrases.add(found.source)
-        if len(found.targets) < MIN_TARGETS:
-            continue
-        if all(target.times == 1 for target in found.targets):
-            rare.add(found)
-        # Of equally frequent phrases the shorter, which the longer ones contain; then the first.
-        entry = (found.times, -len(found.source), -place, found)
-        if len(frequent) < _CANDIDATES:
-            heapq.heappush(frequent, entry)
-        else:
-            heapq.heappushpop(frequent, entry)
+    pairs: Reservoir[TablePair] = Reservoir(num_pairs, f"{seed} pairs")
+    phrases: Reservoir[tuple[str, ...]] = Reservoir(num_phrases, f"{seed} phrases")
+    rare: Reservoir[SourcePhrase] = Reservoir(num_sources, f"{seed} rare")
+
+    def candidates() -> Iterator[SourcePhrase]:
+        for found in _sources(table, pairs, long):
+            phrases.add(found.source)
+            if len(found.targets) >= MIN_TARGETS:
+                if all(target.times == 1 for target in found.targets):
+                    rare.add(found)
+                yield found
+
+    # Of equally frequent phrases the shorter, which the longer ones contain; then the first.
+    frequent = heapq.nlargest(
+        _CANDIDATES, candidates(), key=lambda found: (found.times, -len(found.source))
+    )
     return TableChoice(
         pairs.items(),
         list(dict.fromkeys(phrases.items())),
-        _distinct([entry[-1] for entry in sorted(frequent, reverse=True)])[: limits.sources],
+        _distinct(frequent)[:num_sources],
         rare.items(),
         pairs.seen,
         phrases.seen,

@@ -7,7 +7,9 @@ Cho et al. (2014b), figure 4, and Bahdanau et al. (2014), figure 2.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from phrasescore.evaluation.breakdowns import Breakdown
 from phrasescore.report.blocks import Cell, Lines, Points, Section, Series, Table
+from phrasescore.report.shown_text import p_value_text
 
 # Sentences listed at each end of a comparison.
 TOP = 25
@@ -47,11 +49,7 @@ class SystemScore(NamedTuple):
 class GroupScores(NamedTuple):
     """BLEU of groups of sentences."""
 
-    # The property that sets the groups, as "words in the source".
-    title: str
-    labels: list[str]
-    # Sentences per group.
-    sizes: list[int]
+    breakdown: Breakdown
     # 0 to 100, by system and group.
     bleu: list[list[float]]
     # Half the width of the 95% interval of a bootstrap's samples, by system and group.
@@ -78,17 +76,17 @@ def translation_section(
     """
     blocks: list[Table | Lines] = [_systems_table(systems, tests)]
     for number, found in enumerate(groups, start=1):
-        sizes = ", ".join(
-            f"{label}: {size:,}" for label, size in zip(found.labels, found.sizes, strict=True)
-        )
+        title, of = found.breakdown
+        labels = tuple(group.label for group in of)
+        sizes = ", ".join(f"{group.label}: {len(group.members):,}" for group in of)
         blocks.append(
             Lines(
                 name=f"bleu-groups-{number}",
-                title=f"BLEU by {found.title}",
-                x_label=found.title,
+                title=f"BLEU by {title}",
+                x_label=title,
                 y_label="BLEU",
                 series=tuple(
-                    Series(system.name, tuple(found.labels), tuple(line), tuple(spread))
+                    Series(system.name, labels, tuple(line), tuple(spread))
                     for system, line, spread in zip(systems, found.bleu, found.spread, strict=True)
                 ),
                 caption=f"Sentences in each group: {sizes}. {_BARS}",
@@ -98,12 +96,7 @@ def translation_section(
 
 
 def _systems_table(systems: Sequence[SystemScore], tests: str) -> Table:
-    if len(systems) == 1:
-        (only,) = systems
-        columns: tuple[str, ...] = ("system", "BLEU", "length ratio")
-        row = (only.name, round(only.bleu, 2), round(only.length_ratio, 3))
-        return Table("bleu", "BLEU", columns, (row,))
-    columns = (
+    columns: tuple[str, ...] = (
         *("system", "BLEU", "± (95%)", "difference from the first", "p (randomization)"),
         *("p (bootstrap)", "length ratio"),
     )
@@ -122,6 +115,8 @@ def _systems_table(systems: Sequence[SystemScore], tests: str) -> Table:
                 round(system.length_ratio, 3),
             )
         )
+    if len(systems) == 1:  # compared with no other
+        columns, rows = (*columns[:2], columns[-1]), [(*rows[0][:2], rows[0][-1])]
     return Table("bleu", "BLEU", columns, tuple(rows), tests)
 
 
@@ -152,7 +147,7 @@ def _scatter(
         sum(one < two for one, two in zip(other, first, strict=True)),
     ]
     p_value = systems[place].randomization
-    chance = "" if p_value is None else f" By BLEU of the whole text {_p_text(p_value)}."
+    chance = "" if p_value is None else f" By BLEU of the whole text {p_value_text(p_value)}."
     shown = texts.references if texts.sources is None else texts.sources
     return Points(
         name=f"differences-{place}-sentences",
@@ -166,10 +161,6 @@ def _scatter(
         caption=f"{systems[place].name} is better in {counts[0]:,} sentences, worse in "
         f"{counts[1]:,}, and as good in {len(first) - sum(counts):,}.{chance}",
     )
-
-
-def _p_text(p_value: float) -> str:
-    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 
 def _most_different(

@@ -231,10 +231,12 @@ class ProvisionalWords:
         self.ids = ids
         self._counts: Array = np.zeros(0)
 
-    def count(self, ids: Array, weights: Array) -> None:
-        """Count running words, each by its weight."""
+    def add(self, words: Sequence[str], weights: Array) -> Array:
+        """Return the ids of running words, each of which counts ``weights``."""
+        ids = np.fromiter(map(self.ids.__getitem__, words), np.int32, len(words))
         self._counts = np.pad(self._counts, (0, len(self.ids) - len(self._counts)))
         np.add.at(self._counts, ids, weights)
+        return ids
 
     def counts(self) -> dict[str, float]:
         """Return the count of each word."""
@@ -259,23 +261,22 @@ class TableSpool:
         """Append some lines of the table."""
         self.lines += len(chunk)
         self.fingerprint.update(b"".join([b"%b\n" % line.raw for line in chunk]))
-        source, target = self._order
-        source_ids, target_ids = (words.ids.__getitem__ for words in self.sides)
-        running: list[int] = []  # each pair's source ids, and then its target ids
-        for line in chunk:
-            running += map(source_ids, line.pair[source])
-            running += map(target_ids, line.pair[target])
-        ids = np.array(running, np.int32)
-        sides = [[len(line.pair[side]) for line in chunk] for side in self._order]
-        lengths = np.array(sides, np.int64).T  # (lines, 2)
-        self._fits += (lengths.max(axis=1) <= self._max_length).tobytes()
+        weights = np.array([line.weight for line in chunk])
+        lengths = np.empty((len(chunk), 2), np.int64)
+        ids = []
+        for words, side, of_side in zip(self.sides, self._order, lengths.T, strict=True):
+            phrases = [line.pair[side] for line in chunk]
+            of_side[:] = np.fromiter(map(len, phrases), np.int64, len(phrases))
+            running = [word for phrase in phrases for word in phrase]
+            ids.append(words.add(running, np.repeat(weights, of_side)))
         is_target = _find_targets(lengths)
-        counts = np.repeat([line.weight for line in chunk], lengths.sum(axis=1))
-        for words, of_side in zip(self.sides, (~is_target, is_target), strict=True):
-            words.count(ids[of_side], counts[of_side])
+        mixed = np.empty(len(is_target), np.int32)
+        mixed[~is_target], mixed[is_target] = ids
+        self._fits += (lengths.max(axis=1) <= self._max_length).tobytes()
         # Python's hash of text is a keyed one of 64 bits (SipHash).
-        hashes = np.array([hash(line.pair) for line in chunk])
-        for path, array in zip(self._paths, (ids, lengths.astype(np.uint32), hashes), strict=True):
+        hashes = np.fromiter((hash(line.pair) for line in chunk), np.int64, len(chunk))
+        arrays: tuple[Array, ...] = (mixed, lengths.astype(np.uint32), hashes)
+        for path, array in zip(self._paths, arrays, strict=True):
             with path.open("ab") as file:
                 file.write(array.tobytes())
 

@@ -8,9 +8,9 @@ from typing import Literal
 
 from moses_integration.decoder.moses_engine import MosesEngine, NbestRequest
 from moses_integration.decoder.source import read_source
-from moses_integration.ini_paths import files_of
+from moses_integration.ini_text import files_of
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import read_weights
+from moses_integration.weights import WeightsSource, load_weights, weights_path
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.file_names import check_files
@@ -41,7 +41,7 @@ def decode(
     config: str | os.PathLike[str],
     output: str | os.PathLike[str] = "-",
     *,
-    weights: str | os.PathLike[str] | None = None,
+    weights: WeightsSource | None = None,
     feature_weights: Mapping[str, float] | None = None,
     nbest: tuple[str | os.PathLike[str], int] | None = None,
     distinct: bool = False,
@@ -59,7 +59,7 @@ def decode(
     :param source: a sentence per line, without markup and factors; ``-`` is stdin.
     :param config: the moses.ini; its paths begin at the working folder, as in Moses.
     :param output: ``-`` is stdout; compressed where the name ends in ``.gz``.
-    :param weights: a file of other weights than those of the moses.ini.
+    :param weights: other weights than those of the moses.ini: a file of them, or values.
     :param feature_weights: other weights of features with one value; they go before ``weights``.
     :param nbest: the file for n-best lists in Moses' format, and the hypotheses per sentence.
     :param distinct: let n-best lists have each translation once.
@@ -84,11 +84,11 @@ def decode(
     if decoder == "moses" and (settings.features or settings.ignore):
         raise ArgumentError("`features` and `ignore` go with the embedded search")
     settings.check()
-    path = None if weights is None else os.fspath(weights)
+    path = weights_path(weights)
     used = [str(name) for name in files_of(config)]
     read = (source, config, path, settings.backoff_lm, *used)
     check_files(read, (output, None if request is None else request.path))
-    given: Weights = {} if path is None else dict(read_weights(path, "search"))
+    given: Weights = {} if weights is None else dict(load_weights(weights).search)
     given |= {name: (value,) for name, value in (feature_weights or {}).items()}
     sentences = read_source(source)
     with collecting_warnings() as warnings:
@@ -106,7 +106,8 @@ def decode(
                 text = "%s has no weight, and so 0: it only stands in n-best lists"
                 _logger.warning(text, name)
             if len(own := given.get(name, (0.0,))) != 1:
-                raise PhrasescoreError(f"{path}: expected one weight of {name}, found {len(own)}")
+                problem = f"expected one weight of {name}, found {len(own)}"
+                raise PhrasescoreError(f"{path or 'the weights'}: {problem}")
         given = _known(given, {*made.feature_names}, config)
         made.check_weights({name: given[name] for name in given if name in made.ini_features})
         with made.open(sentences, given):

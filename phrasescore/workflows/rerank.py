@@ -2,14 +2,14 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from moses_integration.nbest import NbestList, read_nbest
 from moses_integration.reranking import EvenAverage, ModelScore, Values, WeightedSum, with_total
-from moses_integration.weights import read_weights
+from moses_integration.weights import WeightsSource, load_weights, weights_path
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.io.file_names import check_files
 from phrasescore.io.output import open_output
@@ -39,7 +39,7 @@ def rerank(
     nbest: str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
-    weights: str | os.PathLike[str] | Mapping[str, tuple[float, ...]] | None = None,
+    weights: WeightsSource | None = None,
     average: Sequence[str] = (),
     mbr: bool = False,
     mbr_scale: float | None = None,
@@ -81,15 +81,12 @@ def rerank(
     if as_lists and (allow_missing or num_sentences is not None):
         raise ArgumentError("`num_sentences` and `allow_missing` do not go with `as_lists`")
     nbest, output = os.fspath(nbest), os.fspath(output)
-    if not (weights is None or isinstance(weights, Mapping)):
-        weights = os.fspath(weights)
-    check_files((nbest, weights if isinstance(weights, str) else None), (output,))
+    check_files((nbest, weights_path(weights)), (output,))
     score: ModelScore
     if weights is None:
         score = EvenAverage(list(dict.fromkeys(average)))
     else:
-        given = read_weights(weights) if isinstance(weights, str) else dict(weights)
-        score = WeightedSum(given, ignore_missing, ignore_unweighted)
+        score = WeightedSum(load_weights(weights).lists, ignore_missing, ignore_unweighted)
     scale = (mbr_scale or 1.0) if mbr else None
     lists: Iterable[NbestList | None] = read_nbest(nbest)
     if not as_lists:

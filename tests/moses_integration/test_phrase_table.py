@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from moses_integration import phrase_table, table_line
 from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
-from moses_integration.table_line import add_scores, joint_count, parse_line, remove_scores
+from moses_integration.table_line import add_scores, joint_count, parse_line
 from phrasescore.errors import DataError
 from phrasescore.records import PhrasePair
+from tests.table_lines import remove_scores
 
 ROOT = Path(__file__).parents[2]
 ODD = ROOT / "tests" / "data" / "odd.fr-en.phrase-table"

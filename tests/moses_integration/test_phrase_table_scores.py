@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moses_integration.table_line import add_scores, format_probability, parse_line, remove_scores
+from moses_integration.table_line import add_scores, format_probability, parse_line
 from phrasescore.errors import ModelError
+from tests.table_lines import remove_scores
 
 GOOD = b"la maison ||| the house ||| 0.5 0.25 ||| 0-0 1-1 ||| 4 3 2 ||| |||\n"
 

@@ -14,7 +14,7 @@ from moses_integration.reranking import (
     totals,
     with_total,
 )
-from moses_integration.weights import read_weights
+from moses_integration.weights import load_weights
 from phrasescore.errors import DataError
 from phrasescore.records import Weights
 
@@ -206,7 +206,7 @@ def test_only_the_total_changes_in_a_line(raw: bytes, expected: bytes) -> None:
 
 
 def test_the_real_weights_give_the_real_totals(shared_data: Path) -> None:
-    score = WeightedSum(read_weights(str(shared_data / "moses.tuned.ini")))
+    score = WeightedSum(load_weights(str(shared_data / "moses.tuned.ini")).lists)
     for number, nbest in enumerate(read_nbest(str(shared_data / "val.1000best.gz"))):
         found = score(nbest)
         # What lists do not show, the unknown words, is the same throughout a list; values and

@@ -39,11 +39,11 @@ def test_every_figure_of_a_small_table_is_right(tiny_table: Path) -> None:
         targets_per_source=TargetsPerSource(mean=2.0, median=2.0, max=3, max_source="la maison"),
         source_lengths={1: 1, 2: 3},
         target_lengths={1: 1, 2: 3},
-        scores=[
+        scores=(
             # ln 1/4 + ln 1/4 + ln 1/2 + ln 1 = -5 ln 2; three times ln 1/2 and ln 1/8 = -6 ln 2
             ScoreColumn(min=0.25, max=1.0, mean_log=_near(-5 / 4 * math.log(2))),
             ScoreColumn(min=0.125, max=0.5, mean_log=_near(-6 / 4 * math.log(2))),
-        ],
+        ),
         counts=Counts(lines=4, joint=7.0, once=2),
         coverage=Coverage(
             source_words=6 / 7,  # all but "rue"
@@ -89,7 +89,7 @@ def test_words_and_their_borders_tell_phrases_apart(tmp_path: Path) -> None:
 def test_a_score_of_zero_counts_as_moses_loads_it(tmp_path: Path) -> None:
     # LOWEST_SCORE = -100, moses/TypeDef.h
     lines = _lines(tmp_path, "a ||| x ||| 0\na ||| y ||| 1\n")
-    assert report_table(lines).scores == [ScoreColumn(min=0.0, max=1.0, mean_log=_near(-50.0))]
+    assert report_table(lines).scores == (ScoreColumn(min=0.0, max=1.0, mean_log=_near(-50.0)),)
 
 
 def test_a_missing_counts_field_counts_one_and_is_reported(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_more_lines_than_a_block_give_the_same_figures(tmp_path: Path) -> None:
     number = 20_001  # one more than a block
     text = "".join(f"a ||| {i} ||| {1 if i else 0.5}\n" for i in range(number))
     report = report_table(_lines(tmp_path, text))
-    assert report.scores == [ScoreColumn(min=0.5, max=1.0, mean_log=_near(-math.log(2) / number))]
+    assert report.scores == (ScoreColumn(min=0.5, max=1.0, mean_log=_near(-math.log(2) / number)),)
     assert (report.distinct_targets, report.targets_per_source.max) == (number, number)
 
 

@@ -1,4 +1,4 @@
-"""Promises of moses_integration.tuning_files, its writer, and start_points."""
+"""Promises of moses_integration.tuning_files."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,9 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from moses_integration.start_points import read_start_point, write_start_point
-from moses_integration.tuning_file_writer import write_features, write_scores
-from moses_integration.tuning_files import check_pair, read_features, read_scores
+from moses_integration.tuning_files import (
+    check_pair,
+    read_features,
+    read_scores,
+    read_start_weights,
+    write_features,
+    write_scores,
+    write_start_weights,
+)
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.output import open_output
 from phrasescore.records import FeatureLabel
@@ -72,13 +78,13 @@ def test_features_are_read_with_their_names_and_places(files: Files) -> None:
         [-50.6981, -3.33274, 1e-05],
         [-30.9018, 0, -1.79196],
     ]
-    assert (found.ids, found.lines, found.starts.tolist()) == ((0, 1), (1, 5), [0, 2, 3])
+    assert (found.lines, found.starts.tolist()) == ({0: 1, 1: 5}, [0, 2, 3])
 
 
 def test_scores_are_put_into_the_order_of_this_projects_bleu(files: Files) -> None:
     found = read_scores(str(files.scores))
     # Matches of each order, n-grams of each order, reference length.
-    assert found.bleu_statistics().tolist() == [
+    assert found.values.tolist() == [
         [9, 6, 3, 1, 11, 10, 9, 8, 10],
         [10, 7, 3, 1, 12, 11, 10, 9, 10],
         [8, 4, 2, 1, 11, 10, 9, 8, 10],
@@ -91,7 +97,7 @@ def test_what_is_read_is_written_again_byte_for_byte(files: Files, tmp_path: Pat
     again = tmp_path / "again"
     write_features(str(again), features.labels, features.values, features.starts)
     assert again.read_text() == FEATURES
-    write_scores(str(again), scores.bleu_statistics(), scores.starts, scores.ids)
+    write_scores(str(again), scores.values, scores.starts)
     assert again.read_text() == SCORES
 
 
@@ -111,7 +117,7 @@ def test_a_block_longer_than_what_is_read_at_a_time_is_whole(files: Files) -> No
     files.features.write_text(text)
     found = read_features(str(files.features))
     assert found.values[:, 0].tolist() == [*range(60_000)] * 2
-    assert found.lines == (1, 60_003)
+    assert found.lines == {0: 1, 1: 60_003}
 
 
 def test_sparse_features_become_columns_of_their_own(files: Files, tmp_path: Path) -> None:
@@ -154,7 +160,7 @@ def test_sparse_features_become_columns_of_their_own(files: Files, tmp_path: Pat
         (f"{DENSE.replace('LM0_0', 'LM0')}1\n2\n{END}", ":1: expected a name and the place of a "),
         (
             f"{DENSE}1\n2\n{END}{DENSE.replace(' 0 2 ', ' 1 2 ').replace('LM', 'TM')}1\n2\n{END}",
-            ":5: expected the features of the first sentence, 'LM0_0', found 'TM0_0'",
+            ":5: expected 1 values, 'LM0_0', as before, found 1, 'TM0_0'",
         ),
     ],
 )
@@ -169,9 +175,7 @@ def test_a_file_that_is_not_utf_8_is_refused(files: Files) -> None:
 
 def test_scores_of_another_metric_are_refused_where_bleu_is_wanted(files: Files) -> None:
     files.scores.write_text("SCORES_TXT_BEGIN_0 0 1 2 TER\n1 2\nSCORES_TXT_END_0\n")
-    found = read_scores(str(files.scores))
-    assert found.values.tolist() == [[1, 2]]
-    assert refusal(found.bleu_statistics).endswith(
+    assert refusal(lambda: read_scores(str(files.scores))).endswith(
         "scores.dat:1: expected 9 statistics of BLEU (extractor --sctype BLEU), found 2 of TER"
     )
 
@@ -180,7 +184,7 @@ def test_scores_hold_nothing_but_numbers_of_one_metric(files: Files) -> None:
     for old, new, problem in (
         ("9 11 6", "9 11 a=6", ":2: expected 9 numbers, as the header says, found 8"),
         ("8 10 \n", "8 10 a=6 \n", ":2: expected numbers, found 'a'"),
-        ("1 1 9 BLEU", "1 1 9 PER", ":5: expected 9 numbers of BLEU as before, found 9 of PER"),
+        ("1 1 9 BLEU", "1 1 9 PER", ":5: expected 9 values, 'BLEU', as before, found 9, 'PER'"),
     ):
         files.scores.write_text(SCORES.replace(old, new, 1))
         assert problem in refusal(lambda: read_scores(str(files.scores)))
@@ -213,18 +217,16 @@ def test_what_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_start_point_has_weights_and_a_range(tmp_path: Path) -> None:
+def test_start_weights_are_the_first_line(tmp_path: Path) -> None:
     path = tmp_path / "init.opt"
-    path.write_text("0.3 -1\n0 -2\n1 2\n")
-    start = read_start_point(str(path), 2)
-    assert [row.tolist() for row in start] == [[0.3, -1], [0, -2], [1, 2]]
-    path.write_text("0.3 -1\n")
-    assert [row.tolist() for row in read_start_point(str(path), 2)] == [[0.3, -1], [0, 0], [1, 1]]
+    for text in ("0.3 -1\n0 -2\n1 2\n", "0.3 -1\n"):
+        path.write_text(text)
+        assert read_start_weights(str(path), 2).tolist() == [0.3, -1]
 
 
-def test_a_start_point_is_written_as_mert_moses_does(tmp_path: Path) -> None:
+def test_start_weights_are_written_as_mert_moses_does(tmp_path: Path) -> None:
     path = tmp_path / "init.opt"
-    write_start_point(str(path), np.array([0.3, -1.0]))
+    write_start_weights(str(path), np.array([0.3, -1.0]))
     assert path.read_text() == "0.3 -1\n0 0\n1 1\n"
 
 
@@ -232,15 +234,15 @@ def test_a_start_point_is_written_as_mert_moses_does(tmp_path: Path) -> None:
     ("text", "problem"),
     [
         ("", ": expected a line of weights to start from, found none"),
-        ("1 2\n", ":1: expected 3 numbers, one a feature value, found 2"),
+        ("1 2\n", ":1: expected 3 numbers, one per feature value, found 2"),
         ("1 2 nan\n", ":1: expected a number, found 'nan'"),
         ("1 2 3\n" * 4, ":4: expected 3 lines: start, lowest and highest weights"),
     ],
 )
-def test_a_wrong_start_point_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+def test_wrong_start_weights_are_refused(tmp_path: Path, text: str, problem: str) -> None:
     path = tmp_path / "init.opt"
     path.write_text(text)
-    assert refusal(lambda: read_start_point(str(path), 3)) == f"{path}{problem}"
+    assert refusal(lambda: read_start_weights(str(path), 3)) == f"{path}{problem}"
 
 
 @pytest.mark.slow
@@ -254,6 +256,6 @@ def test_the_real_files_come_back_byte_for_byte(shared_data: Path, tmp_path: Pat
     write_features(again, features.labels, features.values, features.starts)
     with open_input(features.path) as stream:
         assert stream.read() == Path(again).read_bytes()
-    write_scores(again, scores.bleu_statistics(), scores.starts)
+    write_scores(again, scores.values, scores.starts)
     with open_input(scores.path) as stream:
         assert stream.read() == Path(again).read_bytes()

@@ -1,4 +1,4 @@
-"""Promises of moses_integration.tuning_lists: columns of values, and each hypothesis once."""
+"""Promises of moses_integration.tuning_lists: values in the columns of all lists."""
 
 from pathlib import Path
 
@@ -18,9 +18,8 @@ class Lists:
     def read(self, *lines: str, num_segments: int = 1) -> list[list[list[float]]]:
         text = "".join(f"{line} ||| -1\n" for line in lines)
         self.path.write_text(text)
-        found = list(read_tuning_lists(str(self.path), num_segments, self.columns))
-        self.found = found
-        return [part.values.tolist() for part in found]
+        found = read_tuning_lists(str(self.path), num_segments, self.columns)
+        return [values.tolist() for values, _ in found]
 
     def refusal(self, *lines: str, num_segments: int = 1) -> str:
         with pytest.raises(DataError) as caught:
@@ -37,13 +36,6 @@ def test_values_stand_in_the_order_of_the_first_hypothesis(lists: Lists) -> None
     found = lists.read("0 ||| a ||| LM0= 1 TM0= 2 3", "1 ||| a ||| TM0= 5 6 LM0= 4", num_segments=2)
     assert found == [[[1, 2, 3]], [[4, 5, 6]]]
     assert lists.columns.labels == (("LM0", 0), ("TM0", 0), ("TM0", 1))
-
-
-def test_a_hypothesis_is_there_once_however_often_it_stands_in_the_list(lists: Lists) -> None:
-    lists.read("0 ||| a b ||| LM0= 1", "0 ||| c ||| LM0= 2", "0 ||| a b ||| LM0= 3")
-    (found,) = lists.found
-    assert list(found.hypotheses.values()) == [("a", "b"), ("c",)]
-    assert found.which.tolist() == [0, 1, 0]
 
 
 def test_sparse_features_are_0_where_they_are_not_and_get_columns_as_they_come(

@@ -7,9 +7,7 @@ import pytest
 
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import (
-    read_both_weights,
-    read_weights,
-    write_both_weights,
+    load_weights,
     write_weights,
 )
 from phrasescore.errors import PhrasescoreError
@@ -31,19 +29,23 @@ def path(tmp_path: Path) -> Path:
 
 def test_weights_are_read_in_the_order_of_the_file(path: Path) -> None:
     path.write_text("# ours\n\nLM0= 0.5 # after\nTM0= 1 -2e-3 .5\r\nWT_la= +3.\n")
-    assert read_weights(str(path)) == {"LM0": (0.5,), "TM0": (1.0, -0.002, 0.5), "WT_la": (3.0,)}
-    assert list(read_weights(str(path))) == ["LM0", "TM0", "WT_la"]
+    assert load_weights(str(path)).lists == {
+        "LM0": (0.5,),
+        "TM0": (1.0, -0.002, 0.5),
+        "WT_la": (3.0,),
+    }
+    assert list(load_weights(str(path)).lists) == ["LM0", "TM0", "WT_la"]
 
 
 def test_a_feature_may_have_a_line_for_each_value_as_mert_moses_writes_it(path: Path) -> None:
     path.write_text("TM0= 0.1\nTM0= 0.2\nLM0= 0.5\n")
-    assert read_weights(str(path)) == {"TM0": (0.1, 0.2), "LM0": (0.5,)}
+    assert load_weights(str(path)).lists == {"TM0": (0.1, 0.2), "LM0": (0.5,)}
 
 
 def test_the_section_of_a_moses_ini_is_read_without_what_n_best_lists_do_not_show() -> None:
     # several.moses.ini: First has tuneable-components=true,false, Second tuneable=false; the last
     # line of PhraseDictionaryMemory1 counts.
-    assert read_weights(str(DATA / "several.moses.ini")) == {
+    assert load_weights(str(DATA / "several.moses.ini")).lists == {
         "WordPenalty0": (-1.0,),
         "First": (0.1,),
         "PhraseDictionaryMemory0": (0.4,),
@@ -55,8 +57,8 @@ def test_the_section_of_a_moses_ini_is_read_without_what_n_best_lists_do_not_sho
 
 
 def test_the_real_moses_ini_and_dense_file_name_what_the_lists_hold(shared_data: Path) -> None:
-    ini = read_weights(str(shared_data / "moses.tuned.ini"))
-    dense = read_weights(str(shared_data / "mert" / "init.default.dense"))
+    ini = load_weights(str(shared_data / "moses.tuned.ini")).lists
+    dense = load_weights(str(shared_data / "mert" / "init.default.dense")).lists
     assert {name: len(values) for name, values in ini.items()} == {
         "LexicalReordering0": 6,
         "Distortion0": 1,
@@ -72,9 +74,9 @@ def test_the_real_moses_ini_and_dense_file_name_what_the_lists_hold(shared_data:
 
 def test_what_is_written_is_read_again_bit_for_bit(path: Path) -> None:
     weights = {"TM0": (0.1, -1 / 3, 1e-300), "LM0": (2.0,), "Zero": (0.0,)}
-    write_weights(str(path), weights, comment="from a test\nof two lines")
-    assert read_weights(str(path)) == weights
-    assert path.read_text().startswith("# from a test\n# of two lines\nTM0= 0.1\nTM0= -0.333")
+    write_weights(str(path), weights)
+    assert load_weights(str(path)).lists == weights
+    assert path.read_text().startswith("TM0= 0.1\nTM0= -0.333")
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ def test_what_is_no_weights_file_is_refused_with_file_and_line(
     path: Path, content: bytes, message: str
 ) -> None:
     path.write_bytes(content)
-    assert refusal(lambda: read_weights(str(path))) == f"{path}{message}"
+    assert refusal(lambda: load_weights(str(path))) == f"{path}{message}"
 
 
 @pytest.mark.parametrize(
@@ -157,11 +159,18 @@ def test_an_unknown_word_penalty_of_any_name_is_not_in_n_best_lists() -> None:
 def test_two_sets_of_weights_come_back_bit_for_bit(path: Path) -> None:
     search: Weights = {"LM0": (0.1 + 0.2,), "TM0": (1e-300, -2.0)}
     lists: Weights = {**search, "Attention0": (0.3,)}
-    write_both_weights(str(path), WeightPair(search, lists))
-    assert read_both_weights(str(path)) == WeightPair(search, lists)
-    assert read_weights(str(path)) == lists
-    assert read_weights(str(path), "search") == search
+    write_weights(str(path), WeightPair(search, lists))
+    assert load_weights(str(path)) == WeightPair(search, lists)
     # One set is a file as Moses' tools read it.
-    write_both_weights(str(path), WeightPair(search, search))
+    write_weights(str(path), WeightPair(search, search))
     assert path.read_text().startswith("LM0= 0.30000000000000004\nTM0= 1e-300\n")
-    assert read_both_weights(str(path)) == WeightPair(search, search)
+    assert load_weights(str(path)) == WeightPair(search, search)
+
+
+def test_values_are_weights_as_a_file_of_them_is(path: Path) -> None:
+    weights: Weights = {"LM0": (0.5,)}
+    write_weights(str(path), weights)
+    pair = WeightPair(weights, {**weights, "Attention0": (0.3,)})
+    for source in (str(path), path, weights):
+        assert load_weights(source) == WeightPair(weights, weights)
+    assert load_weights(pair) == pair

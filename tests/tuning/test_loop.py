@@ -7,14 +7,7 @@ import pytest
 
 from phrasescore.records import FeatureLabel, WeightPair, Weights
 from tests.list_feature_decoder import LABELS, NETWORK, START, ListFeatureDecoder
-from tuning.loop import (
-    TOO_FAR,
-    Decided,
-    LoopResult,
-    LoopSettings,
-    run_loop,
-    union,
-)
+from tuning.loop import TOO_FAR, Decided, LoopResult, TuningLoop
 from tuning.methods import Tuned, load_method
 from tuning.metric import Metric
 from tuning.pool import Pool, Vector
@@ -24,7 +17,7 @@ from tuning.weights import named_weights, weights_vector
 # For each segment its hypotheses: the values of A and B, and whether it is right.
 Lists = list[list[tuple[float, float, int]]]
 
-A, B, SPARSE = FeatureLabel("A", 0), FeatureLabel("B", 0), FeatureLabel("S_x", 0)
+A, B = FeatureLabel("A", 0), FeatureLabel("B", 0)
 
 
 class Share:
@@ -60,17 +53,7 @@ class Script:
         self.decoded.append((number, weights))
         return make_pool(self.rounds[number - 1])
 
-    def optimise(
-        self,
-        pool: Pool,
-        metric: Metric,
-        start: Vector,
-        settings: TuneSettings,
-        *,
-        seed: int,
-        report: object = None,
-    ) -> Tuned:
-        assert (settings, report) == (TuneSettings(), None)
+    def optimise(self, pool: Pool, metric: Metric, start: Vector, seed: int) -> Tuned:
         self.starts.append(start.tolist())
         self.seeds.append(seed)
         weights = np.array(self.found[len(self.starts) - 1])
@@ -78,11 +61,10 @@ class Script:
         return Tuned(weights, *scores, "script", seed, 1, ())
 
     def run(self, iterations: int = 9, patience: int = 9, decided: Sequence[Decided] = ()):  # type: ignore[no-untyped-def]
-        loop = LoopSettings(iterations, patience)
         self.seen: list[LoopResult] = []
         start = WeightPair({"A": (1.0,), "B": (0.0,)}, {"A": (1.0,), "B": (0.0,)})
-        arguments = (self.decode, Share(), start, self.optimise, TuneSettings(), loop)
-        return run_loop(*arguments, seed=10, decided=decided, on_round=self.seen.append)
+        arguments = (self.decode, Share(), start, self.optimise, 10, iterations, patience)
+        return TuningLoop(*arguments).run(decided, self.seen.append)
 
 
 def make_pool(segments: Lists) -> Pool:
@@ -174,35 +156,16 @@ def test_each_round_is_told_when_it_is_done() -> None:
     assert script.seen[0].next_weights == {"A": (0,), "B": (1,)}
 
 
-def test_a_feature_that_a_pool_lacks_is_0_there() -> None:
-    one = make_pool(ONE)
-    other = Pool(
-        (B, SPARSE), np.array([[7.0, 5.0], [8.0, 0.0]]), np.ones((2, 2)), np.array([0, 1, 2])
-    )
-    found = union([one, other])
-    assert found.labels == (A, B, SPARSE)
-    assert found.features.tolist() == [
-        [3, 0, 0],
-        [1, 3, 0],
-        [0, 7, 5],
-        [3, 0, 0],
-        [1, 3, 0],
-        [0, 8, 0],
-    ]
-
-
 def test_nothing_is_best_before_the_first_round() -> None:
     assert LoopResult().best is None
     with pytest.raises(ZeroDivisionError):
-        run_loop(
+        TuningLoop(
             lambda _number, _weights, _segments=None: 1 // 0,  # type: ignore[arg-type]
             Share(),
             WeightPair({}, {}),
             Script([], []).optimise,
-            TuneSettings(),
-            LoopSettings(),
-            seed=1,
-        )
+            1,
+        ).run()
 
 
 # A feature that the decoder lacks
@@ -224,16 +187,15 @@ def test_a_strong_feature_of_lists_alone_helps_and_takes_the_search_nowhere(
     del less[NETWORK]
     collapsed = decoder(2, less)
     assert total(decoder.metric, collapsed) < once.start_score - 0.5
-    result = run_loop(
+    result = TuningLoop(
         decoder,
         decoder.metric,
         WeightPair(own, START),
-        optimise,
-        TuneSettings(),
-        LoopSettings(6),
-        seed=seed,
-        list_features=["Network0"],
-    )
+        lambda *found: optimise(found[0], found[1], found[2], TuneSettings(), seed=found[3]),
+        seed,
+        iterations=6,
+        list_features=frozenset([NETWORK]),
+    ).run()
     best = result.best
     assert best is not None
     assert best.score >= once.score - 0.001
@@ -282,25 +244,16 @@ class Cliff:
         )
 
 
-def towards_one(
-    pool: Pool,
-    metric: Metric,
-    start: Vector,
-    settings: TuneSettings,
-    *,
-    seed: int,
-    report: object = None,
-) -> Tuned:
+def towards_one(pool: Pool, metric: Metric, start: Vector, seed: int) -> Tuned:
     """Find that B should have the weight 1, and promise much."""
-    assert (settings, report) == (TuneSettings(), None)
     return Tuned(np.array([1.0, 1.0]), 0.99, pool.score(metric, start), "script", seed, 1, ())
 
 
 def run_cliff(decoder: Cliff, rounds: int) -> tuple[LoopResult, list[str]]:
     lines: list[str] = []
     start = WeightPair({"A": (1.0,), "B": (0.0,)}, {"A": (1.0,), "B": (0.0,)})
-    arguments = (decoder, Share(), start, towards_one, TuneSettings(), LoopSettings(rounds))
-    return run_loop(*arguments, seed=1, report=lines.append), lines
+    loop = TuningLoop(decoder, Share(), start, towards_one, 1, rounds, report=lines.append)
+    return loop.run(), lines
 
 
 def test_a_step_that_loses_much_on_some_sentences_is_halved() -> None:

@@ -10,8 +10,8 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.records import FeatureLabel
 from tests.random_pools import random_pool
 from tuning.bleu import CorpusBleu
-from tuning.methods import METHODS, Found, Problem, StopTuning, keep_promises, load_method
-from tuning.settings import TuneSettings
+from tuning.methods import Found, Optimise, Problem, StopTuning, load_method
+from tuning.settings import METHODS, TuneSettings
 
 START = np.array([0.5, -0.2, 0.3])
 # Enough for a small pool, and quick.
@@ -149,7 +149,7 @@ def test_whatever_a_search_returns_the_promises_hold(bad: np.ndarray) -> None:
     def search(_problem: Problem) -> Found:
         return Found(bad, 7, ("said something",))
 
-    found = keep_promises("bad", search)(random_pool(1), METRIC, START, SETTINGS, seed=1)
+    found = Optimise("bad", search)(random_pool(1), METRIC, START, SETTINGS, seed=1)
     assert found.weights.tolist() == START.tolist()
     assert found.notes[0] == "said something"
     assert found.notes[-1] == "no weights were found that raise BLEU: they stay as they were"
@@ -158,7 +158,7 @@ def test_whatever_a_search_returns_the_promises_hold(bad: np.ndarray) -> None:
 def test_worse_weights_are_not_returned() -> None:
     pool = random_pool(1)
     best = load_method("mert")(pool, METRIC, START, SETTINGS, seed=1)
-    worse = keep_promises("bad", lambda _: Found(-best.weights, 1))
+    worse = Optimise("bad", lambda _: Found(-best.weights, 1))
     found = worse(pool, METRIC, best.weights, SETTINGS, seed=1)
     assert found.weights.tolist() == best.weights.tolist()
     assert pool.score(METRIC, -best.weights) < found.score == best.score

@@ -27,9 +27,3 @@ def test_one_metric_alone_is_that_metric() -> None:
     metric = Interpolated([Bleu(REFERENCES)], [0.1])
     statistics = metric.statistics(HYPOTHESES, [0, 1])
     assert metric.score(statistics).tolist() == bleu(statistics).tolist()
-
-
-@pytest.mark.parametrize("weights", [[], [1.0], [1.0, 0.0], [1.0, -1.0], [1.0, np.nan]])
-def test_weights_that_make_no_mean_are_refused(weights: list[float]) -> None:
-    with pytest.raises(ValueError, match="expected"):
-        Interpolated([Bleu(REFERENCES), Chrf(REFERENCES)], weights)

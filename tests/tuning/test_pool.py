@@ -10,7 +10,7 @@ import tuning.pool
 from phrasescore.errors import PhrasescoreError
 from phrasescore.records import FeatureLabel
 from tests.random_pools import random_pool
-from tuning.pool import Pool, pool_lists
+from tuning.pool import Pool, union
 
 LABELS = (FeatureLabel("LM", 0), FeatureLabel("TM", 0))
 
@@ -71,17 +71,23 @@ def test_rows_whose_hashes_collide_are_told_apart(monkeypatch: pytest.MonkeyPatc
 def test_pooled_lists_hold_each_hypothesis_once_the_earlier_round_first() -> None:
     a, b, c = (1.0, 0.0, 0.0), (2.0, 0.0, 0.0), (3.0, 0.0, 0.0)
     pools = [make_pool([[b, a], [c]]), make_pool([[c, a], [a, c, b]])]
-    assert lists_of(pool_lists(pools)) == [[b, a, c], [c, a, b]]
+    assert lists_of(union(pools)) == [[b, a, c], [c, a, b]]
 
 
 def test_lists_that_do_not_belong_together_are_refused() -> None:
     pool = make_pool([[(1, 2, 3)], [(1, 2, 3)]])
     with pytest.raises(PhrasescoreError, match="list 2: expected 2 segments, got 1"):
-        pool_lists([pool, pool.subset([0])])
-    other = replace(pool, labels=(*LABELS[:1], FeatureLabel("X", 0)))
-    message = "list 2: expected the features LM_0 TM_0, got LM_0 X_0"
-    with pytest.raises(PhrasescoreError, match=message):
-        pool_lists([pool, other])
+        union([pool, pool.subset([0])])
+
+
+def test_a_feature_that_a_pool_lacks_is_0_there() -> None:
+    sparse = FeatureLabel("S_x", 0)
+    one = make_pool([[(3, 0, 0), (1, 3, 1)], [(3, 0, 0), (1, 3, 1)]])
+    other = replace(make_pool([[(7, 5, 1)], [(8, 0, 1)]]), labels=(LABELS[1], sparse))
+    found = union([one, other])
+    assert found.labels == (*LABELS, sparse)
+    lists = [[3, 0, 0], [1, 3, 0], [0, 7, 5]], [[3, 0, 0], [1, 3, 0], [0, 8, 0]]
+    assert found.features.tolist() == [row for rows in lists for row in rows]
 
 
 def test_a_subset_may_hold_a_segment_twice() -> None:

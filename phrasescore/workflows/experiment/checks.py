@@ -17,7 +17,7 @@ _logger = logging.getLogger(__name__)
 
 
 def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool) -> None:
-    """Refuse what is missing, or does not go together.
+    """Refuse files that are missing, or do not go together.
 
     :param files: that are needed besides those of the experiment's own file.
     :param only_shown: nothing will be run: a model that is still being trained is only named.
@@ -25,11 +25,11 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     :raises DataError: for a file that is missing, and a text of other length than its references.
     :raises ModelError: for a folder that holds no model.
     """
-    texts = [wanted.dev, *wanted.tests]
+    texts = [wanted.data.dev, *wanted.data.tests]
     models = wanted.models.values()
     paths = [path for text in texts for path in (text.source, *text.references)]
-    paths += [*(wanted.train or ()), *files]
-    paths += wanted.feature_files.values()
+    paths += [*(wanted.data.train or ()), *files]
+    paths += wanted.data.feature_files.values()
     paths += [model.backoff_lm for model in models if model.backoff_lm]
     for path in paths:
         if not path.exists():
@@ -44,12 +44,12 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
             raise ConfigError("[data]", f"test.{name}", problem)
     for text in texts:
         _check_length(text.source, text.references)
-        read_source(str(text.source))  # what no decoder takes, such as markup
-    if wanted.engine.decoder == "moses" and not wanted.dev.source.read_bytes().endswith(b"\n"):
+        read_source(str(text.source))  # refuses lines that no decoder takes, such as markup
+    if wanted.engine.decoder == "moses" and not wanted.data.dev.source.read_bytes().endswith(b"\n"):
         problem = "expected a newline after the last line: Moses leaves it out"
-        raise DataError(str(wanted.dev.source), None, problem)
-    if wanted.train is not None:
-        _check_length(wanted.train[0], wanted.train[1:])
+        raise DataError(str(wanted.data.dev.source), None, problem)
+    if wanted.data.train is not None:
+        _check_length(wanted.data.train[0], wanted.data.train[1:])
     for model in models:
         if model.path is not None and model.path.exists():
             _check_model(model, model.path)
@@ -82,7 +82,7 @@ def _count_lines(path: Path) -> int:
 
 
 def _check_model(model: ModelPlan, path: Path) -> None:
-    """Check that a network which is there is what its name, or its ``kind``, says."""
+    """Check that a trained network is of the kind that its name, or its ``kind``, says."""
     record, _ = read_record(path)
     kind = Config.from_toml(path / "config.toml").kind
     if kind != model.kind:

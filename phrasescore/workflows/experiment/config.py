@@ -1,27 +1,30 @@
 """The file that ``phrasescore experiment`` reads: TOML -> frozen dataclasses, all of it checked.
 
 Paths are relative to the file. A key that is not known is refused, with the one that may be meant.
-``docs/experiment.md`` says what each of them is for.
+``docs/experiment.md`` describes them all.
 """
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from phrasescore.config.toml_file import TomlTable, read_table, unknown
 from phrasescore.workflows.experiment.systems import (
     FILE_FEATURES,
+    PAPER,
+    Count,
     ModelPlan,
+    Rounds,
     System,
-    read_models,
+    check_model,
     read_systems,
 )
 from phrasescore.workflows.search_settings import LIMITS, SearchSettings
-from tuning.methods import METHODS
+from tuning.settings import METHODS
 
-DECODERS = ("embedded", "moses")
-PREVIOUS, INI = "previous", "moses.ini"
+PREVIOUS = "previous"
 # Methods that find the same weights with every seed.
 NOT_RANDOM = ("xbleu",)
 # Limits of the search by their names in the file, and the fields of `SearchSettings`.
@@ -38,23 +41,56 @@ class TextSet:
 
 
 @dataclass(frozen=True)
-class Engine:
-    """What decodes, and how far it is driven."""
+class Data:
+    """The files of an experiment."""
 
-    decoder: str = "embedded"
+    moses_ini: Path
+    dev: TextSet
+    test: dict[str, TextSet]
+    # Source and target side of the text that networks learn from.
+    train: tuple[Path, ...] | None = None
+    # Which phrase table of moses.ini is meant, where there are several.
+    table: Path | None = None
+    # Where relative paths in moses.ini begin; None for its folder.
+    paths_from: Path | None = None
+    lm: Path | None = None
+    lexicon: Path | None = None
+    reverse_lexicon: Path | None = None
+
+    @property
+    def tests(self) -> tuple[TextSet, ...]:
+        """The test sets."""
+        return tuple(self.test.values())
+
+    @property
+    def feature_files(self) -> dict[str, Path]:
+        """The files of `FILE_FEATURES`, as far as they are given."""
+        return {name: path for name in FILE_FEATURES if (path := getattr(self, name))}
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The decoder, and how far it is driven."""
+
+    decoder: Literal["embedded", "moses"] = "embedded"
     moses_bin: Path | None = None
     # Steps that run at the same time.
-    jobs: int = 1
+    jobs: Count = 1
     # Of decoding; None for the command's own default.
-    processes: int | None = None
+    processes: Count | None = None
     # Of the networks.
-    threads: int | None = None
-    nbest_size: int = 100
+    threads: Count | None = None
+    nbest_size: Count = 100
     # Rounds of tuning, and those without a better translation after which it ends.
-    iterations: int = 15
-    patience: int = 5
-    # The limits of the search.
-    search: SearchSettings = field(default_factory=SearchSettings)
+    iterations: Rounds = 15
+    patience: Count = 5
+    # The limits of the search, by `_LIMITS`.
+    search: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> SearchSettings:
+        """The limits of the search as its settings."""
+        return SearchSettings(**{_limit(name): value for name, value in self.search.items()})
 
 
 @dataclass(frozen=True)
@@ -62,24 +98,34 @@ class Tuning:
     """How weights are found, and how often."""
 
     method: str = "mert"
-    seeds: tuple[int, ...] = (1, 2, 3)
-    start: str = PREVIOUS
+    # None for 3 where something is random in the method.
+    replicas: Count | None = None
+    seed: Annotated[int, msgspec.Meta(ge=0)] = 1
+    start: Literal["previous", "moses.ini"] = "previous"
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seed of each replica."""
+        usual = 1 if self.method in NOT_RANDOM else 3
+        return tuple(range(self.seed, self.seed + (self.replicas or usual)))
+
+
+@dataclass(frozen=True)
+class _File:
+    data: Data
+    engine: Engine = field(default_factory=Engine)
+    models: dict[str, ModelPlan] = field(default_factory=dict)
+    tuning: Tuning = field(default_factory=Tuning)
+    systems: Any = PAPER
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Everything that the file says."""
+    """All that the file says."""
 
-    train: tuple[Path, Path] | None
-    table: Path | None
-    moses_ini: Path
-    # Where relative paths in moses.ini begin.
-    paths_from: Path
-    # Of `FILE_FEATURES`, as far as they are given.
-    feature_files: dict[str, Path]
-    dev: TextSet
-    tests: tuple[TextSet, ...]
+    data: Data
     engine: Engine
+    # With those that only rows name.
     models: dict[str, ModelPlan]
     tuning: Tuning
     # The first is the baseline.
@@ -93,95 +139,39 @@ def read_experiment(path: str) -> Experiment:
         wrong type or out of range.
     """
     whole = read_table(path)
-    data = whole.table("data")
-    moses_ini = data.needed_path("moses_ini")
-    given = data.paths("train") if data.value("train") is not None else None
-    if given is not None and len(given) != 2:
-        raise data.error(
-            "train", f"expected the source and the target side, got {len(given)} files"
-        )
-    tests = data.table("test")
-    sets = tuple(_text_set(tests.table(name), name) for name in tests.names())
-    if not sets:
-        raise data.error("test", "is missing: expected a table [data.test.NAME]")
-    read = Experiment(
-        train=None if given is None else (given[0], given[1]),
-        table=data.path("table"),
-        moses_ini=moses_ini,
-        paths_from=data.path("paths_from") or moses_ini.parent,
-        feature_files=(
-            files := {name: file for name in FILE_FEATURES if (file := data.path(name))}
-        ),
-        dev=_text_set(data.table("dev"), "dev"),
-        tests=sets,
-        engine=_engine(whole.table("engine")),
-        models=(models := read_models(whole.table("models"))),
-        tuning=_tuning(whole.table("tuning")),
-        systems=read_systems(whole, models, files),
-    )
-    data.close()
-    whole.close()
-    return read
+    found = whole.read(_File)
+    data, engine, tuning = found.data, found.engine, found.tuning
+    if data.train is not None and len(data.train) != 2:
+        problem = f"expected the source and the target side, got {len(data.train)} files"
+        raise whole.table("data").error("train", problem)
+    if not data.test:
+        problem = "is missing: expected a table [data.test.NAME]"
+        raise whole.table("data").error("test", problem)
+    if engine.decoder == "moses" and engine.moses_bin is None:
+        problem = "is missing: expected the folder of Moses' binaries"
+        raise whole.table("engine").error("moses_bin", problem)
+    _check_search(whole.table("engine").table("search"), engine.search)
+    whole.table("tuning").check_choice("method", tuning.method, METHODS)
+    if tuning.method in NOT_RANDOM and (tuning.replicas or 1) > 1:
+        problem = f"nothing is random in {tuning.method}: all would be the same; expected 1"
+        raise whole.table("tuning").error("replicas", f"{problem}, found {tuning.replicas}")
+    models = {
+        name: check_model(whole.table("models"), model) for name, model in found.models.items()
+    }
+    systems = read_systems(whole, found.systems, models, data.feature_files)
+    return Experiment(data, engine, models, tuning, systems)
 
 
-def _text_set(table: TomlTable, name: str) -> TextSet:
-    found = TextSet(name, table.needed_path("source"), table.paths("references"))
-    table.close()
-    return found
-
-
-def _engine(table: TomlTable) -> Engine:
-    usual = Engine()
-    decoder = table.text("decoder", DECODERS) or usual.decoder
-    moses_bin = table.path("moses_bin")
-    if decoder == "moses" and moses_bin is None:
-        raise table.error("moses_bin", "is missing: expected the folder of Moses' binaries")
-    search = _search(table.table("search"))
-    found = Engine(
-        decoder,
-        moses_bin,
-        table.whole("jobs", usual.jobs),
-        table.whole("processes"),
-        table.whole("threads"),
-        table.whole("nbest_size", usual.nbest_size),
-        # The weights that a round finds are tried by the next one.
-        table.whole("iterations", usual.iterations, minimum=2),
-        table.whole("patience", usual.patience),
-        search,
-    )
-    table.close()
-    return found
-
-
-def _search(table: TomlTable) -> SearchSettings:
-    """Return the limits of the search."""
-    given = {}
-    for key in table.names():
-        name = key.replace("_", "-")
-        if name not in _LIMITS:
+def _check_search(table: TomlTable, given: dict[str, Any]) -> None:
+    for key, value in given.items():
+        if (name := key.replace("_", "-")) not in _LIMITS:
             raise table.error(key, unknown("limit", name, _LIMITS))
-        field = _LIMITS[name]
-        given[field] = table.value(key)
         try:
-            msgspec.convert({field: given[field]}, SearchSettings)
+            msgspec.convert({_limit(key): value}, SearchSettings)
         except msgspec.ValidationError as error:
             problem = str(error).partition(" - at ")[0].replace(" | null", "")
             raise table.error(key, f"{problem[0].lower()}{problem[1:]}") from error
-    return SearchSettings(**given)
 
 
-def _tuning(table: TomlTable) -> Tuning:
-    usual = Tuning()
-    method = table.text("method", METHODS) or usual.method
-    first = table.whole("seed", usual.seeds[0], minimum=0)
-    replicas = table.whole("replicas", 1 if method in NOT_RANDOM else len(usual.seeds))
-    if method in NOT_RANDOM and replicas > 1:
-        problem = f"nothing is random in {method}: all would be the same; expected 1"
-        raise table.error("replicas", f"{problem}, found {replicas}")
-    found = Tuning(
-        method,
-        tuple(range(first, first + replicas)),
-        table.text("start", (PREVIOUS, INI)) or usual.start,
-    )
-    table.close()
-    return found
+def _limit(key: str) -> str:
+    return _LIMITS[key.replace("_", "-")]

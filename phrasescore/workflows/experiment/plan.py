@@ -3,20 +3,21 @@
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from moses_integration.ini_paths import named_files, with_paths_from
+from moses_integration.ini_text import named_files, with_paths_from
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import write_both_weights
+from moses_integration.weights import write_weights
 from phrasescore.errors import ConfigError
-from phrasescore.features.column_spec import ColumnSpec, column_name
+from phrasescore.features.column_spec import column_name
 from phrasescore.io.resumable import work_files
-from phrasescore.workflows.experiment import actions
+from phrasescore.report.results import read_tuning_result
 from phrasescore.workflows.experiment.checks import check_inputs
 from phrasescore.workflows.experiment.config import PREVIOUS, Experiment, TextSet
-from phrasescore.workflows.experiment.runs import Run, read_report
+from phrasescore.workflows.experiment.runs import Run
 from phrasescore.workflows.experiment.start_weights import (
     Layout,
     TunedRow,
@@ -53,7 +54,7 @@ def build_plan(wanted: Experiment, folder: Path, *, only_shown: bool = False) ->
 
     :param folder: where everything goes; absolute.
     :param only_shown: nothing will run: models may still be in training.
-    :raises PhrasescoreError: if a file that the user names is not there or not what it should be.
+    :raises PhrasescoreError: if a file that the user names is missing or wrong.
     """
     planner = _Planner(wanted, folder)
     check_inputs(wanted, planner.model_files, only_shown=only_shown)
@@ -64,16 +65,16 @@ class _Planner:
     def __init__(self, wanted: Experiment, folder: Path) -> None:
         self._wanted = wanted
         self._folder = folder
-        ini = MosesIni.read(str(wanted.moses_ini))
-        with_paths_from(ini, wanted.paths_from)
+        ini = MosesIni.read(str(wanted.data.moses_ini))
+        with_paths_from(ini, wanted.data.paths_from or wanted.data.moses_ini.parent)
         self._base = folder / MOSES_INI
         self._written = {self._base: ini.to_bytes()}
-        table_path = None if wanted.table is None else str(wanted.table)
+        table_path = None if wanted.data.table is None else str(wanted.data.table)
         self._table_feature = ini.find_phrase_table(None, table_path)
         if self._table_feature.path is None:
             name = self._table_feature.name
-            raise ConfigError(str(wanted.moses_ini), f"[feature] {name}", "expected a path=")
-        self._table = wanted.table or Path(self._table_feature.path)
+            raise ConfigError(str(wanted.data.moses_ini), f"[feature] {name}", "expected a path=")
+        self._table = wanted.data.table or Path(self._table_feature.path)
         self._files = named_files(ini)
         self._engine = wanted.engine
 
@@ -86,7 +87,7 @@ class _Planner:
         named = {name for system in self._wanted.systems for _, name in system.features()}
         models = [model for name, model in self._wanted.models.items() if name in named]
         runs = self._runs()
-        # Rows without networks come first: what is wrong with the texts is seen before training.
+        # Rows without networks come first: errors in the texts are seen before training.
         plain = [run for run in runs if not run.system.features()]
         steps = [step for run in plain for step in self._tune_and_decode(run)]
         steps += [self._train(model) for model in models if model.path is None]
@@ -100,27 +101,29 @@ class _Planner:
     def _model_folder(self, name: str) -> Path:
         return self._wanted.models[name].path or self._folder / "models" / name
 
-    def _columns(self, names: tuple[str, ...]) -> tuple[ColumnSpec, ...]:
-        """Return the columns that networks and other features make, by their names."""
-        found = []
+    def _columns(self, names: tuple[str, ...], start: str = "-") -> Iterator[object]:
+        """Yield the options that add the features of networks and others.
+
+        :param start: of an option, for `tune` "--rescore".
+        """
         for name in names:
             if name in self._wanted.models:
-                found.append(ColumnSpec("model", str(self._model_folder(name))))
+                yield from ("--model" if start == "-" else start, self._model_folder(name))
             elif name in FILE_FEATURES:
-                found.append(ColumnSpec(FILE_FEATURES[name], str(self._wanted.feature_files[name])))
+                option = f"{start}-{name.replace('_', '-')}"
+                yield from (option, self._wanted.data.feature_files[name])
             else:
-                found.append(ColumnSpec("feature", name))
-        return tuple(found)
+                yield from (f"{start}-feature", name)
 
-    def _cslm(self, names: tuple[str, ...]) -> tuple[str | None, bool]:
-        """Return the n-gram model behind the language models of a row, and whether log Z is out."""
+    def _cslm(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """Return how the language models of a row score: with which n-gram model, without log Z."""
         models = [self._wanted.models[name] for name in names if name in self._wanted.models]
-        backoff = next((str(model.backoff_lm) for model in models if model.backoff_lm), None)
-        return backoff, any(model.unnormalized for model in models)
+        backoff = next((model.backoff_lm for model in models if model.backoff_lm), None)
+        return {"backoff_lm": backoff, "unnormalized": any(each.unnormalized for each in models)}
 
     def _inputs(self, names: tuple[str, ...]) -> tuple[Path, ...]:
         """Return the files and folders that networks and other features depend on."""
-        models, files = self._wanted.models, self._wanted.feature_files
+        models, files = self._wanted.models, self._wanted.data.feature_files
         found = [self._model_folder(name) for name in names if name in models]
         found += [path for name in names if (path := files.get(name)) is not None]
         backoff = {path for name in names if name in models and (path := models[name].backoff_lm)}
@@ -130,23 +133,18 @@ class _Planner:
         if model.kind == TABLE_KIND:
             inputs: tuple[Path, ...] = (self._table,)
         else:
-            if self._wanted.train is None:
+            if self._wanted.data.train is None:
                 problem = f"is missing: expected the text that {model.name} is trained on"
                 raise ConfigError("the experiment", "[data] train", problem)
-            inputs = self._wanted.train[1:] if model.kind == CSLM else self._wanted.train
+            inputs = self._wanted.data.train[1:] if model.kind == CSLM else self._wanted.data.train
         output = self._model_folder(model.name)
-        action = actions.TrainCall(
-            kind=model.kind,
-            inputs=tuple(map(str, inputs)),
-            output=str(output),
-            preset=model.preset,
-            reverse=model.reverse,
-            limits=model.limits,
-            settings=model.settings,
-            threads=model.threads or self._engine.threads,
+        command = _command(
+            *("train", model.kind, *inputs, "-o", output),
+            *_options(preset=model.preset, reverse=model.reverse, **model.limits),
+            *_options(set=model.settings, threads=model.threads or self._engine.threads),
         )
         work = output.with_name(f"{output.name}.work")
-        return Step(f"train {model.name}", action, inputs, (output,), (work,))
+        return Step(f"train {model.name}", command, inputs, (output,), (work,))
 
     def _annotate(self) -> Iterator[Step]:
         """Yield the steps that annotate, one for each different choice of columns."""
@@ -154,17 +152,13 @@ class _Planner:
             if not names:
                 continue
             table, ini = self._table_of(names), self._ini_of(names)
-            action = actions.AnnotateCall(
-                table=str(self._table),
-                columns=self._columns(names),
-                output=str(table),
-                moses_ini=str(self._base),
-                moses_ini_out=str(ini),
-                threads=self._engine.threads,
+            command = _command(
+                *("annotate", self._table, *self._columns(names), "-o", table),
+                *_options(moses_ini=self._base, moses_ini_out=ini, threads=self._engine.threads),
             )
             inputs = (self._table, self._base, *self._inputs(names))
             partial_files = tuple(map(Path, work_files(str(table))))
-            yield Step(f"annotate {'+'.join(names)}", action, inputs, (table, ini), partial_files)
+            yield Step(f"annotate {'+'.join(names)}", command, inputs, (table, ini), partial_files)
 
     def _table_of(self, columns: tuple[str, ...]) -> Path:
         return self._folder / "tables" / "+".join(columns) / "phrase-table.gz"
@@ -218,31 +212,25 @@ class _Planner:
         return system.search if self._engine.decoder == "embedded" else ()
 
     def _in_lists(self, system: System) -> tuple[str, ...]:
-        """Return what scores n-best lists; with Moses, the networks of the search as well."""
+        """Return the features of n-best lists; with Moses, the networks of the search as well."""
         return (*(() if self._in_search(system) else system.search), *system.rescore)
 
-    def _search(self, run: Run) -> SearchSettings:
-        """Return how a row is searched."""
-        names = self._in_search(run.system)
-        backoff_lm, unnormalized = self._cslm(names)
-        return replace(
-            self._engine.search,
-            features=(CSLM,) * len(names),
-            models=tuple(str(self._model_folder(name)) for name in names),
-            backoff_lm=backoff_lm,
-            unnormalized=unnormalized,
-            threads=self._engine.threads if names else None,
-            processes=self._engine.processes,
-        )
+    def _search(self, run: Run) -> Iterator[str]:
+        """Yield the options of ``phrasescore decode`` for the search of a row."""
+        engine, names = self._engine, self._in_search(run.system)
+        for name in names:
+            yield from ("--feature", CSLM, "--model", str(self._model_folder(name)))
+        threads = engine.threads if names else None
+        yield from _options(**self._cslm(names), threads=threads, processes=engine.processes)
+        yield from _limits(engine.settings)
 
     def _decoder(self) -> str:
-        """Return what decodes in the rounds of tuning."""
+        """Return the decoder in the rounds of tuning."""
         engine = self._engine
-        if engine.decoder != "moses":
+        if engine.moses_bin is None or engine.decoder != "moses":
             return "embedded"
-        command = [str(engine.moses_bin / "moses") if engine.moses_bin else "moses"]
-        command += ["-threads", str(engine.processes or "all")]
-        for name, value in moses_limits(engine.search).items():
+        command = [str(engine.moses_bin / "moses"), "-threads", str(engine.processes or "all")]
+        for name, value in moses_limits(engine.settings).items():
             command += [f"-{name}", value]
         return shlex.join(command)
 
@@ -253,43 +241,34 @@ class _Planner:
 
     def _tune_and_decode(self, run: Run) -> Iterator[Step]:
         yield self._tune(run)
-        for text in self._wanted.tests:
+        for text in self._wanted.data.tests:
             if self._in_lists(run.system):
                 yield from self._decode_and_rerank(run, text)
             else:
                 yield self._decode(run, text, run.output(text), None)
 
     def _tune(self, run: Run) -> Step:
-        engine, dev, own = self._engine, self._wanted.dev, run.system
+        engine, dev, own = self._engine, self._wanted.data.dev, run.system
         start, work = run.folder / "start", run.folder / "tuning"
         names = self._in_lists(run.system)
-        backoff_lm, unnormalized = self._cslm(names)
-        action = actions.TuneCall(
-            decoder=self._decoder(),
-            config=str(run.ini),
-            source=str(dev.source),
-            references=tuple(map(str, dev.references)),
-            weights=str(start),
-            working_dir=str(work),
-            output=str(run.weights),
-            translations=str(run.output(dev)),
-            report=str(run.report),
-            search=self._search(run),
-            columns=self._columns(names),
-            backoff_lm=backoff_lm,
-            unnormalized=unnormalized,
-            method=self._wanted.tuning.method,
-            seed=run.seed,
-            nbest_size=own.nbest_size or engine.nbest_size,
-            iterations=own.iterations or engine.iterations,
-            patience=own.patience or engine.patience,
-            threads=engine.threads,
+        flags = shlex.join(self._search(run)) if engine.decoder == "embedded" else ""
+        command = _command(
+            *("tune", "--decoder", self._decoder()),
+            *_options(decoder_flags=flags or None, config=run.ini, source=dev.source),
+            *_options(references=dev.references, weights=start, working_dir=work),
+            *_options(method=self._wanted.tuning.method, seed=run.seed),
+            *_options(nbest_size=own.nbest_size or engine.nbest_size),
+            *_options(iterations=own.iterations or engine.iterations),
+            *_options(patience=own.patience or engine.patience, threads=engine.threads),
+            *self._columns(names, "--rescore"),
+            *_options(**self._cslm(names), translations=run.output(dev)),
+            *("-o", run.weights, "--report", run.report, "--format", "json"),
         )
         before = [path for each in self._starts(run) for path in (each.weights, each.report)]
         inputs = (*self._decode_inputs(run), dev.source, *dev.references)
         return Step(
             _step_name("tune", "", run),
-            action,
+            command,
             (*inputs, *self._inputs(names), *before),
             (run.weights, run.report, run.output(dev)),
             (work,),
@@ -298,41 +277,33 @@ class _Planner:
 
     def _decode(self, run: Run, text: TextSet, output: Path, nbest: Path | None) -> Step:
         engine = self._engine
-        action = actions.DecodeCall(
-            source=str(text.source),
-            config=str(run.ini),
-            weights=str(run.weights),
-            output=str(output),
-            search=self._search(run),
-            moses_bin=str(engine.moses_bin) if engine.decoder == "moses" else None,
-            nbest=None if nbest is None else str(nbest),
-            nbest_size=run.system.nbest_size or engine.nbest_size,
+        size = run.system.nbest_size or engine.nbest_size
+        moses = ("--decoder", "moses", "--moses-bin", engine.moses_bin)
+        command = _command(
+            *("decode", text.source, "--config", run.ini),
+            *(moses if engine.decoder == "moses" else ()),
+            *(*self._search(run), "--weights", run.weights),
+            *(() if nbest is None else ("--nbest", nbest, size, "--distinct")),
+            *("-o", output),
         )
         inputs = (*self._decode_inputs(run), text.source, run.weights)
         outputs = (output,) if nbest is None else (output, nbest)
-        return Step(_step_name("decode", text.name, run), action, inputs, outputs)
+        return Step(_step_name("decode", text.name, run), command, inputs, outputs)
 
     def _decode_and_rerank(self, run: Run, text: TextSet) -> Iterator[Step]:
         """Yield the steps of a row whose networks score n-best lists."""
         lists, rescored = (run.folder / f"{text.name}.{end}" for end in ("nbest.gz", "rescored.gz"))
         yield self._decode(run, text, run.folder / f"{text.name}.decoded", lists)
         names = self._in_lists(run.system)
-        backoff_lm, unnormalized = self._cslm(names)
-        rescore = actions.RescoreCall(
-            nbest=str(lists),
-            source=str(text.source),
-            columns=self._columns(names),
-            output=str(rescored),
-            backoff_lm=backoff_lm,
-            unnormalized=unnormalized,
-            threads=self._engine.threads,
+        command = _command(
+            *("rescore", lists, "--source", text.source, *self._columns(names)),
+            *_options(**self._cslm(names), threads=self._engine.threads),
+            *("-o", rescored),
         )
         inputs = (lists, text.source, *self._inputs(names))
-        yield Step(_step_name("rescore", text.name, run), rescore, inputs, (rescored,))
+        yield Step(_step_name("rescore", text.name, run), command, inputs, (rescored,))
         output = run.output(text)
-        rerank = actions.RerankCall(
-            nbest=str(rescored), weights=str(run.weights), output=str(output)
-        )
+        rerank = _command("rerank", rescored, "--weights", run.weights, "-o", output)
         inputs = (rescored, run.weights)
         yield Step(_step_name("rerank", text.name, run), rerank, inputs, (output,))
 
@@ -343,11 +314,14 @@ class _Planner:
             # Of equally good ones the richest, and of these the latest.
             best = max(
                 reversed(starts),
-                key=lambda each: (read_report(each.report).reached, len(each.system.features())),
+                key=lambda each: (
+                    read_tuning_result(each.report).reached,
+                    len(each.system.features()),
+                ),
             )
             before = TunedRow(str(best.weights), self._layout(best.system))
         ini = MosesIni.read(str(run.ini))
-        write_both_weights(str(path), start_weights(ini, self._layout(run.system), before))
+        write_weights(str(path), start_weights(ini, self._layout(run.system), before))
 
     def _layout(self, system: System) -> Layout:
         models = self._wanted.models
@@ -355,7 +329,8 @@ class _Planner:
         extra = network_names({name: models[name].kind for name in names if name in models})
         for name in names:
             if name not in models:
-                extra[name] = f"{column_name(FILE_FEATURES.get(name, 'feature'), name)}0"
+                kind = next((kind for kind in FILE_FEATURES if kind == name), "feature")
+                extra[name] = f"{column_name(kind, name)}0"
         of_lists = frozenset(extra[name] for name in self._in_lists(system))
         own = self._table_feature.num_features
         return Layout(self._table_feature.name, own, system.columns, extra, of_lists)
@@ -363,7 +338,7 @@ class _Planner:
     def _notes(self) -> Iterator[str]:
         engine = self._engine
         name = "Moses" if engine.decoder == "moses" else "the embedded search"
-        limits = " ".join(actions.search_options(engine.search))
+        limits = " ".join(_limits(engine.settings))
         yield f"Decoded by {name}{f' ({limits})' if limits else ''}."
         tuning = self._wanted.tuning
         yield (
@@ -378,6 +353,29 @@ class _Planner:
             )
         if engine.decoder == "moses" and any(system.search for system in self._wanted.systems):
             yield "CSLM scores Moses' n-best lists: Moses' search does not know it."
+
+
+def _command(*words: object) -> tuple[str, ...]:
+    """Return a command of phrasescore, of words and paths."""
+    return ("phrasescore", *map(str, words))
+
+
+def _options(**options: Any) -> Iterator[str]:
+    """Yield options of the command line: None and False have none, a tuple has one per value."""
+    for name, value in options.items():
+        flag = f"--{name.replace('_', '-')}"
+        if value is True:
+            yield flag
+        elif value is not None and value is not False:
+            for each in value if isinstance(value, tuple) else (value,):
+                yield from (flag, str(each))
+
+
+def _limits(search: SearchSettings) -> Iterator[str]:
+    """Yield the limits of the search as options of ``phrasescore decode``."""
+    is_usual = search.buffer_size == SearchSettings().buffer_size
+    limits = {**search.limits(), "buffer_size": None if is_usual else search.buffer_size}
+    return _options(**limits)
 
 
 def _step_name(verb: str, text: str, run: Run) -> str:

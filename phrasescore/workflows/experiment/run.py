@@ -2,17 +2,19 @@
 
 import logging
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from phrasescore.errors import ArgumentError
 from phrasescore.io.folders import locked
+from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.workflows.experiment.config import Experiment, read_experiment
 from phrasescore.workflows.experiment.plan import Plan, build_plan
-from phrasescore.workflows.experiment.steps import Step, StepRunner, check_experiment_folder
+from phrasescore.workflows.experiment.running import run_steps
+from phrasescore.workflows.experiment.steps import Step, StepStates, check_experiment_folder
 from phrasescore.workflows.experiment.table import ExperimentTable, measure, write_table
 
+LOGS = "logs"
 _logger = logging.getLogger(__name__)
 
 
@@ -36,7 +38,7 @@ def plan_experiment(
     :raises PhrasescoreError: as `run_experiment`, before its first step.
     """
     _, plan, absolute = _prepare(config, folder, only_shown=True)
-    done = StepRunner(absolute, _logger.info, written=plan.written).done(plan.steps)
+    done = StepStates(absolute, plan.written).done(plan.steps)
     return [
         PlannedStep(step.name, step.shown(), is_done)
         for step, is_done in zip(plan.steps, done, strict=True)
@@ -44,9 +46,13 @@ def plan_experiment(
 
 
 def run_experiment(
-    config: str | os.PathLike[str], folder: str | os.PathLike[str], *, jobs: int | None = None
+    config: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    jobs: int | None = None,
+    progress: ProgressCallback | None = None,
 ) -> ExperimentTable:
-    """Run what is not done of an experiment, and return its table.
+    """Run the steps of an experiment that are not done, and return its table.
 
     The folder gets ``table.txt``, ``table.toml`` and ``table.html``, from the first row on. Each
     step runs in a process of its own; a run that was stopped goes on by the same call.
@@ -54,16 +60,52 @@ def run_experiment(
     :param config: a TOML file; docs/experiment.md describes it.
     :param jobs: steps that run at the same time; None for the file's number. The figures do not
         depend on it.
+    :param progress: called with the number of steps that are done.
+    :raises ArgumentError: if ``jobs`` is less than 1.
     :raises ConfigError: if the file is not as it should be.
     :raises PhrasescoreError: if an input is missing or wrong, or a step fails; the message has the
         end of its log.
     """
+    if jobs is not None and jobs < 1:
+        raise ArgumentError(f"`jobs`: expected 1 or more, got {jobs}")
     wanted, plan, absolute = _prepare(config, folder, only_shown=False)
-    with locked(absolute) as lock:
-        runner = StepRunner(absolute, _logger.info, lock=lock, written=plan.written)
-        runner.write_files()
-        _logger.info("%d of %d steps are done", sum(runner.done(plan.steps)), len(plan.steps))
-        return _run(wanted, plan, absolute, runner, jobs or wanted.engine.jobs)
+    texts = (wanted.data.dev, *wanted.data.tests)
+    outputs = {run.output(text) for run in plan.runs for text in texts}
+    outputs |= {run.report for run in plan.runs}
+    # The outputs of this run's settings, not those that an older run of other settings has left.
+    made: set[Path] = set()
+    with (
+        locked(absolute) as lock,
+        Meter("experiment", "steps", progress, total=len(plan.steps)) as meter,
+    ):
+        states = StepStates(absolute, plan.written)
+        states.write_files()
+        _logger.info("%d of %d steps are done", sum(states.done(plan.steps)), len(plan.steps))
+
+        def after(step: Step, was_run: bool) -> None:
+            for line in states.state(step).warnings if was_run else ():
+                _logger.warning("%s: %s", step.name, line)
+            translated = outputs.intersection(step.outputs)
+            made.update(translated)
+            if was_run and translated:
+                write_table(table(), absolute)
+            meter.update(note=step.name)
+
+        def table() -> ExperimentTable:
+            warnings = [
+                f"{step.name}: {line}"
+                for step in plan.steps
+                if states.is_done(step)
+                for line in states.state(step).warnings
+            ]
+            timed = [_timed(step, states.state(step).seconds) for step in plan.steps]
+            return measure(texts, plan.runs, made, plan.notes, timed, warnings)
+
+        jobs = jobs or wanted.engine.jobs
+        run_steps(plan.steps, states, absolute / LOGS, jobs, _logger.info, after, (lock,))
+        found = table()
+        write_table(found, absolute)
+        return found
 
 
 def _prepare(
@@ -77,47 +119,6 @@ def _prepare(
     return wanted, build_plan(wanted, absolute, only_shown=only_shown), absolute
 
 
-def _run(
-    wanted: Experiment, plan: Plan, folder: Path, runner: StepRunner, jobs: int
-) -> ExperimentTable:
-    """Run what is not done; the table is there from the first row on, and grows."""
-    texts = (wanted.dev, *wanted.tests)
-    outputs = {run.output(text) for run in plan.runs for text in texts}
-    outputs |= {run.report for run in plan.runs}
-    # The outputs of this run's settings, not those that an older run of other settings has left.
-    made: set[Path] = set()
-
-    def after(step: Step, was_run: bool) -> None:
-        for line in runner.warnings(step) if was_run else ():
-            _logger.warning("%s: %s", step.name, line)
-        translated = outputs.intersection(step.outputs)
-        made.update(translated)
-        if was_run and translated:
-            write_table(table(), folder)
-
-    def table() -> ExperimentTable:
-        notes = [*plan.notes, *_warnings(plan.steps, runner)]
-        return measure(texts, plan.runs, made, notes, _timed(plan.steps, runner))
-
-    runner.run(plan.steps, jobs, after)
-    found = table()
-    write_table(found, folder)
-    return found
-
-
-def _warnings(steps: Sequence[Step], runner: StepRunner) -> list[str]:
-    return [
-        f"Warning of {step.name}: {line}."
-        for step in steps
-        if runner.is_done(step)
-        for line in runner.warnings(step)
-    ]
-
-
-def _timed(steps: Sequence[Step], runner: StepRunner) -> list[str]:
-    """Return the commands, each with the seconds that it took."""
-    seconds = [runner.seconds(step) for step in steps]
-    return [
-        f"{'' if each is None else f'{each:,.1f} s':>12}  {step.shown()}"
-        for step, each in zip(steps, seconds, strict=True)
-    ]
+def _timed(step: Step, seconds: float | None) -> str:
+    """Return a command with the seconds that it took."""
+    return f"{'' if seconds is None else f'{seconds:,.1f} s':>12}  {step.shown()}"

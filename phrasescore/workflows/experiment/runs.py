@@ -1,15 +1,14 @@
-"""Runs: rows of the table with weights of their own, and the reports of their tuning."""
+"""Runs: rows of the table with weights of their own."""
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
+from phrasescore.report.results import TuningResult
 from phrasescore.workflows.experiment.config import TextSet
 from phrasescore.workflows.experiment.systems import System
 
-# The share of a feature in what moves model scores, 0 to 1, below which it does nothing.
+# The share of a feature, 0 to 1, below which it moves no model score.
 _NOTHING = 1e-3
 
 
@@ -42,38 +41,13 @@ class Run:
         """Return where the translation of a text goes."""
         return self.folder / f"{text.name}.out"
 
-
-class RowReport(NamedTuple):
-    """What ``phrasescore tune --report`` wrote of a row."""
-
-    # The metric on dev, 0 to 100, of what a user gets with the weights.
-    reached: float
-    rounds: int
-    # Whether it ended before the number of rounds did.
-    ended_by_itself: bool
-    # What each feature moves, 0 to 1, by label.
-    shares: dict[str, float]
-    # What it has warned of.
-    warnings: list[str]
-
-    def remarks(self, added: Mapping[str, str]) -> Iterator[str]:
-        """Yield what the row's reader has to know.
-
-        :param added: by label, the names of the networks and features that the row is about.
-        """
-        idle = [name for label, name in added.items() if self.shares.get(label, 1) < _NOTHING]
+    def remarks(self, report: TuningResult) -> Iterator[str]:
+        """Yield the remarks that the table's reader needs, from the report of its tuning."""
+        idle = [
+            self.added[row.name]
+            for row in report.features
+            if row.name in self.added and row.share is not None and row.share < _NOTHING
+        ]
         if idle:
             yield f"tuning found no use for {', '.join(idle)} (weight 0, or nearly)"
-        yield from self.warnings
-
-
-def read_report(path: Path) -> RowReport:
-    """Read what tuning has written."""
-    report = json.loads(path.read_text(encoding="utf-8"))
-    return RowReport(
-        float(report["reached"]),
-        len(report["rounds"]),
-        bool(report["ended_by_itself"]),
-        {row["name"]: float(row["share"]) for row in report["features"]},
-        list(report["warnings"]),
-    )
+        yield from report.warnings

@@ -1,18 +1,16 @@
-"""The weights that tuning a row starts from: another row's, and 0 for what is new."""
+"""The weights that tuning a row starts from: another row's, and 0 for new features."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import Part, read_weights
+from moses_integration.weights import load_weights
 from phrasescore.features.column_spec import NETWORK_NAMES
 from phrasescore.records import WeightPair, Weights
 
-_PARTS: tuple[Part, ...] = ("search", "lists")
-
 
 class Layout(NamedTuple):
-    """Which weight belongs to what, in a row."""
+    """The features of a row that each weight belongs to."""
 
     # The phrase table that is annotated, and how many scores it has of its own.
     table: str
@@ -53,21 +51,25 @@ def start_weights(ini: MosesIni, layout: Layout, before: TunedRow | None) -> Wei
 
     :param before: a row whose features it has; None starts from moses.ini.
     """
-    return WeightPair(*(_start_weights(ini, layout, before, part) for part in _PARTS))
+    earlier = WeightPair({}, {}) if before is None else load_weights(before.weights)
+    search, lists = (_start_weights(ini, layout, before, part) for part in earlier)
+    known = {name: values for name, values in search.items() if name not in layout.of_lists}
+    return WeightPair(known, lists)
 
 
-def _start_weights(ini: MosesIni, layout: Layout, before: TunedRow | None, part: Part) -> Weights:
+def _start_weights(
+    ini: MosesIni, layout: Layout, before: TunedRow | None, earlier: Weights
+) -> Weights:
     weights = dict(ini.tuneable_weights())
     weights |= dict.fromkeys(layout.extra.values(), (0.0,))
     if before is not None:
         old, new = before.layout, layout
         renamed = {name: new.extra[model] for model, name in old.extra.items()}
-        for name, values in read_weights(before.weights, part).items():
+        for name, values in earlier.items():
             if name == old.table:
                 columns = dict(zip(old.columns, values[old.num_scores :], strict=True))
                 added = (columns.get(column, 0.0) for column in new.columns)
                 weights[name] = (*values[: old.num_scores], *added)
             else:
                 weights[renamed.get(name, name)] = values
-    lacking = layout.of_lists if part == "search" else ()
-    return {name: values for name, values in weights.items() if name not in lacking}
+    return weights

@@ -1,9 +1,9 @@
 """Steps that run once: a finished one is not repeated, a killed one goes on.
 
 A step has a key: a digest of its command and of the content of its inputs. It is done when it ran
-with this key and its outputs are as it left them; so a changed input or setting repeats the step,
-and what reads its outputs, and nothing else. The state is in ``steps.json``, replaced as a whole
-before and after each step.
+with this key and its outputs are as it left them; so a changed input or setting repeats the step
+and those that read its outputs, and no other one. The state is in ``steps.json``, replaced as a
+whole before and after each step.
 
 Every step writes its outputs whole or not at all, and begins by moving those that an older run left
 aside. Outputs that are there when a run was killed are therefore complete. The older ones are
@@ -12,14 +12,11 @@ removed when the step is done; until then, they come back with the settings that
 
 import json
 import os
-import re
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -28,47 +25,31 @@ from phrasescore.io.digests import FileDigests, digest_text
 from phrasescore.io.folders import LOCK, OLD, remove_folder
 from phrasescore.io.output import open_output
 from phrasescore.io.state import read_state, write_state
-from phrasescore.workflows.experiment.process import StepProcess, stop
 
 STATE = "steps.json"
-LOGS = "logs"
-# The exit code of a process that Ctrl-C has stopped.
-_INTERRUPTED = 130
-# Seconds of waiting for one process before looking at the next.
-_LOOK_EVERY = 0.1
-
-
-class Action(Protocol):
-    """What a step does."""
-
-    def command(self, *, resume: bool = False) -> tuple[str, ...]:
-        """Return the command that does the same, as a user could type it."""
-        ...
-
-    def program(self, *, resume: bool = False) -> tuple[str, ...]:
-        """Return the words that start the process."""
-        ...
 
 
 @dataclass(frozen=True)
 class Step:
-    """An action, with the files that it reads and writes."""
+    """A command, with the files that it reads and writes."""
 
     # Unique; the name of its log, with dots for blanks.
     name: str
-    action: Action
+    # As a user could type it.
+    command: tuple[str, ...]
     # Files and folders, all that the outputs depend on.
     inputs: tuple[Path, ...]
     # Files and folders that are there when it is done.
     outputs: tuple[Path, ...]
-    # Files and folders that a killed run leaves; removed where the step begins anew.
+    # Files and folders that a killed run leaves, with which the command goes on by ``--resume``;
+    # removed where the step begins anew.
     partial: tuple[Path, ...] = ()
     # Called before the process starts, to write an input that no user has made.
     prepare: Callable[[], None] = field(default=lambda: None, compare=False)
 
     def shown(self) -> str:
-        """Return the command as a user could type it."""
-        return shlex.join(self.action.command())
+        """Return the command as one line."""
+        return shlex.join(self.command)
 
     def reads(self, paths: Collection[Path]) -> bool:
         """Return whether it reads one of some files and folders, or a file inside of one."""
@@ -78,7 +59,7 @@ class Step:
 
 
 class StepState(msgspec.Struct, omit_defaults=True):
-    """What is known of a step."""
+    """A step as far as it is known."""
 
     # Its key when it was begun, and when it was done.
     begun: str | None = None
@@ -100,68 +81,40 @@ class ExperimentState(msgspec.Struct):
     files: dict[str, list[int | str]]
 
 
-class Running(NamedTuple):
-    """A step at work."""
+class StepStates:
+    """Knows which steps of a folder are done, and keeps or removes their outputs.
 
-    step: Step
-    key: str
-    process: StepProcess
-    # Seconds that it took in runs that were stopped.
-    before: float
-
-
-class StepRunner:
-    """Knows which steps are done in a folder, and runs the others.
-
-    :param folder: where the state and the logs are; nobody else works in it.
-    :param say: gets the lines about what runs.
-    :param lock: a descriptor that processes inherit: of a run that was killed, one may still be at
-        work.
+    :param folder: where the state is; nobody else works in it.
     :param written: files that no step makes, see `write_files`.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        say: Callable[[str], None],
-        *,
-        lock: int | None = None,
-        written: Mapping[Path, bytes] = MappingProxyType({}),
-    ) -> None:
-        self._folder = folder
-        self._say = say
-        self._kept_open = () if lock is None else (lock,)
-        state = read_state(folder / STATE, ExperimentState) or ExperimentState({}, {})
+    def __init__(self, folder: Path, written: Mapping[Path, bytes] = MappingProxyType({})) -> None:
+        self._path = folder / STATE
+        state = read_state(self._path, ExperimentState) or ExperimentState({}, {})
         self._steps = state.steps
-        self._written = dict(written)
-        self._files = FileDigests(state.files, self._written)
+        self._written = written
+        self._files = FileDigests(state.files, written)
 
     def write_files(self) -> None:
         """Write the files that no step makes, where they are not there already."""
-        if not (self._folder / STATE).exists():
-            self._write()  # it says whose folder it is
+        self.write()  # it says whose folder it is
         for path, content in self._written.items():
             if not path.exists() or path.read_bytes() != content:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with open_output(str(path)) as stream:
                     stream.write(content)
 
-    def key(self, step: Step) -> str:
-        """Return the key of a step.
-
-        :raises DataError: if one of its inputs is not there.
-        """
-        inputs = [[str(path), self._files.digest(path)] for path in step.inputs]
-        return digest_text(json.dumps([step.action.command(), inputs]))
-
     def is_done(self, step: Step) -> bool:
         """Return whether a step need not run."""
-        known = self._known(step)
-        if known.done is None:
-            return False
+        known = self.state(step)
         try:
-            return known.done == self.key(step) and all(
-                known.outputs.get(str(path)) == self._files.digest(path) for path in step.outputs
+            return (
+                known.done is not None
+                and known.done == self._key(step)
+                and all(
+                    known.outputs.get(str(path)) == self._files.digest(path)
+                    for path in step.outputs
+                )
             )
         except DataError:
             return False
@@ -169,7 +122,7 @@ class StepRunner:
     def done(self, steps: Sequence[Step]) -> list[bool]:
         """Return for each step whether it is done, and will stay so when those before it have run.
 
-        A step that reads what another one is going to write is not done.
+        A step that reads the output of one that is to run is not done.
         """
         found: list[bool] = []
         unknown: set[Path] = set()
@@ -179,64 +132,41 @@ class StepRunner:
                 unknown.update(step.outputs)
         return found
 
-    def seconds(self, step: Step) -> float | None:
-        """Return how long a step took, None where it never ran to its end."""
-        return self._known(step).seconds
-
-    def warnings(self, step: Step) -> list[str]:
-        """Return the warnings of a step that ran to its end."""
-        return list(self._known(step).warnings)
-
-    def run(self, steps: Sequence[Step], jobs: int, after: Callable[[Step, bool], None]) -> None:
-        """Run the steps that are not done.
-
-        A step waits for those before it in the list that write what it reads. When one fails, those
-        beside it are stopped, and go on the next time.
-
-        :param jobs: how many at a time; the outputs do not depend on it.
-        :param after: called when a step is done, with whether it had to run.
-        :raises PhrasescoreError: if a step fails, with the end of its log.
-        :raises KeyboardInterrupt: if one was interrupted.
-        """
-        waiting = list(steps)
-        running: list[Running] = []
-        try:
-            while waiting or running:
-                while len(running) < jobs and (step := _next(waiting, running)) is not None:
-                    waiting.remove(step)
-                    if self.is_done(step):
-                        after(step, False)
-                        continue
-                    begun = self._begin(step, f"step {steps.index(step) + 1} of {len(steps)}")
-                    if begun is None:
-                        after(step, True)
-                    else:
-                        running.append(begun)
-                for each in list(running):
-                    code = each.process.wait(_LOOK_EVERY)
-                    self._report(each)
-                    if code is not None:
-                        running.remove(each)
-                        self._end(each, code)
-                        after(each.step, True)
-        except BaseException:
-            self._stop(running)
-            raise
-
-    def _known(self, step: Step) -> StepState:
+    def state(self, step: Step) -> StepState:
+        """Return how far a step is, its seconds and its warnings."""
         return self._steps.get(step.name) or StepState()
 
-    def _begin(self, step: Step, position: str) -> Running | None:
-        """Start a step, or go on with it; None where its outputs are there and whole."""
-        key, known = self.key(step), self._known(step)
-        goes_on = known.begun == key and known.done is None
-        if goes_on and all(path.exists() for path in step.outputs):
-            self._finish(step, key, known)
-            return None
+    def recover(self, step: Step) -> bool:
+        """Return whether outputs are whole, of a run that was killed, or older ones come back.
+
+        :raises DataError: if one of its inputs is not there.
+        """
+        known, key = self.state(step), self._key(step)
+        if known.done is None and known.begun == key:
+            if not all(path.exists() for path in step.outputs):
+                return False
+            self.finish(step)
+            return True
         older = known if known.done is not None else known.older
-        if older is not None and not goes_on and self._restore(step, key, older):
-            return None
+        places = {_aside(path): path for path in step.outputs}
+        if older is None or older.done != key or not all(map(os.path.lexists, places)):
+            return False
+        for aside, path in places.items():
+            _remove(path)
+            aside.rename(path)
+        self._steps[step.name] = older
+        self.write()
+        return self.is_done(step)
+
+    def begin(self, step: Step) -> bool:
+        """Note that a step begins; return whether it goes on with a run that was stopped.
+
+        Older outputs are moved aside, and others removed, unless it goes on.
+        """
+        key, known = self._key(step), self.state(step)
+        goes_on = known.done is None and known.begun == key
         if not goes_on:
+            older = known if known.done is not None else known.older
             for path in step.partial:
                 _remove(path)
             for path in step.outputs:
@@ -245,94 +175,36 @@ class StepRunner:
                     path.rename(_aside(path))
                 else:
                     _remove(path)
-        before, warnings = (known.spent, known.warnings) if goes_on else (0.0, [])
-        self._steps[step.name] = StepState(begun=key, spent=before, warnings=warnings, older=older)
-        self._write()
-        command = step.action.command(resume=goes_on)
-        self._say(f"{position}: {step.name}{' goes on' if goes_on else ''}")
-        self._say(f"$ {shlex.join(command)}")
-        for path in (*step.outputs, *step.partial):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        step.prepare()
-        log = self._folder / LOGS / f"{re.sub('[ /]', '.', step.name)}.log"
-        log.parent.mkdir(exist_ok=True)
-        program = step.action.program(resume=goes_on)
-        process = StepProcess(step.name, program, command, log, self._kept_open)
-        return Running(step, key, process, before)
+            self._steps[step.name] = StepState(begun=key, older=older)
+        self.write()
+        return goes_on
 
-    def _restore(self, step: Step, key: str, older: StepState) -> bool:
-        """Bring back the outputs that were made with this key before, where they are aside."""
-        places = {_aside(path): path for path in step.outputs}
-        if older.done != key or not all(os.path.lexists(aside) for aside in places):
-            return False
-        for aside, path in places.items():
-            _remove(path)
-            aside.rename(path)
-        self._steps[step.name] = older
-        if not self.is_done(step):
-            return False
-        self._write()
-        return True
-
-    def _end(self, running: Running, code: int) -> None:
-        """Note that a process has ended with this exit code; below 0 it is that of a signal."""
-        step, log = running.step, running.process.log
-        self._note_time(running)
-        if code != 0:
-            self._discard(step)
-            if code == _INTERRUPTED:
-                raise KeyboardInterrupt
-            how = f"ended with exit code {code}" if code > 0 else f"was killed by signal {-code}"
-            problem = f"{step.name} {how} (log: {log}): {running.process.tail()}"
-            there = " and ".join(str(path) for path in step.partial if path.exists())
-            if running.before and there:
-                # As where an older version began it, whose state this one does not take.
-                problem += f" | to begin this step anew, remove {there}"
-            raise PhrasescoreError(problem)
-        missing = [str(path) for path in step.outputs if not path.exists()]
-        if missing:
-            problem = f"wrote no {missing[0]} (log: {log}): {running.process.tail()}"
-            raise PhrasescoreError(f"{step.name} {problem}")
-        self._finish(step, running.key, self._steps[step.name])
-
-    def _report(self, running: Running) -> None:
-        """Say the news of a step, and keep its warnings, for a run that is killed later."""
-        running.process.report(self._say)
-        known = self._steps[running.step.name]
-        new = [line for line in running.process.warnings if line not in known.warnings]
-        if new:
-            known.warnings = [*known.warnings, *new]
-            self._write()
-
-    def _stop(self, running: Sequence[Running]) -> None:
-        """Stop steps as Ctrl-C does; they go on the next time."""
-        try:
-            stop(each.process for each in running)
-        finally:
-            for each in running:
-                self._discard(each.step)  # some steps write what they have at Ctrl-C
-                self._note_time(each)
-
-    def _note_time(self, running: Running) -> None:
-        running.process.close()
-        self._steps[running.step.name].spent = running.before + running.process.seconds
-        self._write()
-
-    def _discard(self, step: Step) -> None:
-        for path in step.outputs:
-            _remove(path)
-
-    def _finish(self, step: Step, key: str, known: StepState) -> None:
-        outputs = {str(path): self._files.digest(path) for path in step.outputs}
+    def finish(self, step: Step) -> None:
+        """Note that a step is done, and remove its older outputs."""
+        known = self.state(step)
         self._steps[step.name] = StepState(
-            done=key, seconds=round(known.spent, 1), warnings=known.warnings, outputs=outputs
+            done=known.begun,
+            seconds=round(known.spent, 1),
+            warnings=known.warnings,
+            outputs={str(path): self._files.digest(path) for path in step.outputs},
         )
-        self._write()
+        self.write()
         for path in step.outputs:
             _remove(_aside(path))
 
-    def _write(self) -> None:
-        write_state(self._folder / STATE, ExperimentState(self._steps, self._files.known))
+    def discard(self, step: Step) -> None:
+        """Remove the outputs of a step that did not end well, and write its state."""
+        self.write()
+        for path in step.outputs:
+            _remove(path)
+
+    def write(self) -> None:
+        """Write all states."""
+        write_state(self._path, ExperimentState(self._steps, self._files.known))
+
+    def _key(self, step: Step) -> str:
+        inputs = [[str(path), self._files.digest(path)] for path in step.inputs]
+        return digest_text(json.dumps([step.command, inputs]))
 
 
 def check_experiment_folder(folder: Path) -> None:
@@ -350,16 +222,6 @@ def check_experiment_folder(folder: Path) -> None:
         )
 
 
-def _next(waiting: Sequence[Step], running: Sequence[Running]) -> Step | None:
-    """Return the first step that waits for no other one."""
-    unmade: set[Path] = {path for each in running for path in each.step.outputs}
-    for step in waiting:
-        if not step.reads(unmade):
-            return step
-        unmade.update(step.outputs)
-    return None
-
-
 def _aside(path: Path) -> Path:
     """Return where an older output is while its step runs again."""
     return path.with_name(f"{path.name}{OLD}")
@@ -368,6 +230,5 @@ def _aside(path: Path) -> Path:
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         remove_folder(path)
-        return
-    with suppress(FileNotFoundError):
-        os.unlink(path)
+    else:
+        path.unlink(missing_ok=True)

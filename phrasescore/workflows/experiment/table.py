@@ -1,19 +1,23 @@
-"""The table of an experiment: BLEU of each row, its spread, and what chance has to do with it."""
+"""The table of an experiment: BLEU of each row, its spread, and how much of it is chance."""
 
 import html
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from tabulate import tabulate
 
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
 from phrasescore.io.output import open_output
+from phrasescore.report.results import TuningResult, read_tuning_result
+from phrasescore.report.shown_text import p_value_text
 from phrasescore.workflows.experiment.config import TextSet
-from phrasescore.workflows.experiment.runs import RowReport, Run, read_report
-from tuning.bleu import Bleu, Statistics
+from phrasescore.workflows.experiment.runs import Run
+from tuning.bleu import Bleu
+from tuning.metric import Statistics
 from tuning.significance import randomization_p_value
 
 TRIALS = 10_000
@@ -34,7 +38,7 @@ class SystemScores:
     """The figures of a row on a text."""
 
     # Of each replica, 0 to 100.
-    scores: list[float]
+    scores: tuple[float, ...]
     # From the first row; None for the first row itself.
     difference: float | None = None
     p_value: float | None = None
@@ -56,10 +60,10 @@ class SystemRow:
 
     name: str
     # By text; a text that no replica has translated yet is not there.
-    cells: dict[str, SystemScores]
+    cells: Mapping[str, SystemScores]
     # Of tuning, of each replica: "4", and "6+" where the number of rounds ended it.
     rounds: str = ""
-    # What its reader has to know.
+    # For the reader of the table.
     remarks: tuple[str, ...] = ()
 
     @property
@@ -72,11 +76,13 @@ class SystemRow:
 class ExperimentTable:
     """All rows."""
 
-    texts: list[str]
-    rows: list[SystemRow]
-    notes: list[str]
-    # Lines about what was run, for the HTML file.
-    steps: list[str]
+    texts: tuple[str, ...]
+    rows: tuple[SystemRow, ...]
+    notes: tuple[str, ...]
+    # The commands with their seconds, for the HTML file.
+    steps: tuple[str, ...]
+    # Of the steps, each with the name of its step; the notes have them, too.
+    warnings: tuple[str, ...] = ()
 
 
 def measure(
@@ -85,66 +91,77 @@ def measure(
     made: Collection[Path],
     notes: Sequence[str],
     steps: Sequence[str],
+    warnings: Sequence[str] = (),
 ) -> ExperimentTable:
-    """Return the table of what has been translated so far.
+    """Return the table of the texts that have been translated so far.
 
-    :param made: the translations that are there.
+    :param made: the translations and reports that are there.
     :raises DataError: if a translation has more or fewer lines than its references.
     """
-    names = list(dict.fromkeys(run.system.name for run in runs))
-    rows = [_row(name, [run for run in runs if run.system.name == name], made) for name in names]
+    names = dict.fromkeys(run.system.name for run in runs)
+    of_row = {name: [run for run in runs if run.system.name == name] for name in names}
+    cells: dict[str, dict[str, SystemScores]] = {name: {} for name in names}
     for text in texts:
-        metric = None
-        baseline: tuple[float, Statistics] | None = None
-        for row in rows:
-            outputs = [run.output(text) for run in runs if run.system.name == row.name]
-            outputs = [path for path in outputs if path in made]
-            if not outputs:
-                continue
-            metric = metric or _metric(text)
-            systems = [read_sentences(str(path)) for path in outputs]
-            check_aligned([read_sentences(str(text.references[0])), *systems])
-            segments = range(metric.num_segments)
-            stats = np.array([metric.statistics(system.words, segments) for system in systems])
-            cell = SystemScores([100 * float(score) for score in metric.score(stats.sum(axis=1))])
-            if row is rows[0]:
-                baseline = cell.mean, stats
-            elif baseline is not None:
-                mean, before = baseline
-                p_value = randomization_p_value(metric, before, stats, trials=TRIALS, seed=SEED)
-                cell = SystemScores(cell.scores, cell.mean - mean, p_value)
-            row.cells[text.name] = cell
-    remarks = [f"* {row.name}: {remark}." for row in rows for remark in row.remarks]
+        for name, scores in _score_rows(text, of_row, made):
+            cells[name][text.name] = scores
+    rows = tuple(_row(name, of_row[name], made, cells[name]) for name in names)
+    remarks = [f"{row.name}: {remark}." for row in rows for remark in row.remarks]
     # A warning of tuning is one of the remarks already.
-    others = [note for note in notes if not any(note.endswith(each) for each in _texts(rows))]
-    about = [METRIC, TEST, ROUNDS, *remarks, *others]
-    return ExperimentTable([text.name for text in texts], rows, about, list(steps))
+    shown = [f"Warning of {each}." for each in warnings if not f"{each}.".endswith(_ends(rows))]
+    about = (METRIC, TEST, ROUNDS, *(f"* {remark}" for remark in remarks), *notes, *shown)
+    names_of_texts = tuple(text.name for text in texts)
+    return ExperimentTable(names_of_texts, rows, about, tuple(steps), tuple(warnings))
 
 
-def _texts(rows: Sequence[SystemRow]) -> Iterator[str]:
-    return (f": {remark}." for row in rows for remark in row.remarks)
+def _ends(rows: Sequence[SystemRow]) -> tuple[str, ...]:
+    return tuple(f": {remark}." for row in rows for remark in row.remarks)
 
 
-def _row(name: str, runs: Sequence[Run], made: Collection[Path]) -> SystemRow:
-    """Return a row without figures, with what its tuning says."""
-    done = [(run, read_report(run.report)) for run in runs if run.report in made]
-    rounds = [f"{found.rounds}{'' if found.ended_by_itself else '+'}" for _, found in done]
+def _score_rows(
+    text: TextSet, of_row: Mapping[str, Sequence[Run]], made: Collection[Path]
+) -> Iterator[tuple[str, SystemScores]]:
+    """Yield the figures on a text of each row that has translated it."""
+    metric = None
+    baseline: tuple[float, Statistics] | None = None
+    for place, (name, runs) in enumerate(of_row.items()):
+        outputs = [path for run in runs if (path := run.output(text)) in made]
+        if not outputs:
+            continue
+        metric = metric or _metric(text)
+        systems = [read_sentences(str(path)) for path in outputs]
+        check_aligned([read_sentences(str(text.references[0])), *systems])
+        segments = range(metric.num_segments)
+        stats = np.array([metric.statistics(system.words, segments) for system in systems])
+        found = SystemScores(tuple((100 * metric.score(stats.sum(axis=1))).tolist()))
+        if place == 0:
+            baseline = found.mean, stats
+        elif baseline is not None:
+            mean, before = baseline
+            p_value = randomization_p_value(metric, before, stats, trials=TRIALS, seed=SEED)
+            found = SystemScores(found.scores, found.mean - mean, p_value)
+        yield name, found
+
+
+def _row(
+    name: str, runs: Sequence[Run], made: Collection[Path], cells: Mapping[str, SystemScores]
+) -> SystemRow:
+    """Return a row with its rounds and remarks, from the reports of its tuning."""
+    done = [(run, read_tuning_result(run.report)) for run in runs if run.report in made]
+    rounds = [f"{len(found.rounds)}{'' if found.ended_by_itself else '+'}" for _, found in done]
     counts = Counter(
-        remark
-        for run, found in done
-        for remark in (*found.remarks(run.added), *_worse(run, found, made))
+        remark for run, found in done for remark in (*run.remarks(found), *_worse(run, found, made))
     )
     remarks = (
         remark if count == len(done) else f"{remark} (in {count} of {len(done)} runs)"
         for remark, count in counts.items()
     )
-    return SystemRow(name, {}, ", ".join(rounds), tuple(remarks))
+    return SystemRow(name, cells, ", ".join(rounds), tuple(remarks))
 
 
-def _worse(run: Run, found: RowReport, made: Collection[Path]) -> Iterator[str]:
+def _worse(run: Run, found: TuningResult, made: Collection[Path]) -> Iterator[str]:
     """Yield that a row stands below an earlier one whose features it has, if so."""
     parts = [each for each in run.parts if each.report in made]
-    scores = {each.system.name: read_report(each.report).reached for each in parts}
+    scores = {each.system.name: read_tuning_result(each.report).reached for each in parts}
     name = max(scores, key=lambda name: scores[name], default=None)
     if name is not None and found.reached < scores[name]:
         yield f"on dev it is below {name}, whose features it has: {name}'s weights are better"
@@ -165,17 +182,12 @@ def write_table(table: ExperimentTable, folder: Path) -> None:
 
 def to_text(table: ExperimentTable) -> str:
     """Return the table as text, a line a row."""
-    heads = ["", *table.texts, "rounds"]
-    lines = [heads]
-    lines += [
+    rows = [
         [row.shown_name, *map(_cell_text, _cells(table, row)), row.rounds] for row in table.rows
     ]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
-    shown = [
-        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
-    return "\n".join([*shown, "", *table.notes]) + "\n"
+    heads = ["", *table.texts, "rounds"]
+    text = tabulate([heads, *rows], tablefmt="plain", disable_numparse=True)
+    return "\n".join([*(line.rstrip() for line in text.split("\n")), "", *table.notes]) + "\n"
 
 
 def _cells(table: ExperimentTable, row: SystemRow) -> Iterator[SystemScores | None]:
@@ -189,12 +201,8 @@ def _cell_text(cell: SystemScores | None) -> str:
     if cell.deviation is not None:
         text += f" ± {cell.deviation:.2f}"
     if cell.difference is not None and cell.p_value is not None:
-        text += f" ({cell.difference:+.2f}, {_p_text(cell.p_value)})"
+        text += f" ({cell.difference:+.2f}, {p_value_text(cell.p_value)})"
     return text
-
-
-def _p_text(p_value: float) -> str:
-    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 
 def to_toml(table: ExperimentTable) -> str:
@@ -207,7 +215,7 @@ def to_toml(table: ExperimentTable) -> str:
         if row.remarks:
             lines.append(f"remarks = {json.dumps(row.remarks, ensure_ascii=False)}")
         for text, cell in row.cells.items():
-            figures = [f"bleu = {cell.mean!r}", f"replicas = {cell.scores!r}"]
+            figures = [f"bleu = {cell.mean!r}", f"replicas = {list(cell.scores)!r}"]
             if cell.deviation is not None:
                 figures.append(f"deviation = {cell.deviation!r}")
             if cell.difference is not None:

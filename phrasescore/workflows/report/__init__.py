@@ -132,7 +132,7 @@ def make_report(
         references=[os.fspath(path) for path in references],
         translations=[(name, os.fspath(path)) for name, path in translations],
         tuning_report=None if tuning_report is None else os.fspath(tuning_report),
-        experiment=None if experiment is None else os.fspath(experiment),
+        experiment=None if experiment is None else os.path.join(experiment, "table.toml"),
         only=only,
         sentences=sentences,
         lines=None if lines is None else list(dict.fromkeys(lines)),
@@ -245,9 +245,13 @@ def _facts(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
         yield "references", f"{references.path}: {len(references.texts):,} sentences"
     for system in inputs.systems:
         yield "translations", f"{system.name}: {system.sentences.path}"
-    for name, result in (("tuning report", inputs.tuning), ("experiment", inputs.experiment)):
-        if result is not None:
-            yield name, result.path
+    settings = inputs.settings
+    for name, path in (
+        ("tuning report", settings.tuning_report),
+        ("experiment", settings.experiment),
+    ):
+        if path is not None:
+            yield name, path
     yield "seed", str(inputs.settings.seed)
     yield "made by", f"phrasescore {__version__}"
 

@@ -4,10 +4,8 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 import torch
 
 from moses_integration.nbest import read_nbest, split_words
@@ -19,8 +17,8 @@ from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sent
 from phrasescore.io.text import decode, is_stream, read_lines
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.report.results import TuningResult, read_tuning_result
 from phrasescore.report.table_choice import (
-    ChoiceLimits,
     TableChoice,
     TablePair,
     choose_from_table,
@@ -49,13 +47,6 @@ class NamedModel(NamedTuple):
         return self.checkpoint.config.kind
 
 
-class ResultFile(NamedTuple):
-    """The values that another command wrote, and their path for messages."""
-
-    path: str
-    values: dict[str, Any]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSettings:
     """The paths and sizes of a report, and the machine for it; see `make_report`."""
@@ -67,6 +58,7 @@ class ReportSettings:
     references: Sequence[str]
     translations: Sequence[tuple[str, str]]
     tuning_report: str | None
+    # The file table.toml of an experiment.
     experiment: str | None
     only: Sequence[str]
     sentences: int | None
@@ -100,8 +92,9 @@ class ReportInputs:
     source: Sentences | None
     references: list[Sentences]
     models: list[NamedModel]
-    tuning: ResultFile | None
-    experiment: ResultFile | None
+    tuning: TuningResult | None
+    # The content of table.toml.
+    experiment: dict[str, Any] | None
     settings: ReportSettings
 
     def of_kind(self, *kinds: str) -> list[NamedModel]:
@@ -126,11 +119,17 @@ class ReportInputs:
         assert self.table is not None
         columns = [self.table_column(model) for model in self.of_kind(*PHRASE_KINDS)]
         settings = self.settings
-        limits = ChoiceLimits(settings.points, settings.map_points, _SOURCES, settings.long)
         with Meter("report: phrase table", "lines", settings.progress) as meter:
             lines = meter.track(read_phrase_table(self.table))
             pairs = _table_pairs(self.table, lines, max(columns, default=0) + 1)
-            return choose_from_table(pairs, limits, settings.seed)
+            return choose_from_table(
+                pairs,
+                num_pairs=settings.points,
+                num_phrases=settings.map_points,
+                num_sources=_SOURCES,
+                long=settings.long,
+                seed=settings.seed,
+            )
 
     @cached_property
     def measured(self) -> Measured:
@@ -156,8 +155,8 @@ def read_inputs(settings: ReportSettings) -> ReportInputs:
         raise ArgumentError(f"two systems have one name: {', '.join(names)}")
     tuning, experiment = settings.tuning_report, settings.experiment
     results = (
-        None if tuning is None else _read_tuning_report(tuning),
-        None if experiment is None else _read_experiment(experiment),
+        None if tuning is None else read_tuning_result(tuning),
+        None if experiment is None else read_toml(experiment),
     )
     models = _load_models(settings.models)
     references = [read_sentences(path) for path in settings.references]
@@ -225,28 +224,6 @@ def _read_first_best(path: str, progress: ProgressCallback | None) -> Sentences:
             sentences.words.append(words)
             meter.update(len(found.raws))
     return sentences
-
-
-def _read_tuning_report(path: str) -> ResultFile:
-    """Return the report of ``phrasescore tune``.
-
-    :raises DataError: if the file cannot be read, or has other content.
-    """
-    try:
-        values = msgspec.json.decode(Path(path).read_bytes(), type=dict[str, Any])
-    except OSError as error:
-        raise DataError(path, None, f"cannot open: {error.strerror}") from error
-    except (msgspec.DecodeError, RecursionError) as error:
-        problem = f"expected what tune --report wrote with --format json: {error}"
-        raise DataError(path, None, problem) from error
-    if "features" not in values:
-        raise DataError(path, None, "expected a report of tune, found other JSON")
-    return ResultFile(path, values)
-
-
-def _read_experiment(folder: str) -> ResultFile:
-    path = str(Path(folder) / "table.toml")
-    return ResultFile(path, read_toml(path))
 
 
 def _table_pairs(

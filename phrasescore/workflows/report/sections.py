@@ -1,8 +1,8 @@
 """The sections of a report: the inputs that each one needs, and how it is made of them."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 
@@ -23,13 +23,7 @@ from phrasescore.progress import Meter
 from phrasescore.records import PhrasePair
 from phrasescore.report.blocks import Section
 from phrasescore.report.maps import Vectors, map_section
-from phrasescore.report.preferences import (
-    SAMPLES,
-    ModelSamples,
-    Preference,
-    preference_section,
-    sample_section,
-)
+from phrasescore.report.preferences import SAMPLES, preference_section, sample_section
 from phrasescore.report.representations import ENCODES_WHOLE, text_vectors, word_vectors
 from phrasescore.report.results import experiment_section, tuning_section
 from phrasescore.report.score_scatter import score_section
@@ -54,7 +48,6 @@ from phrasescore.workflows.report.inputs import (
     PHRASE_KINDS,
     NamedModel,
     ReportInputs,
-    ResultFile,
 )
 from phrasescore.workflows.report.systems import SAMPLES as BOOTSTRAP_SAMPLES
 from phrasescore.workflows.report.systems import TRIALS, measure_groups
@@ -162,18 +155,19 @@ def _make_differences(inputs: ReportInputs) -> MadeSection:
 # Results of other commands
 
 
-def _show_results(
-    make: Callable[[Mapping[str, Any]], Section], result: ResultFile | None, expected: str
-) -> MadeSection:
-    """Return the section of a file that another command wrote.
+def _show_tuning(inputs: ReportInputs) -> MadeSection:
+    assert inputs.tuning is not None
+    return MadeSection(tuning_section(inputs.tuning))
 
-    :param expected: describes the content, for the error of another one.
-    """
-    assert result is not None
+
+def _show_experiment(inputs: ReportInputs) -> MadeSection:
+    path, table = inputs.settings.experiment, inputs.experiment
+    assert path is not None
+    assert table is not None
     try:
-        return MadeSection(make(result.values))
+        return MadeSection(experiment_section(table))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise DataError(result.path, None, f"expected {expected}: {error!r}") from error
+        raise DataError(path, None, f"expected the table of an experiment: {error!r}") from error
 
 
 # Phrases of the table
@@ -189,10 +183,9 @@ def _make_preferences(inputs: ReportInputs) -> MadeSection:
     if not pairs:
         problem = f"the table has no source phrase of {long} words or more and of 3 targets"
         return MadeSection(None, [f"{problem} (--long takes shorter ones)"])
-    preferences = [
-        Preference(model.name, dict(zip(pairs, _score(inputs, model, pairs), strict=True)))
-        for model in models
-    ]
+    preferences = {
+        model.name: dict(zip(pairs, _score(inputs, model, pairs), strict=True)) for model in models
+    }
     column = inputs.table_column(models[0])
     return MadeSection(preference_section(choice, preferences, column, long))
 
@@ -202,7 +195,7 @@ def _make_samples(inputs: ReportInputs) -> MadeSection:
     sources = [source.source for source in (*choice.frequent, *choice.rare)]
     if not (models and sources):
         return MadeSection(None, ["has the source phrases of preferences, which were left out"])
-    drawn = [ModelSamples(model.name, _draw(inputs, model, sources)) for model in models]
+    drawn = {model.name: _draw(inputs, model, sources) for model in models}
     return MadeSection(sample_section(choice, drawn))
 
 
@@ -353,18 +346,8 @@ def _notes(models: Sequence[NamedModel], pairs: Sequence[SentencePair]) -> list[
 SECTION_PLANS = {
     "translations": SectionPlan(_make_translations, (_SYSTEM, "--references")),
     "differences": SectionPlan(_make_differences, (_TWO_SYSTEMS, "--references")),
-    "experiment": SectionPlan(
-        lambda inputs: _show_results(
-            experiment_section, inputs.experiment, "the table of an experiment"
-        ),
-        ("--experiment",),
-    ),
-    "tuning": SectionPlan(
-        lambda inputs: _show_results(
-            tuning_section, inputs.tuning, "what tune --report wrote with --format json"
-        ),
-        ("--tuning-report",),
-    ),
+    "experiment": SectionPlan(_show_experiment, ("--experiment",)),
+    "tuning": SectionPlan(_show_tuning, ("--tuning-report",)),
     "preferences": SectionPlan(_make_preferences, ("TABLE",), PHRASE_KINDS),
     "samples": SectionPlan(_make_samples, ("TABLE",), PHRASE_KINDS),
     "scores": SectionPlan(_make_scores, ("TABLE",), PHRASE_KINDS),

@@ -9,7 +9,8 @@ from phrasescore.evaluation.breakdowns import Breakdown
 from phrasescore.evaluation.metrics import build_metric, compare
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.report.translation_scores import GroupScores, SystemScore
-from tuning.bleu import Bleu, BleuScore, Statistics, bleu
+from tuning.bleu import Bleu, BleuScore, bleu
+from tuning.metric import Statistics
 from tuning.significance import randomization_p_value
 
 # Trials of approximate randomization, and samples of the bootstrap.
@@ -75,13 +76,7 @@ def measure_groups(measured: Measured, breakdown: Breakdown, seed: int) -> Group
         statistics = measured.statistics[:, group.members]
         scores.append((100 * bleu(statistics.sum(axis=1))).tolist())
         spreads.append(bootstrap_spread(measured.metric, statistics, seed))
-    return GroupScores(
-        breakdown.title,
-        [group.label for group in breakdown.groups],
-        [len(group.members) for group in breakdown.groups],
-        [list(of_system) for of_system in zip(*scores, strict=True)],
-        [list(of_system) for of_system in zip(*spreads, strict=True)],
-    )
+    return GroupScores(breakdown, np.transpose(scores).tolist(), np.transpose(spreads).tolist())
 
 
 def bootstrap_spread(metric: Bleu, statistics: Statistics, seed: int) -> list[float]:

@@ -1,4 +1,4 @@
-"""Tune on n-best lists that are there, or on what Moses' extractor made of them."""
+"""Tune on n-best lists that are there, or on files that Moses' extractor made of them."""
 
 import logging
 import os
@@ -6,16 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from moses_integration.moses_ini import MosesIni
-from moses_integration.start_points import read_start_point, write_start_point
-from moses_integration.tuning_file_writer import write_features, write_scores
-from moses_integration.weights import is_sparse, read_weights, write_both_weights
+from moses_integration.tuning_files import (
+    read_start_weights,
+    write_features,
+    write_scores,
+    write_start_weights,
+)
+from moses_integration.weights import WeightsSource, is_sparse, load_weights, weights_path
 from phrasescore.errors import ArgumentError
 from phrasescore.io.file_names import check_files
-from phrasescore.io.output import check_output, open_output
-from phrasescore.records import WeightPair, Weights
+from phrasescore.io.output import check_output
+from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.records import WeightPair
 from phrasescore.training.signals import EndedBySignal
-from phrasescore.workflows.tune.optimiser import Optimiser, read_metric
+from phrasescore.workflows.tune.optimiser import Optimiser, check_at_least, read_metric
+from phrasescore.workflows.tune.outcome import OutputFiles, write_ini
 from phrasescore.workflows.tune.pooling import (
     ListReader,
     find_references,
@@ -30,13 +38,12 @@ from phrasescore.workflows.tune.report import (
     with_contributions,
 )
 from phrasescore.workflows.warnings import collecting_warnings
-from tuning.bleu import CorpusBleu, ReferenceLength
+from tuning.bleu import CorpusBleu
 from tuning.cross_validation import cross_validate as validate
-from tuning.loop import union
-from tuning.methods import METHODS, Tuned, load_method
+from tuning.methods import Tuned, load_method
 from tuning.metric import Metric
-from tuning.pool import Pool, Vector
-from tuning.replicas import summarise
+from tuning.pool import Pool, Vector, union
+from tuning.settings import METHODS, ReferenceLength
 from tuning.weights import named_weights, weights_vector
 
 _logger = logging.getLogger(__name__)
@@ -48,7 +55,7 @@ Path = str | os.PathLike[str]
 class TuneOutcome:
     """The weights found on n-best lists."""
 
-    weights: Weights
+    weights: Mapping[str, tuple[float, ...]]
     report: TuneReport
     warnings: tuple[str, ...] = ()
 
@@ -56,7 +63,7 @@ class TuneOutcome:
 def tune(
     lists: Sequence[Path],
     references: Sequence[Path],
-    start: Path | Weights | None,
+    start: WeightsSource | None,
     output: Path | None = None,
     *,
     method: str = "mert",
@@ -79,6 +86,7 @@ def tune(
     report_format: Literal["text", "json"] = "text",
     seed: int = 1,
     threads: int | None = None,
+    progress: ProgressCallback | None = None,
 ) -> TuneOutcome:
     """Find feature weights that raise a metric on n-best lists of a development set.
 
@@ -89,10 +97,10 @@ def tune(
     :param lists: n-best lists in Moses' format; the lists of several files are pooled.
     :param references: of all sentences, a line each; ``NAME`` may stand for ``NAME0``, ``NAME1``
         and so on, as in mert-moses.pl.
-    :param start: the weights that the lists were made with, or a file of them; where None, those
-        of ``moses_ini``, or of ``ifile``. Features without a weight start at 0.
+    :param start: the weights that the lists were made with: a file of them, or values; where None,
+        those of ``moses_ini``, or of ``ifile``. Features without a weight start at 0.
     :param output: gets the weights as ``Name= value`` lines.
-    :param metrics: the weights of ``bleu`` and ``chrf`` in what is raised; BLEU alone if None.
+    :param metrics: the weights of ``bleu`` and ``chrf`` in the metric; BLEU alone if None.
     :param reference_length: of several references, the one whose length BLEU takes.
     :param starts: of mert: random starts besides the given weights.
     :param plateau_smoothing: of mert: intervals on each side of one that smooth the metric.
@@ -106,12 +114,15 @@ def tune(
     :param features_out: gets the pool as Moses' extractor writes it, with ``scores_out``.
     :param ifile_out: gets the weights for Moses' mert.
     :param report: gets the contribution of each feature, and how the run went.
-    :raises ArgumentError: if arguments do not go together.
+    :param progress: counts steps of the method: starts, epochs or iterations.
+    :raises ArgumentError: if arguments do not go together, or a number is too low.
     :raises DataError: if a file is not what it should be.
     :raises KeyboardInterrupt: after Ctrl-C.
     """
     metrics = dict(metrics) if metrics else {"bleu": 1.0}
-    given = start if isinstance(start, dict) or start is None else os.fspath(start)
+    check_at_least(1, replicas=replicas)
+    check_at_least(2, cross_validate=cross_validate)
+    check_at_least(0, seed=seed)
     if bool(lists) == bool(features or scores):
         raise ArgumentError("give one of n-best lists and `features` with `scores`")
     if len(features) != len(scores):
@@ -131,10 +142,10 @@ def tune(
         raise ArgumentError("`features_out` and `scores_out` come in pairs")
     if features_out is not None and set(metrics) != {"bleu"}:
         raise ArgumentError("`features_out` goes with n-best lists and the metric bleu")
-    read = _paths(*lists, *references, *features, *scores, ifile, moses_ini)
-    read += [given] if isinstance(given, str) else []
-    written = (output, moses_ini_out, report, features_out, scores_out, ifile_out)
-    check_written(read, _paths(*written))
+    files = OutputFiles(output, moses_ini_out, report, report_format)
+    inputs = (*lists, *references, *features, *scores, ifile, moses_ini, weights_path(start))
+    files.check(_paths(*inputs), features_out, scores_out, ifile_out)
+    optimiser = Optimiser(method, starts, plateau_smoothing, fixed, threads)
     with collecting_warnings() as warnings:
         ini = None if moses_ini is None else MosesIni.read(os.fspath(moses_ini))
         metric: Metric
@@ -146,16 +157,22 @@ def tune(
             reader = ListReader(metric, words)
             pool = union([reader.read(path).distinct() for path in _paths(*lists)])
         if ifile is not None:
-            first = read_start_point(os.fspath(ifile), pool.num_features).weights
+            first = read_start_weights(os.fspath(ifile), pool.num_features)
         else:
-            first = _start_vector(given, ini, pool)
-        optimiser = Optimiser(method, starts, plateau_smoothing, fixed, threads)
+            first = _start_vector(start, ini, pool)
         size = f"{pool.num_segments:,} sentences, {len(pool.stats):,} hypotheses"
         _logger.info("%s, %d weights", size, pool.num_features)
         methods: tuple[MethodRow, ...] = ()
-        if cross_validate is not None:
-            methods = _compare_methods(cross_validate, optimiser, pool, metric, first, seed)
-        found, notes, rows = _replicate(replicas, optimiser, pool, metric, first, seed)
+        with Meter("tune", "steps", progress) as meter:
+
+            def count_step(line: str) -> None:
+                _logger.debug("%s", line)
+                meter.update(note=line)
+
+            optimiser.report = count_step
+            if cross_validate is not None:
+                methods = _compare_methods(cross_validate, optimiser, pool, metric, first, seed)
+            found, notes, rows = _replicate(replicas, optimiser, pool, metric, first, seed)
         features_found = feature_rows(pool, first, found)
         cut_short: BaseException | None = None
         try:
@@ -168,7 +185,7 @@ def tune(
             write_scores(os.fspath(scores_out), pool.stats, pool.starts)
         if ifile_out is not None:
             dense = [at for at, label in enumerate(pool.labels) if not is_sparse(label.name)]
-            write_start_point(os.fspath(ifile_out), found[dense])
+            write_start_weights(os.fspath(ifile_out), found[dense])
         weights = named_weights(found, pool.labels)
         made = TuneReport(
             *(method, metric.name, seed, pool.num_segments, len(pool.stats)),
@@ -178,9 +195,7 @@ def tune(
             replicas=rows,
             methods=methods,
         )
-        write_outcome(
-            WeightPair(weights, weights), made, output, ini, moses_ini_out, report, report_format
-        )
+        files.write(WeightPair(weights, weights), made, ini)
         if cut_short is not None:
             raise cut_short
         if optimiser.stopped:
@@ -193,53 +208,11 @@ def merge_weights(weights: Path, moses_ini: Path, moses_ini_out: Path) -> None:
 
     :raises DataError, ConfigError: if a file is not what it should be.
     """
-    check_written(_paths(weights, moses_ini), _paths(moses_ini_out))
+    output = os.fspath(moses_ini_out)
+    check_output(output)
+    check_files(_paths(weights, moses_ini), [output])
     ini = MosesIni.read(os.fspath(moses_ini))
-    write_ini(ini, read_weights(os.fspath(weights), "search"), os.fspath(moses_ini_out))
-
-
-def check_written(read: Sequence[str], written: Sequence[str]) -> None:
-    """Check that all files can be written, before the long work.
-
-    :raises ArgumentError, PhrasescoreError: as `check_files` and `check_output`.
-    """
-    for name in written:
-        check_output(name)
-    check_files(read, written)
-
-
-def write_outcome(
-    weights: WeightPair,
-    made: TuneReport,
-    output: Path | None,
-    ini: MosesIni | None,
-    moses_ini_out: Path | None,
-    report: Path | None,
-    report_format: Literal["text", "json"],
-) -> None:
-    """Write the weights, moses.ini and report that are wanted; say the score reached."""
-    if moses_ini_out is not None and ini is not None:
-        write_ini(ini, weights.search, os.fspath(moses_ini_out))
-    if output is not None:
-        write_both_weights(os.fspath(output), weights)
-    if report is not None:
-        text = made.to_json() if report_format == "json" else made.to_text()
-        with open_output(os.fspath(report)) as stream:
-            stream.write(text.encode())
-    _logger.info("%s", made.last_line())
-
-
-def write_ini(ini: MosesIni, weights: Weights, path: str) -> None:
-    """Write a moses.ini with other weights; warn of those that it has no features for."""
-    unknown = ini.set_weights(weights)
-    if unknown:
-        _logger.warning(
-            "%s has no features for these weights: %s: the decoder alone will not choose what "
-            "was measured; rescore and rerank its lists with all weights",
-            ini.path,
-            some_names(unknown),
-        )
-    ini.write(path)
+    write_ini(ini, load_weights(weights).search, output)
 
 
 def _paths(*paths: Path | None) -> list[str]:
@@ -256,16 +229,13 @@ def _check_extracted(
         raise ArgumentError(f"{problem}: the statistics in `scores` are made already")
 
 
-def _start_vector(start: str | Weights | None, ini: MosesIni | None, pool: Pool) -> Vector:
+def _start_vector(start: WeightsSource | None, ini: MosesIni | None, pool: Pool) -> Vector:
     """Return the weight of each value to start from."""
-    where = "the start weights"
-    if isinstance(start, str):
-        where, weights = start, read_weights(start)
-    elif start is not None:
-        weights = start
-    else:
+    if start is None:
         assert ini is not None
         where, weights = ini.path, ini.tuneable_weights()
+    else:
+        where, weights = weights_path(start) or "the start weights", load_weights(start).lists
     vector = weights_vector(weights, pool.labels, where)
     names = dict.fromkeys(label.name for label in pool.labels)
     if missing := [name for name in names if name not in weights]:
@@ -284,10 +254,9 @@ def _replicate(
     best replica are returned. After Ctrl-C there are no more replicas, and the one that was stopped
     counts only if there is no other.
     """
-    settings = optimiser.settings(pool.labels)
     runs: list[Tuned] = []
     for number in range(seed, seed + replicas):
-        tuned = optimiser(pool, metric, start, settings, seed=number)
+        tuned = optimiser(pool, metric, start, number)
         if not optimiser.stopped or not runs:
             runs.append(tuned)
         if optimiser.stopped:
@@ -295,15 +264,20 @@ def _replicate(
     notes = list(dict.fromkeys(note for tuned in runs for note in tuned.notes))
     if replicas == 1:
         return runs[0].weights, tuple(notes), ()
-    found = summarise(runs, pool, metric)
     rows = tuple(ReplicaRow(tuned.seed, 100 * tuned.score) for tuned in runs)
-    average = 100 * found.average_score
-    spread = f"mean {100 * found.mean:.2f} ± {100 * found.deviation:.2f}"
-    notes.append(f"{len(runs)} replicas: {spread}, average of the weights {average:.2f}")
+    scores = np.array([tuned.score for tuned in runs])
+    deviation = float(scores.std(ddof=1)) if len(scores) > 1 else 0.0
+    # Their mean is mostly as good as the best, and steadier (Clark et al., 2011, Better Hypothesis
+    # Testing for Statistical Machine Translation: Controlling for Optimizer Instability).
+    average = np.mean([tuned.weights for tuned in runs], axis=0)
+    average_score = pool.score(metric, average)
+    spread = f"mean {100 * float(scores.mean()):.2f} ± {100 * deviation:.2f}"
+    of_average = f"average of the weights {100 * average_score:.2f}"
+    notes.append(f"{len(runs)} replicas: {spread}, {of_average}")
     _logger.info("%s", notes[-1])
     best = max(runs, key=lambda tuned: tuned.score)
-    if found.average_score >= best.start_score:
-        return found.average, tuple(notes), rows
+    if average_score >= best.start_score:
+        return average, tuple(notes), rows
     notes.append(f"the average is worse than the start: seed {best.seed} is taken, the best")
     _logger.warning("%s", notes[-1])
     return best.weights, tuple(notes), rows
@@ -321,12 +295,12 @@ def _compare_methods(
         optimiser.settings(pool.labels),
         num_folds=parts,
         seed=seed,
-        report=_logger.debug,
+        report=optimiser.report,
     )
-    rows = [MethodRow("start", 100 * found.start_score, 100 * found.start_score)]
-    for name, held_out in found.methods.items():
-        rows.append(MethodRow(name, 100 * held_out.tuned_score, 100 * held_out.score))
+    start_score = pool.score(metric, start)
+    scores = {"start": (start_score, start_score), **found}
+    rows = [MethodRow(name, 100 * tuned, 100 * held) for name, (tuned, held) in scores.items()]
     for row in rows:
-        scores = f"{row.tuned_on:.2f} where tuned, {row.held_out:.2f} held out"
-        _logger.info("cross-validation: %s: %s", row.method, scores)
+        said = f"{row.tuned_on:.2f} where tuned, {row.held_out:.2f} held out"
+        _logger.info("cross-validation: %s: %s", row.method, said)
     return tuple(rows)

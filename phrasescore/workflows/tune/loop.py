@@ -2,26 +2,44 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from phrasescore.errors import ArgumentError
-from phrasescore.features.column_spec import ColumnSpec, check_columns, column_specs
-from phrasescore.io.text import is_stream
+from moses_integration.decoder.moses import DecoderCommand
+from moses_integration.ini_text import files_of
+from moses_integration.moses_ini import MosesIni
+from moses_integration.weights import WeightsSource, load_weights, weights_path
+from phrasescore.errors import ArgumentError, DataError
+from phrasescore.features.column_spec import (
+    ColumnSpec,
+    check_columns,
+    column_specs,
+    rescore_options,
+)
+from phrasescore.io.digests import FileDigests, digest_content
+from phrasescore.io.file_names import optional_path
+from phrasescore.io.text import is_stream, read_lines
 from phrasescore.progress import ProgressCallback
-from phrasescore.records import WeightPair, Weights
+from phrasescore.records import WeightPair
 from phrasescore.training.signals import EndedBySignal
+from phrasescore.workflows.embedded_search import EmbeddedSearch
 from phrasescore.workflows.search_settings import SearchSettings
-from phrasescore.workflows.tune.lists import write_outcome
 from phrasescore.workflows.tune.loop_run import LoopRun
-from phrasescore.workflows.tune.optimiser import Optimiser
-from phrasescore.workflows.tune.pooling import find_references
+from phrasescore.workflows.tune.optimiser import Optimiser, check_at_least, read_metric
+from phrasescore.workflows.tune.outcome import OutputFiles
+from phrasescore.workflows.tune.pooling import ListReader, find_references
 from phrasescore.workflows.tune.report import TuneReport
-from phrasescore.workflows.tune.rounds import Decoder
+from phrasescore.workflows.tune.rounds import Decoder, Rounds
+from phrasescore.workflows.tune.state import CACHE, about_search, check_folder
 from phrasescore.workflows.warnings import collecting_warnings
-from tuning.bleu import ReferenceLength
-from tuning.loop import LoopSettings
+from tuning.settings import ReferenceLength
+
+if TYPE_CHECKING:
+    from phrasescore.workflows.rescore import ListRescorer
+
+# How a file of gzip begins.
+_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +55,12 @@ def tune_with_decoder(
     decoder: Decoder | SearchSettings | str,
     source: str | os.PathLike[str],
     references: Sequence[str | os.PathLike[str]],
-    start: str | os.PathLike[str] | Weights | WeightPair | None,
+    start: WeightsSource | None,
     folder: str | os.PathLike[str],
     *,
     output: str | os.PathLike[str] | None = None,
     moses_ini: str | os.PathLike[str] | None = None,
     moses_ini_out: str | os.PathLike[str] | None = None,
-    decoder_flags: str = "",
     columns: Sequence[ColumnSpec | str] = (),
     backoff_lm: str | os.PathLike[str] | None = None,
     unnormalized: bool = False,
@@ -77,14 +94,13 @@ def tune_with_decoder(
         it.
     :param source: a sentence per line.
     :param references: of all sentences; ``NAME`` may stand for ``NAME0``, ``NAME1`` and so on.
-    :param start: weights of the first round, or a file of them; where None, those of ``moses_ini``.
+    :param start: weights of the first round: a file of them, or values; where None, those of
+        ``moses_ini``.
     :param folder: where the run keeps lists, logs, its state and the best moses.ini.
     :param output: gets the weights as ``Name= value`` lines: two sets of them, where ``columns``
         add features that the decoder does not know.
     :param moses_ini: its weights are the start of features that ``start`` does not name.
     :param moses_ini_out: gets the moses.ini with the best weights.
-    :param decoder_flags: more of a command; of `SearchSettings`, the text they were made from, if
-        any, which a resumed run must have in common.
     :param columns: features that lists get in each round; a string is a model's folder.
     :param backoff_lm: of models of the kind cslm among the columns, as is ``unnormalized``.
     :param iterations: rounds at most.
@@ -93,61 +109,151 @@ def tune_with_decoder(
     :param translations: gets the best round's translations of the source: its lists, reranked.
     :param resume: go on with the run in the folder.
     :param device: of the networks among the columns.
-    :raises ArgumentError: if arguments do not go together.
+    :raises ArgumentError: if arguments do not go together, or a number is too low.
     :raises PhrasescoreError: if a file is not what it should be, the decoder fails, or the run in
         the folder is another one. The other parameters are those of `tune`.
     :raises KeyboardInterrupt: after Ctrl-C.
     """
-    read = [source, moses_ini, *references]
-    if any(is_stream(os.fspath(name)) for name in read if name is not None):
+    check_at_least(1, iterations=iterations, nbest_size=nbest_size, patience=patience)
+    check_at_least(0, seed=seed)
+    inputs = [source, moses_ini, *references]
+    if any(is_stream(os.fspath(name)) for name in inputs if name is not None):
         problem = "`source`, `references` and `moses_ini` cannot be streams with `decoder`"
         raise ArgumentError(f"{problem}: they are read more than once")
     specs = column_specs(columns)
     if specs:
         check_columns(specs, of_phrases=False)
-    models = [column for column in specs if column.kind == "model"]
+    models = [column.value for column in specs if column.kind == "model"]
     if (backoff_lm is not None or unnormalized) and not models:
         raise ArgumentError("`backoff_lm` and `unnormalized` go with models that rescore lists")
     if not os.fspath(folder):
         raise ArgumentError("`folder`: expected the name of a folder, found ''")
-    outputs = [
-        os.fspath(name)
-        for name in (output, moses_ini_out, report, translations)
-        if name is not None
-    ]
+    files = OutputFiles(output, moses_ini_out, report, report_format)
+    source, work, backoff = os.fspath(source), Path(folder), optional_path(backoff_lm)
     with collecting_warnings() as warnings:
-        run = LoopRun(
-            decoder=decoder,
-            flags=decoder_flags,
-            source=os.fspath(source),
-            references=find_references([os.fspath(path) for path in references]),
-            start=start if start is None or isinstance(start, dict | tuple) else os.fspath(start),
-            work=Path(folder),
-            ini_path=None if moses_ini is None else os.fspath(moses_ini),
-            columns=specs,
-            backoff_lm=None if backoff_lm is None else os.fspath(backoff_lm),
-            unnormalized=unnormalized,
-            metrics=dict(metrics) if metrics else {"bleu": 1.0},
-            reference_length=reference_length,
-            optimiser=Optimiser(method, starts, plateau_smoothing, fixed, threads),
-            nbest_size=nbest_size,
-            seed=seed,
-            device=device,
-            progress=progress,
-        )
-        run.check_files(outputs)
+        ini, opened = _open_decoder(decoder, optional_path(moses_ini))
+        first = _start_weights(start, ini)
+        paths = find_references([os.fspath(path) for path in references])
+        metrics = dict(metrics) if metrics else {"bleu": 1.0}
+        metric, words = read_metric(paths, metrics, reference_length)
+        contents = [column.value for column in specs if column.kind != "feature"]
+        contents += [] if backoff is None else [backoff]
+        read = [source, *paths, *contents]
+        read += [] if ini is None else [ini.path, *map(str, files_of(ini.path))]
+        read += [name for name in (weights_path(start),) if name is not None]
+        written = files.check(read, translations)
+        _check_source(source, opened, len(words[0]))
+        check_folder(work, [*read, *written])
+        options = rescore_options(specs, backoff, unnormalized=unnormalized)
+
+        def open_rescorer() -> "ListRescorer":
+            from phrasescore.workflows.rescore import ListRescorer  # imports torch
+
+            return ListRescorer(
+                specs,
+                cache=work / CACHE,
+                device=device,
+                threads=threads,
+                backoff_lm=backoff,
+                unnormalized=unnormalized,
+            )
+
+        digests = FileDigests({}, {})
+        about = {
+            **_about_decoder(decoder),
+            "source": digest_content(source),
+            "references": [digest_content(path) for path in paths],
+            "moses.ini": None if ini is None else digest_content(ini.path),
+            "start weights": first.lists,
+            "start weights of the search": None if first.search == first.lists else first.search,
+            "n-best size": nbest_size,
+            "models": [*models, *options[2 * len(models) :]],
+            "content of the models": [digests.digest(Path(path)) for path in contents],
+            "method": method,
+            "metric": metrics,
+            "reference length": reference_length,
+            "starts": starts,
+            "plateau smoothing": plateau_smoothing,
+            "fixed features": list(fixed),
+            "seed": seed,
+        }
+        reader, rescorer = ListReader(metric, words), open_rescorer if specs else None
+        rounds = Rounds(opened, ini, source, work, nbest_size, reader, rescorer, progress)
+        optimiser = Optimiser(method, starts, plateau_smoothing, fixed, threads)
+        run = LoopRun(rounds, optimiser, first, seed, about)
 
         def write() -> LoopOutcome:
-            weights, made = run.finish(output, details=report is not None)
+            weights, made = run.finish(output, options, details=report is not None)
             if translations is not None:
                 run.write_translations(os.fspath(translations), weights.lists)
-            write_outcome(weights, made, output, run.ini, moses_ini_out, report, report_format)
+            files.write(weights, made, ini)
             return LoopOutcome(weights, made, tuple(warnings))
 
         try:
-            run.run(LoopSettings(iterations, patience), resume=resume)
+            run.run(iterations, patience, resume=resume)
         except (KeyboardInterrupt, EndedBySignal):
             if run.result.best is not None:
                 write()
             raise
         return write()
+
+
+def _open_decoder(
+    decoder: Decoder | SearchSettings | str, path: str | None
+) -> tuple[MosesIni | None, Decoder | EmbeddedSearch]:
+    """Return the moses.ini whose weights are tuned, where it is known, and the decoder.
+
+    :param path: of the moses.ini; where None, the one that a command of Moses names.
+    """
+    command = DecoderCommand(decoder) if isinstance(decoder, str) else None
+    if path is None and command is not None and command.is_moses:
+        path = command.ini_path()
+    ini = None if path is None else MosesIni.read(path)
+    if command is not None:
+        return ini, replace(command, ini=ini)
+    if isinstance(decoder, SearchSettings):
+        if ini is None:
+            raise ArgumentError("`decoder` embedded needs `moses_ini`, the moses.ini")
+        return ini, EmbeddedSearch(ini.path, decoder)
+    assert not isinstance(decoder, str)
+    return ini, decoder
+
+
+def _start_weights(start: WeightsSource | None, ini: MosesIni | None) -> WeightPair:
+    if ini is None and start is None:
+        raise ArgumentError(
+            "give the weights to start from: `start` FILE, or `moses_ini` moses.ini, whose "
+            "weights they are then (or -f moses.ini in the decoder's command)"
+        )
+    # Weights that a file does not name Moses takes from its moses.ini.
+    usual = {} if ini is None else ini.tuneable_weights()
+    given = load_weights({} if start is None else start)
+    return WeightPair(*({**usual, **weights} for weights in given))
+
+
+def _check_source(path: str, decoder: Decoder | EmbeddedSearch, num_references: int) -> None:
+    """Check that the source has a line for each reference: decoding takes long."""
+    if isinstance(decoder, DecoderCommand):
+        with open(path, "rb") as stream:
+            if stream.read(len(_GZIP)) == _GZIP:
+                raise DataError(path, None, "the decoder is given this file as it is: unpack it")
+            # Moses does not translate a last line without a newline.
+            if decoder.is_moses and stream.seek(0, os.SEEK_END):
+                stream.seek(-1, os.SEEK_END)
+                if stream.read() != b"\n":
+                    problem = "expected a newline after the last line: Moses leaves it out"
+                    raise DataError(path, None, problem)
+    num_lines = sum(1 for _ in read_lines(path))
+    if num_lines != num_references:
+        problem = f"expected {num_references:,} lines, as there are references"
+        raise DataError(path, None, f"{problem}, found {num_lines:,}")
+
+
+def _about_decoder(decoder: Decoder | SearchSettings | str) -> dict[str, object]:
+    """Return all of a decoder that a resumed run must have in common."""
+    if isinstance(decoder, SearchSettings):
+        return {"decoder": "embedded", "search": about_search(decoder)}
+    if isinstance(decoder, str):
+        return {"decoder": decoder}
+    named = decoder if hasattr(decoder, "__qualname__") else type(decoder)
+    return {"decoder": f"{named.__module__}.{named.__qualname__}"}

@@ -3,31 +3,31 @@
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
 from phrasescore.records import FeatureLabel
 from phrasescore.training.signals import catching_signals, raise_signal
-from tuning.bleu import Bleu, ReferenceLength
+from tuning.bleu import Bleu
 from tuning.chrf import Chrf
-from tuning.methods import METHODS, Optimise, Report, StopTuning, Tuned, load_method
+from tuning.methods import Optimise, Report, StopTuning, Tuned, load_method
 from tuning.metric import Interpolated, Metric, ReferenceMetric
 from tuning.pool import Pool, Vector
-from tuning.settings import TuneSettings
+from tuning.settings import METHODS, METRICS, ReferenceLength, TuneSettings
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass
 class Optimiser:
-    """A method with its settings: a `tuning.methods.Optimise` that a user may stop.
+    """A method with its settings, which a user may stop.
 
     After Ctrl-C or SIGTERM a method returns the best weights that it has so far; a second Ctrl-C
     interrupts it.
 
-    :raises ArgumentError: if there is no such method.
+    :raises ArgumentError: if there is no such method, or a number is too low.
     """
 
     method: str
@@ -38,6 +38,8 @@ class Optimiser:
     fixed: Sequence[str] = ()
     # None for all cores.
     threads: int | None = None
+    # Gets a line for each step.
+    report: Report = _logger.debug
     # Features that may be fixed and that a pool may lack.
     others: Collection[str] = ()
     # The signal by which the user has stopped it.
@@ -46,7 +48,10 @@ class Optimiser:
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
-            raise ArgumentError(f"`method`: expected one of {', '.join(METHODS)}")
+            problem = f"expected one of {', '.join(METHODS)}, got {self.method!r}"
+            raise ArgumentError(f"`method`: {problem}")
+        check_at_least(0, starts=self.starts, plateau_smoothing=self.plateau_smoothing)
+        check_at_least(1, threads=self.threads)
         self._optimise = load_method(self.method)
 
     @property
@@ -60,38 +65,24 @@ class Optimiser:
         raise_signal(self.stopped_by)
 
     def settings(self, labels: Sequence[FeatureLabel]) -> TuneSettings:
-        """Return the settings for a pool of these features; without any, none is fixed yet."""
-        fixed = fixed_labels(self.fixed, labels, self.others) if labels else ()
+        """Return the settings for a pool of these features."""
         return TuneSettings(
-            fixed=fixed,
+            fixed=_fixed_labels(self.fixed, labels, self.others),
             threads=usable_threads(self.threads),
             starts=self.starts,
             neighbours=self.plateau_smoothing,
         )
 
-    def __call__(
-        self,
-        pool: Pool,
-        metric: Metric,
-        start: Vector,
-        settings: TuneSettings,
-        *,
-        seed: int,
-        report: Report = _logger.debug,
-    ) -> Tuned:
-        """Return weights that are at least as good as the start.
-
-        :param settings: where features are fixed, replaced by the `settings` for this pool.
-        """
+    def __call__(self, pool: Pool, metric: Metric, start: Vector, seed: int) -> Tuned:
+        """Return weights that are at least as good as the start."""
+        settings = self.settings(pool.labels)
         with catching_signals() as caught:
 
             def report_or_stop(line: str) -> None:
-                report(line)
+                self.report(line)
                 if caught:
                     raise StopTuning
 
-            if self.fixed:
-                settings = self.settings(pool.labels)
             tuned = self._optimise(pool, metric, start, settings, seed=seed, report=report_or_stop)
             self.stopped_by = caught[0] if caught else None
         for note in tuned.notes:
@@ -99,8 +90,18 @@ class Optimiser:
         return tuned
 
 
-def fixed_labels(
-    names: Sequence[str], labels: Sequence[FeatureLabel], others: Collection[str] = ()
+def check_at_least(least: int, **numbers: int | None) -> None:
+    """Check parameters, by their names.
+
+    :raises ArgumentError: if one is not None and below the least.
+    """
+    for name, number in numbers.items():
+        if number is not None and number < least:
+            raise ArgumentError(f"`{name}`: expected at least {least}, got {number}")
+
+
+def _fixed_labels(
+    names: Sequence[str], labels: Sequence[FeatureLabel], others: Collection[str]
 ) -> tuple[FeatureLabel, ...]:
     """Return the labels of fixed features: all of a feature's, or one.
 
@@ -124,12 +125,16 @@ def read_metric(
 
     :param paths: of the references.
     :param metrics: the weight of ``bleu`` or ``chrf``, or of both.
-    :raises ArgumentError: if there is no metric, or an unknown one, or a weight is not above 0.
+    :raises ArgumentError: if there is an unknown metric, a weight is not above 0, or there is no
+        such reference length.
     :raises DataError: if the references cannot be read, or are not aligned.
     """
     for name, weight in metrics.items():
-        if name not in ("bleu", "chrf") or not 0 < weight < float("inf"):
-            raise ArgumentError("`metrics`: expected bleu or chrf, and weights above 0")
+        if name not in METRICS or not 0 < weight < float("inf"):
+            raise ArgumentError(f"`metrics`: expected {' or '.join(METRICS)}, and weights above 0")
+    if reference_length not in (choices := get_args(ReferenceLength)):
+        problem = f"expected one of {', '.join(choices)}, got {reference_length!r}"
+        raise ArgumentError(f"`reference_length`: {problem}")
     references = [read_sentences(path) for path in paths]
     check_aligned(references)
     words = [sentences.words for sentences in references]

@@ -1,19 +1,87 @@
-"""How a run of the tuning loop went: its rounds, its problems, and its translations."""
+"""The end of tuning: the files that are written, and messages about the rounds."""
 
+import logging
+import os
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from moses_integration.nbest import read_nbest
-from moses_integration.reranking import WeightedSum
-from phrasescore.features.column_spec import ColumnSpec
-from phrasescore.io.output import open_output
-from phrasescore.records import Weights
+from moses_integration.moses_ini import MosesIni
+from moses_integration.weights import write_weights
+from phrasescore.errors import ArgumentError
+from phrasescore.io.file_names import check_files, optional_path
+from phrasescore.io.output import check_output, open_output
+from phrasescore.records import WeightPair, Weights
 from phrasescore.workflows.tune.pooling import some_names
+from phrasescore.workflows.tune.report import TuneReport
 from tuning.loop import ROUND_LOSS, TOO_FAR, LoopResult
+
+_logger = logging.getLogger(__name__)
 
 # A gain on the lists, 0 to 1, that a user wants to know of where it does not come true.
 _NOTABLE_GAIN = 0.005
+
+
+@dataclass(frozen=True)
+class OutputFiles:
+    """The files that tuning writes at its end, as far as they are wanted.
+
+    :raises ArgumentError: if there is no such format.
+    """
+
+    weights: str | os.PathLike[str] | None
+    moses_ini: str | os.PathLike[str] | None
+    report: str | os.PathLike[str] | None
+    report_format: Literal["text", "json"]
+
+    def __post_init__(self) -> None:
+        if self.report_format not in ("text", "json"):
+            problem = f"expected text or json, got {self.report_format!r}"
+            raise ArgumentError(f"`report_format`: {problem}")
+
+    def check(self, read: Sequence[str | None], *more: str | os.PathLike[str] | None) -> list[str]:
+        """Return the names of all files after checking that they can be written.
+
+        :param read: the files that are read.
+        :param more: others that are written.
+        :raises ArgumentError, PhrasescoreError: as `check_files` and `check_output`.
+        """
+        found = [
+            os.fspath(name)
+            for name in (self.weights, self.moses_ini, self.report, *more)
+            if name is not None
+        ]
+        for name in found:
+            check_output(name)
+        check_files(read, found)
+        return found
+
+    def write(self, weights: WeightPair, made: TuneReport, ini: MosesIni | None) -> None:
+        """Write the files; say the score reached."""
+        if self.moses_ini is not None and ini is not None:
+            write_ini(ini, weights.search, os.fspath(self.moses_ini))
+        if self.weights is not None:
+            write_weights(os.fspath(self.weights), weights)
+        if self.report is not None:
+            text = made.to_json() if self.report_format == "json" else made.to_text()
+            with open_output(os.fspath(self.report)) as stream:
+                stream.write(text.encode())
+        _logger.info("%s", made.last_line())
+
+
+def write_ini(ini: MosesIni, weights: Weights, path: str) -> None:
+    """Write a moses.ini with other weights; warn of those that it has no features for."""
+    unknown = ini.set_weights(weights)
+    if unknown:
+        _logger.warning(
+            "%s has no features for these weights: %s: the decoder alone will not choose what "
+            "was measured; rescore and rerank its lists with all weights",
+            ini.path,
+            some_names(unknown),
+        )
+    ini.write(path)
 
 
 def describe_round(result: LoopResult, metric: str, added: Sequence[str]) -> str:
@@ -57,17 +125,11 @@ def find_problems(result: LoopResult, metric: str, added: Sequence[str]) -> list
     return found
 
 
-def column_options(columns: Sequence[ColumnSpec]) -> list[str]:
-    """Return the options of ``phrasescore rescore`` for columns; models come first."""
-    options = []
-    for column in sorted(columns, key=lambda column: column.kind != "model"):
-        place = "" if column.model is None else f"@{column.model}"
-        options += [f"--{column.kind.replace('_', '-')}", f"{column.value}{place}"]
-    return options
-
-
 def explain_two_sets(
-    added: Sequence[str], options: Sequence[str], output: str | None, ini: Path | None
+    added: Sequence[str],
+    options: Sequence[str],
+    output: str | os.PathLike[str] | None,
+    ini: Path | None,
 ) -> str:
     """Return the commands that translate with a set of weights for the search and one for lists.
 
@@ -76,6 +138,7 @@ def explain_two_sets(
     :param output: the file of the weights.
     :param ini: the moses.ini with the search's weights.
     """
+    output = optional_path(output)
     kept, file = ("stdout", "WEIGHTS") if output in ("-", None) else (output, output)
     moses = "" if ini is None else f", or Moses with {ini}"
     return (
@@ -85,20 +148,3 @@ def explain_two_sets(
         f"rescore NBEST --source SOURCE {shlex.join(options)} -o RESCORED; phrasescore rerank "
         f"RESCORED --weights {shlex.quote(str(file))}"
     )
-
-
-def write_translations(path: str, work: Path, number: int, lists: Weights | None) -> None:
-    """Write the translations of a round: the best hypothesis of each of its lists, in order.
-
-    :param work: the folder of the run.
-    :param number: of the round.
-    :param lists: the weights that choose from rescored lists; None for the first hypotheses.
-    """
-    score = None
-    if lists is not None:
-        score = WeightedSum(lists, ignore_missing=True, ignore_unweighted=True)
-    nbest = work / f"run{number}.{'nbest' if lists is None else 'rescored.gz'}"
-    with open_output(path) as stream:
-        for found in read_nbest(str(nbest)):
-            place = 0 if score is None else int(score(found).argmax())
-            stream.write(found.hypotheses[place].strip(b" ") + b"\n")

@@ -1,16 +1,15 @@
 """Read pools to tune on: from n-best lists, or from the files of Moses' extractor."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from moses_integration.tuning_files import check_pair, read_features, read_scores
-from moses_integration.tuning_lists import FeatureColumns, TuningList, read_tuning_lists
+from moses_integration.tuning_lists import FeatureColumns, read_tuning_lists
 from phrasescore.workflows.text_checks import warn_of_lengths
-from tuning.loop import union
 from tuning.metric import ReferenceMetric
-from tuning.pool import Pool
+from tuning.pool import Pool, union
 
 # Distinct hypotheses whose statistics are computed in one go: words take much more room.
 _BATCH = 20_000
@@ -19,14 +18,14 @@ _BATCH = 20_000
 class ListReader:
     """Reads n-best lists into pools; the statistics of each hypothesis are computed only once.
 
-    :param metric: against the references of all segments.
-    :param references: by file and segment.
+    :param references: their words by file and segment.
+    :ivar metric: against the references of all segments.
     """
 
     def __init__(
         self, metric: ReferenceMetric, references: Sequence[Sequence[Sequence[str]]]
     ) -> None:
-        self._metric = metric
+        self.metric = metric
         self._reference_words = sum(map(len, references[0]))
         self._num_segments = num_segments = len(references[0])
         self._columns = FeatureColumns()
@@ -48,11 +47,13 @@ class ListReader:
         # A feature that a trial shows first must not change the order of features, for a resumed
         # run has no trial.
         columns = self._columns if segments is None else FeatureColumns()
-        for found in read_tuning_lists(path, len(wanted), columns):
-            values.append(found.values)
-            rows.append(self._rows(wanted[found.segment], found))
-            sizes.append(len(found.values))
-            num_words += len(next(iter(found.hypotheses.values())))
+        for part, found in read_tuning_lists(path, len(wanted), columns):
+            values.append(part)
+            distinct = found.distinct()
+            known = self._rows(wanted[found.id], distinct)
+            rows.append(np.array([known[hypothesis] for hypothesis in found.hypotheses]))
+            sizes.append(len(part))
+            num_words += len(next(iter(distinct.values())))
         if check:
             # A decoder's lists get their name when they are known to be whole.
             warn_of_lengths(path.removesuffix(".part"), num_words, self._reference_words)
@@ -64,28 +65,26 @@ class ListReader:
             features[start : start + len(part), : part.shape[1]] = part
         return Pool(labels, features, self._stats[np.concatenate(rows)], starts)
 
-    def _rows(
-        self, segment: int, found: TuningList
-    ) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    def _rows(self, segment: int, distinct: Mapping[bytes, tuple[str, ...]]) -> dict[bytes, int]:
         """Return the row of each hypothesis' statistics; new ones wait for `_compute`."""
         known = self._known[segment]
-        rows = []
-        for text, words in found.hypotheses.items():
+        rows = {}
+        for text, words in distinct.items():
             key = text.strip(b" ")
             row = known.get(key)
             if row is None:
                 row = known[key] = len(self._stats) + len(self._waiting)
                 self._waiting.append((segment, words))
-            rows.append(row)
+            rows[text] = row
         if len(self._waiting) >= _BATCH:
             self._compute()
-        return np.array(rows)[found.which]
+        return rows
 
     def _compute(self) -> None:
         if self._waiting:
             segments = [segment for segment, _ in self._waiting]
             words = [hypothesis for _, hypothesis in self._waiting]
-            found = self._metric.statistics(words, segments)
+            found = self.metric.statistics(words, segments)
             self._stats = np.concatenate([self._stats, found])
             self._waiting.clear()
 
@@ -101,9 +100,7 @@ def read_extracted(features: Sequence[str], scores: Sequence[str]) -> Pool:
         values = read_features(features_path)
         statistics = read_scores(scores_path)
         check_pair(values, statistics)
-        pools.append(
-            Pool(values.labels, values.values, statistics.bleu_statistics(), values.starts)
-        )
+        pools.append(Pool(values.labels, values.values, statistics.values, values.starts))
     return union(pools)
 
 
@@ -122,7 +119,7 @@ def find_references(names: Sequence[str]) -> list[str]:
 
 
 def some_names(names: Iterable[str]) -> str:
-    """Return names for a message: at most ten, and how many there are beside them.
+    """Return names for a message: at most ten, and the number of the others.
 
     >>> some_names(["LM0", "TM0"])
     'LM0, TM0'

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 from tabulate import tabulate
 
-from tuning.contribution import measure_contributions
-from tuning.loop import LoopResult
 from tuning.metric import Metric
 from tuning.pool import Pool, Vector
 
@@ -20,13 +19,14 @@ class FeatureRow(NamedTuple):
     name: str
     start: float
     weight: float
-    # The weight that decodes, where this one only chooses from lists; None if they are the same.
+    # The weight to decode with, where this one only chooses from lists; None if they are the same.
     search: float | None = None
     # How much it moves model scores: weight times the value's deviation among hypotheses of a
-    # sentence. And the part that this is of all features', 0 to 1. None if not asked for.
+    # sentence. And its size in parts of the sum of all, 0 to 1. None if not asked for.
     contribution: float | None = None
     share: float | None = None
-    # The metric, 0 to 100, with this weight at 0 and the others as they are.
+    # The metric, 0 to 100, with this weight at 0 and the others as they are. Where that is higher
+    # than with it, the weight does harm.
     left_out: float | None = None
 
 
@@ -37,6 +37,21 @@ class MethodRow(NamedTuple):
     # 0 to 100: of the whole set, and where it was tuned on the other parts.
     tuned_on: float
     held_out: float
+
+
+class RoundRow(NamedTuple):
+    """A round of tuning with a decoder."""
+
+    # From 1 on.
+    round: int
+    # The metric of its translations, 0 to 100: of the reranked lists, if features were added.
+    score: float
+    # Hypotheses in the lists of all rounds.
+    hypotheses: int
+    # The metric of the decoder's own output, 0 to 100.
+    decoded: float
+    # Hypotheses that no earlier round had.
+    new: int
 
 
 class ReplicaRow(NamedTuple):
@@ -63,9 +78,12 @@ class TuneReport:
     notes: tuple[str, ...] = ()
     replicas: tuple[ReplicaRow, ...] = ()
     methods: tuple[MethodRow, ...] = ()
-    # Of tuning with a decoder: its rounds, and why they ended; problems of the rounds.
-    loop: LoopResult | None = None
+    # Of tuning with a decoder: its rounds, and their problems; why they ended, "" where the user
+    # stopped them, and whether another end than the number of rounds was reached.
+    rounds: tuple[RoundRow, ...] = ()
     problems: tuple[str, ...] = ()
+    ended: str = ""
+    ended_by_itself: bool = False
 
     def last_line(self) -> str:
         """Return the score reached, as ``BLEU 57.09``."""
@@ -88,14 +106,11 @@ class TuneReport:
             report["replicas"] = [row._asdict() for row in self.replicas]
         if self.methods:
             report["cross_validation"] = [row._asdict() for row in self.methods]
-        if self.loop is not None:
-            report["rounds"] = [
-                {"round": done.number, "score": 100 * done.score, "hypotheses": done.hypotheses,
-                 "decoded": 100 * done.decoded_score, "new": done.new} for done in self.loop.rounds
-            ]  # fmt: skip
-            report["ended"] = self.loop.reason
+        if self.rounds:
+            report["rounds"] = [row._asdict() for row in self.rounds]
+            report["ended"] = self.ended
             report["warnings"] = list(self.problems)
-            report["ended_by_itself"] = not self.loop.is_cut
+            report["ended_by_itself"] = self.ended_by_itself
         return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
 
     def to_text(self) -> str:
@@ -106,19 +121,12 @@ class TuneReport:
         lists = f"{self.sentences:,} sentences, {self.hypotheses:,} hypotheses"
         run = f"{self.method}, seed {self.seed}: {self.metric} {self.start:.2f} -> "
         yield [f"{run}{self.reached:.2f}", lists, *self.notes, *self.problems]
-        if self.loop is not None:
+        if self.rounds:
             rows = [["round", self.metric, "decoded", "hypotheses", "new"]]
-            rows += [
-                [
-                    str(done.number),
-                    f"{100 * done.score:.2f}",
-                    f"{100 * done.decoded_score:.2f}",
-                    f"{done.hypotheses:,}",
-                    f"{done.new:,}",
-                ]
-                for done in self.loop.rounds
-            ]
-            yield [*_table(rows), f"  ended: {self.loop.reason or 'stopped'}"]
+            for number, score, hypotheses, decoded, new in self.rounds:
+                cells = [f"{score:.2f}", f"{decoded:.2f}", f"{hypotheses:,}", f"{new:,}"]
+                rows.append([str(number), *cells])
+            yield [*_table(rows), f"  ended: {self.ended or 'stopped'}"]
         yield self._feature_table()
         if self.replicas:
             rows = [["seed", self.metric]]
@@ -166,10 +174,15 @@ def with_contributions(
     rows: Sequence[FeatureRow], pool: Pool, metric: Metric, found: Vector
 ) -> tuple[FeatureRow, ...]:
     """Return the rows with the contribution of each feature value, which takes time."""
-    return tuple(
-        row._replace(contribution=of.contribution, share=of.share, left_out=100 * of.score_without)
-        for row, of in zip(rows, measure_contributions(pool, metric, found), strict=True)
-    )
+    amounts = found * pool.deviations()
+    total = float(np.abs(amounts).sum()) or 1.0
+    made = []
+    for place, (row, amount) in enumerate(zip(rows, amounts.tolist(), strict=True)):
+        others = found.copy()
+        others[place] = 0.0
+        left_out = 100 * pool.score(metric, others)
+        made.append(row._replace(contribution=amount, share=abs(amount) / total, left_out=left_out))
+    return tuple(made)
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:

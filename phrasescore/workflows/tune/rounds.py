@@ -1,17 +1,22 @@
 """The rounds of tuning with a decoder: decoding and rescoring in a working folder."""
 
+import functools
 import logging
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from moses_integration.decoder.moses import log_tail
+from moses_integration.decoder.source import read_source
+from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import is_sparse
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.text import read_lines
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import Weights
+from phrasescore.workflows.embedded_search import EmbeddedSearch
 from phrasescore.workflows.tune.pooling import ListReader, some_names
 from phrasescore.workflows.tune.state import remove_rounds
 from tuning.pool import Pool
@@ -41,23 +46,55 @@ class Rounds:
     """Decodes in a working folder; a round whose lists are there is not decoded again.
 
     :param size: hypotheses per list.
-    :param own: the features that the decoder has; None where that is not known.
+    :param open_rescorer: opens the rescorer of the lists; None where they are not rescored.
+    :ivar ini: the moses.ini whose weights are tuned, where it is known.
+    :ivar added: the features that rescoring adds, from `opened` on.
     """
 
     def __init__(
         self,
-        decoder: Decoder,
+        decoder: Decoder | EmbeddedSearch,
+        ini: MosesIni | None,
         source: str,
         work: Path,
         size: int,
         reader: ListReader,
-        own: Collection[str] | None,
-        rescorer: "ListRescorer | None",
+        open_rescorer: "Callable[[], ListRescorer] | None",
         progress: ProgressCallback | None,
     ) -> None:
-        self._decoder, self._source, self._work, self._size = decoder, source, work, size
-        self._reader, self._own, self._rescorer = reader, own, rescorer
-        self._progress = progress
+        self._decoder: Decoder = decoder
+        self.ini, self.source, self.work = ini, source, work
+        self.reader, self._size, self._progress = reader, size, progress
+        self._open_rescorer = open_rescorer
+        self._rescorer: ListRescorer | None = None
+        self.added: Sequence[str] = ()
+        # The features that the decoder has; None where they are not known.
+        self._own: Collection[str] | None = None if ini is None else ini.tuneable_weights().keys()
+
+    @contextmanager
+    def opened(self, weights: Weights, lock: int) -> Iterator[None]:
+        """Load the embedded search and the rescorer, and close them at the end.
+
+        :param weights: of the first round.
+        :param lock: a descriptor that the search's processes do not keep: after kill -9 the lock
+            must be free at once.
+        """
+        with ExitStack() as stack:
+            search = self._decoder
+            # First, because it forks, and the rescorer may start threads.
+            if isinstance(search, EmbeddedSearch):
+                self._own = names = search.feature_names
+                known = {name: values for name, values in weights.items() if name in names}
+                stack.enter_context(search).open(read_source(self.source), known, closed=(lock,))
+                self._decoder = functools.partial(search, progress=self._progress)
+            if self._open_rescorer is not None:
+                self._rescorer = stack.enter_context(self._open_rescorer())
+                self.added = self._rescorer.names
+            yield
+
+    def lists(self, number: int) -> Path:
+        """Return the file of a round's lists, with the features that rescoring adds."""
+        return self.work / f"run{number}.{'rescored.gz' if self.added else 'nbest'}"
 
     def __call__(
         self, number: int, weights: Weights, segments: Sequence[int] | None = None
@@ -65,18 +102,18 @@ class Rounds:
         """Return the lists of a round: a `tuning.loop.Decode`."""
         if segments is not None:
             return self._try(weights, segments)
-        nbest = self._work / f"run{number}.nbest"
+        nbest = self.work / f"run{number}.nbest"
         if nbest.exists():
             _logger.info("round %d: taken from %s", number, nbest)
             return self._read(f"run{number}", str(nbest), is_first=number == 1)
         _logger.info("round %d: decoding", number)
         # It gets its name when it is known to be complete.
         part = f"{nbest}.part"
-        self._decode(self._source, weights, part)
+        self._decode(self.source, weights, part)
         pool = self._read(f"run{number}", part, is_first=number == 1)
         if number == 1:
             names = dict.fromkeys(label.name for label in pool.labels)
-            unnamed = [name for name in names if name not in weights and name not in self._added]
+            unnamed = [name for name in names if name not in weights and name not in self.added]
             if unnamed:
                 _logger.info("without a weight, and so from 0: %s", some_names(unnamed))
         os.replace(part, nbest)
@@ -84,18 +121,14 @@ class Rounds:
 
     def _try(self, weights: Weights, segments: Sequence[int]) -> Pool:
         """Return the lists of some of the sentences; their files are removed."""
-        lines = list(read_lines(self._source))
-        source = self._work / "trial.source"
+        lines = list(read_lines(self.source))
+        source = self.work / "trial.source"
         source.write_bytes(b"".join(lines[segment] + b"\n" for segment in segments))
-        nbest = str(self._work / "trial.nbest")
+        nbest = str(self.work / "trial.nbest")
         self._decode(str(source), weights, nbest)
         pool = self._read("trial", nbest, source=str(source), segments=segments)
-        remove_rounds(self._work, "trial.")
+        remove_rounds(self.work, "trial.")
         return pool
-
-    @property
-    def _added(self) -> Collection[str]:
-        return () if self._rescorer is None else self._rescorer.names
 
     def _decode(self, source: str, weights: Weights, nbest: str) -> None:
         """Decode with the weights that the decoder knows features for."""
@@ -118,13 +151,13 @@ class Rounds:
         try:
             path = nbest
             if self._rescorer is not None:
-                path = str(self._work / f"{name}.rescored.gz")
-                source = source or self._source
+                path = str(self.work / f"{name}.rescored.gz")
+                source = source or self.source
                 done = self._rescorer.rescore(nbest, source, path, progress=self._progress)
                 if done.networks is not None:
                     _logger.info("%s", done.networks.summary())
-            return self._reader.read(path, check=is_first, segments=segments)
+            return self.reader.read(path, check=is_first, segments=segments)
         except DataError as error:
-            log = str(self._work / f"{name}.log")
+            log = str(self.work / f"{name}.log")
             said = log_tail(log) if os.path.exists(log) else ""
             raise PhrasescoreError(f"{error}{said}") from error

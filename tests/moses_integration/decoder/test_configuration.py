@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from moses_integration.decoder.configuration import DecoderConfiguration, SearchLimits
-from moses_integration.weights import read_weights
+from moses_integration.weights import load_weights
 from phrasescore.errors import ConfigError, DataError
 
 INI = """\
@@ -96,7 +96,7 @@ def test_settings_are_read() -> None:
 def test_other_weights_take_the_place_of_the_files() -> None:
     configuration = read(INI)
     Path("weights").write_text("LM0= 0.1\nTM= 3\nTM= 0.30000001\n")
-    changed = configuration.with_weights(read_weights("weights"))
+    changed = configuration.with_weights(load_weights("weights").lists)
     by_name = {slot.name: slot.weights for slot in changed.slots}
     assert (by_name["LM0"], by_name["TM"]) == ((0.1,), (3.0, 0.30000001))
     assert by_name["LR0"] == (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)

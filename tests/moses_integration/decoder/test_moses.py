@@ -15,7 +15,7 @@ DATA = Path(__file__).parents[2] / "data"
 
 
 def test_moses_gets_weights_and_lists_by_its_own_options() -> None:
-    decoder = DecoderCommand("'/a b/moses' -f moses.ini", "-threads 2")
+    decoder = DecoderCommand("'/a b/moses' -f moses.ini -threads 2")
     assert decoder.arguments(WEIGHTS, "out.nbest", "weights", 100) == [
         *("/a b/moses", "-f", "moses.ini", "-threads", "2"),
         *("-weight-overwrite", "LM0= 0.5 TM0= 0.25 -0.0000001"),
@@ -33,7 +33,7 @@ def test_another_decoder_gets_what_its_command_has_places_for() -> None:
 
 def test_the_ini_is_named_where_the_command_does_not() -> None:
     ini = MosesIni.read(str(DATA / "several.moses.ini"))
-    found = DecoderCommand("moses", "", ini).arguments({"First": (0.5,)}, "out", "weights", 9)
+    found = DecoderCommand("moses", ini).arguments({"First": (0.5,)}, "out", "weights", 9)
     # First has tuneable-components=true,false: the second weight stays.
     assert found == [
         *("moses", "-f", str(DATA / "several.moses.ini"), "-weight-overwrite", "First= 0.5 x"),

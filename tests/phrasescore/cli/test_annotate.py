@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from moses_integration.table_line import remove_scores
 from phrasescore.cli import main
 from phrasescore.errors import PhrasescoreError
 from tests.doubles import RandomModel
 from tests.random_tables import TARGET_WORDS, make_model, make_table
+from tests.table_lines import remove_scores
 
 ODD_TABLE = Path(__file__).parents[2] / "data" / "odd.fr-en.phrase-table"
 

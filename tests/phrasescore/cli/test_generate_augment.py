@@ -12,7 +12,6 @@ import torch
 from click.testing import CliRunner, Result
 
 from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
-from moses_integration.table_line import remove_scores
 from phrasescore.cli import main
 from phrasescore.generation.beam_search import BeamSettings, beam_search
 from phrasescore.generation.generator import Generated, Generator
@@ -21,6 +20,7 @@ from phrasescore.models.checkpoint import load_checkpoint, save_checkpoint
 from phrasescore.workflows import augment as workflow
 from tests.doubles import RandomModel
 from tests.random_networks import RandomNetwork
+from tests.table_lines import remove_scores
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -297,7 +297,8 @@ port = 81
         ("[main]\nport = 0", "[main] port: must be from 1 to 65535, got 0"),
         ("[main]\nspeed = 'x'", "[main] speed: expected one of slow, fast, got 'x'"),
         ("pages = ['a', 1]", "pages: expected a string, got 1"),
-        ("pages = 1", "pages: expected strings, got 1"),
+        ("pages = 1", "pages: expected a path, or several, got 1"),
+        ("pages = []", "pages: expected a path, or several, got []"),
         ("load = nan", "load: must be finite, got nan"),
     ],
 )

@@ -108,12 +108,6 @@ def test_vectors_of_one_dimension_make_a_map() -> None:
     assert neighbour_map(np.arange(6.0)[:, None], seed=1).shape == (6, 2)
 
 
-@pytest.mark.parametrize("vectors", [np.zeros((3, 2)), np.ones((5, 2))])
-def test_too_few_points_and_equal_ones_are_refused(vectors: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="expected"):
-        neighbour_map(vectors, seed=1)
-
-
 # Sections
 
 

@@ -4,12 +4,7 @@ import math
 
 from phrasescore.generation.generator import Generated
 from phrasescore.generation.sampling import CountedSample
-from phrasescore.report.preferences import (
-    ModelSamples,
-    Preference,
-    preference_section,
-    sample_section,
-)
+from phrasescore.report.preferences import preference_section, sample_section
 from phrasescore.report.table_choice import SourcePhrase, TableChoice
 from tests.phrasescore.report.report_blocks import blocks_of, pair, table_of
 
@@ -32,7 +27,7 @@ def chosen(frequent: list[SourcePhrase], rare: list[SourcePhrase]) -> TableChoic
 
 
 def test_preferences_are_the_three_best_of_the_table_and_of_the_network() -> None:
-    models = [Preference("rnn", NETWORK)]
+    models = {"rnn": NETWORK}
     section = preference_section(chosen([PHRASE], []), models, column=0, long=4)
     found = table_of(section, "preferences-frequent")
     assert found.columns == (
@@ -41,12 +36,12 @@ def test_preferences_are_the_three_best_of_the_table_and_of_the_network() -> Non
     by_table, by_network = "c (0.400)\na (0.300)\nd (0.200)", "b (0.500)\na (0.250)\nd (0.125)"
     assert found.rows == (("la maison est bleue", 10, 5, by_table, by_network),)
     assert set(blocks_of(section)) == {"preferences-frequent"}
-    assert preference_section(chosen([], []), [], column=0, long=4).blocks == ()
+    assert preference_section(chosen([], []), {}, column=0, long=4).blocks == ()
 
 
 def test_several_networks_have_columns_of_their_own() -> None:
     unlikely = {each: -10.0 - value for each, value in NETWORK.items()}
-    models = [Preference("one", NETWORK), Preference("two", unlikely)]
+    models = {"one": NETWORK, "two": unlikely}
     found = table_of(preference_section(chosen([], [PHRASE]), models, 0, 4), "preferences-rare")
     assert found.columns[4:] == ("one prefers", "two prefers")
     # exp(-10) / 0.01 is 0.0045, exp(-10) / 0.02 half of that, exp(-10) / 0.125 0.0004.
@@ -59,7 +54,7 @@ def counted(text: str, times: int, log_prob: float) -> CountedSample:
 
 def test_samples_are_the_five_best_with_their_counts() -> None:
     drawn = [counted(name, 10 - at, -1.0 - at) for at, name in enumerate("bxacyz")]
-    section = sample_section(chosen([PHRASE], []), [ModelSamples("m", [drawn])])
+    section = sample_section(chosen([PHRASE], []), {"m": [drawn]})
     found = table_of(section, "samples-frequent")
     assert found.columns == ("source phrase", "m draws")
     ((source, lines),) = found.rows
@@ -75,8 +70,8 @@ def test_samples_are_the_five_best_with_their_counts() -> None:
 
 def test_samples_of_rare_phrases_come_after_those_of_frequent_ones() -> None:
     other = SourcePhrase(("x",), [])
-    models = [ModelSamples(name, [[counted("a", 1, -1)], [counted("q", 2, -2)]]) for name in "mn"]
+    models = {name: [[counted("a", 1, -1)], [counted("q", 2, -2)]] for name in "mn"}
     found = table_of(sample_section(chosen([PHRASE], [other]), models), "samples-rare")
     assert found.columns == ("source phrase", "m draws", "n draws")
     assert found.rows == (("x", "q (× 2, -2.00, new)", "q (× 2, -2.00, new)"),)
-    assert sample_section(chosen([], []), []).blocks == ()
+    assert sample_section(chosen([], []), {}).blocks == ()

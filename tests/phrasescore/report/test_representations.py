@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from phrasescore.errors import ModelError
 from phrasescore.report.representations import text_vectors, word_vectors
 from tests import reference_grconv, reference_lstm
 from tests.doubles import RandomCslm
@@ -49,9 +48,3 @@ def test_a_language_model_has_words_of_one_side() -> None:
     weights = model.checkpoint.model.embedding
     assert isinstance(weights, torch.Tensor)
     assert (found.vectors == weights.detach()[2:].double().numpy()).all()
-
-
-def test_a_network_without_a_vector_of_a_source_is_refused_with_the_kinds_that_have_one() -> None:
-    attention = RandomNetwork("attention", SOURCE_WORDS, TARGET_WORDS).checkpoint
-    with pytest.raises(ModelError, match=r"attention makes no vector .* encoder-decoder, grconv"):
-        text_vectors("sentences", "att", 1, attention, [("la",)])

@@ -1,7 +1,11 @@
 """Weights and the table of an experiment, as other commands write them."""
 
+from typing import Any
+
+import msgspec
+
 from phrasescore.report.blocks import Lines
-from phrasescore.report.results import experiment_section, tuning_section
+from phrasescore.report.results import TuningResult, experiment_section, tuning_section
 from tests.phrasescore.report.report_blocks import blocks_of, table_of
 
 TUNED = {
@@ -24,8 +28,12 @@ TUNED = {
 }  # fmt: skip
 
 
+def tuned(**more: Any) -> TuningResult:
+    return msgspec.convert({**TUNED, **more}, TuningResult)
+
+
 def test_weights_come_with_what_is_lost_without_them() -> None:
-    section = tuning_section(TUNED)
+    section = tuning_section(tuned())
     assert table_of(section, "tuning-weights").rows == (
         ("LM0_0", 0.5, 0.25, 0.2, 75.0, 55.5, -4.5),
         ("TM0_0", 0.5, 0.1, -0.1, 25.0, None, None),
@@ -48,7 +56,7 @@ def test_two_sets_of_weights_are_told_apart() -> None:
         {"name": "LM0_0", "start": 0.5, "search": 0.4, "weight": 0.25},
         {"name": "Attention0_0", "start": 0.0, "search": None, "weight": 0.125},
     ]
-    found = table_of(tuning_section({**TUNED, "features": features}), "tuning-weights")
+    found = table_of(tuning_section(tuned(features=features)), "tuning-weights")
     assert found.columns[1:4] == ("weight before", "search weight", "list weight")
     assert [row[:4] for row in found.rows] == [
         ("LM0_0", 0.5, 0.4, 0.25),
@@ -58,7 +66,7 @@ def test_two_sets_of_weights_are_told_apart() -> None:
 
 def test_weights_alone_are_enough() -> None:
     features = [{"name": "LM0_0", "start": 0.5, "weight": 0.25}]
-    section = tuning_section({**TUNED, "features": features, "replicas": [], "rounds": []})
+    section = tuning_section(tuned(features=features, replicas=[], rounds=[]))
     assert set(blocks_of(section)) == {"tuning-weights", "tuning-methods"}
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from phrasescore.errors import ModelError
 from phrasescore.report.blocks import Matrix, Pyramid
 from phrasescore.report.sentence_choice import SentencePair
 from phrasescore.report.sentence_figures import (
@@ -67,12 +66,3 @@ def test_a_sentence_of_one_word_has_a_parse_without_levels() -> None:
     (pyramid,) = section.blocks
     assert isinstance(pyramid, Pyramid)
     assert (pyramid.words, pyramid.levels) == (("la",), ())
-
-
-def test_a_network_of_another_kind_is_refused_with_the_kind_that_is_needed() -> None:
-    lstm = RandomNetwork("lstm", SOURCE_WORDS, TARGET_WORDS).checkpoint
-    attention = RandomNetwork("attention", SOURCE_WORDS, TARGET_WORDS).checkpoint
-    with pytest.raises(ModelError, match="lstm has no alignments; expected attention"):
-        attention_weights(lstm, ("la",), ("the",))
-    with pytest.raises(ModelError, match="attention has no soft parse; expected grconv"):
-        soft_parse(attention, ("la",))

@@ -1,5 +1,6 @@
 """Tables and figures of translations, worked out by hand."""
 
+from phrasescore.evaluation.breakdowns import Breakdown, Group
 from phrasescore.report.blocks import Lines, Points
 from phrasescore.report.translation_scores import (
     ComparedTexts,
@@ -17,11 +18,9 @@ SYSTEMS = [
 
 
 def test_systems_have_their_difference_from_the_first_and_groups_their_lines() -> None:
-    groups = [
-        GroupScores(
-            "words in the source", ["1-10", "11-20"], [3, 5], [[1, 2], [3, 4]], [[5, 6], [7, 8]]
-        )
-    ]
+    of = [Group("1-10", [0, 1, 2]), Group("11-20", [3, 4, 5, 6, 7])]
+    breakdown = Breakdown("words in the source", of)
+    groups = [GroupScores(breakdown, [[1, 2], [3, 4]], [[5, 6], [7, 8]])]
     section = translation_section(SYSTEMS, groups, "p: chance.")
     assert table_of(section, "bleu").rows == (
         ("first", 40.0, None, None, None, None, 1.0),

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from moses_integration.decoder import phrase_filter
-from moses_integration.weights import read_both_weights
+from moses_integration.weights import load_weights
 from phrasescore.cli import main
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.workflows.tune.rounds import Rounds
@@ -81,7 +81,7 @@ def test_tables_and_networks_are_loaded_once(
     assert len(rounds(result)) > 1
     assert len(read) == 1
     assert sorted(loaded) == sorted(["cslm", str(model.path)])
-    both = read_both_weights("out")
+    both = load_weights("out")
     assert {"CSLM0", "RNN0"} <= both.lists.keys()
     assert both.lists.keys() - both.search.keys() == {"RNN0"}
 
@@ -140,7 +140,7 @@ def test_a_run_that_is_stopped_in_a_trial_keeps_its_round_and_goes_on(
         stopped = tune(*options)
     assert stopped.exit_code == 130
     # The weights of the round that is judged, and not nothing.
-    first = read_both_weights("out")
+    first = load_weights("out")
     assert "Lexicon0" in first.lists
     resumed = tune(*options, "--resume")
     assert resumed.exit_code == 0, resumed.output

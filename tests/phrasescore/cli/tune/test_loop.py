@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from click.testing import CliRunner
 
-from moses_integration.weights import read_both_weights, read_weights
+from moses_integration.weights import load_weights
 from phrasescore.cli import main
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from tests.doubles import RandomModel
@@ -25,7 +25,7 @@ def test_rounds_raise_bleu_and_the_best_of_them_is_kept(folder: Folder) -> None:
     assert result.stderr.endswith(f"phrasescore: BLEU {best:.2f}\n")
     state = folder.state()
     first_best = state["rounds"][scores.index(best)]["weights"]
-    assert {name: list(values) for name, values in read_weights("out").items()} == first_best
+    assert {name: list(values) for name, values in load_weights("out").lists.items()} == first_best
     assert state["reason"]
     assert state["next"] is None
 
@@ -35,7 +35,7 @@ def test_the_best_is_kept_where_the_last_is_worse(folder: Folder) -> None:
     result = folder.run("--nbest-size", "2", "--seed", "3", "--patience", "2")
     scores = rounds(result)
     assert result.stderr.endswith(f"phrasescore: BLEU {max(scores):.2f}\n")
-    weights = read_weights("out")
+    weights = load_weights("out").lists
     (folder.path / "w").write_text((folder.path / "out").read_text())
     command = [*shlex.split(folder.decoder), "--weights-file", "w", "--nbest", "list", "1"]
     source = (folder.path / "source").read_bytes()
@@ -55,9 +55,9 @@ def test_the_working_folder_has_the_best_moses_ini_and_all_lists(folder: Folder)
     result = folder.run("--moses-ini-out", "tuned.ini")
     assert result.exit_code == 0, result.output
     work = folder.path / "work"
-    weights = read_weights("out")
+    weights = load_weights("out").lists
     for ini in ("work/moses.ini", "tuned.ini"):
-        found = read_weights(ini)
+        found = load_weights(ini).lists
         assert "UnknownWordPenalty0= 1\n" in (folder.path / ini).read_text()
         assert {name: pytest.approx(values) for name, values in weights.items()} == found
     for number in range(1, len(rounds(result)) + 1):
@@ -105,7 +105,7 @@ def test_weights_that_a_file_does_not_name_are_those_of_moses_ini(folder: Folder
     result = folder.run("--weights", "start", "--iterations", "1")
     assert result.exit_code == 0
     assert "warning: the weights are still those of the start" in result.stderr
-    assert read_weights("work/run1.weights") == {"Good0": (0.25,), "Bad0": (0.5, -0.5)}
+    assert load_weights("work/run1.weights").lists == {"Good0": (0.25,), "Bad0": (0.5, -0.5)}
 
 
 def test_a_run_that_is_there_is_neither_lost_nor_mixed_up(folder: Folder) -> None:
@@ -137,9 +137,9 @@ def test_scores_of_a_network_join_each_round(
     assert result.exit_code == 0, result.output
     assert len(rounds(result)) == 2
     assert loaded == [str(model.path)]
-    assert "RNN0" in read_weights("out")
-    assert "RNN0" not in read_weights("out", "search")
-    assert read_weights("out", "search").keys() == folder.state()["rounds"][1]["weights"].keys()
+    assert "RNN0" in load_weights("out").lists
+    assert "RNN0" not in load_weights("out").search
+    assert load_weights("out").search.keys() == folder.state()["rounds"][1]["weights"].keys()
     assert "RNN0" not in (folder.path / "work" / "moses.ini").read_text()
     assert "RNN0= " not in (folder.path / "work" / "run2.weights").read_text()
     assert (folder.path / "work" / "scores.cache").exists()
@@ -155,10 +155,10 @@ def test_what_is_no_network_joins_each_round_without_one(folder: Folder) -> None
     assert heads.split()[:4] == ["feature", "start", "search", "lists"]
     (lexicon,) = re.findall(r"Lexicon0_0 .*", report)
     (good,) = re.findall(r"Good0_0 .*", report)
-    both = read_both_weights("out")
+    both = load_weights("out")
     assert float(lexicon.split()[2]) == pytest.approx(both.lists["Lexicon0"][0], 1e-4)
     assert float(good.split()[2]) == pytest.approx(both.search["Good0"][0], 1e-4)
-    assert {"Lexicon0", "TargetLength0"} <= read_weights("out").keys()
+    assert {"Lexicon0", "TargetLength0"} <= load_weights("out").lists.keys()
     assert "SOURCE --lexicon lex --feature target_length -o RESCORED" in result.stderr
     assert not (folder.path / "work" / "scores.cache").exists()
     refused = folder.run("--rescore-feature", "unknown_words")

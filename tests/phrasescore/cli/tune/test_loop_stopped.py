@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.weights import read_weights
+from moses_integration.weights import load_weights
 from phrasescore.workflows.tune import loop_run
 from phrasescore.workflows.tune import optimiser as optimiser_module
 from phrasescore.workflows.tune.state import write_rounds
@@ -174,7 +174,7 @@ def test_a_signal_while_decoding_ends_the_decoder_and_keeps_the_best(
     _, errors = process.communicate(timeout=60)
     assert process.returncode == code, errors
     assert errors.splitlines()[-1] == f"phrasescore: {said}"
-    assert read_weights(str(folder.path / "out"))["Good0"] == (0.1,)
+    assert load_weights(str(folder.path / "out")).lists["Good0"] == (0.1,)
     with pytest.raises(ProcessLookupError):
         signal_decoder(decoder)
     resumed = folder.run("--resume", decoder=command.replace("slow.py", str(DECODER)))
@@ -203,7 +203,7 @@ def test_a_signal_while_optimising_keeps_the_best_and_the_loop_goes_on_as_if_not
         stopped = folder.run()
     assert stopped.exit_code == code
     assert stopped.stderr.endswith(f"BLEU {rounds(whole)[0]:.2f}\nphrasescore: {said}\n")
-    assert read_weights("out") == {"Good0": (0.1,), "Bad0": (0.5, -0.5)}
+    assert load_weights("out").lists == {"Good0": (0.1,), "Bad0": (0.5, -0.5)}
     resumed = folder.run("--resume")
     assert "round 1: taken from work/run1.nbest" in resumed.stderr
     assert rounds(resumed) == rounds(whole)

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from moses_integration.weights import read_weights
+from moses_integration.weights import load_weights
 from phrasescore.cli import main
-from phrasescore.cli.tune_options import METHODS
 from tests.phrasescore.workflows.tune.tune_folder import (
     FEATURES,
     INI,
@@ -18,6 +17,7 @@ from tests.phrasescore.workflows.tune.tune_folder import (
     WEIGHTS,
     TuneFolder,
 )
+from tuning.settings import METHODS
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_every_method_raises_bleu(folder: TuneFolder, method: str) -> None:
     metric, score = result.stderr.splitlines()[-1].removeprefix("phrasescore: ").split()
     assert metric == "BLEU"
     assert float(score) > 66.87
-    assert read_weights("out")["RNN0"][0] > 0
+    assert load_weights("out").lists["RNN0"][0] > 0
 
 
 @pytest.mark.parametrize("method", ["mert", "pro", "xbleu"])
@@ -42,17 +42,11 @@ def test_the_weights_found_choose_what_is_right(folder: TuneFolder, method: str)
     assert result.exit_code == 0, result.output
     assert result.stderr.splitlines()[-1] == "phrasescore: BLEU 100.00"
     assert result.stdout == ""
-    weights = read_weights("out")
+    weights = load_weights("out").lists
     assert list(weights) == ["LM0", "TM0", "RNN0"]
     # 4 times RNN0 is more than 1, 2 or 3 times LM0; TM0 is constant and keeps its weights.
     assert all(4 * weights["RNN0"][0] > times * weights["LM0"][0] for times in (2, 1, 3))
     assert weights["TM0"] == (0.5, 0.5)
-
-
-def test_methods_of_the_command_are_those_of_the_tuner() -> None:
-    from tuning import methods
-
-    assert sorted(methods.METHODS) == sorted(METHODS)
 
 
 def test_rerank_takes_the_weights_as_they_are(folder: TuneFolder) -> None:
@@ -81,7 +75,7 @@ def test_fixed_weights_stay_and_may_be_single_values(folder: TuneFolder) -> None
     varied = NBEST.replace("e  ||| LM0= -3 TM0= -1", "e  ||| LM0= -3 TM0= -4")
     (folder.path / "nbest").write_text(varied)
     assert folder.run("--fix", "LM0", "--fix", "TM0_0", "-o", "out").exit_code == 0
-    weights = read_weights("out")
+    weights = load_weights("out").lists
     assert (weights["LM0"], weights["TM0"][0]) == ((1.0,), 0.5)
     assert folder.refusal("--fix", "TM1").startswith("--fix TM1: there is no such feature; there")
 
@@ -101,12 +95,12 @@ def test_moses_ini_gets_the_weights_of_its_features_and_keeps_the_others(
 ) -> None:
     result = folder.run("--moses-ini", "moses.ini", "--moses-ini-out", "tuned.ini", "-o", "out")
     assert result.exit_code == 0, result.output
-    weights = read_weights("out")
+    weights = load_weights("out").lists
     text = (folder.path / "tuned.ini").read_text()
     head, _, lines = text.partition("[weight]\n")
     assert head == INI.partition("[weight]\n")[0]
     assert lines.startswith("UnknownWordPenalty0= 1\nLM0= ")
-    assert read_weights("tuned.ini")["LM0"] == pytest.approx(weights["LM0"])
+    assert load_weights("tuned.ini").lists["LM0"] == pytest.approx(weights["LM0"])
     assert "from 0: RNN0" in result.stderr
     assert "moses.ini has no features for these weights: RNN0" in result.stderr
 
@@ -136,7 +130,7 @@ def test_weights_of_no_feature_are_named_and_left_out(folder: TuneFolder) -> Non
     (folder.path / "weights").write_text(WEIGHTS + "Gone0= 1\n")
     result = folder.run("-o", "out")
     assert "warning: no list has these features of weights: Gone0" in result.stderr
-    assert "Gone0" not in read_weights("out")
+    assert "Gone0" not in load_weights("out").lists
 
 
 def test_what_the_extractor_wrote_is_tuned_on(folder: TuneFolder) -> None:
@@ -146,7 +140,7 @@ def test_what_the_extractor_wrote_is_tuned_on(folder: TuneFolder) -> None:
         result = folder.call(*extracted, *start)
         assert result.exit_code == 0, result.output
         assert result.stderr.endswith("phrasescore: BLEU 100.00\n")
-        assert list(read_weights("out")) == ["LM0", "RNN0"]
+        assert list(load_weights("out").lists) == ["LM0", "RNN0"]
 
 
 def test_the_pool_is_written_as_the_extractor_would(folder: TuneFolder) -> None:
@@ -157,7 +151,7 @@ def test_the_pool_is_written_as_the_extractor_would(folder: TuneFolder) -> None:
         lines = (folder.path / name).read_text().splitlines()
         assert [line.rstrip() for line in lines] == text.splitlines()
     first = (folder.path / "i").read_text().splitlines()[0].split()
-    weights = [value for values in read_weights("out").values() for value in values]
+    weights = [value for values in load_weights("out").lists.values() for value in values]
     assert list(map(float, first)) == pytest.approx(weights)
     again = folder.call("--features", "f", "--scores", "s", "--ifile", "i", "-o", "out")
     assert again.exit_code == 0, again.output
@@ -180,7 +174,7 @@ def test_the_report_says_of_each_feature_what_it_has_and_gives(folder: TuneFolde
     assert report["reached"] == pytest.approx(100)
     rows = {row["name"]: row for row in report["features"]}
     assert list(rows) == ["LM0_0", "TM0_0", "TM0_1", "RNN0_0"]
-    weights = read_weights("out")
+    weights = load_weights("out").lists
     assert rows["RNN0_0"]["weight"] == weights["RNN0"][0]
     assert rows["LM0_0"]["start"] == 1
     assert rows["TM0_0"]["left_out"] == pytest.approx(100)
@@ -197,13 +191,13 @@ def test_replicas_are_reported_with_their_spread_and_averaged(folder: TuneFolder
     single = []
     for seed in ("3", "4", "5"):
         assert folder.run("--seed", seed, "-o", "one").exit_code == 0
-        single.append(read_weights("one"))
+        single.append(load_weights("one").lists)
     options = ["--seed", "3", "--replicas", "3", "-o", "out", "--report", "report"]
     result = folder.run(*options, "--format", "json")
     assert result.exit_code == 0, result.output
     line = "3 replicas: mean 100.00 ± 0.00, average of the weights 100.00"
     assert f"phrasescore: {line}\n" in result.stderr
-    for name, values in read_weights("out").items():
+    for name, values in load_weights("out").lists.items():
         mean = sum(weights[name][0] for weights in single) / 3
         assert values[0] == pytest.approx(mean)
     report = json.loads((folder.path / "report").read_text())

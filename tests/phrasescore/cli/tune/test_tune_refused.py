@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.weights import read_weights
+from moses_integration.weights import load_weights
 from phrasescore.workflows.tune import optimiser as optimiser_module
 from tests.phrasescore.workflows.tune.tune_folder import NBEST, REFERENCES, WEIGHTS, TuneFolder
 
@@ -58,7 +58,7 @@ def test_dense_and_sparse_features_may_be_mixed(folder: TuneFolder) -> None:
     (folder.path / "nbest").write_text(NBEST.replace("o  ||| ", "o  ||| WT_o= 1 "))
     result = folder.run("-o", "out")
     assert result.exit_code == 0, result.output
-    assert set(read_weights("out")) == {"LM0", "TM0", "RNN0", "WT_o"}
+    assert set(load_weights("out").lists) == {"LM0", "TM0", "RNN0", "WT_o"}
     (folder.path / "nbest").write_text(NBEST.replace("o  ||| ", "o  ||| WT_o= 1 2 "))
     assert "nbest:7: the feature WT_o has '_' in its name" in folder.refusal()
 
@@ -81,7 +81,7 @@ def unchanged(folder: TuneFolder, reason: str, bleu: str, nbest: str, references
     assert result.exit_code == 0, result.output
     assert reason in result.stderr
     assert result.stderr.endswith(f"phrasescore: BLEU {bleu}\n")
-    assert read_weights("out") == {"LM0": (1.0,), "TM0": (0.5, 0.5), "RNN0": (0.0,)}
+    assert load_weights("out").lists == {"LM0": (1.0,), "TM0": (0.5, 0.5), "RNN0": (0.0,)}
 
 
 def test_one_sentence_only_is_said_and_keeps_the_weights(folder: TuneFolder) -> None:
@@ -148,7 +148,7 @@ def test_ctrl_c_writes_the_best_weights_so_far(
     result = folder.run("-o", "out")
     assert (result.exit_code, calls) == (130, [1])
     assert result.stderr.endswith("phrasescore: BLEU 100.00\nphrasescore: interrupted\n")
-    assert read_weights("out")["RNN0"][0] > 0
+    assert load_weights("out").lists["RNN0"][0] > 0
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -158,10 +158,10 @@ def test_a_signal_during_the_report_keeps_the_weights_found(
     def interrupted(*_: object) -> None:
         signal.raise_signal(number)
 
-    monkeypatch.setattr("phrasescore.workflows.tune.report.measure_contributions", interrupted)
+    monkeypatch.setattr("phrasescore.workflows.tune.lists.with_contributions", interrupted)
     result = folder.run("-o", "out", "--report", "report")
     assert result.exit_code == code
-    assert read_weights("out")["RNN0"][0] > 0
+    assert load_weights("out").lists["RNN0"][0] > 0
     assert "BLEU" in Path("report").read_text(encoding="utf-8")
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, INI
+from tests.phrasescore.workflows.experiment.steps_folder import Steps
 
 
 @pytest.fixture
@@ -16,3 +17,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "moses.ini").write_text(INI.replace("/lm.arpa", f"{tmp_path}/lm.arpa"))
     (tmp_path / "x.toml").write_text(CONFIG)
     return tmp_path
+
+
+@pytest.fixture
+def steps(tmp_path: Path) -> Steps:
+    return Steps(tmp_path)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from click.testing import CliRunner, Result
 
@@ -37,12 +38,6 @@ def plan_of(folder: Path, more: str = "", before: str = "") -> Plan:
     return build_plan(read_experiment("x.toml"), folder / "out")
 
 
-def test_a_method_without_chance_has_one_replica_and_others_have_three(folder: Path) -> None:
-    for method, seeds in (("xbleu", {1}), ("mert", {1, 2, 3})):
-        plan = plan_of(folder, f"[tuning]\nmethod = '{method}'")
-        assert {run.seed for run in plan.runs} == seeds
-
-
 def names(plan: Plan) -> list[str]:
     return [step.name for step in plan.steps]
 
@@ -55,6 +50,19 @@ def write_tuned(run: Run, weights: Weights, reached: float = 50.0) -> None:
     """Write what tuning a row would."""
     run.folder.mkdir(parents=True, exist_ok=True)
     write_weights(str(run.weights), weights)
-    features = [{"name": "LM0_0", "share": 0.9}, {"name": "TM0_2", "share": 0.0}]
-    report = {"reached": reached, "rounds": [1, 2], "ended_by_itself": False, "warnings": []}
-    run.report.write_text(json.dumps({**report, "features": features}))
+    features = [
+        {"name": "LM0_0", "start": 0, "weight": 0, "share": 0.9},
+        {"name": "TM0_2", "start": 0, "weight": 0, "share": 0.0},
+    ]
+    rounds = [{"round": number, "score": 40} for number in (1, 2)]
+    text = tuning_report(reached=reached, features=features, rounds=rounds, ended_by_itself=False)
+    run.report.write_text(text)
+
+
+def tuning_report(**more: Any) -> str:
+    """Return a report of tuning as JSON."""
+    report = {
+        "method": "mert", "metric": "BLEU", "seed": 1, "sentences": 2, "hypotheses": 20,
+        "start": 4, "reached": 5, "features": [],
+    }  # fmt: skip
+    return json.dumps({**report, **more})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from moses_integration.weights import read_weights
+from moses_integration.weights import load_weights
 from phrasescore.cli import main
 
 INI = """\
@@ -83,7 +83,9 @@ def test_the_whole_way_from_text_to_the_table(folder: Path) -> None:
         assert baseline[text]["bleu"] == pytest.approx(100)
         assert neural[text]["bleu"] == pytest.approx(100)
         assert neural[text]["p_value"] == 1
-    weights = read_weights(str(folder / "out" / "systems" / "+CSLM+RNN" / "seed1" / "weights"))
+    weights = load_weights(
+        str(folder / "out" / "systems" / "+CSLM+RNN" / "seed1" / "weights")
+    ).lists
     assert {name: len(values) for name, values in weights.items()} == {
         "WordPenalty0": 1, "TM0": 2, "Distortion0": 1, "LM0": 1, "CSLM0": 1,
     }  # fmt: skip

@@ -5,40 +5,50 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from phrasescore.workflows.experiment import actions
-from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, experiment
+import phrasescore
+from phrasescore.cli import main
+from phrasescore.errors import ArgumentError
+from phrasescore.progress import Progress
+from phrasescore.workflows.experiment import running
+from tests.phrasescore.workflows.experiment.experiment_folder import (
+    CONFIG,
+    experiment,
+    tuning_report,
+)
 
 COMMANDS = """\
 import pathlib, sys, json
-given = json.loads(sys.argv[1])
-verb = given["type"].removesuffix("Call").lower()
+verb, *words = sys.argv[1:]
+given = {{name.lstrip("-"): word for name, word in zip(words, words[1:]) if name[0] == "-"}}
 with open({calls!r}, "a") as calls:
     calls.write(verb + "\\n")
-output = pathlib.Path(given["output"])
+output = pathlib.Path(given["o"])
 if verb == "train":
     output.mkdir()
-    (output / "model").write_text(given["kind"])
+    (output / "model").write_text(words[0])
 elif verb == "annotate":
     output.write_text("table")
-    pathlib.Path(given["moses_ini_out"]).write_text(pathlib.Path(given["moses_ini"]).read_text()
+    pathlib.Path(given["moses-ini-out"]).write_text(pathlib.Path(given["moses-ini"]).read_text()
         .replace("num-features=2", "num-features=3").replace("0.5 0.25", "0.5 0.25 0"))
 elif verb == "tune":
     output.write_text(pathlib.Path(given["weights"]).read_text())
     print(json.dumps({{"news": "round 1: BLEU 12.34"}}))
     pathlib.Path(given["translations"]).write_text(pathlib.Path(given["source"]).read_text())
-    report = {{"reached": 5, "rounds": [], "ended_by_itself": True, "warnings": [], "features": []}}
-    pathlib.Path(given["report"]).write_text(json.dumps(report))
+    pathlib.Path(given["report"]).write_text({report!r})
 elif verb == "decode":
-    output.write_text(pathlib.Path(given["source"]).read_text())
+    output.write_text(pathlib.Path(words[0]).read_text())
 """
 
 
 @pytest.fixture
 def doubles(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Put a double in the place of every command; ``calls`` has the verbs that were run."""
-    (folder / "commands.py").write_text(COMMANDS.format(calls=str(folder / "calls")))
-    monkeypatch.setattr(actions, "_STEP", (sys.executable, str(folder / "commands.py")))
+    text = COMMANDS.format(calls=str(folder / "calls"), report=tuning_report())
+    (folder / "commands.py").write_text(text)
+    double = (sys.executable, str(folder / "commands.py"))
+    monkeypatch.setitem(running.PROGRAMS, "phrasescore", double)
     (folder / "x.toml").write_text(
         f"systems = ['Baseline', '+RNN']\n{CONFIG}[tuning]\nreplicas = 1\n"
     )
@@ -106,3 +116,35 @@ def test_a_dry_run_lists_the_steps_and_writes_nothing(doubles: Path) -> None:
     (doubles / "dev.fr").write_text("c\nd\n")
     states = [line.split()[1] for line in experiment("--dry-run").stdout.splitlines()]
     assert states == ["to", "to", "done", "done", "to", "to"]
+
+
+def test_from_python_the_table_has_the_warnings_and_progress_is_said(doubles: Path) -> None:
+    with (doubles / "commands.py").open("a") as code:
+        code.write("if verb == 'tune': print(json.dumps({'warning': 'odd lists'}))\n")
+    seen: list[Progress] = []
+    table = phrasescore.run_experiment("x.toml", "out", jobs=2, progress=seen.append)
+    assert table.warnings == tuple(f"tune {row} seed 1: odd lists" for row in ("Baseline", "+RNN"))
+    assert (seen[0].done, seen[-1].done, seen[-1].total) == (0, 6, 6)
+    assert phrasescore.run_experiment("x.toml", "out") == table
+
+
+def test_steps_at_a_time_are_one_or_more(doubles: Path) -> None:
+    with pytest.raises(ArgumentError, match="`jobs`: expected 1 or more, got 0"):
+        phrasescore.run_experiment("x.toml", "out", jobs=0)
+    assert not (doubles / "out").exists()
+
+
+@pytest.mark.parametrize("output", [".", "theirs", ""])
+@pytest.mark.parametrize("option", [[], ["--dry-run"]])
+def test_a_folder_with_other_things_in_it_is_left_alone(
+    folder: Path, output: str, option: list[str]
+) -> None:
+    (folder / "theirs" / "models" / "rnn").mkdir(parents=True)
+    (folder / "theirs" / "models" / "rnn" / "model.safetensors").write_text("mine")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    result = CliRunner().invoke(main, ["experiment", "x.toml", "-o", output, *option])
+    assert result.exit_code == (1 if output else 2)
+    expected = "expected a new folder, or that of an experiment, found other things in it, such as"
+    assert (expected if output else "expected the name of a folder, found ''") in result.stderr
+    after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert after == before

@@ -22,10 +22,10 @@ def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
     for run, lines in zip(plan.runs, (spoilt, words, spoilt, spoilt), strict=True):
         # TM0_2, the column of the network, moves nothing.
         write_tuned(run, {"LM0": (1.0,)}, 60.0 if run.system.name == "Baseline" else 59.0)
-        path = run.output(wanted.dev)
+        path = run.output(wanted.data.dev)
         path.write_text("".join(f"{line}\n" for line in lines))
         made |= {path, run.report}
-    texts = (wanted.dev, *wanted.tests)
+    texts = (wanted.data.dev, *wanted.data.tests)
     table = measure(texts, plan.runs, made, plan.notes, ["1 s  phrasescore <run>"])
     # multi-bleu.perl of the spoilt text, by hand: 300/320, 240/280, 180/240, 140/200 n-grams.
     bad = 100 * (300 / 320 * 240 / 280 * 180 / 240 * 140 / 200) ** 0.25
@@ -46,10 +46,10 @@ def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
     assert f"* +RNN: {better}." in text
     read = tomllib.loads(to_toml(table))
     assert read["row"][1]["dev"]["p_value"] == second.p_value
-    assert read["row"][0]["dev"]["replicas"] == first.scores
+    assert tuple(read["row"][0]["dev"]["replicas"]) == first.scores
     assert read["row"][1]["rounds"] == ["2+", "2+"]
     assert read["row"][1]["remarks"][1] == better
-    assert read["notes"] == table.notes
+    assert tuple(read["notes"]) == table.notes
     page = to_html(table)
     html.parser.HTMLParser().feed(page)
     assert "&lt;run&gt;" in page

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 import phrasescore
-from moses_integration.weights import read_weights
+from moses_integration.weights import load_weights
 from phrasescore.errors import ArgumentError
+from phrasescore.progress import Progress
 from phrasescore.workflows.tune import lists
 from tests.phrasescore.workflows.tune.tune_folder import TuneFolder
 from tests.random_pools import random_pool
 from tuning.bleu import CorpusBleu
 from tuning.methods import Tuned
-from tuning.settings import TuneSettings
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TuneFolder:
 def test_weights_come_back_as_values_and_are_those_of_the_file() -> None:
     start = {"LM0": (1.0,), "TM0": (0.5, 0.5), "Gone0": (1.0,)}
     found = phrasescore.tune(["nbest"], ["reference"], start, "out", threads=1)
-    assert found.weights == read_weights("out")
+    assert found.weights == load_weights("out").lists
     assert found.weights["TM0"] == (0.5, 0.5)
     assert found.report.start == pytest.approx(66.874, abs=1e-3)
     assert found.report.reached == pytest.approx(100)
@@ -47,14 +47,20 @@ def test_a_list_much_longer_than_the_references_is_warned_of() -> None:
     assert found.warnings[0].startswith("nbest has 15 words, the references 3: are they of")
 
 
+@pytest.mark.usefixtures("folder")
+def test_steps_are_counted() -> None:
+    seen: list[Progress] = []
+    phrasescore.tune(["nbest"], ["reference"], "weights", threads=1, progress=seen.append)
+    assert {(each.task, each.unit) for each in seen} == {("tune", "steps")}
+    assert seen[-1].finished
+    assert seen[-1].done > 0
+
+
 def test_where_the_average_is_worse_than_the_start_the_best_replica_is_taken() -> None:
     class Optimiser:
         stopped = False
 
-        def settings(self, _labels: object) -> TuneSettings:
-            return TuneSettings()
-
-        def __call__(self, *_arguments: object, seed: int) -> Tuned:
+        def __call__(self, _pool: object, _metric: object, _start: object, seed: int) -> Tuned:
             weights = np.array([0.5, seed / 10, -0.2])
             score = {3: 0.2, 4: 0.4, 5: 0.3}[seed]
             return Tuned(weights, score, 1.0, "mert", seed, 1, ())
@@ -70,8 +76,18 @@ def test_where_the_average_is_worse_than_the_start_the_best_replica_is_taken() -
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"method": "simplex"}, "`method`: expected one of mert, pro, mira, xbleu"),
+        ({"method": "simplex"}, "`method`: expected one of mert, mira, pro, xbleu, got 'simplex'"),
         ({"metrics": {"ter": 1.0}}, "`metrics`: expected bleu or chrf"),
+        ({"metrics": {"bleu": 0.0}}, "`metrics`: expected bleu or chrf, and weights above 0"),
+        ({"metrics": {"bleu": float("nan")}}, "`metrics`: expected bleu or chrf, and weights"),
+        ({"reference_length": "longest"}, "`reference_length`: expected one of closest, shortest"),
+        ({"report_format": "xml"}, "`report_format`: expected text or json, got 'xml'"),
+        ({"replicas": 0}, "`replicas`: expected at least 1, got 0"),
+        ({"cross_validate": 1}, "`cross_validate`: expected at least 2, got 1"),
+        ({"starts": -1}, "`starts`: expected at least 0, got -1"),
+        ({"plateau_smoothing": -1}, "`plateau_smoothing`: expected at least 0, got -1"),
+        ({"threads": 0}, "`threads`: expected at least 1, got 0"),
+        ({"seed": -1}, "`seed`: expected at least 0, got -1"),
         ({"moses_ini_out": "ini"}, "`moses_ini_out` needs the `moses_ini` to change"),
     ],
 )

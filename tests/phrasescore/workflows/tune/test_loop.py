@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import phrasescore
-from moses_integration.weights import read_both_weights, write_weights
-from phrasescore.errors import PhrasescoreError
+from moses_integration.weights import load_weights, write_weights
+from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.records import Weights
 from tests.phrasescore.workflows.tune.loop_folder import DECODER, Folder
 
@@ -49,10 +49,10 @@ def test_a_callable_finds_the_weights_that_the_same_decoder_as_a_command_finds()
     command = shlex.join([sys.executable, str(DECODER), "--references", "reference"])
     command += " --weights-file {weights} --nbest {nbest} {size}"
     commanded = tune(command, "commanded")
-    assert called.weights == commanded.weights == read_both_weights("out")
-    assert called.report.loop is not None
-    assert decoder.calls == len(called.report.loop.rounds) > 1
+    assert called.weights == commanded.weights == load_weights("out")
+    assert decoder.calls == len(called.report.rounds) > 1
     assert called.report.reached > called.report.start + 10
+    assert max(row.score for row in called.report.rounds) == called.report.reached
     lists = [Path(name, "run1.nbest").read_bytes() for name in ("called", "commanded")]
     assert lists[0] == lists[1]
 
@@ -76,10 +76,8 @@ def test_a_state_of_version_0_1_is_resumed() -> None:
     state = json.loads(path.read_text())
     for done in state["rounds"]:  # one set of weights per round
         del done["lists"]
-    for key in ("search", "plateau smoothing", "start weights of the search"):
-        assert key in state["about"]
-        if not state["about"][key] and key != "plateau smoothing":
-            del state["about"][key]
+    del state["about"]["start weights of the search"]
+    state["about"]["decoder flags"] = ""
     path.write_text(json.dumps(state, indent=1))
     calls = decoder.calls
     assert tune(decoder, "work", iterations=2, resume=True).weights == whole.weights
@@ -87,22 +85,20 @@ def test_a_state_of_version_0_1_is_resumed() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_other_settings_of_the_search_are_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    from phrasescore.workflows.tune.loop_run import LoopRun
+def test_flags_of_a_command_in_a_state_of_version_0_1_are_part_of_the_command() -> None:
+    command = shlex.join([sys.executable, str(DECODER), "--references", "reference"])
+    flags = "--weights-file {weights} --nbest {nbest} {size}"
+    whole = tune(f"{command} {flags}", "work", iterations=1)
+    path = Path("work/tune.json")
+    state = json.loads(path.read_text())
+    state["about"] |= {"decoder": command, "decoder flags": flags}
+    path.write_text(json.dumps(state))
+    assert tune(f"{command} {flags}", "work", iterations=1, resume=True).weights == whole.weights
 
-    seen = []
 
-    class StoppedError(Exception):
-        pass
-
-    def stop(self: LoopRun, *_: object) -> None:
-        seen.append(self._about()["search"])
-        raise StoppedError
-
-    monkeypatch.setattr(LoopRun, "_open_decoder", stop)
-    monkeypatch.setattr("phrasescore.workflows.tune.loop_run.EmbeddedSearch", lambda *_: object())
-    for settings in (phrasescore.SearchSettings(), phrasescore.SearchSettings(stack_size=9)):
-        with pytest.raises(StoppedError):
-            tune(settings, "work", moses_ini="moses.ini")
-    assert seen[0] is None
-    assert seen[1]["stack_size"] == 9
+@pytest.mark.parametrize("name", ["iterations", "nbest_size", "patience"])
+@pytest.mark.usefixtures("folder")
+def test_too_low_a_number_is_refused(name: str) -> None:
+    more: dict[str, object] = {"nbest_size": 4, name: 0}
+    with pytest.raises(ArgumentError, match=f"`{name}`: expected at least 1, got 0"):
+        phrasescore.tune_with_decoder("x", "source", ["reference"], START, "work", **more)  # type: ignore[arg-type]

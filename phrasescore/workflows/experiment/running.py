@@ -1,0 +1,236 @@
+"""Steps at work, each in a process of its own.
+
+Their messages come as values, through their stdout; their stderr is a log.
+"""
+
+import contextlib
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from phrasescore.errors import PhrasescoreError
+from phrasescore.openmp import environment_of_children
+from phrasescore.workflows.experiment.steps import Step, StepState, StepStates
+
+# The words that start a program of ours so that it sends messages; others are run as they are.
+PROGRAMS = {"phrasescore": (sys.executable, "-m", "phrasescore.cli.step")}
+# The exit code of a process that Ctrl-C has stopped.
+_INTERRUPTED = 130
+# Seconds of waiting for one step before looking at the next.
+_LOOK_EVERY = 0.1
+# Seconds that an interrupted step has to save its work.
+_PATIENCE = 60.0
+# Lines of a log that a message shows, and bytes of it that are looked at.
+_TAIL_LINES = 8
+_TAIL_BYTES = 8192
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A line of JSON on the stdout of a step: a warning, or how far it is."""
+
+    warning: str = ""
+    news: str = ""
+
+
+class RunningStep:
+    """A step at work in a process of its own, started by the constructor.
+
+    :param state: gets its warnings and its time.
+    :param log: gets the command and its stderr, after those of earlier runs.
+    :param kept_open: descriptors that it inherits.
+    """
+
+    def __init__(
+        self,
+        step: Step,
+        command: Sequence[str],
+        state: StepState,
+        log: Path,
+        kept_open: Sequence[int] = (),
+    ) -> None:
+        self.step, self.state = step, state
+        # Seconds that it took in runs that were stopped.
+        self.before = state.spent
+        self._log = log
+        with log.open("ab") as output:
+            output.write(f"$ {shlex.join(command)}\n".encode(errors="surrogateescape"))
+            self._begin = output.tell()
+            output.flush()
+            self._process = subprocess.Popen(
+                [*PROGRAMS.get(command[0], command[:1]), *command[1:]],
+                stdin=subprocess.DEVNULL,
+                env=environment_of_children(),
+                stdout=subprocess.PIPE,
+                stderr=output,
+                pass_fds=kept_open,
+                process_group=0,
+            )
+        assert self._process.stdout is not None
+        self._messages = self._process.stdout
+        os.set_blocking(self._messages.fileno(), False)
+        self._partial = b""
+        self._start = time.monotonic()
+
+    def wait(self, seconds: float) -> int | None:
+        """Wait for the end; return the exit code, None if it still runs after ``seconds``."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(timeout=seconds)
+        return None
+
+    def read_messages(self, say: Callable[[str], None]) -> bool:
+        """Say its news, and add its warnings to the state; return whether there are new ones."""
+        *lines, self._partial = (self._partial + (self._messages.read() or b"")).split(b"\n")
+        known = self.state.warnings
+        for line in lines:
+            message = msgspec.json.decode(line, type=Message)
+            if message.warning and message.warning not in self.state.warnings:
+                self.state.warnings = [*self.state.warnings, message.warning]
+            if message.news:
+                say(f"{self.step.name}: {message.news}")
+        return self.state.warnings is not known
+
+    def close(self) -> None:
+        """Note the time that it took."""
+        self._messages.close()
+        self.state.spent = self.before + time.monotonic() - self._start
+
+    def signal(self, number: int) -> None:
+        """Send a signal to it and to the processes that it has started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+    def problem(self, code: int) -> str | None:
+        """Return why it has failed, None if it has not.
+
+        :param code: its exit code; below 0 it is that of a signal.
+        """
+        missing = [str(path) for path in self.step.outputs if not path.exists()]
+        if code == 0 and not missing:
+            return None
+        how = f"wrote no {missing[0]}" if code == 0 else f"ended with exit code {code}"
+        if code < 0:
+            how = f"was killed by signal {-code}"
+        problem = f"{self.step.name} {how} (log: {self._log}): {self._tail()}"
+        there = " and ".join(str(path) for path in self.step.partial if path.exists())
+        if code != 0 and self.before and there:
+            # As where an older version began it, whose state this one does not take.
+            problem += f" | to begin this step anew, remove {there}"
+        return problem
+
+    def _tail(self) -> str:
+        """Return the last lines that this run has written to the log, as one line."""
+        with self._log.open("rb") as stream:
+            stream.seek(max(self._begin, self._log.stat().st_size - _TAIL_BYTES))
+            text = stream.read().decode(errors="replace")
+        lines = [line.strip() for line in text.replace("\r", "\n").split("\n")]
+        return " | ".join([line for line in lines if line][-_TAIL_LINES:]) or "it said nothing"
+
+
+def run_steps(
+    steps: Sequence[Step],
+    states: StepStates,
+    logs: Path,
+    jobs: int,
+    say: Callable[[str], None],
+    after: Callable[[Step, bool], None],
+    kept_open: Sequence[int] = (),
+) -> None:
+    """Run the steps that are not done.
+
+    A step waits for those before it in the list that write its inputs. When one fails, those
+    beside it are stopped, and go on the next time.
+
+    :param logs: the folder of their logs.
+    :param jobs: how many at a time; the outputs do not depend on it.
+    :param say: gets the lines about the steps that run.
+    :param after: called when a step is done, with whether it had to run.
+    :param kept_open: descriptors that processes inherit.
+    :raises DataError: if an input of a step is not there.
+    :raises PhrasescoreError: if a step fails, with the end of its log.
+    :raises KeyboardInterrupt: if one was interrupted.
+    """
+    waiting = list(steps)
+    running: list[RunningStep] = []
+
+    def start(step: Step) -> RunningStep:
+        goes_on = states.begin(step)
+        command = (*step.command, "--resume") if goes_on and step.partial else step.command
+        position = f"step {steps.index(step) + 1} of {len(steps)}"
+        say(f"{position}: {step.name}{' goes on' if goes_on else ''}")
+        say(f"$ {shlex.join(command)}")
+        log = logs / f"{re.sub('[ /]', '.', step.name)}.log"
+        for path in (log, *step.outputs, *step.partial):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        step.prepare()
+        return RunningStep(step, command, states.state(step), log, kept_open)
+
+    try:
+        while waiting or running:
+            while len(running) < jobs and (step := _next(waiting, running)) is not None:
+                waiting.remove(step)
+                if states.is_done(step):
+                    after(step, False)
+                elif states.recover(step):
+                    after(step, True)
+                else:
+                    running.append(start(step))
+            for each in list(running):
+                code = each.wait(_LOOK_EVERY)
+                if each.read_messages(say):
+                    states.write()  # for a run that is killed later
+                if code is not None:
+                    running.remove(each)
+                    each.close()
+                    if (problem := each.problem(code)) is not None:
+                        states.discard(each.step)
+                        raise (
+                            KeyboardInterrupt if code == _INTERRUPTED else PhrasescoreError(problem)
+                        )
+                    states.finish(each.step)
+                    after(each.step, True)
+    except BaseException:
+        try:
+            stop(running)
+        finally:
+            for each in running:
+                each.close()
+                states.discard(each.step)  # some write a half-made output at Ctrl-C
+        raise
+
+
+def _next(waiting: Sequence[Step], running: Sequence[RunningStep]) -> Step | None:
+    """Return the first step that waits for no other one."""
+    unmade = {path for each in running for path in each.step.outputs}
+    for step in waiting:
+        if not step.reads(unmade):
+            return step
+        unmade.update(step.outputs)
+    return None
+
+
+def stop(running: Sequence[RunningStep]) -> None:
+    """Stop steps and their own processes, as Ctrl-C does: they save their work.
+
+    One that does not end in a minute, or until a second Ctrl-C, is killed.
+    """
+    # A program that a shell starts in the background ignores SIGINT, and so do its children.
+    in_background = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    for each in running:
+        each.signal(signal.SIGTERM if in_background else signal.SIGINT)
+    until = time.monotonic() + _PATIENCE
+    try:
+        for each in running:
+            each.wait(max(0.0, until - time.monotonic()))
+    finally:
+        for each in running:
+            if each.wait(0) is None:
+                each.signal(signal.SIGKILL)
+                each.wait(_PATIENCE)

@@ -1,0 +1,124 @@
+"""A folder with commands that are doubles, for tests of steps."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from phrasescore.workflows.experiment.running import run_steps
+from phrasescore.workflows.experiment.steps import Step, StepStates
+
+# A command: writes what it read, with its own name before it, and a line into "calls".
+COMMAND = """\
+import pathlib, sys, time
+name, source, target, *more = sys.argv[1:]
+folder = pathlib.Path(target).parent
+with open(folder / "calls", "a") as calls:
+    calls.write(" ".join([name, *more]) + "\\n")
+print("working on", name, file=sys.stderr)
+mood = folder / f"mood.{name}"
+if mood.exists():
+    if mood.read_text() == "fail":
+        print("no such table", file=sys.stderr)
+        sys.exit(7)
+    if mood.read_text() == "stopped":
+        pathlib.Path(target).write_text("half")
+        sys.exit(130)
+    if mood.read_text() == "whole":
+        print('{"warning": "it is odd"}', flush=True)
+        pathlib.Path(target).write_text(f"{name}({pathlib.Path(source).read_text()})")
+    (folder / f"part.{name}").write_text("part")
+    while mood.exists():
+        time.sleep(0.01)
+pathlib.Path(target).write_text(f"{name}({pathlib.Path(source).read_text()})")
+"""
+
+
+def run(
+    folder: Path, steps: Sequence[Step], say: Callable[[str], None] = print, jobs: int = 1
+) -> list[str]:
+    """Run steps with a new runner; return the names of those that it ran, as they ended."""
+    names: list[str] = []
+
+    def after(step: Step, was_run: bool) -> None:
+        if was_run:
+            names.append(step.name)
+
+    run_steps(steps, StepStates(folder), folder / "logs", jobs, say, after)
+    return names
+
+
+class Steps:
+    """A folder where ``a`` and ``other`` read ``input`` and ``input2``, and ``b`` reads ``a``'s."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.said: list[str] = []
+        (folder / "input").write_text("text")
+        (folder / "input2").write_text("text")
+        (folder / "command.py").write_text(COMMAND)
+
+    def step(self, name: str, source: str, *more: str) -> Step:
+        target = self.folder / f"{name}.out"
+        command = (sys.executable, str(self.folder / "command.py"), name)
+        return Step(
+            name,
+            (*command, str(self.folder / source), str(target), *more),
+            (self.folder / source,),
+            (target,),
+            (self.folder / f"part.{name}",),
+        )
+
+    def steps(self, *more: str) -> list[Step]:
+        return [
+            self.step("a", "input", *more),
+            self.step("b", "a.out"),
+            self.step("other", "input2"),
+        ]
+
+    def run(self, *more: str) -> list[str]:
+        """Run all steps with a new runner; return the names of those that it ran."""
+        return run(self.folder, self.steps(*more), self.said.append)
+
+    def done(self, *more: str) -> list[bool]:
+        return StepStates(self.folder).done(self.steps(*more))
+
+    def calls(self) -> list[str]:
+        return (self.folder / "calls").read_text().splitlines()
+
+    def mood(self, name: str, mood: str | None) -> None:
+        path = self.folder / f"mood.{name}"
+        path.unlink(missing_ok=True) if mood is None else path.write_text(mood)
+
+    def start(
+        self, jobs: int = 1, begun: Sequence[str] = ("b",), more: Sequence[str] = ()
+    ) -> "subprocess.Popen[bytes]":
+        """Run all steps in a process of its own, and return when some have begun.
+
+        :param more: names of further steps, which read input2.
+        """
+        code = f"""
+import sys; sys.path.insert(0, {os.getcwd()!r})
+from pathlib import Path
+from phrasescore.io.folders import locked
+from phrasescore.workflows.experiment.running import run_steps
+from phrasescore.workflows.experiment.steps import StepStates
+from tests.phrasescore.workflows.experiment.steps_folder import Steps
+made = Steps(Path({str(self.folder)!r}))
+with locked(made.folder) as lock:
+    steps = made.steps() + [made.step(name, "input2") for name in {list(more)}]
+    states = StepStates(made.folder)
+    run_steps(steps, states, made.folder / "logs", {jobs}, print, lambda *_: None, (lock,))
+"""
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
+        for name in begun:
+            self.await_file(f"part.{name}")
+        return process
+
+    def await_file(self, name: str) -> None:
+        until = time.monotonic() + 60
+        while not (self.folder / name).exists():
+            assert time.monotonic() < until, f"no {name}"
+            time.sleep(0.01)

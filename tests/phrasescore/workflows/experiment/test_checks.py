@@ -1,0 +1,76 @@
+"""The checks of texts and networks before the first step."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.doubles import RandomModel
+from tests.phrasescore.workflows.experiment.experiment_folder import (
+    CONFIG,
+    experiment,
+)
+
+
+@pytest.mark.parametrize(
+    ("row", "name", "reverse", "problem"),
+    [
+        ("+LSTM", "lstm", False, "[models.lstm]: path: old is of the kind encoder-decoder, exp"),
+        ("+RNN", "rnn", True, "of the direction source-given-target: expected reverse = true"),
+        ("+reverse", "reverse", False, "expected a model that was trained with --reverse"),
+    ],
+)
+def test_a_network_that_is_another_than_its_name_says_is_refused_at_once(
+    folder: Path, row: str, name: str, reverse: bool, problem: str
+) -> None:
+    RandomModel(folder / "old", ["a"], ["b"], reverse=reverse)
+    more = f"[models.{name}]\npath = 'old'\n"
+    (folder / "x.toml").write_text(f"systems = ['Baseline', '{row}']\n{CONFIG}{more}")
+    result = experiment("--dry-run")
+    assert result.exit_code == 1
+    assert problem in result.stderr.replace(f"{folder}/", "")
+
+
+def test_a_model_that_is_still_being_trained_is_named_and_does_not_stop_a_dry_run(
+    folder: Path,
+) -> None:
+    more = "[models.rnn]\npath = 'net'\n"
+    (folder / "x.toml").write_text(f"systems = ['Baseline', '+RNN']\n{CONFIG}{more}")
+    for option in ([], ["--dry-run"]):
+        result = experiment(*option)
+        assert result.exit_code == 1
+        assert f"[models.rnn]: path: there is no model {folder}/net\n" in result.stderr
+    (folder / "net.work").mkdir()
+    problem = f"there is no model {folder}/net yet: its training is at work, or was stopped, in"
+    refused = experiment()
+    assert (refused.exit_code, problem in refused.stderr) == (1, True)
+    shown = experiment("--dry-run")
+    assert (shown.exit_code, problem in shown.stderr) == (0, True)
+    assert "annotate rnn: phrasescore annotate" in shown.stdout
+
+
+@pytest.mark.parametrize("name", ["dev.fr", "test.fr"])
+def test_a_text_of_other_length_than_its_references_is_refused_at_once(
+    folder: Path, name: str
+) -> None:
+    (folder / name).write_text("a\n")
+    result = experiment("--dry-run")
+    assert result.exit_code == 1
+    source = name.replace(".fr", ".en")
+    problem = f"{folder}/{name}: expected 2 lines, as {folder}/{source} has, found 1"
+    assert problem in result.stderr
+
+
+def test_sides_of_other_lengths_are_refused_at_once(folder: Path) -> None:
+    (folder / "train.fr").write_text("a\n")
+    result = experiment("--dry-run")
+    assert result.exit_code == 1
+    expected = f"train.fr: expected 2 lines, as {folder}/train.en has, found 1"
+    assert expected in result.stderr
+
+
+@pytest.mark.parametrize("name", ["name", "rounds", "remarks"])
+def test_a_text_is_not_called_as_the_key_beside_it(folder: Path, name: str) -> None:
+    (folder / "x.toml").write_text(CONFIG.replace("test.news", f"test.{name}"))
+    result = experiment("--dry-run")
+    assert result.exit_code == 1
+    assert f"[data]: test.{name}: expected names of letters" in result.stderr

@@ -1,0 +1,155 @@
+"""The file of an experiment: its errors are named, and its defaults are those of the docs."""
+
+from pathlib import Path
+
+import pytest
+
+from phrasescore.workflows.experiment.config import read_experiment
+from tests.phrasescore.workflows.experiment.experiment_folder import (
+    CONFIG,
+    experiment,
+    plan_of,
+)
+
+OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("processes", "proceses", "x.toml: unknown key 'proceses' in [engine]; did you mean 'pro"),
+        ("[data]", "[dta]", "x.toml: unknown key 'dta'; did you mean 'data'?"),
+        ('moses_ini = "moses.ini"', "", "x.toml: [data] moses_ini: is missing: expected a path"),
+        ('references = "dev.fr"', "references = []", "references: expected a path, or several"),
+        ("= 2", '= "2"', "x.toml: [engine] processes: expected a whole number, got '2'"),
+        ("= 2", "= 0", "x.toml: [engine] processes: must be at least 1, got 0"),
+        ("= 2", "= 2\n[tuning]\nmethod = 'mart'", "unknown value; did you mean 'mert'?"),
+        ("= 2", "= 2\n[tuning]\nmethod = 'xbleu'\nreplicas = 3", "nothing is random in xbleu: all"),
+        ("= 2", "= 2\ndecoder = 'moses'", "[engine] moses_bin: is missing"),
+        ("= 2", "= 2\n[models.mine]\nminutes = 1", "[models.mine] kind: is missing"),
+        ("= 2", "= 2\n[models.rnn]\nminuts = 1", "key 'minuts' in [models.rnn]; did you mean 'min"),
+        (
+            "= 2",
+            "= 2\nsearch.stak = 3",
+            "[engine.search] stak: unknown limit; did you mean 'stack'?",
+        ),
+        ("= 2", "= 2\n[models.rnn]\npreset = 'smal'", "unknown value; did you mean 'small'?"),
+        ("= 2", "= 2\n[models.rnn]\nset.model.hiden_size = 3", "did you mean 'hidden_size'?"),
+        ("test.news", "test", "x.toml: [data.test.source]: expected a table"),
+        ('"train.fr"]', "]", "[data] train: expected the source and the target side, got 1"),
+        ("[data]", "systems = ['+RNM']\n[data]", "unknown row '+RNM'; did you mean '+RNN'?"),
+        ("[data]", "systems = ['+RNN', '+RNN']\n[data]", "two rows are called '+RNN'"),
+        (
+            "[data]",
+            "systems = [{name = 'x', columns = ['cslm']}]\n[data]",
+            "row 'x': expected a encoder-decoder, cslm is a cslm",
+        ),
+        (
+            "[data]",
+            "systems = [{name = 'x', columns = ['unknown_words']}]\n[data]",
+            "name one, too",
+        ),
+        (
+            "[data]",
+            "systems = [{name = 'x', rescore = ['lexikon']}]\n[data]",
+            "row 'x': unknown model or feature 'lexikon'; did you mean 'lexicon'?",
+        ),
+        (
+            "[data]",
+            "systems = [{name = 'x', rescore = ['lm']}]\n[data]",
+            "row 'x': lm needs a file: expected [data] lm",
+        ),
+        (
+            "[data]",
+            "systems = [{name = 'x', columns = ['lm']}]\n[data]\nlm = 'lm.arpa'",
+            "row 'x': lm is for n-best lists alone",
+        ),
+        (
+            "[data]",
+            "systems = [{name = 'x', columns = ['length_ratio']}]\n[data]",
+            "row 'x': length_ratio is for n-best lists alone: the ratios of its phrases",
+        ),
+        (
+            "[data]",
+            "systems = [{name = 'x', search = ['number_mismatch']}]\n[data]",
+            "unknown model or feature 'number_mismatch'",
+        ),
+        ("[data]", "[data]\nlexicon = 'no.f2e'", "no.f2e: cannot open: No such file"),
+        ("= 2", "= 2\n[models.lm]\nkind = 'cslm'", "[models] lm: is the name of a feature"),
+        (
+            "[data]",
+            "systems = [{name = 'x', search = ['cslmm']}]\n[data]",
+            "unknown model or feature 'cslmm'",
+        ),
+        (
+            "= 2",
+            "= 2\n[models.rnn]\nunnormalized = true",
+            "[models.rnn] unnormalized: is of a cslm",
+        ),
+        ("= 2", "= 2\n[models.cslm]\nunnormalized = 1", "unnormalized: expected true or false"),
+        (
+            "= 2",
+            "= 2\n[models.cslm]\nunnormalized = true\nbackoff_lm = 'lm.arpa'",
+            "[models.cslm] backoff_lm: divides the probabilities of words: not with unnormalized",
+        ),
+        ("= 2", "= 2\n[models.cslm]\nbackoff_lm = 'no.arpa'", "no.arpa: cannot open: No such"),
+        (
+            "[data]",
+            f"systems = [{{name = 'x', search = ['cslm', 'other']}}]\n{OTHER_CSLM}\n[data]",
+            "row 'x': expected models of kind cslm with the same backoff_lm and unnormalized",
+        ),
+        ("= 2", "= 2\niterations = 1", "x.toml: [engine] iterations: must be at least 2, got 1"),
+        ("= 2", "= 2\njobs = 0", "x.toml: [engine] jobs: must be at least 1, got 0"),
+        ("dev.en", "dev.de", "dev.de: cannot open: No such file"),
+        ('"table"', '"tabel"', "tabel: cannot open: No such file"),
+        ("[data]", "[data", "x.toml: expected TOML"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_what_is_wrong_in_the_file_is_named(
+    tmp_path: Path, old: str, new: str, problem: str
+) -> None:
+    text = CONFIG if old in CONFIG else CONFIG.replace("[data]\n", '[data]\ntable = "table"\n')
+    (tmp_path / "x.toml").write_text(text.replace(old, new, 1))
+    result = experiment("--dry-run")
+    assert result.exit_code == 1
+    assert problem in result.stderr or problem in result.stderr.replace(str(tmp_path) + "/", "")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_rows_of_the_paper_are_the_usual_ones(folder: Path) -> None:
+    found = read_experiment("x.toml").systems
+    assert [system.name for system in found] == ["Baseline", "+RNN", "+CSLM+RNN", "+CSLM+RNN+WP"]
+    assert found[3].columns == ("rnn", "unknown_words")
+    assert found[3].search == ("cslm",)
+    assert folder.exists()
+
+
+def test_a_method_without_chance_has_one_replica_and_others_have_three(folder: Path) -> None:
+    for method, seeds in (("xbleu", {1}), ("mert", {1, 2, 3})):
+        plan = plan_of(folder, f"[tuning]\nmethod = '{method}'")
+        assert {run.seed for run in plan.runs} == seeds
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ("[models.rnn]\nupdates = 0", "[models.rnn] updates: must be at least 1, got 0"),
+        ("[models.rnn]\nminutes = nan", "[models.rnn] minutes: must be finite, got nan"),
+        ("[models.rnn]\nthreads = 0", "[models.rnn] threads: must be at least 1, got 0"),
+        (
+            "[engine.search]\nstack = 'abc'",
+            "[engine.search] stack: expected `int`, got `str`",
+        ),
+    ],
+)
+@pytest.mark.parametrize("option", [[], ["--dry-run"]])
+def test_what_a_step_would_refuse_is_refused_before_the_first(
+    folder: Path, more: str, problem: str, option: list[str]
+) -> None:
+    (folder / "x.toml").write_text(CONFIG.replace("[engine]\nprocesses = 2\n", "") + more)
+    result = experiment(*option)
+    assert result.exit_code == 1
+    assert problem in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not (folder / "out").exists()

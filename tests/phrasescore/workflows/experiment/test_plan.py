@@ -1,0 +1,199 @@
+"""The steps of an experiment: which commands, in which order, of which files."""
+
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from moses_integration.moses_ini import MosesIni
+from moses_integration.weights import load_weights
+from phrasescore.cli import main
+from phrasescore.workflows.experiment.config import read_experiment
+from phrasescore.workflows.experiment.plan import build_plan
+from tests.doubles import RandomModel
+from tests.phrasescore.workflows.experiment.experiment_folder import (
+    CONFIG,
+    INI,
+    names,
+    plan_of,
+    write_tuned,
+)
+
+
+def test_each_row_is_tuned_and_decoded_with_what_it_has(folder: Path) -> None:
+    plan = plan_of(folder, "[tuning]\nreplicas = 1")
+    verbs = ("tune", "decode news")
+    assert names(plan) == [
+        *(f"{verb} Baseline seed 1" for verb in verbs),
+        "train rnn",
+        "train cslm",
+        "annotate rnn",
+        "annotate rnn+unknown_words",
+        *(
+            f"{verb} {system} seed 1"
+            for system in ("+RNN", "+CSLM+RNN", "+CSLM+RNN+WP")
+            for verb in verbs
+        ),
+    ]
+    commands = {step.name: step.shown() for step in plan.steps}
+    assert "--feature cslm --model" not in commands["tune +RNN seed 1"]
+    for name in ("tune +CSLM+RNN seed 1", "decode news +CSLM+RNN seed 1"):
+        assert f"--config {folder}/out/tables/rnn/moses.ini" in commands[name]
+        assert f"--feature cslm --model {folder}/out/models/cslm --processes 2" in commands[name]
+    tune = commands["tune +CSLM+RNN seed 1"]
+    assert tune.startswith("phrasescore tune --decoder embedded --decoder-flags '--feature cslm")
+    output = f"{folder}/out/systems/+CSLM+RNN/seed1"
+    assert f"--translations {output}/dev.out -o {output}/weights" in tune
+    assert commands["annotate rnn+unknown_words"].startswith(
+        f"phrasescore annotate {folder}/table --model {folder}/out/models/rnn "
+        "--feature unknown_words -o"
+    )
+    assert f"phrasescore train cslm {folder}/train.fr -o" in commands["train cslm"]
+
+
+def test_threads_are_those_of_every_network(folder: Path) -> None:
+    plan = plan_of(folder, "threads = 3\n[tuning]\nreplicas = 1")
+    for step in plan.steps:
+        words = shlex.split(step.shown())
+        flags = "--decoder-flags"
+        decoder = words[words.index(flags) + 1] if flags in words else ""
+        assert ("--threads 3" in shlex.join(words).replace(shlex.quote(decoder), "")) == (
+            words[1] in ("train", "annotate", "tune") or "--feature" in words
+        )
+        # In the command that tune is given, too.
+        assert ("--threads 3" in decoder) == ("--feature cslm" in decoder)
+
+
+def test_with_moses_the_language_model_scores_lists(folder: Path) -> None:
+    (folder / "moses").write_text("")
+    plan = plan_of(folder.joinpath(), 'decoder = "moses"\nmoses_bin = "."\n[tuning]\nreplicas = 1')
+    commands = {step.name: step.shown() for step in plan.steps}
+    assert f"--rescore {folder}/out/models/cslm" in commands["tune +CSLM+RNN seed 1"]
+    assert "--feature cslm" not in commands["tune +CSLM+RNN seed 1"]
+    moses = (
+        f"phrasescore tune --decoder '{folder}/moses -threads 2' --config {folder}/out/moses.ini"
+    )
+    assert moses in commands["tune Baseline seed 1"]
+    assert "rerank news +CSLM+RNN seed 1" in commands
+    assert "CSLM scores Moses' n-best lists: Moses' search does not know it." in plan.notes
+
+
+def test_features_that_are_no_networks_are_columns_and_features_of_lists(folder: Path) -> None:
+    for name in ("lex.f2e", "five.arpa"):
+        (folder / name).write_text("")
+    before = "systems = ['Baseline', {name = '+lexicon', columns = ['lexicon', 'number_mismatch']}"
+    before += ", {name = '+lm', rescore = ['lm', 'lexicon', 'lstm', 'length_ratio']}]"
+    config = CONFIG.replace("[engine]", "lexicon = 'lex.f2e'\nlm = 'five.arpa'\n[engine]")
+    (folder / "x.toml").write_text(f"{before}\n{config}\n[tuning]\nreplicas = 1\n")
+    plan = build_plan(read_experiment("x.toml"), folder / "out")
+    steps = {step.name: step for step in plan.steps}
+    lexicon, lm = folder / "lex.f2e", folder / "five.arpa"
+    annotate = steps["annotate lexicon+number_mismatch"]
+    assert f"/table --lexicon {lexicon} --feature number_mismatch -o " in annotate.shown()
+    assert lexicon in annotate.inputs
+    tune, rescore = steps["tune +lm seed 1"], steps["rescore news +lm seed 1"]
+    model = folder / "out" / "models" / "lstm"
+    assert (
+        f"--rescore-lm {lm} --rescore-lexicon {lexicon} --rescore {model} "
+        "--rescore-feature length_ratio --translations"
+    ) in tune.shown()
+    assert (
+        f"--lm {lm} --lexicon {lexicon} --model {model} --feature length_ratio -o"
+    ) in rescore.shown()
+    for step in (tune, rescore):
+        assert {lexicon, lm, model} <= set(step.inputs)
+    run = plan.runs[-1]
+    run.folder.mkdir(parents=True)
+    (start,) = run.parts
+    write_tuned(start, {"LM0": (5.0,)})
+    (folder / "out" / "moses.ini").write_text(INI)
+    tune.prepare()
+    assert load_weights(str(run.folder / "start")).lists == {
+        "TM0": (0.5, 0.25), "LM0": (5.0,),
+        "LSTM0": (0.0,), "KenLM0": (0.0,), "Lexicon0": (0.0,), "LengthRatio0": (0.0,),
+    }  # fmt: skip
+    assert load_weights(str(run.folder / "start")).search == {"TM0": (0.5, 0.25), "LM0": (5.0,)}
+
+
+@pytest.mark.parametrize("decoder", ["embedded", "moses"])
+def test_options_of_language_models_reach_all_commands_that_score_with_them(
+    folder: Path, decoder: str
+) -> None:
+    (folder / "moses").write_text("")
+    engine = f'decoder = "{decoder}"\nmoses_bin = "."\n[tuning]\nreplicas = 1\n'
+    for setting, option in (
+        ("unnormalized = true", "--unnormalized"),
+        ('backoff_lm = "lm.arpa"', f"--backoff-lm {folder}/lm.arpa"),
+    ):
+        plan = plan_of(folder, f"{engine}[models.cslm]\n{setting}")
+        for step in plan.steps:
+            scores = f"{folder}/out/models/cslm" in step.shown() and "train" not in step.name
+            assert (option in step.shown()) == scores
+            if scores:
+                assert option.startswith("--un") or folder / "lm.arpa" in step.inputs
+        # Of two rows: tuning, and decoding or rescoring the test set.
+        assert sum(option in step.shown() for step in plan.steps) == 4
+
+
+def test_options_of_training_are_those_of_the_command_line(folder: Path) -> None:
+    more = """
+[models.reverse]
+preset = "small"
+minutes = 1.5
+set.training.batch_size = 32
+set.model.hidden_size = 16
+[models.old]
+kind = "encoder-decoder"
+path = "old"
+"""
+    RandomModel(folder / "old", ["a"], ["b"])
+    before = 'systems = ["Baseline", "+reverse", {name = "+old", rescore = "old"}]'
+    plan = plan_of(folder, more, before)
+    assert names(plan)[6:9] == ["train reverse", "train rnn", "annotate rnn+reverse"]
+    assert (
+        plan.steps[6]
+        .shown()
+        .endswith(
+            "models/reverse --preset small --reverse --minutes 1.5 --set training.batch_size=32 "
+            "--set model.hidden_size=16"
+        )
+    )
+    assert plan.steps[6].partial == (folder / "out" / "models" / "reverse.work",)
+
+
+def test_a_row_may_have_limits_of_its_own(folder: Path) -> None:
+    before = "systems = ['Baseline', {name = '+x', rescore = ['length_ratio'], iterations = 4, "
+    plan = plan_of(folder, "[tuning]\nreplicas = 1", before + "nbest_size = 30, patience = 2}]")
+    commands = {step.name: step.shown() for step in plan.steps}
+    assert "--nbest-size 100 --iterations 15 --patience 5" in commands["tune Baseline seed 1"]
+    assert "--nbest-size 30 --iterations 4 --patience 2" in commands["tune +x seed 1"]
+    assert "news.nbest.gz 30 --distinct" in commands["decode news +x seed 1"]
+
+
+def test_paths_of_the_model_begin_in_its_folder(folder: Path) -> None:
+    plan = plan_of(folder)
+    (text,) = plan.written.values()
+    assert f" path={folder}/table # path=old\n".encode() in text
+    ini = MosesIni("written", text)
+    assert [dict(feature.arguments).get("path") for feature in ini.features] == [
+        None, f"{folder}/table", f"{folder}/lm.arpa",
+    ]  # fmt: skip
+
+
+def test_a_folder_whose_name_moses_ini_cannot_hold_is_named_from_here(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = folder / "with blank"
+    shutil.copytree(folder, other)
+    (other / "moses.ini").write_text(INI.replace("/lm.arpa", f"{folder}/lm.arpa"))
+    monkeypatch.chdir(other)
+    (text,) = plan_of(other).written.values()
+    assert b" path=table #" in text
+    monkeypatch.chdir(folder)
+    (other / "x.toml").rename(folder / "y.toml")
+    (folder / "y.toml").write_text(CONFIG.replace('"moses.ini"', '"with blank/moses.ini"'))
+    result = CliRunner().invoke(main, ["experiment", "y.toml", "-o", "out"])
+    assert result.exit_code == 1
+    assert "moses.ini:3: [feature] TM0: expected a path without blanks" in result.stderr

@@ -1,0 +1,238 @@
+"""Steps at work: told, stopped, killed, gone on with, and beside one another."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from phrasescore.errors import PhrasescoreError
+from phrasescore.workflows.experiment.running import RunningStep, stop
+from phrasescore.workflows.experiment.steps import Step, StepState, StepStates
+from tests.phrasescore.workflows.experiment.steps_folder import COMMAND, Steps, run
+
+
+def test_warnings_of_the_last_run_are_kept(steps: Steps) -> None:
+    warning = 'print(\'{{"warning":"{}"}}\')\n'
+    code = COMMAND + "".join(map(warning.format, ("it is odd", "so it is", "it is odd")))
+    (steps.folder / "command.py").write_text(code)
+    step = steps.step("a", "input")
+    run(steps.folder, [step])
+    assert StepStates(steps.folder).state(step).warnings == ["it is odd", "so it is"]
+    (steps.folder / "command.py").write_text(COMMAND)
+    run(steps.folder, [steps.step("a", "input2")])
+    assert StepStates(steps.folder).state(step).warnings == []
+
+
+def test_a_message_quotes_the_latest_run_of_a_step_alone(steps: Steps) -> None:
+    steps.run()
+    (steps.folder / "command.py").write_text("import sys; sys.exit('no such table')")
+    (steps.folder / "input").write_text("news")
+    with pytest.raises(PhrasescoreError, match=r"a\.log\): no such table$"):
+        steps.run()
+
+
+def test_a_step_that_fails_shows_the_end_of_its_log_and_leaves_no_output(steps: Steps) -> None:
+    steps.mood("b", "fail")
+    with pytest.raises(PhrasescoreError, match=r"^b ended with exit code 7 .*no such table$"):
+        steps.run()
+    assert not (steps.folder / "b.out").exists()
+    assert "working on b\nno such table\n" in (steps.folder / "logs" / "b.log").read_text()
+    steps.mood("b", None)
+    assert steps.run() == ["b", "other"]
+
+
+def test_a_step_that_cannot_go_on_can_be_begun_anew(steps: Steps) -> None:
+    steps.mood("b", "stopped")
+    (steps.folder / "part.b").write_text("of an older version")
+    with pytest.raises(KeyboardInterrupt):
+        steps.run()
+    (steps.folder / "part.b").write_text("of an older version")
+    steps.mood("b", "fail")
+    with pytest.raises(PhrasescoreError, match=r"to begin this step anew, remove .*/part\.b$"):
+        steps.run()
+
+
+def test_a_command_that_ends_well_without_its_output_has_failed(steps: Steps) -> None:
+    step = Step("nothing", ("true",), (), (steps.folder / "output",))
+    with pytest.raises(PhrasescoreError, match=r"nothing wrote no .*output .*it said nothing"):
+        run(steps.folder, [step])
+    assert not StepStates(steps.folder).is_done(step)
+
+
+def test_what_an_interrupted_command_wrote_is_no_result(steps: Steps) -> None:
+    steps.mood("b", "stopped")
+    with pytest.raises(KeyboardInterrupt):
+        steps.run()
+    steps.mood("b", None)
+    assert steps.run() == ["b", "other"]
+    assert steps.calls() == ["a", "b", "b --resume", "other"]
+
+
+def test_a_killed_run_goes_on_where_it_was(steps: Steps) -> None:
+    steps.mood("b", "wait")
+    process = steps.start()
+    process.kill()
+    process.wait()
+    # The command outlives it, and must not be run a second time beside itself.
+    refused = subprocess.run(
+        [sys.executable, "-c", f"""
+from pathlib import Path
+from phrasescore.io.folders import locked
+with locked(Path({str(steps.folder)!r})):
+    pass
+"""],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "another run is at work here" in refused.stderr
+    os.kill(_pid_of(steps.folder / "b.out"), signal.SIGKILL)
+    steps.mood("b", None)
+    assert steps.done() == [True, False, False]
+    assert steps.run() == ["b", "other"]
+    assert steps.calls() == ["a", "b", "b --resume", "other"]
+    assert (steps.folder / "part.b").exists()
+
+
+def _pid_of(argument: Path) -> int:
+    """Return the process that has a path among its arguments."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if str(argument).encode() in words:
+            return int(folder.name)
+    raise AssertionError("no such process")
+
+
+def test_a_killed_step_that_has_changed_begins_anew(steps: Steps) -> None:
+    steps.mood("b", "wait")
+    process = steps.start()
+    os.kill(_pid_of(steps.folder / "b.out"), signal.SIGKILL)
+    process.wait()
+    steps.mood("b", None)
+    (steps.folder / "input").write_text("news")
+    assert steps.run() == ["a", "b", "other"]
+    assert steps.calls() == ["a", "b", "a", "b", "other"]
+    assert not (steps.folder / "part.b").exists()
+
+
+def test_an_output_that_was_whole_when_the_run_was_killed_is_kept(steps: Steps) -> None:
+    steps.mood("b", "whole")
+    process = steps.start()
+    until = time.monotonic() + 60
+    while "it is odd" not in (steps.folder / "steps.json").read_text():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    os.kill(_pid_of(steps.folder / "b.out"), signal.SIGKILL)
+    steps.mood("b", None)
+    steps.run()
+    assert steps.calls() == ["a", "b", "other"]
+    assert steps.done() == [True, True, True]
+    assert StepStates(steps.folder).state(steps.steps()[1]).warnings == ["it is odd"]
+
+
+def test_a_signal_reaches_the_command_as_ctrl_c(steps: Steps) -> None:
+    code = (
+        "import time\ntry:\n open('ready', 'w').close()\n time.sleep(60)\n"
+        "except KeyboardInterrupt: open('stopped', 'w').close()"
+    )
+    step = Step("sleep", (sys.executable, "-c", code), (), ())
+
+    def interrupt_when_ready() -> None:
+        # However long a busy machine takes to start it.
+        while not (steps.folder / "ready").exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGALRM)
+
+    before = signal.signal(signal.SIGALRM, _interrupt)
+    folder = os.getcwd()
+    os.chdir(steps.folder)
+    threading.Thread(target=interrupt_when_ready, daemon=True).start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run(steps.folder, [step])
+    finally:
+        os.chdir(folder)
+        signal.signal(signal.SIGALRM, before)
+    assert (steps.folder / "stopped").exists()
+
+
+def test_what_was_started_in_the_background_is_stopped_at_once(tmp_path: Path) -> None:
+    code = "import sys; sys.stderr.write('ready'); sys.stderr.flush(); import time; time.sleep(60)"
+    step = Step("sleep", (sys.executable, "-c", code), (), ())
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        running = RunningStep(step, step.command, StepState(), tmp_path / "log")
+        while b"ready" not in (tmp_path / "log").read_bytes().split(b"\n", 1)[1]:
+            assert running.wait(0.05) is None
+        stop([running])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert running.wait(0) == -signal.SIGTERM
+    running.close()
+    assert running.state.spent < 30
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_what_is_run_is_said_as_a_user_could_type_it(steps: Steps) -> None:
+    steps.run()
+    assert steps.said[:2] == [
+        "step 1 of 3: a",
+        f"$ {shlex.join(steps.steps()[0].command)}",
+    ]
+
+
+def test_steps_run_beside_one_another_unless_one_reads_what_the_other_writes(steps: Steps) -> None:
+    for name in ("a", "other", "more"):
+        steps.mood(name, "wait")
+    process = steps.start(2, ["a", "other"], ["more"])
+    assert not (steps.folder / "part.more").exists()  # it has to wait for a place
+    steps.mood("other", None)
+    steps.await_file("part.more")
+    assert "b" not in steps.calls()  # it waits for a
+    steps.mood("more", None)
+    steps.mood("a", None)
+    assert process.wait(60) == 0
+    assert sorted(steps.calls()) == ["a", "b", "more", "other"]
+    assert (steps.folder / "b.out").read_text() == "b(a(text))"
+    assert steps.done() == [True, True, True]
+
+
+def test_when_one_fails_the_others_are_stopped_and_go_on_the_next_time(steps: Steps) -> None:
+    steps.mood("a", "wait")
+    steps.mood("other", "fail")
+    with pytest.raises(PhrasescoreError, match=r"^other ended with exit code 7 .*no such table$"):
+        run(steps.folder, steps.steps(), steps.said.append, jobs=2)
+    with pytest.raises(AssertionError, match="no such process"):
+        _pid_of(steps.folder / "a.out")
+    steps.mood("a", None)
+    steps.mood("other", None)
+    assert steps.done() == [False, False, False]
+    assert sorted(steps.run()) == ["a", "b", "other"]
+    assert "a --resume" in steps.calls()
+    assert (steps.folder / "b.out").read_text() == "b(a(text))"
+
+
+def test_ctrl_c_stops_all_of_them(steps: Steps) -> None:
+    for name in ("a", "other"):
+        steps.mood(name, "wait")
+    process = steps.start(2, ["a", "other"])
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) != 0
+    for name in ("a", "other"):
+        with pytest.raises(AssertionError, match="no such process"):
+            _pid_of(steps.folder / f"{name}.out")
+        steps.mood(name, None)
+    assert steps.run() == ["a", "b", "other"]
+    assert steps.calls()[2:] == ["a --resume", "b", "other --resume"]
