@@ -1,6 +1,8 @@
 """``phrasescore train``: train a network on a phrase table or on text."""
 
 import logging
+import os
+import sys
 from typing import Any
 
 import click
@@ -42,12 +44,13 @@ _logger = logging.getLogger(__name__)
 @options.flag("--resume", "Go on with a run that was stopped or killed.")
 @options.file("--work-dir", "For the run's state.", "DIR", show_default="MODEL.work")
 @options.flag("--keep-work", "Keep that folder, to train further by --resume.")
+@options.count("--processes", "Share each batch out among this many processes.", default=1)
 @options.seed
 @options.device
 @options.threads
 @options.verbosity
 @click.pass_context
-def train(ctx: click.Context, /, output: str, seed: int, **arguments: Any) -> None:
+def train(ctx: click.Context, /, output: str, seed: int, processes: int, **arguments: Any) -> None:
     """Train a network of KIND and write the folder MODEL.
 
     It learns from parallel text, which is the files SOURCE and TARGET with a tokenised sentence per
@@ -58,6 +61,15 @@ def train(ctx: click.Context, /, output: str, seed: int, **arguments: Any) -> No
     Training stops at the first limit that is reached, or when the perplexity of held-out pairs
     stops falling. A run that was stopped by Ctrl-C or killed goes on with --resume.
     """
+    is_rank = "WORLD_SIZE" in os.environ
+    if processes > 1 and not is_rank:
+        from phrasescore.training.ranks import start_ranks
+
+        command = (sys.executable, "-m", "phrasescore", *sys.argv[1:])
+        ctx.exit(start_ranks(processes, command))
+    if is_rank and os.environ["RANK"] != "0":
+        logging.disable(logging.WARNING)  # the first one says everything
+
     from phrasescore.workflows.train import train as train_network
 
     # The seed is one of the settings, of which an option that is not given changes none.

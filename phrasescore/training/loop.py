@@ -11,6 +11,7 @@ same.
 import contextlib
 import math
 import os
+import signal
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -24,13 +25,14 @@ import torch
 from torch import Tensor
 
 from phrasescore.config.settings import TrainingConfig
-from phrasescore.errors import ModelError
+from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import CurvePoint
 from phrasescore.models.layers import PairNetwork
 from phrasescore.signals import catching_signals
 from phrasescore.training.optimizers import build_optimizer
 from phrasescore.training.pair_store import PairDraw, PairStore, mix
+from phrasescore.training.ranks import Ranks
 from phrasescore.training.run_folder import RunFolder
 
 # Batches that are read ahead.
@@ -79,7 +81,9 @@ class TrainingLoop:
         generators start each update from a state that the seed and the update's number give.
     :param folder: of the run's states.
     :param report: called after each update.
-    :raises PhrasescoreError: if the state in ``folder`` is not of this network.
+    :param ranks: the processes of the run; each has a loop. The first one writes the states.
+    :raises PhrasescoreError: if the state in ``folder`` is not of this network, or of another
+        number of ranks.
     """
 
     def __init__(
@@ -89,12 +93,14 @@ class TrainingLoop:
         config: TrainingConfig,
         folder: RunFolder,
         report: Callable[[TrainingProgress], None],
+        ranks: Ranks,
     ) -> None:
         self._network = network
         self._store = store
         self._config = config
         self._folder = folder
         self._report = report
+        self._ranks = ranks
         self._device = next(network.parameters()).device
         # On a GPU, the products of the recurrences (phrasescore.models.layers) stay in float32
         # under autocast, as TF32. A CPU rounds the factors of float32 products by itself.
@@ -104,6 +110,10 @@ class TrainingLoop:
         self._draw = PairDraw(store, config, self.held_out)
         self._optimizer = build_optimizer(network, config)
         self.state = folder.load_state(network, self._optimizer)
+        if self.state.update and self.state.world_size != ranks.size:
+            problem = f"the run was begun by {self.state.world_size} processes, not {ranks.size}"
+            raise PhrasescoreError(f"{folder.path}: {problem}: go on with as many")
+        self.state.world_size = ranks.size
         self._saved_update = self.state.update
         self._pending: list[_PendingUpdate] = []
         self._words = 0
@@ -133,7 +143,7 @@ class TrainingLoop:
         ):
             stopped_by = self._stop_reason()
             while not stopped_by:
-                self._update(next(batches))
+                self._update(*next(batches))
                 if self._validation_is_due():
                     self._validate()
                 stopped_by = INTERRUPTED if self.caught else self._stop_reason()
@@ -144,54 +154,81 @@ class TrainingLoop:
             self._save()
         return stopped_by
 
-    def _batches(self) -> Generator[PairBatch, None, None]:
-        """Yield batches on their device, without end."""
+    def _batches(self) -> Generator[tuple[PairBatch, int], None, None]:
+        """Yield this rank's share of each batch on its device, and the pairs of the whole batch."""
         position = (self.state.epoch, self.state.batch)
-        waiting: deque[Future[PairBatch]] = deque()
+        waiting: deque[Future[tuple[PairBatch, int]]] = deque()
         with ThreadPoolExecutor(1) as pool:
             try:
                 while True:
                     while len(waiting) < _LOOKAHEAD:
                         waiting.append(pool.submit(self._read, *position))
                         position = self._next(*position)
-                    yield waiting.popleft().result().to(self._device)
+                    batch, pairs = waiting.popleft().result()
+                    yield batch.to(self._device), pairs
             finally:
                 pool.shutdown(cancel_futures=True)
 
-    def _read(self, epoch: int, number: int) -> PairBatch:
-        batch = self._store.batch(self._draw.batch(epoch, number))
-        return batch.pin_memory() if self._device.type == "cuda" else batch
+    def _read(self, epoch: int, number: int) -> tuple[PairBatch, int]:
+        indices = self._draw.batch(epoch, number)
+        batch = self._store.batch(self._ranks.share(indices))
+        return batch.pin_memory() if self._device.type == "cuda" else batch, len(indices)
 
     def _next(self, epoch: int, number: int) -> tuple[int, int]:
         last = number + 1 == self._draw.batches_per_epoch
         return (epoch + 1, 0) if last else (epoch, number + 1)
 
-    def _update(self, batch: PairBatch) -> None:
-        """Make one update: the gradient of a batch, and a step of the optimizer."""
+    def _update(self, batch: PairBatch, pairs: int) -> None:
+        """Make one update: the gradient of a batch, and a step of the optimizer.
+
+        :param batch: this rank's share.
+        :param pairs: of the whole batch.
+        """
         state, config = self.state, self._config
-        loss_sum = self._make_gradient(batch)
+        loss_sum = self._make_gradient(batch, pairs)
+        target_words = int(batch.target.lengths.sum())
+        words = int(batch.source.lengths.sum()) + target_words
+        predicted = target_words + len(batch.target.lengths)
+        if self._ranks.size > 1:
+            # All ranks have to decide alike: they go by the first one's clock.
+            clock = self._seconds() if self._ranks.is_first else 0.0
+            loss, words_sum, predicted_sum, state.seconds, caught = self._ranks.sum_gradients(
+                self._network.parameters(),
+                [float(loss_sum), words, predicted, clock, bool(self.caught)],
+            )
+            loss_sum, words, predicted = torch.tensor(loss), int(words_sum), int(predicted_sum)
+            if caught and not self.caught:
+                self.caught.append(signal.SIGTERM)
         # On a CPU no step is made from a gradient that is not finite.
         norm = self._optimizer.step(self._learning_rate(), config.clip_norm)
         state.update += 1
         state.epoch, state.batch = self._next(state.epoch, state.batch)
-        target_words = int(batch.target.lengths.sum())
-        self._words += int(batch.source.lengths.sum()) + target_words
-        words = target_words + len(batch.target.lengths)
-        self._pending.append(_PendingUpdate(state.update, loss_sum, norm, words))
+        self._words += words
+        self._pending.append(_PendingUpdate(state.update, loss_sum, norm, predicted))
         if self._device.type == "cpu" or len(self._pending) >= _GPU_UPDATES:
             self._look_at_losses()
-        state.seconds = self._seconds_before + time.monotonic() - self._start
+        self._look_at_clock()
         self._report(self._progress())
 
-    def _make_gradient(self, batch: PairBatch) -> Tensor:
+    def _make_gradient(self, batch: PairBatch, pairs: int) -> Tensor:
         """Give the parameters the gradient of the batch's loss, and return -log p of its pairs."""
+        if not len(batch.target.lengths):  # a last batch of fewer pairs than there are ranks
+            return torch.zeros(())
         if self._network.config.dropout > 0:
-            torch.manual_seed(_seed_of_update(self._config.seed, self.state.update))
+            seed = _seed_of_update(self._config.seed, self.state.update)
+            torch.manual_seed(seed + self._ranks.rank)
         with self._autocast:
             loss_sum: Tensor = -self._network(batch).float().sum()
-        pairs = len(batch.target.lengths)
         (loss_sum / pairs if self._config.loss == "mean" else loss_sum).backward()
         return loss_sum.detach()
+
+    def _seconds(self) -> float:
+        """Return the seconds of training, all resumptions counted, by this rank's clock."""
+        return self._seconds_before + time.monotonic() - self._start
+
+    def _look_at_clock(self) -> None:
+        if self._ranks.size == 1:
+            self.state.seconds = self._seconds()
 
     def _look_at_losses(self) -> None:
         for step in self._pending:
@@ -221,14 +258,15 @@ class TrainingLoop:
         self._look_at_losses()
         state = self.state
         perplexity = self._perplexity() if self.held_out else None
-        state.seconds = self._seconds_before + time.monotonic() - self._start
+        self._look_at_clock()
         loss = state.loss_sum / max(state.loss_words, 1)
         state.curve.append(CurvePoint(state.update, state.seconds / 60, loss, perplexity))
         state.loss_sum, state.loss_words = 0.0, 0
         if perplexity is None:
             return
         if state.best_perplexity is None or perplexity < state.best_perplexity:
-            self._folder.save_best(state.update, self._network)
+            if self._ranks.is_first:
+                self._folder.save_best(state.update, self._network)
             state.best_update, state.best_perplexity, state.stale = state.update, perplexity, 0
         else:
             state.stale += 1
@@ -236,16 +274,17 @@ class TrainingLoop:
     def _perplexity(self) -> float:
         """Return exp(-log p per predicted word, ``</s>`` included) of the held-out pairs."""
         held_out = self._draw.held_out()
-        total, words = 0.0, 0
+        total, words = 0.0, 0.0
         self._network.eval()
         with torch.inference_mode(), self._autocast:
             for indices in np.split(
                 held_out, range(_VALIDATION_BATCH, len(held_out), _VALIDATION_BATCH)
-            ):
+            )[self._ranks.rank :: self._ranks.size]:
                 batch = self._store.batch(indices)
                 words += int(batch.target.lengths.sum()) + len(indices)
                 total -= self._network(batch.to(self._device)).double().sum().item()
         self._network.train()
+        total, words = self._ranks.sum([total, words])
         self._check_finite(total, self.state.update, "validation loss")
         return math.exp(min(total / words, 700.0))
 
@@ -290,7 +329,8 @@ class TrainingLoop:
 
     def _save(self) -> None:
         self._look_at_losses()
-        self._folder.save_state(self.state, self._network, self._optimizer)
+        if self._ranks.is_first:
+            self._folder.save_state(self.state, self._network, self._optimizer)
         self._saved_update, self._saved_at = self.state.update, time.monotonic()
 
     def _progress(self) -> TrainingProgress:

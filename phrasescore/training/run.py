@@ -33,6 +33,7 @@ from phrasescore.training.pair_store_writer import (
     fingerprint_input,
     write_pair_store,
 )
+from phrasescore.training.ranks import Ranks, joined_ranks
 from phrasescore.training.run_folder import RunFolder
 
 _logger = logging.getLogger(__name__)
@@ -87,8 +88,10 @@ def train_model(
     """
     _check_settings(run)
     folder = RunFolder(run.work)
-    with folder.held(run.model, run.inputs, run.config, resume=resume):
-        store, network, loop = _prepare(run, folder, report, resume=resume)
+    with joined_ranks(run.device) as ranks, contextlib.ExitStack() as stack:
+        if ranks.is_first:
+            stack.enter_context(folder.held(run.model, run.inputs, run.config, resume=resume))
+        store, network, loop = _prepare(run, folder, report, ranks, resume=resume)
         _logger.info("%s", _describe(run, store, loop, network))
         batch = run.config.training.batch_size
         problem = f"a batch does not fit; choose a training.batch_size below {batch}"
@@ -97,17 +100,18 @@ def train_model(
         if stopped_by == INTERRUPTED:
             problem = f"stopped after update {loop.state.update}; `resume` goes on from there"
             raise StoppedError(loop.caught[0], problem)
-        if loop.state.best_perplexity is not None:
-            folder.load_best(loop.state.best_update, network)
         record = _make_record(run, store, loop, stopped_by)
-        save_checkpoint(
-            run.model,
-            Checkpoint(
-                network, run.config, store.source_vocabulary, store.target_vocabulary, record
-            ),
-        )
-        if not run.keep_work:
-            folder.remove()
+        if ranks.is_first:
+            if loop.state.best_perplexity is not None:
+                folder.load_best(loop.state.best_update, network)
+            save_checkpoint(
+                run.model,
+                Checkpoint(
+                    network, run.config, store.source_vocabulary, store.target_vocabulary, record
+                ),
+            )
+            if not run.keep_work:
+                folder.remove()
     return record
 
 
@@ -135,19 +139,29 @@ def _prepare(
     run: TrainingRun,
     folder: RunFolder,
     report: Callable[[TrainingProgress], None],
+    ranks: Ranks,
     *,
     resume: bool,
 ) -> tuple[PairStore, PairNetwork, TrainingLoop]:
     """Open the pairs and build the network and its loop.
 
-    If it fails, nothing is left of a run that began here.
+    The first rank stores the pairs, the others wait. If it fails, nothing is left of a run that
+    began here.
     """
     is_resumed = resume and folder.is_begun
     # Pairs that are missing beside a state were removed by somebody: opening them says so.
     has_pairs = is_resumed and (folder.pairs.exists() or folder.has_state)
     config = run.config
     try:
-        store = _open_pairs(run, folder) if has_pairs else _store_pairs(run, folder, is_resumed)
+        if not ranks.is_first:
+            ranks.wait()
+            store = PairStore(folder.pairs)
+        elif has_pairs:
+            store = _open_pairs(run, folder)
+        else:
+            store = _store_pairs(run, folder, is_resumed)
+        if ranks.is_first:
+            ranks.wait()
         problem = "the network does not fit; choose smaller sizes in [model] or [vocabulary]"
         with _enough_memory(run.device, problem):
             sizes = (len(store.source_vocabulary), len(store.target_vocabulary))
@@ -155,11 +169,13 @@ def _prepare(
             # On the CPU, so that a seed gives the same start on every device.
             network.initialize(torch.Generator().manual_seed(config.training.seed))
             network = network.to(run.device)
-            loop = TrainingLoop(network, store, config.training, folder, report)
-        # The limits of a run that is resumed may be others.
-        folder.write_settings(config)
+            loop = TrainingLoop(network, store, config.training, folder, report, ranks)
+        if ranks.is_first:
+            # The limits of a run that is resumed may be others.
+            folder.write_settings(config)
+        ranks.wait()  # all have read the state, before the first one writes another
     except BaseException:
-        if not is_resumed:
+        if not is_resumed and ranks.is_first:
             folder.remove()
         raise
     return store, network, loop

@@ -54,6 +54,8 @@ class RunState(msgspec.Struct):
     update: int = 0
     epoch: int = 0
     batch: int = 0
+    # Processes among which each batch is shared out.
+    world_size: int = 1
     # Seconds of training over all resumptions, validations included.
     seconds: float = 0.0
     # -log p and predicted words with </s> since the last validation.

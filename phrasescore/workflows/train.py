@@ -13,7 +13,7 @@ from phrasescore.arguments import StrPath, check_at_least, check_compute, check_
 from phrasescore.config.config import layer_settings
 from phrasescore.config.settings import LANGUAGE_MODELS, MODEL_CONFIGS
 from phrasescore.config.toml_file import unknown
-from phrasescore.devices import choose_device, torch_threads, usable_threads
+from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.corpora import read_monolingual_text, read_parallel_text
 from phrasescore.io.output import check_files, optional_path
@@ -23,6 +23,7 @@ from phrasescore.progress import Meter, ProgressCallback, format_duration
 from phrasescore.records import PhrasePair
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist
+from phrasescore.training.ranks import device_of_rank, local_ranks
 from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.vocabulary import Vocabulary, count_words
@@ -75,6 +76,9 @@ def train(
     stops falling; the weights that were best on them are kept. A run that was stopped or killed
     goes on with ``resume``, on a CPU to the same bits. Cho et al. (2014), section 2.
 
+    Called by several processes that torchrun has started, it shares each batch out among them; the
+    folders, and what is read, must be the same for all, and the first one writes.
+
     :param kind: of network, as the keys of `phrasescore.config.settings.MODEL_CONFIGS`.
     :param inputs: the two files of a parallel text; or a phrase table, for an encoder-decoder; or
         one text, for a language model. One of them may be ``-``, which is stdin.
@@ -94,6 +98,7 @@ def train(
     :param work_dir: for the state of the run; by default ``output`` with ``.work`` at its end.
     :param keep_work: keep that folder at the end, to train further by ``resume``.
     :param seed: of the start weights, the held-out part and the order of the pairs.
+    :param threads: of the CPU; by default as many as are usable, shared out among the processes.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
     :raises PhrasescoreError: if a folder is in the way, or if the run to resume is another one.
     """
@@ -123,13 +128,14 @@ def train(
         model=model,
         work=work,
         config=layered,
-        device=choose_device(device),
+        device=device_of_rank(device),
         reverse=reverse,
         shortlists=lambda: (read_side.shortlist(), predicted_side.shortlist()),
         keep_work=keep_work,
     )
     curve: list[CurvePoint] = []
-    with torch_threads(usable_threads(threads)), Meter("train", "updates", progress) as meter:
+    threads = threads or max(1, usable_threads(None) // local_ranks())
+    with torch_threads(threads), Meter("train", "updates", progress) as meter:
         record = train_model(run, resume=resume, report=lambda now: _report(meter, now, curve))
     return TrainSummary(record)
 

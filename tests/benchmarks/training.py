@@ -22,6 +22,7 @@ from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgres
 from phrasescore.training.optimizers import build_optimizer
 from phrasescore.training.pair_store import Indices, PairDraw, PairStore
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist, write_pair_store
+from phrasescore.training.ranks import Ranks
 from phrasescore.training.run_folder import RunFolder
 from tests.benchmarks import plain_torch
 from tests.benchmarks.machine import torch_threads
@@ -66,7 +67,9 @@ def measure_training(options: TrainingOptions) -> Report:
         contest = _Contest(options, config, store, network)
         work = folder / "work"
         work.mkdir()
-        loop = TrainingLoop(network, store, config.training, RunFolder(work), report=contest.report)
+        loop = TrainingLoop(
+            network, store, config.training, RunFolder(work), contest.report, Ranks()
+        )
         contest.start()
         if loop.run() == INTERRUPTED:
             raise KeyboardInterrupt  # which the loop caught, to end between two updates

@@ -1,0 +1,6 @@
+"""``python -m phrasescore`` is the command ``phrasescore``, as for ``torchrun -m``."""
+
+from phrasescore.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""Ranks: the processes of one training run, as torchrun starts them.
+
+Each rank has the whole network and its share of every batch. The gradients of an update become one
+flat vector, and one all-reduce sums it up over the ranks, always in the same order: as many ranks
+give the same bits in every run. (The buckets of torch's DistributedDataParallel are laid out anew
+after the first step of a process, so a run that was resumed would add in another order.)
+"""
+
+import contextlib
+import logging
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.distributed
+from torch import nn
+from torch.distributed.elastic.multiprocessing import SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from phrasescore.devices import choose_device, usable_threads
+from phrasescore.errors import PhrasescoreError
+
+# The first rank may read a large table while the others wait.
+_PREPARATION = timedelta(days=30)
+
+
+class Ranks:
+    """The ranks of a run, seen from one of them; a process that trains alone is the only one.
+
+    :param rank: the number of this process, from 0.
+    :param size: how many there are.
+    :param device: of the network.
+    """
+
+    def __init__(self, rank: int = 0, size: int = 1, device: torch.device | None = None) -> None:
+        self.rank, self.size = rank, size
+        self._device = device
+        self._patient = (
+            torch.distributed.new_group(timeout=_PREPARATION, backend="gloo") if size > 1 else None
+        )
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this rank reads the input, decides by the clock, and writes all files."""
+        return self.rank == 0
+
+    def share(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return this rank's part of a batch: every so many pairs, as neighbours are alike."""
+        return indices[self.rank :: self.size]
+
+    def sum_gradients(
+        self, parameters: Iterable[nn.Parameter], numbers: Sequence[float]
+    ) -> list[float]:
+        """Replace each gradient by its sum over the ranks; return the sums of the numbers, too.
+
+        :param numbers: those of this rank, which are rounded to float32.
+        """
+        if self.size == 1:
+            return list(numbers)
+        parameters = list(parameters)
+        flat = torch.cat(
+            [
+                *(
+                    torch.zeros_like(each).flatten() if each.grad is None else each.grad.flatten()
+                    for each in parameters
+                ),
+                torch.tensor(numbers, device=self._device),
+            ]
+        )  # (gradients + numbers,)
+        with _told():
+            torch.distributed.all_reduce(flat)
+        sizes = [each.numel() for each in parameters]
+        *gradients, sums = flat.split([*sizes, len(numbers)])
+        for each, gradient in zip(parameters, gradients, strict=True):
+            each.grad = gradient.view_as(each)
+        return [float(number) for number in sums.tolist()]
+
+    def sum(self, numbers: Sequence[float]) -> list[float]:
+        """Return the sum of each number over the ranks, in float64."""
+        if self.size == 1:
+            return list(numbers)
+        sums = torch.tensor(numbers, dtype=torch.float64, device=self._device)
+        with _told():
+            torch.distributed.all_reduce(sums)
+        return [float(number) for number in sums.tolist()]
+
+    def wait(self) -> None:
+        """Wait until every rank is here, however long the first one takes."""
+        if self._patient is not None:
+            with _told():
+                torch.distributed.barrier(self._patient)
+
+
+def local_ranks() -> int:
+    """Return how many ranks are on this machine."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
+def device_of_rank(name: str) -> torch.device:
+    """Return the device of a ``--device`` option; of several ranks, each has a GPU of its own."""
+    device = choose_device(name)
+    if device.type == "cuda" and device.index is None and "LOCAL_RANK" in os.environ:
+        return choose_device(f"cuda:{os.environ['LOCAL_RANK']}")
+    return device
+
+
+def start_ranks(count: int, command: Sequence[str]) -> int:
+    """Start a command once per rank on this machine by torchrun's launcher; return the exit code.
+
+    When one of them ends with an error, or a signal comes, the others get SIGTERM.
+    """
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_threads(None) // count)))
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    launch = elastic_launch(
+        LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=count,
+            run_id=secrets.token_hex(8),
+            rdzv_backend="c10d",
+            rdzv_endpoint="localhost:0",
+            max_restarts=0,
+        ),
+        command[0],
+    )
+    try:
+        launch(*command[1:])
+    except ChildFailedError as error:
+        code = error.get_first_failure()[1].exitcode
+        return code if code >= 0 else 128 - code
+    except SignalException as error:
+        return 128 + error.sigval
+    return 0
+
+
+@contextlib.contextmanager
+def joined_ranks(device: torch.device) -> Iterator[Ranks]:
+    """Join the ranks that torchrun has started; without it this process is the only one.
+
+    :param device: of the network: gloo connects CPUs, nccl connects GPUs.
+    :raises PhrasescoreError: if the others cannot be reached.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield Ranks()
+        return
+    with _told():
+        torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+        yield Ranks(rank, size, device)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Turn what torch raises where another rank is gone into a line for the user."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        problem = "another process of this run has ended, or cannot be reached"
+        raise PhrasescoreError(f"{problem}; `resume` goes on from the last state") from error
