@@ -1,6 +1,8 @@
 """Which device and how many threads a network runs on."""
 
 import os
+import platform
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from phrasescore.errors import PhrasescoreError
@@ -10,6 +12,8 @@ if TYPE_CHECKING:
 
 # Threads that keep a GPU busy with scoring: while it computes for one, another plans.
 GPU_THREADS = 2
+# Instructions by which the libraries of matrix products choose their kernels.
+_INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
 
 
 def choose_device(name: str) -> "torch.device":
@@ -49,3 +53,15 @@ def usable_threads(wanted: int | None) -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
         return os.cpu_count() or 1
+
+
+def processor() -> str:
+    """Return what decides the last bits of a product: the maker, and the vector instructions."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
+    except OSError:  # not on every system
+        return platform.machine()
+    found = dict(line.split(":", 1) for line in text.replace("\t", "").splitlines())
+    flags = found.get("flags", "").split()
+    known = [name for name in _INSTRUCTIONS if name in flags]
+    return " ".join([platform.machine(), found.get("vendor_id", "").strip(), *known])
