@@ -145,7 +145,7 @@ class ActorPool(Pool[Item, Result]):
                 break
             try:
                 event()
-            except BaseException as error:  # noqa: BLE001  # or whoever waits would wait for ever
+            except BaseException as error:  # or whoever waits would wait for ever
                 self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
