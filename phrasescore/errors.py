@@ -12,6 +12,8 @@
 ``str()`` of each is the whole message for the user. Anything else that escapes is a bug.
 """
 
+from typing import Any
+
 
 def shown_path(path: str) -> str:
     """Return a path as messages have it: ``-`` is ``<stdin>``."""
@@ -19,11 +21,22 @@ def shown_path(path: str) -> str:
 
 
 class PhrasescoreError(Exception):
-    """Base of every error that is raised on purpose.
+    """Base of every error that is raised on purpose; one process can send it to another.
 
     A message has parameters in backquotes, as in "`moses_ini` and `moses_ini_out` go together"; the
     command line shows its options in their place.
     """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+def _restore(
+    kind: type[PhrasescoreError], arguments: tuple[str, ...], attributes: dict[str, Any]
+) -> PhrasescoreError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(attributes)
+    return error
 
 
 class DataError(PhrasescoreError):

@@ -1,1 +1,45 @@
-"""Where work runs: threads and processes whose results come in order."""
+"""Where work runs: in this process, in several, or on Ray; the results come in order.
+
+A `Work` says what to compute. Each worker loads it once, and computes the result of one item after
+another. An engine (`open_pool`) has the workers, and decides which of them gets an item; it knows
+nothing of tables, lists and networks.
+"""
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from phrasescore.engines.pool import Item, Pool, Result, Work
+
+EngineName = Literal["here", "processes", "ray"]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine, and how much of it to use."""
+
+    name: EngineName = "here"
+    # Threads (here), processes, or actors on Ray; None for one per core, or per GPU of Ray.
+    workers: int | None = None
+    # HOST:PORT of a running Ray, or "auto"; None starts one on this machine.
+    ray_address: str | None = None
+    # Whether workers may differ in processor or version of torch, and so in last bits.
+    allow_unlike: bool = False
+
+
+_POOLS = {
+    "here": "phrasescore.engines.threads:ThreadPool",
+    "processes": "phrasescore.engines.processes:ProcessPool",
+    "ray": "phrasescore.engines.actors:ActorPool",
+}
+
+
+def open_pool(engine: Engine, work: "Work[Item, Result]") -> "Pool[Item, Result]":
+    """Return the workers of an engine, to be entered as a context manager.
+
+    :raises PhrasescoreError: on entering, if the work cannot be loaded or no worker starts.
+    """
+    module, _, name = _POOLS[engine.name].partition(":")
+    pool: Any = getattr(importlib.import_module(module), name)
+    return pool(work, engine)  # type: ignore[no-any-return]

@@ -104,7 +104,7 @@ def local_ranks() -> int:
 def device_of_rank(name: str) -> torch.device:
     """Return the device of a ``--device`` option; of several ranks, each has a GPU of its own."""
     device = choose_device(name)
-    if device.type == "cuda" and device.index is None and "LOCAL_RANK" in os.environ:
+    if device.type == "cuda" and ":" not in name and "LOCAL_RANK" in os.environ:
         return choose_device(f"cuda:{os.environ['LOCAL_RANK']}")
     return device
 

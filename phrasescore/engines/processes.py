@@ -1,0 +1,139 @@
+"""The engine ``processes``: forks of this process."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, Generic, Self
+
+from phrasescore.devices import usable_threads
+from phrasescore.engines import Engine
+from phrasescore.engines.pool import Item, Pool, Result, Work
+from phrasescore.errors import PhrasescoreError
+
+# Seconds between two checks that the parent process is alive.
+_LOOK_EVERY = 1.0
+# Times that processes may die before one of them has computed something.
+_DEATHS = 3
+
+
+class _Task(Generic[Item, Result]):
+    """An item, and its result in the processes of today."""
+
+    def __init__(self, pool: "ProcessPool[Item, Result]", item: Item) -> None:
+        self.item = item
+        self.future: Future[Result]
+        self._pool = pool
+
+    def result(self) -> Result:
+        """Wait for the result; where a process has died, begin what is not there anew."""
+        return self._pool.wait(self)
+
+
+class ProcessPool(Pool[Item, Result]):
+    """Processes that share the memory of what this one has loaded.
+
+    They are made on entering, and must be made before other threads start. A process that dies
+    costs the items that were at work, which are computed again.
+
+    :param closed: file descriptors that the processes close, such as a lock's.
+    """
+
+    def __init__(
+        self, work: Work[Item, Result], engine: Engine, closed: Sequence[int] = ()
+    ) -> None:
+        self._work, self._closed = work, closed
+        self.workers = usable_threads(engine.workers)
+        self._unfinished: list[_Task[Item, Result]] = []
+        self._deaths = 0
+
+    def __enter__(self) -> Self:
+        self._compute = self._work.load()
+        self._start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._processes.shutdown(cancel_futures=True)
+
+    def _start(self) -> None:
+        start = _Start(self._compute, os.getpid(), self._closed)
+        context = multiprocessing.get_context("fork")
+        self._processes = ProcessPoolExecutor(self.workers, context, start.begin)
+        with contextlib.suppress(BrokenProcessPool):
+            self._processes.submit(os.getpid).result()
+
+    def submit(self, item: Item) -> _Task[Item, Result]:
+        """Let a process compute an item."""
+        task = _Task(self, item)
+        self._unfinished.append(task)
+        self._begin(task)
+        return task
+
+    def _begin(self, task: _Task[Item, Result]) -> None:
+        try:
+            task.future = self._processes.submit(_compute, task.item)
+        except BrokenProcessPool as error:
+            task.future = Future()
+            task.future.set_exception(error)
+
+    def wait(self, task: _Task[Item, Result]) -> Result:
+        """Return the result of a task."""
+        while True:
+            try:
+                result = task.future.result()
+            except BrokenProcessPool as error:
+                self._restart(error)
+                continue
+            except BaseException:
+                self._unfinished.remove(task)
+                raise
+            self._deaths = 0
+            self._unfinished.remove(task)
+            return result
+
+    def _restart(self, error: Exception) -> None:
+        """Make new processes, and begin anew what the old ones have not computed."""
+        self._deaths += 1
+        if self._deaths > _DEATHS:
+            problem = "processes that were at work have died; was there too little memory?"
+            raise PhrasescoreError(f"{problem} (fewer of them need less)") from error
+        self._processes.shutdown()
+        self._start()
+        for task in self._unfinished:
+            if not task.future.done() or isinstance(task.future.exception(), BrokenProcessPool):
+                self._begin(task)
+
+
+class _Start:
+    """What a process does first; `compute` is set in a forked process alone."""
+
+    compute: Callable[[Any], Any] | None = None
+
+    def __init__(self, compute: Callable[[Any], Any], parent: int, closed: Sequence[int]) -> None:
+        self._compute, self._parent, self._closed = compute, parent, closed
+
+    def begin(self) -> None:
+        for descriptor in self._closed:
+            os.close(descriptor)
+        # Ctrl-C is for the process that started this one, which stops it.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        threading.Thread(target=_end_with, args=(self._parent,), daemon=True).start()
+        _Start.compute = self._compute
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent is gone, as after kill -9."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK_EVERY)
+    os._exit(1)
+
+
+def _compute(item: Any) -> Any:
+    assert _Start.compute is not None
+    return _Start.compute(item)

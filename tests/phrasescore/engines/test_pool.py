@@ -1,0 +1,135 @@
+"""Promises of phrasescore.engines: every engine gives the results in order, whatever happens."""
+
+import importlib.util
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from phrasescore.engines import Engine, EngineName, open_pool
+from phrasescore.errors import DataError, ModelError, PhrasescoreError
+
+ENGINES: list[EngineName] = ["here", "processes", "ray"]
+
+
+@dataclass(frozen=True)
+class Double:
+    """Doubles numbers; some of them make trouble, once or always."""
+
+    # Where a worker notes that it has died already.
+    folder: Path
+    load_error: str = ""
+    loads: int = 0
+
+    def load(self) -> Callable[[int], int]:
+        if self.load_error:
+            raise ModelError(self.load_error)
+        (self.folder / f"loaded.{os.getpid()}.{threading.get_ident()}").touch()
+        return self._double
+
+    def _double(self, number: int) -> int:
+        if number == 7:
+            raise DataError("table", 7, "seven is bad")
+        if number == 8:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if number == 9 and not (self.folder / "died").exists():
+            (self.folder / "died").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.02 if number % 2 else 0)
+        return 2 * number
+
+
+def _need_ray() -> None:
+    if importlib.util.find_spec("ray") is None:  # not imported: it would read its settings too soon
+        pytest.skip("Ray is not installed")
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> Engine:
+    if request.param == "ray":
+        _need_ray()
+    return Engine(request.param, workers=2)
+
+
+@pytest.fixture
+def forked(engine: Engine) -> Engine:
+    if engine.name == "here":
+        pytest.skip("a thread cannot die alone")
+    return engine
+
+
+def test_results_come_in_the_order_of_the_items(engine: Engine, tmp_path: Path) -> None:
+    numbers = list(range(10, 70))
+    with open_pool(engine, Double(tmp_path)) as pool:
+        assert list(pool.map(numbers)) == [2 * number for number in numbers]
+        assert list(pool.map([1, 2])) == [2, 4]
+        assert list(pool.map([])) == []
+    loads = len(list(tmp_path.glob("loaded.*")))
+    assert loads == (2 if engine.name == "ray" else 1)
+
+
+def test_an_error_of_the_work_is_that_of_the_whole(engine: Engine, tmp_path: Path) -> None:
+    with open_pool(engine, Double(tmp_path)) as pool:
+        results = pool.map([1, 2, 7, 3])
+        assert [next(results), next(results)] == [2, 4]
+        with pytest.raises(DataError, match=r"^table:7: seven is bad$") as caught:
+            next(results)
+    assert (caught.value.path, caught.value.line) == ("table", 7)
+
+
+def test_a_work_that_cannot_be_loaded_is_told_on_entering(engine: Engine, tmp_path: Path) -> None:
+    with (
+        pytest.raises(ModelError, match=r"^m: no such model$"),
+        open_pool(engine, Double(tmp_path, load_error="m: no such model")),
+    ):
+        pass
+
+
+def test_a_worker_that_dies_costs_its_piece_alone(forked: Engine, tmp_path: Path) -> None:
+    with open_pool(forked, Double(tmp_path)) as pool:
+        assert list(pool.map([1, 2, 9, *range(10, 40)])) == [
+            *(2, 4, 18),
+            *range(20, 80, 2),
+        ]
+
+
+def test_an_item_that_ends_every_worker_ends_the_run(forked: Engine, tmp_path: Path) -> None:
+    with (
+        open_pool(forked, Double(tmp_path)) as pool,
+        pytest.raises(PhrasescoreError, match="was there too little memory"),
+    ):
+        list(pool.map([1, 2, 8, *range(10, 30)]))
+
+
+def test_items_are_read_as_they_are_needed(engine: Engine, tmp_path: Path) -> None:
+    read = []
+
+    def numbers() -> Iterator[int]:
+        for number in range(100, 1000):
+            read.append(number)
+            yield number
+
+    with open_pool(engine, Double(tmp_path)) as pool:
+        results = pool.map(numbers(), window=6)
+        assert next(results) == 200
+        assert len(read) == 6
+        assert [next(results) for _ in range(10)] == [2 * n for n in range(101, 111)]
+        assert len(read) == 16
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere"])
+def test_an_address_without_ray_is_told_at_once(address: str, tmp_path: Path) -> None:
+    _need_ray()
+    begin = time.monotonic()
+    engine = Engine("ray", ray_address=address)
+    with (
+        pytest.raises(PhrasescoreError, match="expected HOST:PORT of a running Ray"),
+        open_pool(engine, Double(tmp_path)),
+    ):
+        pass
+    assert time.monotonic() - begin < 30
