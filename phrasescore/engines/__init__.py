@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from phrasescore.engines.pool import Item, Pool, Result, Work
+    from phrasescore.engines.pool import Item, Result, Work, WorkerPool
 
 EngineName = Literal["here", "processes", "ray"]
 
 
 @dataclass(frozen=True)
-class Engine:
+class EngineSettings:
     """An engine, and how much of it to use."""
 
     name: EngineName = "here"
@@ -35,7 +35,7 @@ _POOLS = {
 }
 
 
-def open_pool(engine: Engine, work: "Work[Item, Result]") -> "Pool[Item, Result]":
+def open_pool(engine: EngineSettings, work: "Work[Item, Result]") -> "WorkerPool[Item, Result]":
     """Return the workers of an engine, to be entered as a context manager.
 
     :raises PhrasescoreError: on entering, if the work cannot be loaded or no worker starts.

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Self
 
-from phrasescore.engines import Engine
-from phrasescore.engines.pool import Item, Pool, Result, Work
+from phrasescore.engines import EngineSettings
+from phrasescore.engines.pool import Item, Result, Work, WorkerPool
 from phrasescore.errors import PhrasescoreError
 from phrasescore.version import __version__
 
@@ -76,7 +76,7 @@ def _processor() -> str:
 
 
 @dataclass(eq=False)
-class _Task(Generic[Item, Result]):
+class _Piece(Generic[Item, Result]):
     item: Item
     future: "Future[Result]" = field(default_factory=Future)
     # Workers that died while this was the item at work.
@@ -88,22 +88,22 @@ class _Worker:
     actor: Any
     node: str = ""
     is_ready: bool = False
-    tasks: "deque[_Task[Any, Any]]" = field(default_factory=deque)
+    tasks: "deque[_Piece[Any, Any]]" = field(default_factory=deque)
 
 
-class ActorPool(Pool[Item, Result]):
+class ActorPool(WorkerPool[Item, Result]):
     """Actors of Ray, each with one CPU, or one GPU.
 
     An actor that dies costs its items, which others compute again; another actor is started in its
     place as soon as Ray has room for it.
     """
 
-    def __init__(self, work: Work[Item, Result], engine: Engine) -> None:
+    def __init__(self, work: Work[Item, Result], engine: EngineSettings) -> None:
         self._work, self._engine = work, engine
         self.workers = engine.workers or 0
         # Called one after another by the thread that alone touches what follows.
         self._events: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._waiting: deque[_Task[Item, Result]] = deque()
+        self._waiting: deque[_Piece[Item, Result]] = deque()
         self._all: list[_Worker] = []
         self._likeness: dict[str, str] | None = None
         self._error: BaseException | None = None
@@ -142,7 +142,7 @@ class ActorPool(Pool[Item, Result]):
 
     def submit(self, item: Item) -> "Future[Result]":
         """Let an actor compute an item."""
-        task: _Task[Item, Result] = _Task(item)
+        task: _Piece[Item, Result] = _Piece(item)
         self._events.put(lambda: self._accept(task))
         return task.future
 
@@ -217,7 +217,7 @@ class ActorPool(Pool[Item, Result]):
         elif problem not in self.notes:
             self.notes = (*self.notes, problem)
 
-    def _accept(self, task: _Task[Item, Result]) -> None:
+    def _accept(self, task: _Piece[Item, Result]) -> None:
         if self._error is not None:
             task.future.set_exception(self._error)
             return
@@ -240,7 +240,7 @@ class ActorPool(Pool[Item, Result]):
             )
 
     def _computed(
-        self, worker: _Worker, task: _Task[Item, Result], found: "Future[Result]"
+        self, worker: _Worker, task: _Piece[Item, Result], found: "Future[Result]"
     ) -> None:
         error = found.exception()
         if error is not None and _is_death(self._ray, error):
@@ -274,7 +274,7 @@ class ActorPool(Pool[Item, Result]):
         self._start_worker()
 
 
-def _connect(engine: Engine) -> tuple[Any, bool]:
+def _connect(engine: EngineSettings) -> tuple[Any, bool]:
     """Return Ray, connected, and whether it was us who did that."""
     if "ray" not in sys.modules:  # it reads these when it is imported
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

@@ -31,7 +31,7 @@ class Pending(Protocol[_Result]):
         ...
 
 
-class Pool(ABC, Generic[Item, Result]):
+class WorkerPool(ABC, Generic[Item, Result]):
     """The workers of an engine, a context manager; one thread submits the items.
 
     :ivar workers: how many items are computed at the same time.

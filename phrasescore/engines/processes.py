@@ -12,8 +12,8 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Generic, Self
 
 from phrasescore.devices import usable_threads
-from phrasescore.engines import Engine
-from phrasescore.engines.pool import Item, Pool, Result, Work
+from phrasescore.engines import EngineSettings
+from phrasescore.engines.pool import Item, Result, Work, WorkerPool
 from phrasescore.errors import PhrasescoreError
 
 # Seconds between two checks that the parent process is alive.
@@ -22,7 +22,7 @@ _LOOK_EVERY = 1.0
 _DEATHS = 3
 
 
-class _Task(Generic[Item, Result]):
+class _Submitted(Generic[Item, Result]):
     """An item, and its result in the processes of today."""
 
     def __init__(self, pool: "ProcessPool[Item, Result]", item: Item) -> None:
@@ -35,7 +35,7 @@ class _Task(Generic[Item, Result]):
         return self._pool.wait(self)
 
 
-class ProcessPool(Pool[Item, Result]):
+class ProcessPool(WorkerPool[Item, Result]):
     """Processes that share the memory of what this one has loaded.
 
     They are made on entering, and must be made before other threads start. A process that dies
@@ -45,11 +45,11 @@ class ProcessPool(Pool[Item, Result]):
     """
 
     def __init__(
-        self, work: Work[Item, Result], engine: Engine, closed: Sequence[int] = ()
+        self, work: Work[Item, Result], engine: EngineSettings, closed: Sequence[int] = ()
     ) -> None:
         self._work, self._closed = work, closed
         self.workers = usable_threads(engine.workers)
-        self._unfinished: list[_Task[Item, Result]] = []
+        self._unfinished: list[_Submitted[Item, Result]] = []
         self._deaths = 0
 
     def __enter__(self) -> Self:
@@ -67,21 +67,21 @@ class ProcessPool(Pool[Item, Result]):
         with contextlib.suppress(BrokenProcessPool):
             self._processes.submit(os.getpid).result()
 
-    def submit(self, item: Item) -> _Task[Item, Result]:
+    def submit(self, item: Item) -> _Submitted[Item, Result]:
         """Let a process compute an item."""
-        task = _Task(self, item)
+        task = _Submitted(self, item)
         self._unfinished.append(task)
         self._begin(task)
         return task
 
-    def _begin(self, task: _Task[Item, Result]) -> None:
+    def _begin(self, task: _Submitted[Item, Result]) -> None:
         try:
             task.future = self._processes.submit(_compute, task.item)
         except BrokenProcessPool as error:
             task.future = Future()
             task.future.set_exception(error)
 
-    def wait(self, task: _Task[Item, Result]) -> Result:
+    def wait(self, task: _Submitted[Item, Result]) -> Result:
         """Return the result of a task."""
         while True:
             try:

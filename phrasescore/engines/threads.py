@@ -5,14 +5,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Self
 
 from phrasescore.devices import usable_threads
-from phrasescore.engines import Engine
-from phrasescore.engines.pool import Item, Pool, Result, Work
+from phrasescore.engines import EngineSettings
+from phrasescore.engines.pool import Item, Result, Work, WorkerPool
 
 
-class ThreadPool(Pool[Item, Result]):
+class ThreadPool(WorkerPool[Item, Result]):
     """Threads that share what the work has loaded."""
 
-    def __init__(self, work: Work[Item, Result], engine: Engine) -> None:
+    def __init__(self, work: Work[Item, Result], engine: EngineSettings) -> None:
         self._work = work
         self.workers = usable_threads(engine.workers)
 

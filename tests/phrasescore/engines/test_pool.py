@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore.engines import Engine, EngineName, open_pool
+from phrasescore.engines import EngineName, EngineSettings, open_pool
 from phrasescore.errors import DataError, ModelError, PhrasescoreError
 
 ENGINES: list[EngineName] = ["here", "processes", "ray"]
@@ -50,20 +50,20 @@ def _need_ray() -> None:
 
 
 @pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> Engine:
+def engine(request: pytest.FixtureRequest) -> EngineSettings:
     if request.param == "ray":
         _need_ray()
-    return Engine(request.param, workers=2)
+    return EngineSettings(request.param, workers=2)
 
 
 @pytest.fixture
-def forked(engine: Engine) -> Engine:
+def forked(engine: EngineSettings) -> EngineSettings:
     if engine.name == "here":
         pytest.skip("a thread cannot die alone")
     return engine
 
 
-def test_results_come_in_the_order_of_the_items(engine: Engine, tmp_path: Path) -> None:
+def test_results_come_in_the_order_of_the_items(engine: EngineSettings, tmp_path: Path) -> None:
     numbers = list(range(10, 70))
     with open_pool(engine, Double(tmp_path)) as pool:
         assert list(pool.map(numbers)) == [2 * number for number in numbers]
@@ -73,7 +73,7 @@ def test_results_come_in_the_order_of_the_items(engine: Engine, tmp_path: Path) 
     assert loads == (2 if engine.name == "ray" else 1)
 
 
-def test_an_error_of_the_work_is_that_of_the_whole(engine: Engine, tmp_path: Path) -> None:
+def test_an_error_of_the_work_is_that_of_the_whole(engine: EngineSettings, tmp_path: Path) -> None:
     with open_pool(engine, Double(tmp_path)) as pool:
         results = pool.map([1, 2, 7, 3])
         assert [next(results), next(results)] == [2, 4]
@@ -82,7 +82,9 @@ def test_an_error_of_the_work_is_that_of_the_whole(engine: Engine, tmp_path: Pat
     assert (caught.value.path, caught.value.line) == ("table", 7)
 
 
-def test_a_work_that_cannot_be_loaded_is_told_on_entering(engine: Engine, tmp_path: Path) -> None:
+def test_a_work_that_cannot_be_loaded_is_told_on_entering(
+    engine: EngineSettings, tmp_path: Path
+) -> None:
     with (
         pytest.raises(ModelError, match=r"^m: no such model$"),
         open_pool(engine, Double(tmp_path, load_error="m: no such model")),
@@ -90,7 +92,7 @@ def test_a_work_that_cannot_be_loaded_is_told_on_entering(engine: Engine, tmp_pa
         pass
 
 
-def test_a_worker_that_dies_costs_its_piece_alone(forked: Engine, tmp_path: Path) -> None:
+def test_a_worker_that_dies_costs_its_piece_alone(forked: EngineSettings, tmp_path: Path) -> None:
     with open_pool(forked, Double(tmp_path)) as pool:
         assert list(pool.map([1, 2, 9, *range(10, 40)])) == [
             *(2, 4, 18),
@@ -98,7 +100,9 @@ def test_a_worker_that_dies_costs_its_piece_alone(forked: Engine, tmp_path: Path
         ]
 
 
-def test_an_item_that_ends_every_worker_ends_the_run(forked: Engine, tmp_path: Path) -> None:
+def test_an_item_that_ends_every_worker_ends_the_run(
+    forked: EngineSettings, tmp_path: Path
+) -> None:
     with (
         open_pool(forked, Double(tmp_path)) as pool,
         pytest.raises(PhrasescoreError, match="was there too little memory"),
@@ -106,7 +110,7 @@ def test_an_item_that_ends_every_worker_ends_the_run(forked: Engine, tmp_path: P
         list(pool.map([1, 2, 8, *range(10, 30)]))
 
 
-def test_items_are_read_as_they_are_needed(engine: Engine, tmp_path: Path) -> None:
+def test_items_are_read_as_they_are_needed(engine: EngineSettings, tmp_path: Path) -> None:
     read = []
 
     def numbers() -> Iterator[int]:
@@ -126,7 +130,7 @@ def test_items_are_read_as_they_are_needed(engine: Engine, tmp_path: Path) -> No
 def test_an_address_without_ray_is_told_at_once(address: str, tmp_path: Path) -> None:
     _need_ray()
     begin = time.monotonic()
-    engine = Engine("ray", ray_address=address)
+    engine = EngineSettings("ray", ray_address=address)
     with (
         pytest.raises(PhrasescoreError, match="expected HOST:PORT of a running Ray"),
         open_pool(engine, Double(tmp_path)),
