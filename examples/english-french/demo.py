@@ -38,7 +38,7 @@ def run(*arguments: str | Path) -> int:
     """Show a ``phrasescore`` command, run it at the root of the checkout, return its exit code."""
     words = [str(argument) for argument in arguments]
     say(f"\n$ phrasescore {shlex.join(words)}")
-    with subprocess.Popen([sys.executable, "-m", "phrasescore.cli", *words], cwd=ROOT) as process:
+    with subprocess.Popen([sys.executable, "-m", "phrasescore", *words], cwd=ROOT) as process:
         while True:
             try:
                 return process.wait()

@@ -88,7 +88,7 @@ def _is_new(hypothesis: bytes) -> bool:
 
 def _rescore(options: CachingOptions, folder: Path, nbest: Path, cache: str, output: str) -> float:
     command = [
-        *(sys.executable, "-m", "phrasescore.cli", "rescore", str(nbest)),
+        *(sys.executable, "-m", "phrasescore", "rescore", str(nbest)),
         *("--source", str(folder / "source"), "--model", str(folder / "model")),
         *("--cache", str(folder / cache), "--output", str(folder / f"{output}.gz")),
         *("--device", "cpu", "--threads", str(options.threads), "--quiet"),

@@ -63,7 +63,7 @@ def measure_memory(options: MemoryOptions) -> Report:
 def _annotate(table: str, model: Path, output: Path, options: MemoryOptions) -> tuple[float, float]:
     """Return the peak in bytes and the seconds of one run of the command."""
     command = [
-        *(sys.executable, "-m", "phrasescore.cli", "annotate", table, "--model", str(model)),
+        *(sys.executable, "-m", "phrasescore", "annotate", table, "--model", str(model)),
         *("--output", str(output), "--device", "cpu", "--threads", str(options.threads)),
         *("--precision", options.precision, "--quiet"),
     ]

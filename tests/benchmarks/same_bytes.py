@@ -133,7 +133,9 @@ def prepare(folder: Path) -> None:
     text = re.sub(r"(updates|epochs) = \d+", "updates = 30", text)
     text = text.replace("iterations = 3", "iterations = 2")
     text = text.replace('"moses.ini"', f'"{EXAMPLE}/moses.ini"')
-    text = re.sub(r'"((train|dev|test)\.[a-z.]+)"', lambda found: f'"{EXAMPLE}/{found[1]}"', text)
+    text = re.sub(
+        r'"((train|dev|test|heldout)\.[a-z.]+)"', lambda found: f'"{EXAMPLE}/{found[1]}"', text
+    )
     (folder / "experiment.toml").write_text(text, "utf-8")
 
 
@@ -142,7 +144,7 @@ def run(tree: Path, folder: Path, command: str) -> tuple[int, bytes, bytes]:
     environment = {**os.environ, "PYTHONPATH": str(tree)}
     words = shlex.split(command.format(x=EXAMPLE))
     done = subprocess.run(
-        [sys.executable, "-m", "phrasescore.cli", *words],
+        [sys.executable, "-c", "from phrasescore.cli import main; main()", *words],
         cwd=folder,
         env=environment,
         capture_output=True,

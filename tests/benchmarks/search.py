@@ -69,7 +69,7 @@ def read_task(options: SearchOptions) -> Task:
 
 
 def _train(text: Path, folder: Path) -> str:
-    command = [sys.executable, "-m", "phrasescore.cli", "train", "cslm", str(text)]
+    command = [sys.executable, "-m", "phrasescore", "train", "cslm", str(text)]
     command += ["--output", str(folder), "--updates", str(QUICK_UPDATES)]
     subprocess.run([*command, "--threads", "1", "--device", "cpu", "--quiet"], check=True)
     return str(folder)

@@ -185,7 +185,7 @@ def _run(
         assert moses is not None
         command = [moses, "-f", str(ini), "-threads", "1", "-v", "0", "-output-hypo-score"]
     else:
-        command = [sys.executable, "-m", "phrasescore.cli", "decode", "-", "--config", str(ini)]
+        command = [sys.executable, "-m", "phrasescore", "decode", "-", "--config", str(ini)]
         command += ["--nbest", str(nbest), "1", "--processes", "1", "--threads", "1", "--quiet"]
     done = subprocess.run(
         [sys.executable, str(peak_memory.__file__), *command],

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-COMMAND = [sys.executable, "-m", "phrasescore.cli"]
+COMMAND = [sys.executable, "-m", "phrasescore"]
 
 
 @pytest.mark.parametrize(

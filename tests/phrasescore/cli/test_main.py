@@ -17,7 +17,7 @@ from phrasescore import __version__
 from phrasescore.cli import VerbGroup, main
 from phrasescore.errors import DataError
 
-COMMAND = [sys.executable, "-m", "phrasescore.cli"]
+COMMAND = [sys.executable, "-m", "phrasescore"]
 
 
 def _group_whose_verb_raises(error: BaseException) -> click.Group:

@@ -42,7 +42,7 @@ def test_it_finds_what_the_loop_with_the_command_finds(embedded: Path) -> None:
     assert result.exit_code == 0, result.output
     assert max(rounds(result)) > rounds(result)[0]
     places = "--weights {weights} --nbest {nbest} {size} --distinct --processes 1"
-    command = f"{sys.executable} -m phrasescore.cli decode - --config moses.ini {places}"
+    command = f"{sys.executable} -m phrasescore decode - --config moses.ini {places}"
     other = tune("--working-dir", "other", "-o", "other.out", decoder=command)
     assert other.exit_code == 0, other.output
     assert rounds(other) == rounds(result)
