@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from phrasescore.arguments import PRECISIONS, ReportFormat
+from phrasescore.engines import ENGINES, EngineSettings
 from phrasescore.features import FEATURE_NAMES, ColumnKind, ColumnSpec
 from phrasescore.workflows.warnings import LOGGERS
 
@@ -159,6 +160,12 @@ def check_features(
     return values
 
 
+def take_engine(given: dict[str, Any]) -> EngineSettings:
+    """Remove the options of `engine` from what a command got, and return what they ask for."""
+    names = ("engine", "workers", "ray_address", "allow_unlike")
+    return EngineSettings(*(given.pop(name) for name in names))
+
+
 def _set_level(_ctx: click.Context, param: click.Parameter, value: bool) -> None:
     level = logging.DEBUG if param.name == "verbose" else logging.WARNING
     for name in LOGGERS if value else ():
@@ -220,6 +227,25 @@ computing = together(
     ),
     device,
     threads,
+)
+# Where the work runs; to be taken by `take_engine`.
+engine = together(
+    choice(
+        "--engine",
+        "Where the work runs: in threads here, in processes, or on Ray. The result is the same.",
+        ENGINES,
+        default="here",
+    ),
+    count("--workers", "Of the engine; one thread each.", show_default="one per core, or GPU"),
+    option(
+        "--ray-address",
+        "A Ray that runs already; without it Ray is started on this machine, and for it alone.",
+        metavar="HOST:PORT|auto",
+    ),
+    flag(
+        "--allow-unlike",
+        "Let Ray's workers differ in processor or torch, and so in the last bits of values.",
+    ),
 )
 seed = count(
     "--seed",

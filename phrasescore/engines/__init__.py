@@ -7,17 +7,24 @@ nothing of tables, lists and networks.
 
 import importlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from phrasescore.arguments import check_at_least, check_choice
+from phrasescore.errors import ArgumentError
 
 if TYPE_CHECKING:
     from phrasescore.engines.pool import Item, Result, Work, WorkerPool
 
 EngineName = Literal["here", "processes", "ray"]
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """An engine, and how much of it to use."""
+    """An engine, and how much of it to use.
+
+    :raises ArgumentError: when it is made, if the values do not go together.
+    """
 
     name: EngineName = "here"
     # Threads (here), processes, or actors on Ray; None for one per core, or per GPU of Ray.
@@ -26,6 +33,12 @@ class EngineSettings:
     ray_address: str | None = None
     # Whether workers may differ in processor or version of torch, and so in last bits.
     allow_unlike: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice(ENGINES, engine=self.name)
+        check_at_least(1, workers=self.workers)
+        if self.name != "ray" and (self.ray_address is not None or self.allow_unlike):
+            raise ArgumentError("`ray_address` and `allow_unlike` are for the engine ray")
 
 
 _POOLS = {
