@@ -67,14 +67,21 @@ def train(ctx: click.Context, /, output: str, seed: int, processes: int, **argum
 
         command = (sys.executable, "-m", "phrasescore", *sys.argv[1:])
         ctx.exit(start_ranks(processes, command))
-    if is_rank and os.environ["RANK"] != "0":
+    is_first = os.environ.get("RANK", "0") == "0"
+    if not is_first:
         logging.disable(logging.WARNING)  # the first one says everything
 
+    from phrasescore.training.ranks import RankLostError
     from phrasescore.workflows.train import train as train_network
 
     # The seed is one of the settings, of which an option that is not given changes none.
     is_given = ctx.get_parameter_source("seed") != ParameterSource.DEFAULT
-    done = train_network(
-        output=output, seed=seed if is_given else None, progress=show_progress, **arguments
-    )
+    try:
+        done = train_network(
+            output=output, seed=seed if is_given else None, progress=show_progress, **arguments
+        )
+    except RankLostError:
+        if is_first:
+            raise
+        ctx.exit(1)
     _logger.info("%s: %s", output, done.record.summary())

@@ -28,6 +28,12 @@ from phrasescore.errors import PhrasescoreError
 # The first rank may read a large table while the others wait.
 _PREPARATION = timedelta(days=30)
 
+_logger = logging.getLogger(__name__)
+
+
+class RankLostError(PhrasescoreError):
+    """Another rank has ended, or cannot be reached."""
+
 
 class Ranks:
     """The ranks of a run, seen from one of them; a process that trains alone is the only one.
@@ -112,7 +118,8 @@ def device_of_rank(name: str) -> torch.device:
 def start_ranks(count: int, command: Sequence[str]) -> int:
     """Start a command once per rank on this machine by torchrun's launcher; return the exit code.
 
-    When one of them ends with an error, or a signal comes, the others get SIGTERM.
+    When one of them ends with an error, or a signal comes, the others get SIGTERM. Of the first
+    rank's death by a signal nobody else would tell.
     """
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_threads(None) // count)))
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
@@ -131,8 +138,12 @@ def start_ranks(count: int, command: Sequence[str]) -> int:
     try:
         launch(*command[1:])
     except ChildFailedError as error:
-        code = error.get_first_failure()[1].exitcode
-        return code if code >= 0 else 128 - code
+        rank, failure = error.get_first_failure()
+        if failure.exitcode >= 0:
+            return failure.exitcode
+        if rank == 0:
+            _logger.error("the first process got signal %d", -failure.exitcode)
+        return 128 - failure.exitcode
     except SignalException as error:
         return 128 + error.sigval
     return 0
@@ -143,7 +154,7 @@ def joined_ranks(device: torch.device) -> Iterator[Ranks]:
     """Join the ranks that torchrun has started; without it this process is the only one.
 
     :param device: of the network: gloo connects CPUs, nccl connects GPUs.
-    :raises PhrasescoreError: if the others cannot be reached.
+    :raises RankLostError: if the others cannot be reached.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Ranks()
@@ -164,4 +175,4 @@ def _told() -> Iterator[None]:
         yield
     except (RuntimeError, ValueError) as error:
         problem = "another process of this run has ended, or cannot be reached"
-        raise PhrasescoreError(f"{problem}; `resume` goes on from the last state") from error
+        raise RankLostError(f"{problem}; `resume` goes on from the last state") from error
