@@ -74,7 +74,7 @@ pair as often as any other and knows no counts: it prefers what fits all the pai
 def report(experiment: Path, output: Path) -> int:
     """Make the page of the experiment, unless there is a newer one; return the command's exit code.
 
-    :param experiment: its TOML file, whose rows have names and no tables.
+    :param experiment: its TOML file.
     :param output: the folder it was run in.
     """
     page = output / "report"
@@ -83,7 +83,8 @@ def report(experiment: Path, output: Path) -> int:
     made = from_root(output)
     # The cslm is in the search: there is nothing of it to draw but its training.
     models = [made / "models" / name for name in ("rnn", "attention", "cslm")]
-    runs = {name: made / "systems" / name / "seed1" for name in settings["systems"]}
+    rows = [row if isinstance(row, str) else row["name"] for row in settings["systems"]]
+    runs = {name: made / "systems" / name / "seed1" for name in rows}
     translated = max((ROOT / path / "test.out").stat().st_mtime for path in runs.values())
     index = page / "index.html"
     if index.is_file() and index.stat().st_mtime >= translated:
