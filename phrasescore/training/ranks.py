@@ -122,7 +122,8 @@ def start_ranks(count: int, command: Sequence[str]) -> int:
     rank's death by a signal nobody else would tell.
     """
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_threads(None) // count)))
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    for module in ("agent.server.api", "multiprocessing.api"):  # each has a level of its own
+        logging.getLogger(f"torch.distributed.elastic.{module}").setLevel(logging.CRITICAL)
     launch = elastic_launch(
         LaunchConfig(
             min_nodes=1,
