@@ -1,8 +1,8 @@
-"""An experiment as a Snakefile: each step is a rule, and Snakemake runs it wherever it runs jobs.
+"""An experiment as a Snakefile: each step is a rule, and Snakemake places the jobs.
 
-A job runs one step by `run_step`, with a state of its own in the folder ``steps``. Snakemake deletes
-the outputs of a job that failed, but neither that state nor the work files beside the outputs: so
-the next try goes on.
+A job runs one step by `run_step`, with a state of its own in the folder ``steps``. Snakemake
+deletes the outputs of a job that failed, but neither that state nor the work files beside the
+outputs: so the next try goes on.
 """
 
 import logging
@@ -49,10 +49,11 @@ def export_experiment(
     output: str | os.PathLike[str],
     folder: str | os.PathLike[str],
 ) -> None:
-    """Write an experiment as a Snakefile, whose first rule makes the same table as `run_experiment`.
+    """Write an experiment as a Snakefile, whose first rule makes the table of `run_experiment`.
 
-    Snakemake 9 runs it; docs/experiment.md says how. Its paths are absolute, and so is that of the
-    Python that runs now: every machine of a cluster needs them.
+    Nothing runs, and nothing else is written. Snakemake 9 takes the file; docs/experiment.md says
+    how. Its paths are absolute, and so is that of the Python that runs now: every machine of a
+    cluster needs them.
 
     :param config: as `run_experiment` takes it; ``[engine]`` has to have ``processes`` and
         ``threads``, which are the cores that jobs ask for.
@@ -114,8 +115,7 @@ def _read(config: str | os.PathLike[str], folder: Path) -> tuple[Experiment, Pla
 
 def _table(wanted: Experiment, plan: Plan, folder: Path) -> ExperimentTable:
     states = {
-        step: StepStates(folder / STEPS / rule, plan.written)
-        for step, rule in _names(plan).items()
+        step: StepStates(folder / STEPS / rule, plan.written) for step, rule in _names(plan).items()
     }
     for step in plan.steps:
         if not states[step].is_done(step):
