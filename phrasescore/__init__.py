@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from phrasescore.workflows.evaluate import evaluate as evaluate
     from phrasescore.workflows.evaluation import Evaluation as Evaluation
     from phrasescore.workflows.experiment.run import run_experiment as run_experiment
+    from phrasescore.workflows.experiment.snakemake import export_experiment as export_experiment
     from phrasescore.workflows.experiment.table import ExperimentTable as ExperimentTable
     from phrasescore.workflows.generate import GenerateSummary as GenerateSummary
     from phrasescore.workflows.generate import generate as generate
@@ -77,6 +78,7 @@ _NAMES = {
     "workflows.evaluate": ("evaluate",),
     "workflows.evaluation": ("Evaluation",),
     "workflows.experiment.run": ("run_experiment",),
+    "workflows.experiment.snakemake": ("export_experiment",),
     "workflows.experiment.table": ("ExperimentTable",),
     "workflows.generate": ("GenerateSummary", "generate"),
     "workflows.load_model": ("ScoringModel", "load_model"),

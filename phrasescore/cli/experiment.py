@@ -4,29 +4,59 @@ import click
 
 from phrasescore.cli import options
 
+_OF_ALL = {"config", "output"}
+
 
 @click.command()
 @click.argument("config", metavar="CONFIG")
 @options.file(
     "-o --output",
-    "Where everything goes; a run that was stopped goes on by the same command.",
-    "FOLDER",
+    "The folder where everything goes; a run that was stopped goes on by the same command. With "
+    "--export, the file to write.",
+    "OUTPUT",
     required=True,
 )
 @options.flag("--dry-run", "List the steps, and which of them are done.")
+@options.choice(
+    "--export", "Write the steps to OUTPUT, for another program that runs them.", ["snakemake"]
+)
+@options.file(
+    "--folder", "With --export: where everything goes.", "FOLDER", show_default="OUTPUT.out"
+)
+@options.option("--step", "Run one step, as an exported experiment does.", metavar="NAME")
 @options.verbosity
-def experiment(config: str, output: str, dry_run: bool) -> None:
+@click.pass_context
+def experiment(
+    ctx: click.Context,
+    config: str,
+    output: str,
+    dry_run: bool,
+    export: str | None,
+    folder: str | None,
+    step: str | None,
+) -> None:
     """Train, annotate, tune and translate for each row of a table, as CONFIG says, a TOML file.
 
-    Each row has its own weights, of several tuning runs. FOLDER gets table.txt, table.toml and
+    Each row has its own weights, of several tuning runs. The folder gets table.txt, table.toml and
     table.html. What is done is not repeated: a step runs again when its inputs or settings change.
     """
     from phrasescore.workflows.experiment.run import plan_experiment, run_experiment
+    from phrasescore.workflows.experiment.snakemake import export_experiment, run_step
     from phrasescore.workflows.experiment.table import to_text
 
-    if not dry_run:
-        click.echo(to_text(run_experiment(config, output)), nl=False)
+    if export:
+        options.refuse_others(ctx, {*_OF_ALL, "export", "folder"}, "not with --export")
+        if output == "-" and not folder:
+            raise click.UsageError("--folder is missing: without a file's name it has no default")
+        export_experiment(config, output, folder or f"{output}.out")
         return
-    for number, step in enumerate(plan_experiment(config, output), start=1):
-        state = "done " if step.is_done else "to do"
-        click.echo(f"{number:3}  {state}  {step.name}: {step.command}")
+    options.refuse_others(ctx, {*_OF_ALL, "dry_run", "step"}, "only with --export")
+    if step is not None:
+        options.refuse_others(ctx, {*_OF_ALL, "step"}, "not with --step")
+        run_step(config, output, step)
+    elif dry_run:
+        for number, planned in enumerate(plan_experiment(config, output), start=1):
+            state = "done " if planned.is_done else "to do"
+            click.echo(f"{number:3}  {state}  {planned.name}: {planned.command}")
+    else:
+        click.echo(to_text(run_experiment(config, output)), nl=False)

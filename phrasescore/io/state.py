@@ -126,6 +126,8 @@ class FileDigests:
     def digest(self, path: Path) -> str:
         """Return the digest of a file, or of a folder's files and their names.
 
+        Files whose names begin with a dot do not count: Snakemake marks folders so.
+
         :raises DataError: if it is not there or cannot be read.
         """
         try:
@@ -134,7 +136,7 @@ class FileDigests:
             parts = [
                 f"{found.relative_to(path)} {self._digest_file(found)}"
                 for found in sorted(path.rglob("*"))
-                if found.is_file()
+                if found.is_file() and not found.name.startswith(".")
             ]
         except OSError as error:
             raise DataError(str(path), None, f"cannot open: {error.strerror}") from error

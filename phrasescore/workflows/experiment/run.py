@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,20 +93,32 @@ def run_experiment(
             meter.update(note=step.name)
 
         def table() -> ExperimentTable:
-            warnings = [
-                f"{step.name}: {line}"
-                for step in plan.steps
-                if states.is_done(step)
-                for line in states.state(step).warnings
-            ]
-            timed = [_timed(step, states.state(step).seconds) for step in plan.steps]
-            return measure(texts, plan.runs, made, plan.notes, timed, warnings)
+            return collect_table(wanted, plan, made, lambda _: states)
 
         jobs = jobs or wanted.engine.jobs
         run_steps(plan.steps, states, absolute / LOGS, jobs, _logger.info, after, (lock,))
         found = table()
         write_table(found, absolute)
         return found
+
+
+def collect_table(
+    wanted: Experiment, plan: Plan, made: Collection[Path], states: Callable[[Step], StepStates]
+) -> ExperimentTable:
+    """Return the table of what has been made, with the warnings and times of the steps.
+
+    :param made: translations and reports.
+    :param states: returns where the state of a step is.
+    """
+    warnings = [
+        f"{step.name}: {line}"
+        for step in plan.steps
+        if states(step).is_done(step)
+        for line in states(step).state(step).warnings
+    ]
+    timed = [_timed(step, states(step).state(step).seconds) for step in plan.steps]
+    texts = (wanted.data.dev, *wanted.data.tests)
+    return measure(texts, plan.runs, made, plan.notes, timed, warnings)
 
 
 def _prepare(

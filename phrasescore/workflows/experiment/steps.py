@@ -206,17 +206,19 @@ class StepStates:
         return digest_text(json.dumps([step.command, inputs]))
 
 
-def check_experiment_folder(folder: Path) -> None:
+def check_experiment_folder(folder: Path, state: str = STATE) -> None:
     """Refuse a folder of something else, in which an experiment would write and remove files.
 
+    :param state: the name of the file or folder that tells an experiment's folder.
     :raises PhrasescoreError: if it is there, not empty, and has no state of an experiment.
     """
-    if not folder.is_dir() or (folder / STATE).exists():
+    if not folder.is_dir() or (folder / state).exists():
         return
     others = sorted({path.name for path in folder.iterdir()} - {LOCK})
+    kind = "experiment" if state == STATE else "exported experiment"
     if others:
         raise PhrasescoreError(
-            f"{folder}: expected a new folder, or that of an experiment, found other things in it, "
+            f"{folder}: expected a new folder, or that of an {kind}, found other things in it, "
             f"such as {others[0]}"
         )
 

@@ -20,6 +20,7 @@ from tuning.bleu import Bleu
 from tuning.metric import Statistics
 from tuning.significance import randomization_p_value
 
+TABLE_FILES = ("table.txt", "table.toml", "table.html")
 TRIALS = 10_000
 SEED = 12345
 METRIC = (
@@ -175,8 +176,8 @@ def _metric(text: TextSet) -> Bleu:
 
 def write_table(table: ExperimentTable, folder: Path) -> None:
     """Write ``table.txt``, ``table.toml`` and ``table.html``, each whole or not at all."""
-    for ending, text in (("txt", to_text), ("toml", to_toml), ("html", to_html)):
-        with open_output(str(folder / f"table.{ending}")) as stream:
+    for name, text in zip(TABLE_FILES, (to_text, to_toml, to_html), strict=True):
+        with open_output(str(folder / name)) as stream:
             stream.write(text(table).encode())
 
 

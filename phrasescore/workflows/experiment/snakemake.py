@@ -1,0 +1,183 @@
+"""An experiment as a Snakefile: each step is a rule, and Snakemake places the jobs.
+
+A job runs one step by `run_step`, with a state of its own in the folder ``steps``. Snakemake
+deletes the outputs of a job that failed, but neither that state nor the work files beside the
+outputs: so the next try goes on.
+"""
+
+import logging
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from phrasescore.errors import ArgumentError, ConfigError, PhrasescoreError
+from phrasescore.io.folders import locked
+from phrasescore.io.output import check_files, open_output
+from phrasescore.workflows.experiment.config import Experiment, read_experiment
+from phrasescore.workflows.experiment.plan import Plan, build_plan
+from phrasescore.workflows.experiment.run import LOGS, collect_table
+from phrasescore.workflows.experiment.running import run_steps
+from phrasescore.workflows.experiment.steps import Step, StepStates, check_experiment_folder
+from phrasescore.workflows.experiment.table import TABLE_FILES, ExperimentTable, write_table
+
+STEPS = "steps"
+# The rule that makes the table; those of steps have a verb and a name.
+TABLE = "table"
+# MB of a job by its verb, and further MB per MB of its inputs where a search loads them.
+_MEMORY = {
+    "train": (4000, 0),
+    "annotate": (4000, 0),
+    "tune": (4000, 4),
+    "decode": (2000, 4),
+    "rescore": (3000, 0),
+    "rerank": (2000, 0),
+}
+_HEAD = """\
+# The steps of {config}, by phrasescore. Where settings change, export it again.
+PHRASESCORE = {command}
+
+localrules: {table}
+"""
+_logger = logging.getLogger(__name__)
+
+
+def export_experiment(
+    config: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+) -> None:
+    """Write an experiment as a Snakefile, whose first rule makes the table of `run_experiment`.
+
+    Nothing runs, and nothing else is written. Snakemake 9 takes the file; docs/experiment.md says
+    how. Its paths are absolute, and so is that of the Python that runs now: every machine of a
+    cluster needs them.
+
+    :param config: as `run_experiment` takes it; ``[engine]`` has to have ``processes`` and
+        ``threads``, which are the cores that jobs ask for.
+    :param folder: where jobs put everything: a new one, or that of an exported experiment.
+    :raises ConfigError: if the file is not as it should be.
+    :raises PhrasescoreError: if an input is missing or wrong, or has a brace in its path.
+    """
+    check_files([os.fspath(config)], [os.fspath(output)])
+    absolute = Path(folder).absolute()
+    check_experiment_folder(absolute, STEPS)
+    wanted, plan = _read(config, absolute)
+    for key in ("processes", "threads"):
+        if getattr(wanted.engine, key) is None:
+            problem = "is missing: expected a number, since a job asks for its cores"
+            raise ConfigError(os.fspath(config), f"[engine] {key}", problem)
+    command = [sys.executable, "-m", "phrasescore", "experiment", str(Path(config).absolute())]
+    shown = shlex.join([*command, "-o", str(absolute), "--step"])
+    head = _HEAD.format(config=_quoted(str(config)), command=_quoted(shown), table=TABLE)
+    with open_output(os.fspath(output)) as stream:
+        stream.write("\n".join([head, *_rules(wanted, plan, absolute)]).encode())
+    _logger.info("%s has %d steps and their table", output, len(plan.steps))
+
+
+def run_step(config: str | os.PathLike[str], folder: str | os.PathLike[str], step: str) -> None:
+    """Run one step of an exported experiment, as its rule does.
+
+    A step that was killed goes on by the same call.
+
+    :param step: the name of its rule; "table" makes the table.
+    :raises ArgumentError: if there is no such step.
+    :raises PhrasescoreError: if the step fails; or, for the table, if one was not run as the file
+        says.
+    """
+    absolute = Path(folder).absolute()
+    wanted, plan = _read(config, absolute)
+    if step == TABLE:
+        write_table(_table(wanted, plan, absolute), absolute)
+        return
+    known = {rule: each for each, rule in _names(plan).items()}
+    if step not in known:
+        problem = f"`step`: {config} has no {step!r}: export it again if it has changed"
+        raise ArgumentError(problem)
+    work = absolute / STEPS / step
+    with locked(work) as lock:
+        states = StepStates(work, plan.written)
+        states.write_files()
+
+        def after(found: Step, was_run: bool) -> None:
+            for line in states.state(found).warnings if was_run else ():
+                _logger.warning("%s: %s", found.name, line)
+
+        run_steps([known[step]], states, absolute / LOGS, 1, _logger.info, after, (lock,))
+
+
+def _read(config: str | os.PathLike[str], folder: Path) -> tuple[Experiment, Plan]:
+    wanted = read_experiment(os.fspath(config))
+    return wanted, build_plan(wanted, folder)
+
+
+def _table(wanted: Experiment, plan: Plan, folder: Path) -> ExperimentTable:
+    states = {
+        step: StepStates(folder / STEPS / rule, plan.written) for step, rule in _names(plan).items()
+    }
+    for step in plan.steps:
+        if not states[step].is_done(step):
+            raise PhrasescoreError(
+                f"{step.name}: its outputs are not those of these settings and inputs: export the "
+                "experiment again, and let Snakemake run it"
+            )
+    made = {path for step in plan.steps for path in step.outputs}
+    return collect_table(wanted, plan, made, states.__getitem__)
+
+
+def _names(plan: Plan) -> dict[Step, str]:
+    """Return the names of the rules, all different."""
+    found: dict[Step, str] = {}
+    for step in plan.steps:
+        name = re.sub(r"\W", "_", step.name, flags=re.ASCII)
+        while name in found.values():
+            name += "_"
+        found[step] = name
+    return found
+
+
+def _rules(wanted: Experiment, plan: Plan, folder: Path) -> Iterator[str]:
+    """Yield the rules, that of the table first: Snakemake makes what the first one does."""
+    everything = [_path(path) for step in plan.steps for path in step.outputs]
+    tables = [_path(folder / name) for name in TABLE_FILES]
+    yield _rule(TABLE, {"input": everything, "output": tables})
+    # Jobs write the moses.ini of the folder: it depends on the user's.
+    origins = dict.fromkeys(plan.written, wanted.data.moses_ini)
+    for step, rule in _names(plan).items():
+        verb, shown = step.command[1], step.shown()
+        base, factor = _MEMORY[verb]
+        memory = f"lambda wildcards, input: {base} + int({factor} * input.size_mb)"
+        cores = max(map(int, re.findall(r"-(?:threads|processes) (\d+)", shown)), default=1)
+        outputs = [_path(path) for path in step.outputs]
+        parts = {
+            "input": [_path(origins.get(path, path)) for path in step.inputs],
+            "output": [f"directory({each})" for each in outputs] if verb == "train" else outputs,
+            "threads": [str(cores)],
+            "resources": [f"mem_mb={memory if factor else base}"],
+            # A step runs again where its command is another one.
+            "params": [f"command={_quoted(shown)}"],
+        }
+        yield _rule(rule, parts)
+
+
+def _rule(name: str, parts: dict[str, list[str]]) -> str:
+    lines = [f"rule {name}:"]
+    for part, values in {**parts, "shell": [_quoted(f"{{PHRASESCORE}} {name}")]}.items():
+        if len(values) > 1:
+            lines += [f"    {part}:", *(f"        {value}," for value in dict.fromkeys(values))]
+        else:
+            lines.append(f"    {part}: {values[0]}")
+    return "\n".join(lines) + "\n"
+
+
+def _path(path: Path) -> str:
+    if re.search("[{}]", str(path)):
+        raise PhrasescoreError(f"{path}: Snakemake takes what is in braces for a wildcard")
+    return _quoted(str(path))
+
+
+def _quoted(text: str) -> str:
+    """Return a text as Python writes it; ASCII alone, whatever bytes are in a name."""
+    return ascii(text)
