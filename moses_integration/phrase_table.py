@@ -19,7 +19,7 @@ from moses_integration.table_line import (
     score_span,
 )
 from phrasescore.errors import DataError
-from phrasescore.io.text import read_blocks
+from phrasescore.io.text import count_lines, read_blocks
 from phrasescore.records import PhraseBlock, PhrasePair
 
 _NEWLINE = 10
@@ -111,13 +111,16 @@ class TableBlock(NamedTuple):
             yield new(PhraseTableLine, (number, data[begin:stop], pair, num_scores, end))
 
 
-def read_table_blocks(path: str) -> Iterator[TableBlock]:
+def read_table_blocks(path: str, first: int = 0, after: int | None = None) -> Iterator[TableBlock]:
     """Yield the lines of a phrase table in their order, checked, lazily, some thousands at once.
 
     The raw bytes of the blocks, joined, are the file. Nothing is skipped: a line that is not
     a phrase pair is an error. Sorted and unsorted tables are read alike.
 
     :param path: text or gzip; ``-`` is stdin.
+    :param first: the number of the first line to yield, from 0; those before are not checked.
+    :param after: the number of the line to stop before, of at most as many as there are; None for
+        the end of the file.
     :raises DataError: at the first ``next`` if the file cannot be opened or has no lines; later,
         when all lines before the wrong one have been yielded, for too few fields, an empty source
         or target, a score that is not a number Moses can use, another number of scores than the
@@ -127,14 +130,22 @@ def read_table_blocks(path: str) -> Iterator[TableBlock]:
     for data in read_blocks(path):
         if before == 0:
             num_scores = parse_line(path, 1, data.partition(b"\n")[0], None)[1]
+        if after is not None and before >= after:
+            break
+        if before < first and before + count_lines(data) <= first:
+            before += count_lines(data)
+            continue
         block, problem = _check(path, before, num_scores, data)
-        if block.num_lines:
-            yield block
+        end = block.num_lines if after is None else min(after - before, block.num_lines)
+        if max(first - before, 0) < end:
+            yield block.lines(max(first - before, 0), end)
         if problem is not None:
             raise problem
         before += block.num_lines
-    if before == 0:
+    if num_scores == 0:
         raise DataError(path, None, "expected a phrase table, found no lines")
+    if after is not None and before < after:
+        raise DataError(path, None, f"expected {after:,} lines, found {before:,}")
 
 
 def read_phrase_table(path: str) -> Iterator[PhraseTableLine]:
@@ -152,7 +163,7 @@ def _check(
     path: str, before: int, num_scores: int, data: bytes
 ) -> tuple[TableBlock, DataError | None]:
     """Return the lines of the data up to the first wrong one, and the error of that line."""
-    num_lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    num_lines = count_lines(data)
     begins = np.empty(num_lines + 1, np.int64)
     score_ends = np.empty(num_lines, np.int64)
     phrases = np.empty((num_lines, 4), np.int64)

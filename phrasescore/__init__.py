@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from phrasescore.workflows.experiment.table import ExperimentTable as ExperimentTable
     from phrasescore.workflows.generate import GenerateSummary as GenerateSummary
     from phrasescore.workflows.generate import generate as generate
+    from phrasescore.workflows.join import JoinSummary as JoinSummary
+    from phrasescore.workflows.join import join as join
     from phrasescore.workflows.load_model import ScoringModel as ScoringModel
     from phrasescore.workflows.load_model import load_model as load_model
     from phrasescore.workflows.perplexity import PerplexitySummary as PerplexitySummary
@@ -79,6 +81,7 @@ _NAMES = {
     "workflows.experiment.run": ("run_experiment",),
     "workflows.experiment.table": ("ExperimentTable",),
     "workflows.generate": ("GenerateSummary", "generate"),
+    "workflows.join": ("JoinSummary", "join"),
     "workflows.load_model": ("ScoringModel", "load_model"),
     "workflows.perplexity": ("PerplexitySummary", "TextPerplexities", "perplexity"),
     "workflows.report": ("ReportSummary", "make_report"),

@@ -19,6 +19,7 @@ _logger = logging.getLogger(__name__)
 @options.output
 @options.file("--moses-ini", "The moses.ini that uses the table.", "IN")
 @options.file("--moses-ini-out", "Where it goes with the new columns in it.", "OUT")
+@options.part
 @options.flag("--resume", "Go on with a run of this command that was killed.")
 @options.computing
 @options.verbosity

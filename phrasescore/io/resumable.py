@@ -108,6 +108,7 @@ class ResumableOutput:
     begun; left by anything else (Ctrl-C, a full disk) it keeps that, and says how to go on. It
     always keeps what an earlier run had done.
 
+    :ivar settings: all that the bytes depend on, but for the input: also how they are compressed.
     :ivar finished: whether the earlier run had nothing left to do.
     :ivar last_skipped: the last of the lines that `remaining` left out; None if there are none.
 
@@ -127,15 +128,15 @@ class ResumableOutput:
     ) -> None:
         self.path = path
         self.part, self.journal, self._new_journal = work_files(path)
-        self._settings = dict(settings)
+        self.settings = dict(settings)
         self._is_gzip = path.endswith(".gz")
         if self._is_gzip:
-            self._settings["gzip"] = f"zlib-ng {zlib_ng.ZLIBNG_RUNTIME_VERSION}"
+            self.settings["gzip"] = f"zlib-ng {zlib_ng.ZLIBNG_RUNTIME_VERSION}"
         self._resume = resume
         self._chunk_lines = chunk_lines
         self._digest = new_digest()
         # What an earlier run had done, and what the journal says now.
-        self._begun = self._promised = Journal(0, 0, "", False, self._settings)
+        self._begun = self._promised = Journal(0, 0, "", False, self.settings)
         # Lines handed to this object, those of the earlier run counted, and those in whole chunks.
         self._lines = self._lines_in_chunks = 0
         self.finished = False
@@ -212,7 +213,7 @@ class ResumableOutput:
                 f"{self.part} holds {found.lines:,} lines of an unfinished run: go on with "
                 f"`resume`, or {anew}"
             )
-        check_same_run(found.settings, self._settings, self.part, anew)
+        check_same_run(found.settings, self.settings, self.part, anew)
         self.finished = finished  # killed between its last two steps
         return found
 
@@ -322,7 +323,7 @@ class ResumableOutput:
             self._compressor = self._new_compressor()
         with writing(self.path):
             os.fsync(self._file.fileno())
-        self._write_journal(Journal(lines, self._num_bytes, digest, False, self._settings))
+        self._write_journal(Journal(lines, self._num_bytes, digest, False, self.settings))
 
     def _write_journal(self, journal: Journal) -> None:
         write_state(self.journal, journal)

@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from moses_integration.moses_ini import MosesIni
@@ -15,11 +15,12 @@ from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, ModelError, shown_path
 from phrasescore.features import ColumnSpec, check_columns, column_specs
 from phrasescore.io.output import check_files, optional_path
-from phrasescore.io.resumable import check_resume, open_resumable, work_files
+from phrasescore.io.resumable import ResumableOutput, check_resume, open_resumable, work_files
 from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.version import __version__
 from phrasescore.workflows.columns import fingerprint, make_feature
+from phrasescore.workflows.parts import InputPart, check_part, state_path
 from phrasescore.workflows.warnings import returns_warnings
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def annotate(
     *,
     moses_ini: StrPath | None = None,
     moses_ini_out: StrPath | None = None,
+    part: str | None = None,
     resume: bool = False,
     precision: PrecisionName = "float32",
     device: str = "auto",
@@ -67,6 +69,7 @@ def annotate(
     :param columns: at least one; a string is a model's folder.
     :param moses_ini: the moses.ini that uses the table.
     :param moses_ini_out: where that goes with the new columns in it, with weight 0.
+    :param part: ``I/N`` for the I-th of N parts of the run, which :func:`phrasescore.join` joins.
     :param resume: go on with a run of the same arguments that was killed; it may have left nothing.
     """
     table, output = os.fspath(table), os.fspath(output)
@@ -79,18 +82,25 @@ def annotate(
         raise ArgumentError(f"a language model is for rescore alone: {problem}")
     check_resume(output, resume)
     check_moses_ini(ini_path, new_ini_path)
+    number = None if part is None else check_part(part, table, output)
+    if number is not None and ini_path is not None:
+        raise ArgumentError("`moses_ini` is for the whole table: give it to join, not with `part`")
     inputs = [column.value for column in wanted if column.kind not in ("model", "feature")]
-    check_files([table, ini_path, *inputs], [output, *work_files(output), new_ini_path])
-    blocks = read_table_blocks(table)
-    first = next(blocks)
-    ini = declare_scores(ini_path, table, output, len(wanted), first.num_scores)
+    state = None if number is None else state_path(output)
+    check_files([table, ini_path, *inputs], [output, *work_files(output), state, new_ini_path])
+    task = None if number is None else InputPart.of_lines(number, table, CHUNK_LINES)
+    blocks = read_table_blocks(table, *(() if task is None else (task.first, task.after)))
+    head = list(islice(blocks, 1))  # mistakes in the table often show here; a part may be empty
+    num_scores = head[0].num_scores if head else 0
+    ini = declare_scores(ini_path, table, output, len(wanted), num_scores)
     with ExitStack() as stack:
         features, settings = _load_columns(stack, wanted, precision, device, threads)
+        settings |= {} if task is None else task.settings
         with (
             open_resumable(output, settings, resume=resume, chunk_lines=CHUNK_LINES) as target,
             Meter("annotate", "lines", progress) as meter,
         ):
-            blocks = target.remaining(chain([first], blocks), table)
+            blocks = target.remaining(chain(head, blocks), table)
             for block, data in add_columns(blocks, features):
                 target.write(data, block.raw, block.num_lines)
                 meter.update(block.num_lines)
@@ -98,6 +108,8 @@ def annotate(
             target.flush()
             if ini is not None and new_ini_path is not None:
                 ini.write(new_ini_path)
+            if task is not None and isinstance(target, ResumableOutput):
+                task.write_state("annotate", target)
     return AnnotateSummary(meter.done, tuple(feature.summary() for feature in features))
 
 
