@@ -1,12 +1,13 @@
-"""Read Moses' text phrase tables, in blocks of lines or line by line, and add columns to them.
+"""Read Moses' text phrase tables, in blocks of lines or line by line, and add scores to them.
 
 :mod:`moses_integration.table_line` describes a line.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice, tee
-from typing import NamedTuple, Protocol, runtime_checkable
+from itertools import chain
+from typing import NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -87,10 +88,15 @@ class TableBlock(NamedTuple):
     def with_scores(self, columns: Sequence[NDArray[np.float64]]) -> bytes:
         """Return the lines with more scores after the last one, every other byte as it was.
 
-        :param columns: natural logarithms, one array per column, one value per line.
-        :raises ModelError: if a value cannot be written.
+        :param columns: natural logarithms, one array per column, one value per line. Above 88 there
+            can only be counts; they are written as 88: Moses reads a larger exp as infinity.
+        :raises ModelError: if a value is not finite.
         """
-        added = np.frombuffer(format_scores(columns), np.uint8)
+        finite = [
+            np.where(np.isinf(values), values, np.minimum(values, HIGHEST_LOG))
+            for values in columns
+        ]
+        added = np.frombuffer(format_scores(finite), np.uint8)
         text = np.frombuffer(self.data, np.uint8)
         return insert_scores(text, self.begins, self.score_ends, added).tobytes()  # type: ignore[no-any-return]
 
@@ -192,80 +198,59 @@ def _check(
     return block._replace(data=b"".join(parts)), problem
 
 
-# Columns
+# Blocks of phrase pairs
 
 
-class PairColumn(Protocol):
-    """Anything that gives one natural logarithm per phrase pair, in order."""
-
-    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
-        """Yield one value per pair; it may read ahead."""
-        ...
-
-
-@runtime_checkable
-class BlockColumn(PairColumn, Protocol):
-    """A column that reads pairs from blocks, so no object per pair is made."""
-
-    def values_of_blocks(self, blocks: Iterable[PhraseBlock]) -> Iterator[NDArray[np.float64]]:
-        """Yield the same values, in arrays of any length; it may read ahead."""
-        ...
+def read_ahead(blocks: Iterator[TableBlock], num_lines: int) -> list[TableBlock]:
+    """Return the next blocks, of at least so many lines; all of them where there are fewer."""
+    found, missing = [], num_lines
+    while missing > 0 and (block := next(blocks, None)) is not None:
+        found.append(block)
+        missing -= block.num_lines
+    return found
 
 
-def add_columns(
-    blocks: Iterable[TableBlock], columns: Sequence[PairColumn]
-) -> Iterator[tuple[TableBlock, bytes]]:
-    """Yield each block, and its lines with one more score per column, in order.
+def cut_table(blocks: Iterable[TableBlock], size: int) -> Iterator[list[TableBlock]]:
+    """Yield the same lines in groups of blocks that end at each multiple of ``size`` lines.
 
-    The bytes end as the block did. A value above 88, which only a count can have, is written as 88,
-    because Moses reads a larger exp as infinity. Only as many blocks are held as the columns read
-    ahead.
-
-    :raises ValueError: if a column gives more or fewer values than there are lines.
-    :raises ModelError: if a value is not finite.
+    Lines are counted from the table's first one, whatever line the blocks begin with.
     """
-    blocks, *copies = tee(blocks, len(columns) + 1)
-    streams = [_Values(column, copy) for column, copy in zip(columns, copies, strict=True)]
+    group: list[TableBlock] = []
     for block in blocks:
-        yield block, block.with_scores([stream.take(block.num_lines) for stream in streams])
-    for stream in streams:
-        stream.check_end()
+        first = 0
+        while first < block.num_lines:
+            number = block.before + first
+            part = block.lines(first, min(first + size - number % size, block.num_lines))
+            group.append(part)
+            first += part.num_lines
+            if (number + part.num_lines) % size == 0:
+                yield group
+                group = []
+    if group:
+        yield group
 
 
-class _Values:
-    """The values of a column, handed out in the numbers that are asked for."""
-
-    def __init__(self, column: PairColumn, blocks: Iterable[TableBlock]) -> None:
-        self._arrays = _arrays(column, blocks)
-        self._left: NDArray[np.float64] = np.empty(0)
-
-    def take(self, count: int) -> NDArray[np.float64]:
-        """Return the next ``count`` values."""
-        parts, missing = [self._left], count - len(self._left)
-        while missing > 0:
-            array = next(self._arrays, None)
-            if array is None:
-                raise ValueError(f"a column gives {missing} values too few")
-            parts.append(array)
-            missing -= len(array)
-        values = np.concatenate(parts)
-        self._left = values[count:]
-        values = values[:count]
-        # Values that are not finite stay so, and are refused when they are written.
-        return np.where(np.isfinite(values), np.minimum(values, HIGHEST_LOG), values)
-
-    def check_end(self) -> None:
-        """Check that there are no more values."""
-        if len(self._left) or any(len(array) for array in self._arrays):
-            raise ValueError("a column gives more values than there are lines")
+def join_phrases(blocks: Sequence[TableBlock]) -> PhraseBlock:
+    """Return the phrase pairs of some blocks, with no other bytes."""
+    sizes = [int((block.phrases[:, 1::2] - block.phrases[:, ::2]).sum()) for block in blocks]
+    text = np.empty(sum(sizes), np.uint8)
+    places = np.empty((sum(block.num_lines for block in blocks), 4), np.int64)
+    at = line = 0
+    for block, size in zip(blocks, sizes, strict=True):
+        after = line + block.num_lines
+        data = np.frombuffer(block.data, np.uint8)
+        _copy_phrases(data, block.phrases, at, text, places[line:after])
+        at, line = at + size, after
+    return PhraseBlock(text.tobytes(), places)
 
 
-def _arrays(column: PairColumn, blocks: Iterable[TableBlock]) -> Iterator[NDArray[np.float64]]:
-    if isinstance(column, BlockColumn):
-        return column.values_of_blocks(block.phrase_block() for block in blocks)
-    # As many at a time as a block has lines: so the column reads no further than it needs to.
-    counts, pairs = tee(blocks)
-    values = column.values(chain.from_iterable(block.pairs() for block in pairs))
-    taken = (np.fromiter(islice(values, block.num_lines), np.float64) for block in counts)
-    rest = (np.fromiter(islice(values, 1), np.float64) for _ in range(1))
-    return chain(taken, rest)
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def _copy_phrases(data, phrases, at, text, places):  # type: ignore[no-untyped-def]
+    """Copy phrases one after another into ``text``, from ``at`` on, and note their places."""
+    for line in range(len(phrases)):
+        for side in range(0, 4, 2):
+            places[line, side] = at
+            for position in range(phrases[line, side], phrases[line, side + 1]):
+                text[at] = data[position]
+                at += 1
+            places[line, side + 1] = at

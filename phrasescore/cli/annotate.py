@@ -22,6 +22,7 @@ _logger = logging.getLogger(__name__)
 @options.part
 @options.flag("--resume", "Go on with a run of this command that was killed.")
 @options.computing
+@options.engine
 @options.verbosity
 @click.pass_context
 def annotate(ctx: click.Context, /, table: str, output: str, **settings: Any) -> None:
@@ -33,6 +34,7 @@ def annotate(ctx: click.Context, /, table: str, output: str, **settings: Any) ->
     from phrasescore.workflows.annotate import annotate as add_columns
 
     columns = options.take_columns(ctx, settings)
-    done = add_columns(table, columns, output, **settings, progress=show_progress)
+    engine = options.take_engine(settings)
+    done = add_columns(table, columns, output, engine=engine, **settings, progress=show_progress)
     for summary in done.columns:
         _logger.info("%s", summary)

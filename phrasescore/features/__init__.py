@@ -22,15 +22,33 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 
+# Pairs of a block, which is scored as a whole, by one thread. Fixed, because the last digits of a
+# network's value may depend on it, and a resumed run has to give the same ones.
+BLOCK_SIZE = {"cpu": 16384, "cuda": 65536}
+
+
+class Tally(Protocol):
+    """What some values came from, in numbers that add up; its text is for the end of a run."""
+
+    def __add__(self, other: Any) -> Any:
+        """Return the tally of both."""
+        ...
+
+    def __str__(self) -> str:
+        """Return the numbers in a few words."""
+        ...
+
+
 class Feature(Protocol):
-    """The two methods of every feature."""
+    """What every feature has."""
+
+    @property
+    def tally(self) -> Tally:
+        """That of the values so far."""
+        ...
 
     def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
         """Yield one value per pair, in order."""
-        ...
-
-    def summary(self) -> str:
-        """Return a few words about the values so far, for the end of a run."""
         ...
 
 

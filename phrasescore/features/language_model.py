@@ -2,11 +2,27 @@
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from phrasescore.errors import ModelError
 from phrasescore.io.text import shorten
 from phrasescore.language_models.kenlm_model import LN_10, WHITE_SPACE, load_kenlm
 from phrasescore.records import PhrasePair
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredTally:
+    """The number of targets that were scored."""
+
+    # Of the model.
+    order: int
+    scored: int
+
+    def __add__(self, other: "ScoredTally") -> "ScoredTally":
+        return ScoredTally(self.order, self.scored + other.scored)
+
+    def __str__(self) -> str:
+        return f"{self.scored:,} scored by a {self.order}-gram model"
 
 
 class LanguageModelScore:
@@ -24,6 +40,11 @@ class LanguageModelScore:
         self._path = path
         self._scored = 0
 
+    @property
+    def tally(self) -> ScoredTally:
+        """Those scored so far."""
+        return ScoredTally(self._model.order, self._scored)
+
     def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
         """Yield the log-probability of each pair's target.
 
@@ -39,7 +60,3 @@ class LanguageModelScore:
                 raise ModelError(f"{self._path}: the log-probability of {text} is {value}")
             self._scored += 1
             yield value
-
-    def summary(self) -> str:
-        """Return how much was scored, and the order of the model."""
-        return f"{self._scored:,} scored by a {self._model.order}-gram model"

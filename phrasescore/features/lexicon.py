@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
@@ -74,6 +75,22 @@ class Lexicon(NamedTuple):
         return digest.hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class LexicalTally:
+    """Predicted words, and those among them that nothing translates."""
+
+    side: str
+    words: int
+    floored: int
+
+    def __add__(self, other: "LexicalTally") -> "LexicalTally":
+        return LexicalTally(self.side, self.words + other.words, self.floored + other.floored)
+
+    def __str__(self) -> str:
+        share = self.floored / self.words if self.words else math.nan
+        return f"{self.words:,} {self.side} words; no translation for {share:.1%} of them"
+
+
 class LexicalScore:
     """log p(target | source) of IBM Model 1, or log p(source | target).
 
@@ -95,6 +112,11 @@ class LexicalScore:
         self._null = lexicon.ids.get(_NULL, 0)
         self._words = 0
         self._floored = 0
+
+    @property
+    def tally(self) -> LexicalTally:
+        """The words so far."""
+        return LexicalTally("source" if self._reverse else "target", self._words, self._floored)
 
     @property
     def fingerprint(self) -> str:
@@ -156,9 +178,3 @@ class LexicalScore:
             np.repeat(row_places * len(columns), repeats) + column_places[places]
         ]
         return found
-
-    def summary(self) -> str:
-        """Return the number of words, and the share of them at the floor."""
-        side = "source" if self._reverse else "target"
-        share = self._floored / self._words if self._words else math.nan
-        return f"{self._words:,} {side} words; no translation for {share:.1%} of them"

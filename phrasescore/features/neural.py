@@ -4,7 +4,7 @@ Pairs come as bytes of a text, whose words are numbered in compiled code: no Pyt
 pair, for it would hold up all threads and a GPU.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import numba
@@ -16,6 +16,7 @@ from phrasescore.arguments import PrecisionName
 from phrasescore.devices import GPU_THREADS
 from phrasescore.engines.worker_threads import map_in_threads
 from phrasescore.errors import ModelError
+from phrasescore.features import BLOCK_SIZE
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
@@ -27,9 +28,6 @@ from phrasescore.vocabulary import Vocabulary
 
 _KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
 
-# Pairs of a block, which is planned as a whole, by one thread. Fixed, because the last digits of a
-# value may depend on it, and a resumed run has to give the same ones.
-BLOCK_SIZE = {"cpu": 16384, "cuda": 65536}
 # Pairs of a piece of a block: rows of its matrix products.
 PIECE_SIZE = {"cpu": 2048, "cuda": 16384}
 
@@ -60,9 +58,9 @@ class NeuralScore:
             )
         self._device = device
         self._threads = threads if device.type == "cpu" else GPU_THREADS
-        self._precision = Precision(precision, device)
+        self.precision = Precision(precision, device)
         self._block_size = BLOCK_SIZE[device.type]
-        products = LevelProducts(self._precision, device, PIECE_SIZE[device.type])
+        products = LevelProducts(self.precision, device, PIECE_SIZE[device.type])
         self._scorer = TreeScorer(checkpoint.config.kind, checkpoint.model, products)
         # Compiles the kernels, and lets the math libraries choose theirs, before several threads
         # do so at once: one that comes too early computes with other kernels, and other last bits.
@@ -73,7 +71,7 @@ class NeuralScore:
         vocabularies = (checkpoint.source_vocabulary, checkpoint.target_vocabulary)
         columns = [(2, 3), (0, 1)] if checkpoint.reverse else [(0, 1), (2, 3)]
         self._sides = list(zip(map(WordNumbers, vocabularies), columns, strict=True))
-        self.work = PairWork()
+        self.tally = PairWork()
 
     def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
         """Yield each pair's log-probability, in order.
@@ -82,52 +80,39 @@ class NeuralScore:
 
         :raises ModelError: on reaching a pair whose score is not a finite log-probability.
         """
-        for values in self.values_of_blocks(_as_blocks(pairs, self._block_size)):
-            yield from values.tolist()
-
-    def values_of_blocks(self, blocks: Iterable[PhraseBlock]) -> Iterator[NDArray[np.float64]]:
-        """Yield the same values as :meth:`values` for pairs that lie in a text.
-
-        :raises ModelError: on reaching a pair whose score is not a finite log-probability.
-        """
-        numbered = enumerate(_regrouped(blocks, self._block_size))
+        blocks = enumerate(_as_blocks(pairs, self._block_size))
         # Each thread computes a block of its own with one thread of torch's: blocks never wait for
         # one another, and work outside torch's kernels (planning, small rows) overlaps.
-        with self._precision.active():
+        with self.precision.active():
             for values, work in map_in_threads(
-                self._score, numbered, self._threads, self._start_thread
+                self._score, blocks, self._threads, self._start_thread
             ):
-                self.work += work
-                yield values
+                self.tally += work
+                yield from values.tolist()
 
     def _start_thread(self) -> None:
         if self._device.type == "cpu":
             torch.set_num_threads(1)
 
-    def _score(
-        self, numbered: tuple[int, Sequence[PhraseBlock]]
-    ) -> tuple[NDArray[np.float64], PairWork]:
-        """Return the values of a block, given by its number and its parts."""
-        number, parts = numbered
-        sides = []
-        for words, (begin, end) in self._sides:
-            found = [words.number(text, places[:, begin], places[:, end]) for text, places in parts]
-            ids, lengths = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
-            sides.append(Sequences(ids, lengths))
+    def _score(self, numbered: tuple[int, PhraseBlock]) -> tuple[NDArray[np.float64], PairWork]:
+        number, block = numbered
         try:
-            return self._scorer.score_pairs(*sides)
+            return self.score_block(block)
         except ModelError as error:
             start = number * self._block_size
             raise ModelError(f"in the block that begins with pair {start}: {error}") from error
 
-    def summary(self) -> str:
-        """Return how much was computed, and how many words the network did not know."""
-        work = self.work
-        return (
-            f"{work.pairs:,} pairs scored in {work.source_nodes:,} encoder and "
-            f"{work.target_nodes:,} decoder steps; {work.unknown_words:,} unknown words on both "
-            "sides"
-        )
+    def score_block(self, block: PhraseBlock) -> tuple[NDArray[np.float64], PairWork]:
+        """Return the value of each pair of a block, and the work done; of use to several threads.
+
+        :raises ModelError: if a value is not a finite log-probability.
+        """
+        text, places = block
+        sides = [
+            words.number(text, places[:, begin], places[:, end])
+            for words, (begin, end) in self._sides
+        ]
+        return self._scorer.score_pairs(*sides)
 
 
 def _as_blocks(pairs: Iterable[PhrasePair], size: int) -> Iterator[PhraseBlock]:
@@ -139,24 +124,6 @@ def _as_blocks(pairs: Iterable[PhrasePair], size: int) -> Iterator[PhraseBlock]:
         ends = np.cumsum(lengths)
         places = np.stack([ends - lengths, ends], axis=1).reshape(-1, 4)
         yield PhraseBlock(b"".join(phrases), places)
-
-
-def _regrouped(blocks: Iterable[PhraseBlock], size: int) -> Iterator[list[PhraseBlock]]:
-    """Yield the same pairs as lists of parts of blocks, ``size`` pairs per list."""
-    parts: list[PhraseBlock] = []
-    count = 0
-    for text, places in blocks:
-        begin = 0
-        while begin < len(places):
-            part = places[begin : begin + size - count]
-            parts.append(PhraseBlock(text, part))
-            begin += len(part)
-            count += len(part)
-            if count == size:
-                yield parts
-                parts, count = [], 0
-    if parts:
-        yield parts
 
 
 class WordNumbers:

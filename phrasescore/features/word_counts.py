@@ -9,6 +9,7 @@ import math
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
@@ -37,6 +38,21 @@ _KINDS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class CountTally:
+    """The sum of counts."""
+
+    # Of the things that are counted, in plural.
+    name: str
+    total: int
+
+    def __add__(self, other: "CountTally") -> "CountTally":
+        return CountTally(self.name, self.total + other.total)
+
+    def __str__(self) -> str:
+        return f"{self.total:,} {self.name}"
+
+
 class _Count:
     """A number of words per pair, 0 or more.
 
@@ -49,6 +65,11 @@ class _Count:
     def __init__(self) -> None:
         self._total = 0
 
+    @property
+    def tally(self) -> CountTally:
+        """The sum so far."""
+        return CountTally(self.counted, self._total)
+
     def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
         """Yield the count of each pair."""
         for count in map(self._count, pairs):
@@ -57,10 +78,6 @@ class _Count:
 
     def _count(self, pair: PhrasePair) -> int:
         raise NotImplementedError
-
-    def summary(self) -> str:
-        """Return the sum of all counts."""
-        return f"{self._total:,} {self.counted}"
 
 
 class TargetLength(_Count):
@@ -76,6 +93,22 @@ class TargetLength(_Count):
         return len(pair.target)
 
 
+@dataclass(frozen=True, slots=True)
+class RatioTally:
+    """The sum of the logarithms of ratios."""
+
+    total: float
+    pairs: int
+
+    def __add__(self, other: "RatioTally") -> "RatioTally":
+        return RatioTally(self.total + other.total, self.pairs + other.pairs)
+
+    def __str__(self) -> str:
+        """Return the usual ratio, the geometric mean."""
+        ratio = math.exp(self.total / self.pairs) if self.pairs else math.nan
+        return f"{ratio:.3f} target words per source word"
+
+
 class LengthRatio:
     """log((target words + 1) / (source words + 1)): natural, 0 where both are of one length.
 
@@ -87,6 +120,11 @@ class LengthRatio:
         self._total = 0.0
         self._pairs = 0
 
+    @property
+    def tally(self) -> RatioTally:
+        """The sum so far."""
+        return RatioTally(self._total, self._pairs)
+
     def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
         """Yield the logarithm of the ratio of each pair."""
         for pair in pairs:
@@ -94,11 +132,6 @@ class LengthRatio:
             self._total += value
             self._pairs += 1
             yield value
-
-    def summary(self) -> str:
-        """Return the usual ratio, the geometric mean."""
-        ratio = math.exp(self._total / self._pairs) if self._pairs else math.nan
-        return f"{ratio:.3f} target words per source word"
 
 
 class UnknownWords(_Count):

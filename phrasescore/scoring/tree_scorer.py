@@ -158,6 +158,14 @@ class PairWork:
     def __add__(self, other: "PairWork") -> "PairWork":
         return PairWork(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
+    def __str__(self) -> str:
+        """Return how much was computed, and how many words the network did not know."""
+        return (
+            f"{self.pairs:,} pairs scored in {self.source_nodes:,} encoder and "
+            f"{self.target_nodes:,} decoder steps; {self.unknown_words:,} unknown words on both "
+            "sides"
+        )
+
 
 class TreeScorer:
     """Scores targets with one network. Several threads may use one instance at once.

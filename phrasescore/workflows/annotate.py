@@ -3,34 +3,27 @@
 import logging
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import chain, islice
-from typing import TYPE_CHECKING
+from itertools import chain
 
 from moses_integration.moses_ini import MosesIni
-from moses_integration.phrase_table import add_columns, read_table_blocks
+from moses_integration.phrase_table import read_ahead, read_table_blocks
 from phrasescore.arguments import PrecisionName, StrPath, check_compute
-from phrasescore.devices import choose_device, torch_threads, usable_threads
-from phrasescore.errors import ArgumentError, ModelError, shown_path
-from phrasescore.features import ColumnSpec, check_columns, column_specs
+from phrasescore.engines import EngineSettings, device_on, engine_or_here
+from phrasescore.errors import ArgumentError, shown_path
+from phrasescore.features import BLOCK_SIZE, ColumnSpec, check_columns, column_specs
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import ResumableOutput, check_resume, open_resumable, work_files
 from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.version import __version__
-from phrasescore.workflows.columns import fingerprint, make_feature
 from phrasescore.workflows.parts import InputPart, check_part, state_path
+from phrasescore.workflows.table_scoring import TableScorer, TableScoring, block_lines
 from phrasescore.workflows.warnings import returns_warnings
-
-if TYPE_CHECKING:
-    from phrasescore.features import Feature
-    from phrasescore.models.checkpoint import Checkpoint
 
 _logger = logging.getLogger(__name__)
 
 # Lines of a chunk: lost at most when a run is killed, and a member of a .gz file. A multiple of
-# every feature's block, so that a resumed run has the same blocks.
+# each `BLOCK_SIZE`, so that a resumed run has the same blocks.
 CHUNK_LINES = 65536
 
 
@@ -58,6 +51,7 @@ def annotate(
     precision: PrecisionName = "float32",
     device: str = "auto",
     threads: int | None = None,
+    engine: EngineSettings | None = None,
     progress: ProgressCallback | None = None,
 ) -> AnnotateSummary:
     """Add one score per column to each line of a phrase table.
@@ -71,10 +65,14 @@ def annotate(
     :param moses_ini_out: where that goes with the new columns in it, with weight 0.
     :param part: ``I/N`` for the I-th of N parts of the run, which :func:`phrasescore.join` joins.
     :param resume: go on with a run of the same arguments that was killed; it may have left nothing.
+        The engine and its workers may be others.
+    :param engine: where the columns are computed; the bytes are the same.
     """
     table, output = os.fspath(table), os.fspath(output)
     ini_path, new_ini_path = optional_path(moses_ini), optional_path(moses_ini_out)
     check_compute(device, precision, threads)
+    engine = engine_or_here(engine, threads)
+    device = device_on(engine, device)
     wanted = column_specs(columns)
     check_columns(wanted, of_phrases=True)
     if any(column.kind == "lm" for column in wanted):
@@ -90,19 +88,22 @@ def annotate(
     check_files([table, ini_path, *inputs], [output, *work_files(output), state, new_ini_path])
     task = None if number is None else InputPart.of_lines(number, table, CHUNK_LINES)
     blocks = read_table_blocks(table, *(() if task is None else (task.first, task.after)))
-    head = list(islice(blocks, 1))  # mistakes in the table often show here; a part may be empty
-    num_scores = head[0].num_scores if head else 0
+    first = read_ahead(blocks, 2 * BLOCK_SIZE["cpu"])
+    num_scores = first[0].num_scores if first else 0  # a part may be empty
     ini = declare_scores(ini_path, table, output, len(wanted), num_scores)
-    with ExitStack() as stack:
-        features, settings = _load_columns(stack, wanted, precision, device, threads)
+    num_lines = sum(block.num_lines for block in first) if task is None else task.total
+    scoring = TableScoring(tuple(wanted), precision, device)
+    with TableScorer(scoring, engine) as scorer:
+        settings = {**scorer.settings, "chunk": str(CHUNK_LINES)}
+        size = block_lines(num_lines, settings.get("device", "cpu"))
         settings |= {} if task is None else task.settings
         with (
             open_resumable(output, settings, resume=resume, chunk_lines=CHUNK_LINES) as target,
             Meter("annotate", "lines", progress) as meter,
         ):
-            blocks = target.remaining(chain(head, blocks), table)
-            for block, data in add_columns(blocks, features):
-                target.write(data, block.raw, block.num_lines)
+            remaining = target.remaining(chain(first, blocks), table)
+            for block, values in scorer.score(remaining, size):
+                target.write(block.with_scores(values), block.raw, block.num_lines)
                 meter.update(block.num_lines)
             # Before the table appears: if this fails, a resumed run has nothing else left to do.
             target.flush()
@@ -110,7 +111,7 @@ def annotate(
                 ini.write(new_ini_path)
             if task is not None and isinstance(target, ResumableOutput):
                 task.write_state("annotate", target)
-    return AnnotateSummary(meter.done, tuple(feature.summary() for feature in features))
+    return AnnotateSummary(meter.done, tuple(map(str, scorer.tallies)))
 
 
 def check_moses_ini(moses_ini: str | None, moses_ini_out: str | None) -> None:
@@ -161,48 +162,3 @@ def _path_in_ini(ini: MosesIni, table: str, output: str) -> str | None:
     runs_here = old and any(same_file(f"{old}{end}", table) for end in ("", ".gz"))
     is_relative = not (old and os.path.isabs(old)) and (runs_here or not old or table == "-")
     return output if is_relative else os.path.abspath(output)
-
-
-def _load_columns(
-    stack: ExitStack,
-    wanted: Sequence[ColumnSpec],
-    precision: PrecisionName,
-    device: str,
-    threads: int | None,
-) -> "tuple[list[Feature], dict[str, str]]":
-    """Return the features of the columns, and the settings that their values depend on."""
-    settings = {"version": f"phrasescore {__version__}", "chunk": str(CHUNK_LINES)}
-    models = [column.value for column in wanted if column.kind == "model"]
-    checkpoints: list[Checkpoint] = []
-    networks: list[Feature] = []
-    if models:
-        import torch
-
-        from phrasescore.features.neural import NeuralScore
-        from phrasescore.models.checkpoint import load_checkpoint
-
-        place = choose_device(device)
-        stack.enter_context(torch_threads(1))  # the columns have threads of their own
-        settings["version"] += f", torch {torch.__version__}"
-        settings |= {"precision": precision, "device": place.type}
-        checkpoints = [load_checkpoint(path) for path in models]
-        for path, checkpoint in zip(models, checkpoints, strict=True):
-            try:
-                network = NeuralScore(
-                    checkpoint, place, precision=precision, threads=usable_threads(threads)
-                )
-            except ModelError as error:
-                raise ModelError(f"{path}: {error}") from error
-            networks.append(network)
-    features: list[Feature] = []
-    remaining = iter(zip(checkpoints, networks, strict=True))
-    for position, column in enumerate(wanted, start=1):
-        if column.kind == "model":
-            checkpoint, feature = next(remaining)
-            depends_on = checkpoint.fingerprint
-        else:
-            feature = make_feature(column, checkpoints)
-            depends_on = fingerprint(column, feature, checkpoints)
-        features.append(feature)
-        settings[f"column {position}"] = depends_on
-    return features, settings

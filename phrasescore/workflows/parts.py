@@ -99,6 +99,8 @@ class InputPart:
     """The part of an input that one task does."""
 
     number: PartNumber
+    # Lines (or lists) of the whole input.
+    total: int
     # Its first line (or list), from 0, and the one after its last.
     first: int
     after: int
@@ -115,7 +117,7 @@ class InputPart:
         for block in read_blocks(path):
             total += count_lines(block)
             digest.update(block)
-        return cls(number, *number.share(total, chunk_lines), digest.hexdigest())
+        return cls(number, total, *number.share(total, chunk_lines), digest.hexdigest())
 
     @property
     def settings(self) -> dict[str, str]:

@@ -268,7 +268,7 @@ class ListRescorer:
             written,
             None if scores is None else scores.work,
             tuple(
-                (added.name, added.feature.summary())
+                (added.name, str(added.feature.tally))
                 for added in self._added
                 if added.feature is not None
             ),

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from moses_integration.nbest import parse_features
 from phrasescore.cli import main
-from phrasescore.features import lexicon
+from phrasescore.features import BLOCK_SIZE, lexicon
 from phrasescore.features.lexicon import LexicalScore
 from phrasescore.records import PhrasePair
 from tests.doubles import RandomModel
@@ -210,9 +210,11 @@ def test_a_run_is_gone_on_with_to_the_same_bytes_and_with_the_same_lexicon_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("phrasescore.workflows.annotate.CHUNK_LINES", 4)
+    monkeypatch.setitem(BLOCK_SIZE, "cpu", 4)
     monkeypatch.setattr(lexicon, "BLOCK_ENTRIES", 1)
     Path("table").write_text(TABLE * 20)
-    options = ["--lexicon", "lex.f2e", "--feature", "number_mismatch", "-o", "out"]
+    columns = ["--lexicon", "lex.f2e", "--feature", "number_mismatch", "--threads", "1"]
+    options = [*columns, "-o", "out"]
     score = LexicalScore._score
     calls = iter(range(30))
 
@@ -232,7 +234,7 @@ def test_a_run_is_gone_on_with_to_the_same_bytes_and_with_the_same_lexicon_only(
     result = annotate(*options, "--resume")
     assert result.exit_code == 0, result.output
     assert "going on after line 2" in result.stderr
-    assert Path("out").read_text() == annotate(*options[:-2]).stdout
+    assert Path("out").read_text() == annotate(*columns).stdout
 
 
 @pytest.mark.parametrize(

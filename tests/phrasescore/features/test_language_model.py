@@ -43,7 +43,7 @@ def test_the_source_does_not_count_and_the_end_says_what_was_done(arpa: Path) ->
     feature = LanguageModelScore(str(arpa))
     first, second = feature.values([PhrasePair((), ("la",)), PhrasePair(("a", "b"), ("la",))])
     assert first == second
-    assert feature.summary() == "2 scored by a 2-gram model"
+    assert str(feature.tally) == "2 scored by a 2-gram model"
 
 
 def test_white_space_in_a_word_does_not_divide_it(arpa: Path) -> None:

@@ -22,7 +22,7 @@ def test_a_pair_by_hand() -> None:
     pairs = [PhrasePair(("the", "house"), ("la", "maison"))]
     # (0.25 + 0.5 + 0) / 3, then (0 + 0 + 0.75) / 3.
     assert list(feature.values(pairs)) == pytest.approx([2 * math.log(0.25)], rel=1e-14)
-    assert feature.summary() == "2 target words; no translation for 0.0% of them"
+    assert str(feature.tally) == "2 target words; no translation for 0.0% of them"
 
 
 def test_a_word_without_translation_has_the_floor() -> None:
@@ -37,8 +37,8 @@ def test_a_word_without_translation_has_the_floor() -> None:
     # The third has NULL alone; the last predicts nothing.
     expected = [2 * floor, 2 * floor, math.log(0.25), 0.0]
     assert list(feature.values(pairs)) == pytest.approx(expected, rel=1e-14)
-    assert feature.summary() == "5 target words; no translation for 80.0% of them"
-    assert make(ENTRIES).summary().startswith("0 target words")
+    assert str(feature.tally) == "5 target words; no translation for 80.0% of them"
+    assert str(make(ENTRIES).tally).startswith("0 target words")
 
 
 def test_the_reverse_predicts_the_source() -> None:

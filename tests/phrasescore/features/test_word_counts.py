@@ -32,7 +32,7 @@ PAIRS = [
 def test_the_length_is_the_number_of_target_words() -> None:
     feature = TargetLength()
     assert list(feature.values(PAIRS)) == [5.0, 0.0, 0.0]
-    assert feature.summary() == "5 target words"
+    assert str(feature.tally) == "5 target words"
 
 
 def test_the_ratio_counts_the_ends_and_is_0_for_equal_lengths() -> None:
@@ -45,8 +45,8 @@ def test_the_summary_has_the_usual_ratio() -> None:
     feature = LengthRatio()
     list(feature.values([PAIRS[0], PAIRS[0], PAIRS[2], PAIRS[1]]))
     # The geometric mean of 2, 2, 1/2 and 1.
-    assert feature.summary() == f"{2 ** (1 / 4):.3f} target words per source word"
-    assert LengthRatio().summary() == "nan target words per source word"
+    assert str(feature.tally) == f"{2 ** (1 / 4):.3f} target words per source word"
+    assert str(LengthRatio().tally) == "nan target words per source word"
 
 
 def pair(source: str, target: str) -> PhrasePair:
@@ -77,7 +77,7 @@ def pair(source: str, target: str) -> PhrasePair:
 def test_punctuation_of_one_side_alone_is_counted(source: str, target: str, count: int) -> None:
     feature = PunctuationMismatch()
     assert list(feature.values([pair(source, target)])) == [float(count)]
-    assert feature.summary() == f"{count} punctuation marks on one side alone"
+    assert str(feature.tally) == f"{count} punctuation marks on one side alone"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_punctuation_of_one_side_alone_is_counted(source: str, target: str, coun
 def test_numbers_of_one_side_alone_are_counted(source: str, target: str, count: int) -> None:
     feature = NumberMismatch()
     assert list(feature.values([pair(source, target)])) == [float(count)]
-    assert feature.summary() == f"{count} numbers on one side alone"
+    assert str(feature.tally) == f"{count} numbers on one side alone"
 
 
 def test_each_source_is_compared_with_its_own_targets() -> None:
@@ -110,7 +110,7 @@ def test_target_words_outside_of_the_shortlist_are_counted_each_time() -> None:
     feature = UnknownWords([Vocabulary(["house"])])
     pairs = [PhrasePair(("x",), ("the", "house", "the")), PhrasePair(("x",), ("house",))]
     assert list(feature.values(pairs)) == [2.0, 0.0]
-    assert feature.summary() == "2 unknown target words"
+    assert str(feature.tally) == "2 unknown target words"
 
 
 def test_a_word_that_one_of_several_networks_lacks_counts_once() -> None:
@@ -133,7 +133,7 @@ def test_source_words_are_counted_on_their_own_side() -> None:
     feature = SourceUnknownWords([Vocabulary(["a"]), Vocabulary(["a", "b"])])
     pairs = [PhrasePair(("a", "b", "b"), ("x",)), PhrasePair((), ("x", "y"))]
     assert list(feature.values(pairs)) == [2.0, 0.0]
-    assert feature.summary() == "2 unknown source words"
+    assert str(feature.tally) == "2 unknown source words"
 
 
 def test_a_language_model_has_no_source_words_that_it_could_lack(tmp_path: Path) -> None:

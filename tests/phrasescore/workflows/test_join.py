@@ -11,8 +11,10 @@ from click.testing import CliRunner
 
 import phrasescore
 from phrasescore.cli import main
+from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
-from phrasescore.features import ColumnSpec
+from phrasescore.features import BLOCK_SIZE, ColumnSpec
+from phrasescore.workflows.table_scoring import TableScorer
 from tests.random_tables import make_model, make_table
 
 CHUNK = 100
@@ -61,10 +63,11 @@ def test_joined_parts_are_the_bytes_of_one_run(table: Path, count: int, end: str
 def test_a_network_s_values_are_those_of_one_run(
     table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("phrasescore.features.neural.BLOCK_SIZE", {"cpu": CHUNK // 2})
+    monkeypatch.setitem(BLOCK_SIZE, "cpu", CHUNK // 2)
     model = [str(make_model(table.parent / "model").path)]
     whole = annotate(table, table.parent / "whole", model)
-    phrasescore.join(parts_of(table, 4, columns=model, threads=2), table.parent / "joined")
+    processes = EngineSettings("processes", 2)
+    phrasescore.join(parts_of(table, 4, columns=model, engine=processes), table.parent / "joined")
     assert (table.parent / "joined").read_bytes() == whole.read_bytes()
 
 
@@ -217,3 +220,20 @@ def test_the_output_s_name_says_whether_it_is_gzip(table: Path) -> None:
         phrasescore.join(str(plain[0]), table.parent / "out")
     with pytest.raises(ArgumentError, match="`parts`: expected at least one"):
         phrasescore.join([], table.parent / "out")
+
+
+def test_the_last_part_has_blocks_as_the_whole_table(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A table of less than two blocks is scored in smaller ones; of it, the last part alone is.
+    sizes = set()
+    monkeypatch.setitem(BLOCK_SIZE, "cpu", CHUNK // 2)
+
+    def note(scorer: Any, blocks: Any, size: int) -> Any:
+        sizes.add(size)
+        return score(scorer, blocks, size)
+
+    score = TableScorer.score
+    monkeypatch.setattr(TableScorer, "score", note)
+    parts_of(table, 10)
+    assert sizes == {CHUNK // 2}

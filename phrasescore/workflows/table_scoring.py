@@ -1,0 +1,244 @@
+"""The columns of a phrase table as work for an engine: phrase pairs in, values out."""
+
+import copy
+import logging
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moses_integration.phrase_table import TableBlock, cut_table, join_phrases
+from phrasescore.arguments import PrecisionName
+from phrasescore.devices import GPU_THREADS, choose_device, torch_threads
+from phrasescore.engines import EngineSettings, open_pool
+from phrasescore.engines.pool import WorkerPool
+from phrasescore.errors import ModelError, PhrasescoreError
+from phrasescore.features import BLOCK_SIZE, ColumnSpec, Feature, Tally
+from phrasescore.records import PhraseBlock
+from phrasescore.version import __version__
+from phrasescore.workflows.columns import fingerprint, make_feature
+
+_logger = logging.getLogger(__name__)
+
+Values = NDArray[np.float64]
+# Of a feature, for the pairs of a block.
+_Compute = Callable[[PhraseBlock], tuple[Values, Tally]]
+
+# A table of fewer lines than two blocks is cut into so many, or into blocks of this size.
+_BLOCKS, _LEAST_LINES = 16, 512
+
+
+class BlockScores(NamedTuple):
+    """The columns of some phrase pairs."""
+
+    # Natural logarithms, an array per column, a value per pair.
+    values: list[Values]
+    tallies: list[Tally]
+    # All that values depend on besides the pairs, by name.
+    settings: dict[str, str]
+
+
+@dataclass(frozen=True)
+class TableScoring:
+    """Scores a block of phrase pairs as an item: a :class:`phrasescore.engines.pool.Work`."""
+
+    columns: tuple[ColumnSpec, ...]
+    precision: PrecisionName = "float32"
+    device: str = "cpu"
+
+    @property
+    def has_models(self) -> bool:
+        """Return whether there are networks."""
+        return any(column.kind == "model" for column in self.columns)
+
+    def in_folders(self) -> "TableScoring":
+        """Return the same work for other machines, which have the same folders."""
+        columns = [
+            column
+            if column.kind == "feature"
+            else replace(column, value=os.path.abspath(column.value))
+            for column in self.columns
+        ]
+        return replace(self, columns=tuple(columns))
+
+    def load(self) -> Callable[[PhraseBlock], BlockScores]:
+        """Load models and files. Without a network, torch is not.
+
+        :raises DataError: if a file is not what it should be.
+        :raises ModelError: if a model cannot be loaded, or does not score phrase pairs.
+        """
+        settings = {"version": f"phrasescore {__version__}"}
+        checkpoints, networks = [], []
+        if self.has_models:
+            import torch
+
+            from phrasescore.features.neural import NeuralScore
+            from phrasescore.models.checkpoint import load_checkpoint
+
+            torch.set_num_threads(1)  # each worker has one thread
+            place = choose_device(self.device)
+            settings["version"] += f", torch {torch.__version__}"
+            settings |= {"precision": self.precision, "device": place.type}
+            paths = [column.value for column in self.columns if column.kind == "model"]
+            checkpoints = [load_checkpoint(path) for path in paths]
+            for path, checkpoint in zip(paths, checkpoints, strict=True):
+                try:
+                    networks.append(NeuralScore(checkpoint, place, precision=self.precision))
+                except ModelError as error:
+                    raise ModelError(f"{path}: {error}") from error
+        computes: list[_Compute] = []
+        remaining = iter(zip(checkpoints, networks, strict=True))
+        for number, column in enumerate(self.columns, start=1):
+            if column.kind == "model":
+                checkpoint, network = next(remaining)
+                computes.append(network.score_block)
+                depends_on = checkpoint.fingerprint
+            else:
+                feature = make_feature(column, checkpoints)
+                computes.append(_PairsOfBlock(feature))
+                depends_on = fingerprint(column, feature, checkpoints)
+            settings[f"column {number}"] = depends_on
+        return _Columns(computes, settings)
+
+
+class _PairsOfBlock:
+    """A feature of single pairs, for blocks of them and several threads."""
+
+    def __init__(self, feature: Feature) -> None:
+        self._feature = feature
+
+    def __call__(self, block: PhraseBlock) -> tuple[Values, Tally]:
+        # A copy for each block: it shares all but the tally, and the first one's stays at nothing.
+        feature = copy.copy(self._feature)
+        values = np.fromiter(feature.values(block.pairs()), np.float64, len(block.places))
+        return values, feature.tally
+
+
+class _Columns:
+    """The columns of a worker."""
+
+    def __init__(self, computes: Sequence[_Compute], settings: dict[str, str]) -> None:
+        self._computes, self._settings = computes, settings
+
+    def __call__(self, block: PhraseBlock) -> BlockScores:
+        found = [compute(block) for compute in self._computes]
+        return BlockScores(
+            [values for values, _ in found], [tally for _, tally in found], self._settings
+        )
+
+
+class TableScorer:
+    """Scores the lines of a phrase table on an engine; a context manager.
+
+    :ivar settings: all that values depend on besides the lines, by name.
+    :ivar tallies: of each column, over the lines so far.
+    """
+
+    settings: dict[str, str]
+    tallies: list[Tally]
+
+    def __init__(self, scoring: TableScoring, engine: EngineSettings) -> None:
+        self._scoring = scoring.in_folders() if engine.name == "ray" else scoring
+        self._engine = engine
+
+    def __enter__(self) -> Self:
+        """Start the workers.
+
+        :raises PhrasescoreError: if no worker starts, or they cannot load the columns.
+        """
+        with ExitStack() as stack:
+            engine = self._engine
+            if self._scoring.has_models and engine.name != "ray":
+                engine = self._prepare_torch(stack)
+            self._pool: WorkerPool[PhraseBlock, BlockScores] = stack.enter_context(
+                open_pool(engine, self._scoring)
+            )
+            nothing = PhraseBlock(b"", np.empty((0, 4), np.int64))
+            _, self.tallies, self.settings = self._pool.submit(nothing).result()
+            self._stack = stack.pop_all()
+        return self
+
+    def _prepare_torch(self, stack: ExitStack) -> EngineSettings:
+        """Let torch compute in this process, and as before at the end; return the engine for it."""
+        from phrasescore.kernels.precision import Precision
+
+        place = choose_device(self._scoring.device)
+        stack.enter_context(torch_threads(1))
+        stack.enter_context(Precision(self._scoring.precision, place).active())
+        if place.type == "cuda":
+            return replace(self._engine, workers=GPU_THREADS)
+        return self._engine
+
+    def __exit__(self, *error: object) -> None:
+        for note in self._pool.notes:
+            _logger.warning("%s", note)
+        self._stack.close()
+
+    def score(
+        self, blocks: Iterable[TableBlock], size: int
+    ) -> Iterator[tuple[TableBlock, list[Values]]]:
+        """Yield each block of lines, with their values in each column.
+
+        Some blocks are read ahead, in proportion to the number of workers.
+
+        :param size: lines of a block as `block_lines` gives it; the last digits of a value may
+            depend on it.
+        :raises ModelError: on reaching a block with a value that is not a finite log-probability.
+        :raises PhrasescoreError: if workers have not loaded the same.
+        """
+        ahead: deque[TableBlock] = deque()
+
+        def phrases() -> Iterator[PhraseBlock]:
+            for group in cut_table(_noted(blocks, ahead), size):
+                yield join_phrases(group)
+
+        left = [np.empty(0)] * len(self._scoring.columns)
+        found = self._pool.map(phrases())
+        while True:
+            try:
+                scores = next(found, None)
+            except ModelError as error:
+                line = ahead[0].before + len(left[0]) + 1
+                raise ModelError(f"in the block that begins with line {line}: {error}") from error
+            if scores is None:
+                return
+            self._add(scores)
+            left = [np.concatenate(parts) for parts in zip(left, scores.values, strict=True)]
+            while ahead and ahead[0].num_lines <= len(left[0]):
+                block = ahead.popleft()
+                yield block, [values[: block.num_lines] for values in left]
+                left = [values[block.num_lines :] for values in left]
+
+    def _add(self, scores: BlockScores) -> None:
+        for name, value in self.settings.items():
+            if scores.settings[name] != value:
+                other = scores.settings[name]
+                problem = f"workers have not loaded the same: {name}: {value} and {other}"
+                raise PhrasescoreError(problem)
+        self.tallies = [one + more for one, more in zip(self.tallies, scores.tallies, strict=True)]
+
+
+def _noted(blocks: Iterable[TableBlock], notes: deque[TableBlock]) -> Iterator[TableBlock]:
+    """Yield the blocks, and note each of them."""
+    for block in blocks:
+        notes.append(block)
+        yield block
+
+
+def block_lines(num_lines: int, device: str = "cpu") -> int:
+    """Return how many lines of a table are scored at a time.
+
+    It depends on the table alone, and not on the workers: so values have the same bits with any
+    number of them. A small table has smaller blocks, so that there is one for each worker.
+
+    :param num_lines: of the table; of a large one, twice `BLOCK_SIZE` will do.
+    """
+    size = BLOCK_SIZE[device]
+    if device != "cpu" or num_lines >= 2 * size:
+        return size
+    return min(max(-(-num_lines // _BLOCKS), _LEAST_LINES), size)
