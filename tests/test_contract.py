@@ -1,5 +1,6 @@
 """The promises that every feature keeps. A new feature is one more entry in MAKERS."""
 
+import copy
 import itertools
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
@@ -9,8 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from moses_integration.phrase_table import BlockColumn
-from phrasescore.features import FEATURES, FROM_FILES, OF_SHORTLISTS, Feature, lexicon, neural
+from phrasescore.features import (
+    BLOCK_SIZE,
+    FEATURES,
+    FROM_FILES,
+    OF_SHORTLISTS,
+    Feature,
+    lexicon,
+    neural,
+)
 from phrasescore.features.language_model import LanguageModelScore
 from phrasescore.features.lexicon import LexicalScore, Lexicon
 from phrasescore.features.neural import NeuralScore
@@ -103,50 +111,44 @@ def test_the_size_of_blocks_changes_nothing(
 ) -> None:
     values = list(feature.values(PAIRS))
     if isinstance(feature, NeuralScore):
-        monkeypatch.setitem(neural.BLOCK_SIZE, "cpu", 2)
+        monkeypatch.setitem(BLOCK_SIZE, "cpu", 2)
         monkeypatch.setitem(neural.PIECE_SIZE, "cpu", 1)
         feature = make_neural(tmp_path)
     monkeypatch.setattr(lexicon, "BLOCK_ENTRIES", 1)
     assert list(feature.values(PAIRS)) == pytest.approx(values, rel=1e-6, abs=1e-5)
 
 
-def as_blocks(pairs: Sequence[PhrasePair], size: int) -> Iterator[PhraseBlock]:
-    """Yield pairs as blocks of a text that has other things in it, too."""
-    for first in range(0, len(pairs), size):
-        text, places = b"what is before ", []
-        for pair in pairs[first : first + size]:
-            for words in pair:
-                places.append(len(text))
-                text += " ".join(words).encode()
-                places.append(len(text))
-                text += b" ||| "
-        yield PhraseBlock(text, np.array(places).reshape(-1, 4))
+def as_block(pairs: Sequence[PhrasePair]) -> PhraseBlock:
+    """Return pairs as a block of a text that has other things in it, too."""
+    text, places = b"what is before ", []
+    for pair in pairs:
+        for words in pair:
+            places.append(len(text))
+            text += " ".join(words).encode()
+            places.append(len(text))
+            text += b" ||| "
+    return PhraseBlock(text, np.array(places, np.int64).reshape(-1, 4))
 
 
-@pytest.mark.parametrize("size", [1, 5, 100])
-def test_pairs_that_lie_in_a_text_have_the_same_values(
-    feature: Feature, size: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    if not isinstance(feature, BlockColumn):
-        pytest.skip("this feature takes pairs alone")
-    monkeypatch.setitem(neural.BLOCK_SIZE, "cpu", 7)
+def test_pairs_that_lie_in_a_text_have_the_same_values(tmp_path: Path) -> None:
     feature = make_neural(tmp_path)
     assert isinstance(feature, NeuralScore)
-    blocks = list(as_blocks(PAIRS, size))
-    assert [pair for block in blocks for pair in block.pairs()] == PAIRS
-    values = np.concatenate(list(feature.values_of_blocks(blocks)))
-    of_blocks, feature.work = feature.work, PairWork()
+    block = as_block(PAIRS)
+    assert list(block.pairs()) == PAIRS
+    values, work = feature.score_block(block)
+    assert feature.tally == PairWork()
     assert values.tolist() == list(feature.values(PAIRS))
-    assert of_blocks == feature.work
-    assert of_blocks.unknown_words > 0
-    assert list(feature.values_of_blocks([])) == []
+    assert work == feature.tally
+    assert work.unknown_words > 0
+    values, work = feature.score_block(as_block([]))
+    assert (values.tolist(), work) == ([], PairWork())
 
 
 def test_pairs_are_read_as_values_are_asked_for(
     feature: Feature, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     if isinstance(feature, NeuralScore):
-        monkeypatch.setitem(neural.BLOCK_SIZE, "cpu", 4)
+        monkeypatch.setitem(BLOCK_SIZE, "cpu", 4)
         feature = make_neural(tmp_path)
     monkeypatch.setattr(lexicon, "BLOCK_ENTRIES", 4)
     num_read = 0
@@ -163,9 +165,20 @@ def test_pairs_are_read_as_values_are_asked_for(
     assert num_read <= 10 + 4 * 4
 
 
-def test_there_is_a_summary(feature: Feature) -> None:
+def test_tallies_of_parts_are_that_of_the_whole(feature: Feature) -> None:
+    parts = []
+    for pairs in (PAIRS[:7], PAIRS[7:]):
+        part = copy.copy(feature)
+        list(part.values(pairs))
+        parts.append(part.tally)
     list(feature.values(PAIRS))
-    assert feature.summary()
+    both = parts[0] + parts[1]
+    if isinstance(both, PairWork):  # prefixes of different parts are not shared
+        assert both.pairs == feature.tally.pairs  # type: ignore[attr-defined]
+    else:
+        assert both == feature.tally
+    assert str(both)
+    assert parts[0] != both
 
 
 def test_every_feature_is_under_contract() -> None:
@@ -179,4 +192,4 @@ def test_what_makes_a_feature_is_known_of_each() -> None:
         made = pkgutil.resolve_name(place)
         assert (name in OF_SHORTLISTS) == hasattr(made, "from_checkpoints")
         if name not in OF_SHORTLISTS | FROM_FILES:
-            assert made().summary()
+            assert str(made().tally)

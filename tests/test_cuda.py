@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from phrasescore.cli import main
 from phrasescore.config.settings import OptimizerName, TrainingConfig
-from phrasescore.features import neural, sentences
+from phrasescore.features import BLOCK_SIZE, neural, sentences
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.training.optimizers import build_optimizer
@@ -76,7 +76,7 @@ def written_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let blocks be so small that there are several, which two threads share."""
-    monkeypatch.setitem(neural.BLOCK_SIZE, "cuda", 16)
+    monkeypatch.setitem(BLOCK_SIZE, "cuda", 16)
     monkeypatch.setitem(neural.PIECE_SIZE, "cuda", 7)
     monkeypatch.setitem(sentences.GROUP_SIZE, "cuda", 16)
 

@@ -44,8 +44,15 @@ class _Actor:
     """A worker; Ray runs it in a process of its own."""
 
     def load(self, work: Work[Any, Any]) -> dict[str, str]:
-        """Load the work, and return what the last bits of its results may depend on."""
-        self._compute = work.load()
+        """Load the work, and return what the last bits of its results may depend on.
+
+        :raises PhrasescoreError: and nothing more special, for it is about a node, and a run with
+            others can go on.
+        """
+        try:
+            self._compute = work.load()
+        except PhrasescoreError as error:
+            raise PhrasescoreError(f"on node {socket.gethostname()}: {error}") from error
         return describe()
 
     def compute(self, item: Any) -> Any:

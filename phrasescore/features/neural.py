@@ -108,6 +108,8 @@ class NeuralScore:
         :raises ModelError: if a value is not a finite log-probability.
         """
         text, places = block
+        if len(places) == 0:  # of which a network on a GPU can make nothing
+            return np.empty(0), PairWork()
         sides = [
             words.number(text, places[:, begin], places[:, end])
             for words, (begin, end) in self._sides

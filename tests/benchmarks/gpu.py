@@ -14,9 +14,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from moses_integration.phrase_table import read_table_blocks
+from moses_integration.phrase_table import cut_table, join_phrases, read_table_blocks
 from phrasescore.arguments import PrecisionName
 from phrasescore.config.config import Config
+from phrasescore.devices import GPU_THREADS
+from phrasescore.engines.worker_threads import map_in_threads
+from phrasescore.features import BLOCK_SIZE
 from phrasescore.features.neural import NeuralScore
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
@@ -31,7 +34,7 @@ from tests.benchmarks.material import (
     write_slices,
 )
 from tests.benchmarks.results import Report, Row, quotients
-from tests.benchmarks.scoring import KeptColumn, annotate_file
+from tests.benchmarks.scoring import annotate_file
 from tests.benchmarks.training import TrainingOptions, measure_training
 
 PRECISIONS: tuple[PrecisionName, ...] = ("float32", "tf32", "bfloat16")
@@ -65,10 +68,11 @@ def measure_gpu(options: GpuOptions) -> Report:
         (table,) = write_slices(options.table, folder, options.lines, options.lines)
         vocabularies = padded_vocabularies(read_pairs([table]), options.config)
         checkpoint = random_checkpoint(options.config, vocabularies)
-        blocks = [block.phrase_block() for block in read_table_blocks(str(table))]
+        lines = read_table_blocks(str(table))
+        blocks = [join_phrases(group) for group in cut_table(lines, BLOCK_SIZE["cuda"])]
         compared = _some(blocks, COMPARED)
         on_cpu = NeuralScore(checkpoint, torch.device("cpu"), threads=options.threads)
-        expected = _values(on_cpu, compared)
+        expected, _ = _values(on_cpu, compared, options.threads)
         rows: list[Row] = []
         for precision in PRECISIONS:
             side = _Side(checkpoint, precision, options)
@@ -98,7 +102,7 @@ class _Side:
 
     def errors(self, blocks: list[PhraseBlock], expected: NDArray[np.float64]) -> list[Row]:
         """Return how far its scores are from the CPU's. The kernels are warm then."""
-        errors = np.abs(_values(self._feature, blocks) - expected)
+        errors = np.abs(_values(self._feature, blocks)[0] - expected)
         return [
             Row(f"{self._precision}: largest error in log", [float(errors.max())], digits=6),
             Row(f"{self._precision}: mean error in log", [float(errors.mean())], digits=6),
@@ -112,15 +116,14 @@ class _Side:
         peaks: list[float] = []
         for _ in range(self._options.turns):
             peaks.append(_measure_peak(self._precision, self._options.peak_size))
-            self._feature.work = PairWork()
             start = time.perf_counter()
-            pairs = len(_values(self._feature, blocks))
-            seconds = time.perf_counter() - start
+            values, work = _values(self._feature, blocks)
+            pairs, seconds = len(values), time.perf_counter() - start
             alone.append(pairs / seconds)
-            rate = plan_operations(self._feature.work, self._model) / seconds
+            rate = plan_operations(work, self._model) / seconds
             shares.append(100 * rate / peaks[-1])
             start = time.perf_counter()
-            annotate_file(table, output, KeptColumn(self._feature))
+            annotate_file(table, output, self._feature, "cuda", GPU_THREADS)
             whole.append(pairs / (time.perf_counter() - start))
         name = self._precision
         return [
@@ -169,8 +172,15 @@ def _training(options: GpuOptions, precision: PrecisionName) -> list[Row]:
     ]
 
 
-def _values(feature: NeuralScore, blocks: list[PhraseBlock]) -> NDArray[np.float64]:
-    return np.concatenate(list(feature.values_of_blocks(blocks)))
+def _values(
+    feature: NeuralScore, blocks: list[PhraseBlock], threads: int = GPU_THREADS
+) -> tuple[NDArray[np.float64], PairWork]:
+    with feature.precision.active():
+        found = list(
+            map_in_threads(feature.score_block, blocks, threads, lambda: torch.set_num_threads(1))
+        )
+    values, works = zip(*found, strict=True)
+    return np.concatenate(values), sum(works, PairWork())
 
 
 def _some(blocks: list[PhraseBlock], count: int) -> list[PhraseBlock]:

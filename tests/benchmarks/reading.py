@@ -5,16 +5,14 @@ from __future__ import annotations
 import gzip
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from moses_integration.phrase_table import add_columns, read_phrase_table, read_table_blocks
+from moses_integration.phrase_table import read_phrase_table, read_table_blocks
 from phrasescore.io.resumable import ResumableOutput
-from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.workflows.annotate import CHUNK_LINES
 from tests.benchmarks.material import write_slices
 from tests.benchmarks.results import Report, Row, quotients
@@ -29,16 +27,6 @@ class ReadingOptions:
 
     table: str
     lines: int
-
-
-class _Constant:
-    """A column that costs nothing, with values of seven digits."""
-
-    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
-        return (-23.456789 for _ in pairs)
-
-    def values_of_blocks(self, blocks: Iterable[PhraseBlock]) -> Iterator[NDArray[np.float64]]:
-        return (np.full(len(block.places), -23.456789) for block in blocks)
 
 
 def _read(table: Path, _output: Path) -> int:
@@ -62,8 +50,9 @@ def _add(table: Path, output: Path) -> int:
     counts: list[int] = []
     with ResumableOutput(str(output), {}, resume=False, chunk_lines=CHUNK_LINES) as target:
         blocks = target.remaining(read_table_blocks(str(table)), str(table))
-        for block, data in add_columns(blocks, [_Constant()]):
-            target.write(data, block.raw, block.num_lines)
+        for block in blocks:
+            values = np.full(block.num_lines, -23.456789)  # seven digits
+            target.write(block.with_scores([values]), block.raw, block.num_lines)
             counts.append(block.num_lines)
     return sum(counts)
 

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from moses_integration.phrase_table import add_columns, read_table_blocks
+from moses_integration.phrase_table import read_table_blocks
 from phrasescore.arguments import PrecisionName
 from phrasescore.config.config import Config
 from phrasescore.config.settings import EncoderDecoderConfig
+from phrasescore.engines import EngineSettings
+from phrasescore.features import BLOCK_SIZE, ColumnSpec
 from phrasescore.features.neural import NeuralScore
 from phrasescore.io.resumable import ResumableOutput
 from phrasescore.kernels.precision import lacks_units
@@ -28,6 +29,7 @@ from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.scoring.tree_scorer import PairWork
+from phrasescore.workflows.table_scoring import BlockScores, TableScorer, TableScoring
 from tests.benchmarks import plain_torch
 from tests.benchmarks.arithmetic import plain_operations, plan_operations, unshared_work
 from tests.benchmarks.machine import measure_peak, torch_threads
@@ -76,24 +78,22 @@ class ScoringOptions:
         return ("float32", *(self.reduced or quick))
 
 
-class KeptColumn:
-    """A column that keeps the values that it hands on."""
+@dataclass(frozen=True)
+class LoadedScoring(TableScoring):
+    """The column of a network that is loaded already."""
 
-    def __init__(self, feature: NeuralScore) -> None:
-        self.feature = feature
-        self.kept: list[float] = []
+    feature: NeuralScore | None = None
 
-    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
-        """Yield the feature's values."""
-        for value in self.feature.values(pairs):
-            self.kept.append(value)
-            yield value
+    def load(self) -> Callable[[PhraseBlock], BlockScores]:
+        """Return what scores a block."""
+        feature = self.feature
+        assert feature is not None
 
-    def values_of_blocks(self, blocks: Iterable[PhraseBlock]) -> Iterator[NDArray[np.float64]]:
-        """Yield the feature's values."""
-        for values in self.feature.values_of_blocks(blocks):
-            self.kept += values.tolist()
-            yield values
+        def score(block: PhraseBlock) -> BlockScores:
+            values, work = feature.score_block(block)
+            return BlockScores([values], [work], {})
+
+        return score
 
 
 @dataclass
@@ -127,12 +127,27 @@ class Measurements:
     unshared: list[float] = field(default_factory=list)
 
 
-def annotate_file(table: Path, output: Path, column: KeptColumn) -> None:
-    """Add the column to a .gz table and write a .gz table, as ``phrasescore annotate`` does."""
-    with ResumableOutput(str(output), {}, resume=False, chunk_lines=CHUNK_LINES) as target:
+def annotate_file(
+    table: Path, output: Path, feature: NeuralScore, device: str, threads: int
+) -> tuple[list[float], PairWork]:
+    """Add a column to a .gz table and write a .gz table, as ``phrasescore annotate`` does.
+
+    :return: the values of the column, and the work of them.
+    """
+    columns = (ColumnSpec("model", ""),)
+    scoring = LoadedScoring(columns, feature.precision.name, device, feature)
+    kept: list[float] = []
+    with (
+        TableScorer(scoring, EngineSettings(workers=threads)) as scorer,
+        ResumableOutput(str(output), {}, resume=False, chunk_lines=CHUNK_LINES) as target,
+    ):
         blocks = target.remaining(read_table_blocks(str(table)), str(table))
-        for block, data in add_columns(blocks, [column]):
-            target.write(data, block.raw, block.num_lines)
+        for block, values in scorer.score(blocks, BLOCK_SIZE[device]):
+            target.write(block.with_scores(values), block.raw, block.num_lines)
+            kept += values[0].tolist()
+    (work,) = scorer.tallies
+    assert isinstance(work, PairWork)
+    return kept, work
 
 
 def measure_scoring(options: ScoringOptions) -> Report:
@@ -243,16 +258,14 @@ class _Bench:
             return time.perf_counter() - start, values
 
     def _ours(self, path: Path, precision: PrecisionName) -> None:
-        column = KeptColumn(self.ours[precision])
-        column.feature.work = PairWork()
         side = self.found.ours[precision]
-        # The scorer's threads compute with one thread each.
-        with torch_threads(1):
-            start = time.perf_counter()
-            annotate_file(path, self.folder / "out.gz", column)
-            side.seconds.append(time.perf_counter() - start)
-        side.operations.append(plan_operations(column.feature.work, self.model))
-        side.values += column.kept
+        start = time.perf_counter()
+        values, work = annotate_file(
+            *(path, self.folder / "out.gz", self.ours[precision], "cpu", self.options.threads)
+        )
+        side.seconds.append(time.perf_counter() - start)
+        side.operations.append(plan_operations(work, self.model))
+        side.values += values
 
 
 def _report(options: ScoringOptions, found: Measurements, checkpoint: Checkpoint) -> Report:

@@ -1,113 +1,85 @@
-"""Columns of values meet the lines of a table, whatever the sizes that both come in."""
+"""Phrase pairs leave a table in blocks of a fixed size, and scores come into its lines."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import count, islice
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from moses_integration.phrase_table import BlockColumn, TableBlock, add_columns, read_table_blocks
+from moses_integration.phrase_table import (
+    TableBlock,
+    cut_table,
+    join_phrases,
+    read_ahead,
+    read_table_blocks,
+)
 from phrasescore.errors import ModelError
-from phrasescore.records import PhraseBlock, PhrasePair
 
 LINES = 7
-
-
-class Numbers:
-    """A column that counts the pairs by 0.5, and may miss some or have some too many."""
-
-    def __init__(self, surplus: int = 0) -> None:
-        self._surplus = surplus
-
-    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
-        how_many = sum(1 for _ in pairs) + self._surplus
-        return (-0.5 * number for number in range(how_many))
-
-
-class NumbersOfBlocks(Numbers):
-    """The same, in arrays of so many values."""
-
-    def __init__(self, size: int, surplus: int = 0) -> None:
-        super().__init__(surplus)
-        self._size = size
-
-    def values_of_blocks(self, blocks: Iterable[PhraseBlock]) -> Iterator[NDArray[np.float64]]:
-        values = list(self.values(pair for block in blocks for pair in block.pairs()))
-        for first in range(0, len(values), self._size):
-            yield np.array(values[first : first + self._size])
-
-
-class Constant:
-    """A column of one value."""
-
-    def __init__(self, value: float) -> None:
-        self._value = value
-
-    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
-        return (self._value for _ in pairs)
+# A phrase with two spaces, which stands elsewhere with one, and one in two bytes a letter.
+TEXT = "".join(
+    f"a{number} {'  ' if number == 3 else ''}é ||| b ||| 0.5 ||| 0-0\n" for number in range(LINES)
+)
 
 
 def blocks_of(folder: Path, size: int) -> Iterator[TableBlock]:
     """Yield a small table in blocks of so many lines."""
     path = folder / "table"
-    path.write_text("".join(f"a{number} ||| b ||| 0.5 ||| 0-0\n" for number in range(LINES)))
+    path.write_text(TEXT)
     for block in read_table_blocks(str(path)):
         for first in range(0, block.num_lines, size):
             yield block.lines(first, min(first + size, block.num_lines))
 
 
-@pytest.mark.parametrize("size", [1, 3, LINES])
-@pytest.mark.parametrize("values_at_once", [1, 2, LINES, 100])
-def test_each_line_gets_its_own_values(tmp_path: Path, size: int, values_at_once: int) -> None:
-    columns = [Numbers(), NumbersOfBlocks(values_at_once)]
-    assert [isinstance(column, BlockColumn) for column in columns] == [False, True]
-    found = list(add_columns(blocks_of(tmp_path, size), columns))
-    assert b"".join(block.raw for block, _ in found) == (tmp_path / "table").read_bytes()
-    expected = [
-        b"a%d ||| b ||| 0.5 %.7g %.7g ||| 0-0\n" % (number, *[math.exp(-0.5 * number)] * 2)
-        for number in range(LINES)
+@pytest.mark.parametrize("size", [1, 2, 3, LINES, 100])
+@pytest.mark.parametrize("read", [1, 2, LINES])
+@pytest.mark.parametrize("first", [0, 2, 4])
+def test_a_table_is_cut_at_the_same_lines_however_it_is_read(
+    tmp_path: Path, size: int, read: int, first: int
+) -> None:
+    blocks = (block for block in blocks_of(tmp_path, read) if block.before >= first)
+    groups = list(cut_table(blocks, size))
+    raw = b"".join(block.raw for group in groups for block in group)
+    begin = LINES - raw.count(b"\n")
+    assert raw == b"".join(TEXT.encode().splitlines(keepends=True)[begin:])
+    assert [group[0].before for group in groups] == [
+        number for number in range(begin, LINES) if number in (begin, number // size * size)
     ]
-    assert b"".join(data for _, data in found) == b"".join(expected)
-    assert [block.num_lines for block, _ in found] == [
-        min(size, LINES - first) for first in range(0, LINES, size)
+
+
+@pytest.mark.parametrize("read", [1, 3, LINES])
+def test_joined_phrases_are_those_of_the_lines_with_no_other_bytes(
+    tmp_path: Path, read: int
+) -> None:
+    blocks = list(blocks_of(tmp_path, read))
+    joined = join_phrases(blocks)
+    assert list(joined.pairs()) == [pair for block in blocks for pair in block.pairs()]
+    assert joined.text.decode() == "".join(f"a{number} éb" for number in range(LINES))
+
+
+def test_lines_are_read_ahead_as_far_as_needed(tmp_path: Path) -> None:
+    blocks = blocks_of(tmp_path, 2)
+    assert [block.before for block in read_ahead(blocks, 3)] == [0, 2]
+    assert [block.before for block in read_ahead(blocks, 100)] == [4, 6]
+
+
+def test_each_line_gets_its_own_scores(tmp_path: Path) -> None:
+    (block,) = blocks_of(tmp_path, LINES)
+    data = block.with_scores([np.log([0.5] * LINES), -np.arange(LINES, dtype=np.float64)])
+    assert [line.split(b" ||| ")[2] for line in data.splitlines()] == [
+        b"0.5 0.5 %.7g" % math.exp(-number) for number in range(LINES)
     ]
-
-
-@pytest.mark.parametrize("column", [Numbers(-1), NumbersOfBlocks(3, -1), NumbersOfBlocks(9, -9)])
-def test_too_few_values_are_an_error(tmp_path: Path, column: Numbers) -> None:
-    with pytest.raises(ValueError, match="values too few"):
-        list(add_columns(blocks_of(tmp_path, 3), [column]))
-
-
-@pytest.mark.parametrize("column", [Numbers(1), NumbersOfBlocks(3, 1), NumbersOfBlocks(7, 1)])
-def test_too_many_values_are_an_error(tmp_path: Path, column: Numbers) -> None:
-    with pytest.raises(ValueError, match="more values than there are lines"):
-        list(add_columns(blocks_of(tmp_path, 3), [column]))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_is_an_error(tmp_path: Path, value: float) -> None:
+    (block,) = blocks_of(tmp_path, LINES)
     with pytest.raises(ModelError, match="expected a finite logarithm"):
-        list(add_columns(blocks_of(tmp_path, 3), [Numbers(), Constant(value)]))
+        block.with_scores([np.full(LINES, -1.0), np.full(LINES, value)])
 
 
 @pytest.mark.parametrize(("value", "written"), [(1e3, b"1.651636e+38"), (-1e3, b"3.720076e-44")])
 def test_values_end_where_moses_can_read_them(tmp_path: Path, value: float, written: bytes) -> None:
-    ((_, data),) = add_columns(blocks_of(tmp_path, LINES), [Constant(value)])
-    assert data.split(b" ")[5] == written
-
-
-def test_blocks_are_read_as_they_are_asked_for(tmp_path: Path) -> None:
     (block,) = blocks_of(tmp_path, LINES)
-    read: Sequence[int] = []
-
-    def endless() -> Iterator[TableBlock]:
-        for number in count():
-            read.append(number)  # type: ignore[attr-defined]
-            yield block
-
-    assert len(list(islice(add_columns(endless(), [Constant(0), Constant(1)]), 3))) == 3
-    assert len(read) <= 4
+    assert block.with_scores([np.full(LINES, value)]).split(b" ||| ")[2] == b"0.5 " + written

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -85,8 +86,10 @@ def test_an_error_of_the_work_is_that_of_the_whole(engine: EngineSettings, tmp_p
 def test_a_work_that_cannot_be_loaded_is_told_on_entering(
     engine: EngineSettings, tmp_path: Path
 ) -> None:
+    # Of a cluster, it is that of a node.
+    node = f"on node {socket.gethostname()}: " if engine.name == "ray" else ""
     with (
-        pytest.raises(ModelError, match=r"^m: no such model$"),
+        pytest.raises(PhrasescoreError, match=f"^{node}m: no such model$"),
         open_pool(engine, Double(tmp_path, load_error="m: no such model")),
     ):
         pass

@@ -1,0 +1,218 @@
+"""Promises of annotate on engines: the same bytes, whoever computes them and whatever happens."""
+
+import functools
+import importlib.util
+import os
+import re
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import phrasescore
+from moses_integration.phrase_table import TableBlock
+from phrasescore.engines import EngineSettings
+from phrasescore.errors import ArgumentError, ModelError, PhrasescoreError
+from phrasescore.features import BLOCK_SIZE, ColumnSpec
+from phrasescore.records import PhraseBlock
+from phrasescore.workflows import annotate as annotate_module
+from phrasescore.workflows import table_scoring
+from phrasescore.workflows.table_scoring import BlockScores, TableScoring, block_lines
+from tests.random_tables import make_model, make_table
+
+BLOCK = 64
+LINES = 1000
+UNKNOWN = ColumnSpec("feature", "unknown_words")
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BLOCK_SIZE, "cpu", BLOCK)
+    monkeypatch.setattr(annotate_module, "CHUNK_LINES", 2 * BLOCK)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    return str(make_model(tmp_path / "model").path)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return make_table(tmp_path / "table", LINES)
+
+
+@pytest.fixture
+def whole(tmp_path: Path, model: str, table: Path) -> tuple[bytes, tuple[str, ...]]:
+    """What a run by one thread writes and says."""
+    done = phrasescore.annotate(table, [model, UNKNOWN], tmp_path / "whole", threads=1)
+    assert done.lines == LINES
+    return (tmp_path / "whole").read_bytes(), done.columns
+
+
+@dataclass(frozen=True)
+class DyingScoring(TableScoring):
+    """Ends the worker, once, in the middle of the table."""
+
+    marker: str = ""
+
+    def load(self) -> Callable[[PhraseBlock], BlockScores]:
+        compute = super().load()
+        blocks = 0
+
+        def score(block: PhraseBlock) -> BlockScores:
+            nonlocal blocks
+            blocks += 1
+            if blocks == 3 and not os.path.exists(self.marker):
+                Path(self.marker).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return compute(block)
+
+        return score
+
+
+@dataclass(frozen=True)
+class OtherScoring(TableScoring):
+    """Has another model after some blocks, as a worker on another machine may have."""
+
+    def load(self) -> Callable[[PhraseBlock], BlockScores]:
+        compute = super().load()
+        blocks = iter(range(3))
+
+        def score(block: PhraseBlock) -> BlockScores:
+            found = compute(block)
+            is_other = next(blocks, None) is None
+            return found._replace(
+                settings={**found.settings, "column 1": "x"} if is_other else found.settings
+            )
+
+        return score
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [EngineSettings(workers=3), EngineSettings("processes", 1), EngineSettings("processes", 3)],
+)
+def test_bytes_and_counts_are_the_same_on_each_engine(
+    engine: EngineSettings,
+    tmp_path: Path,
+    model: str,
+    table: Path,
+    whole: tuple[bytes, tuple[str, ...]],
+) -> None:
+    done = phrasescore.annotate(table, [model, UNKNOWN], tmp_path / "out", engine=engine)
+    assert ((tmp_path / "out").read_bytes(), done.columns) == whole
+
+
+@pytest.mark.parametrize("name", ["processes", "ray"])
+def test_a_worker_that_dies_changes_no_byte(
+    name: str,
+    tmp_path: Path,
+    model: str,
+    table: Path,
+    whole: tuple[bytes, tuple[str, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if name == "ray" and importlib.util.find_spec("ray") is None:
+        pytest.skip("Ray is not installed")
+    marker = str(tmp_path / "died")
+    dying = functools.partial(DyingScoring, marker=marker)
+    monkeypatch.setattr(annotate_module, "TableScoring", dying)
+    engine = replace(EngineSettings(workers=2), name=name)  # type: ignore[arg-type]
+    done = phrasescore.annotate(table, [model, UNKNOWN], tmp_path / "out", engine=engine)
+    assert os.path.exists(marker)
+    assert ((tmp_path / "out").read_bytes(), done.columns) == whole
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (EngineSettings(workers=1), EngineSettings("processes", 2)),
+        (EngineSettings("processes", 2), EngineSettings(workers=2)),
+    ],
+)
+def test_a_run_is_gone_on_with_on_another_engine(
+    first: EngineSettings,
+    then: EngineSettings,
+    tmp_path: Path,
+    model: str,
+    table: Path,
+    whole: tuple[bytes, tuple[str, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chunks = iter(range(3))
+    with_scores = TableBlock.with_scores
+
+    def stop(block: TableBlock, columns: list[NDArray[np.float64]]) -> bytes:
+        if next(chunks, None) is None:
+            raise KeyboardInterrupt
+        return with_scores(block, columns)
+
+    arguments = (table, [model, UNKNOWN], tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(TableBlock, "with_scores", stop)
+        with pytest.raises(KeyboardInterrupt):
+            phrasescore.annotate(*arguments, engine=first)
+    done = phrasescore.annotate(*arguments, engine=then, resume=True)
+    assert done.lines == LINES - 3 * 2 * BLOCK
+    assert (tmp_path / "out").read_bytes() == whole[0]
+
+
+def test_workers_with_another_model_end_the_run(
+    tmp_path: Path, model: str, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(annotate_module, "TableScoring", OtherScoring)
+    with pytest.raises(PhrasescoreError, match="workers have not loaded the same: column 1: "):
+        phrasescore.annotate(table, [model], tmp_path / "out", threads=1)
+    assert (tmp_path / "out.part").exists()
+
+
+def test_a_wrong_value_is_told_with_its_block(
+    tmp_path: Path, model: str, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_columns: object, block: PhraseBlock) -> BlockScores:
+        if block.text == wrong:
+            raise ModelError("a score is NaN")
+        return score(_columns, block)  # type: ignore[arg-type]
+
+    wrong, score = b"", table_scoring._Columns.__call__
+    for number, each in enumerate(_blocks(table)):
+        wrong = each if number == 5 else wrong
+    monkeypatch.setattr(table_scoring._Columns, "__call__", fail)
+    problem = f"in the block that begins with line {5 * BLOCK + 1}: a score is NaN"
+    with pytest.raises(ModelError, match=f"^{re.escape(problem)}$"):
+        phrasescore.annotate(table, [model], tmp_path / "out")
+
+
+def _blocks(table: Path) -> list[bytes]:
+    lines = table.read_bytes().splitlines()
+    phrases = [b"".join(line.split(b" ||| ")[:2]) for line in lines]
+    return [b"".join(phrases[first : first + BLOCK]) for first in range(0, LINES, BLOCK)]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"threads": 2}, "`threads` is for the engine here"),
+        ({"device": "cuda"}, "`device` cuda: forked processes cannot use a GPU"),
+    ],
+)
+def test_what_forked_processes_cannot_do_is_refused(
+    options: dict, problem: str, tmp_path: Path, table: Path
+) -> None:
+    with pytest.raises(ArgumentError, match=problem):
+        phrasescore.annotate(
+            table, [UNKNOWN], tmp_path / "out", engine=EngineSettings("processes"), **options
+        )
+
+
+def test_small_tables_have_smaller_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BLOCK_SIZE, "cpu", 16384)
+    assert [block_lines(lines) for lines in (1, 512, 8192, 10_000, 32_767)] == [
+        *(512, 512, 512, 625, 2048)
+    ]
+    assert block_lines(32_768) == block_lines(10**9) == 16384
+    assert block_lines(10_000, "cuda") == BLOCK_SIZE["cuda"]
