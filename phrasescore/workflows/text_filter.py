@@ -10,7 +10,7 @@ from phrasescore.errors import ArgumentError
 from phrasescore.io.state import new_digest
 
 
-def check_keep_others(keep_others: float | None, texts: Sequence[str]) -> None:
+def check_keep_others(keep_others: float | None, texts: Sequence[object]) -> None:
     """Raise an ArgumentError if there are no others, or Moses cannot use their score."""
     if keep_others is None:
         return
