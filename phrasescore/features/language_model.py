@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from phrasescore.errors import ModelError
+from phrasescore.io.state import digest_content
 from phrasescore.io.text import shorten
 from phrasescore.language_models.kenlm_model import LN_10, WHITE_SPACE, load_kenlm
 from phrasescore.records import PhrasePair
@@ -23,6 +24,11 @@ class LanguageModelScore:
         self._model = load_kenlm(path)
         self._path = path
         self._scored = 0
+
+    @property
+    def fingerprint(self) -> str:
+        """Everything that values depend on besides the pairs, as text."""
+        return digest_content(self._path)
 
     def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
         """Yield the log-probability of each pair's target.

@@ -218,10 +218,16 @@ class Precision:
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """Let torch use TF32 meanwhile if that is the precision, in the whole process."""
+        """Let torch use TF32 meanwhile if that is the precision, in the whole process.
+
+        Within another such block, as in a thread that it waits for, nothing is changed.
+        """
         backend = torch.backends.cuda.matmul
-        before = backend.fp32_precision
-        backend.fp32_precision = "tf32" if self.name == "tf32" else "ieee"
+        before, wanted = backend.fp32_precision, "tf32" if self.name == "tf32" else "ieee"
+        if before == wanted:
+            yield
+            return
+        backend.fp32_precision = wanted
         try:
             yield
         finally:

@@ -37,7 +37,7 @@ from phrasescore.workflows.warnings import collecting_warnings
 from tuning.settings import ReferenceLength
 
 if TYPE_CHECKING:
-    from phrasescore.workflows.rescore import ListRescorer
+    from phrasescore.workflows.list_rescorer import ListRescorer
 
 # How a file of gzip begins.
 _GZIP = b"\x1f\x8b"
@@ -148,7 +148,7 @@ def tune_with_decoder(
         options = rescore_options(specs, backoff, unnormalized=unnormalized)
 
         def open_rescorer() -> "ListRescorer":
-            from phrasescore.workflows.rescore import ListRescorer  # imports torch
+            from phrasescore.workflows.list_rescorer import ListRescorer  # imports torch
 
             return ListRescorer(
                 specs,
