@@ -17,8 +17,10 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from io import FileIO
 from itertools import chain
 from typing import Annotated, Protocol, Self, TypeVar
+from weakref import WeakSet
 
 import msgspec
 from zlib_ng import zlib_ng
@@ -33,6 +35,18 @@ _logger = logging.getLogger(__name__)
 COMPRESSION_LEVEL = 5
 # Pieces that wait for the thread that compresses and writes them.
 WAITING = 4
+
+# Files that this process has locked.
+_locked: "WeakSet[FileIO]" = WeakSet()
+
+
+def _close_locked() -> None:
+    for file in list(_locked):
+        file.close()
+
+
+# A forked worker would keep them locked for a moment after this process is killed.
+os.register_at_fork(after_in_child=_close_locked)
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -186,6 +200,7 @@ class ResumableOutput:
             there = False
         if not there:
             raise PhrasescoreError(f"{self.part}: another run is writing this file")
+        _locked.add(self._file)
 
     def _read_journal(self) -> Journal:
         """Return how far the part file is good."""

@@ -145,6 +145,19 @@ def test_scores_of_a_network_join_each_round(
     assert (folder.path / "work" / "scores.cache").exists()
 
 
+def test_lists_that_are_rescored_elsewhere_give_the_same_weights(folder: Folder) -> None:
+    words = [f"w{number}" for number in range(40)]
+    model = RandomModel(folder.path / "model", ["one", "two"], words)
+    options = ["--rescore", str(model.path), "--iterations", "2", "--threads", "1"]
+    found = []
+    for engine in ("here", "processes"):
+        work = folder.path / engine
+        result = folder.run(*options, "--engine", engine, "--working-dir", str(work))
+        assert result.exit_code == 0, result.output
+        found.append((load_weights("out"), (work / "run2.rescored.gz").read_bytes()))
+    assert found[0] == found[1]
+
+
 def test_what_is_no_network_joins_each_round_without_one(folder: Folder) -> None:
     (folder.path / "lex").write_text("w1 one 0.5\n")
     options = ("--rescore-lexicon", "lex", "--rescore-feature", "target_length")
