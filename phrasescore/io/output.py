@@ -130,7 +130,14 @@ class StreamOutput:
         """Return all lines."""
         return iter(blocks)
 
-    def write(self, data: bytes, input_data: bytes, num_lines: int) -> None:  # noqa: ARG002
+    def write(
+        self,
+        data: bytes,
+        input_data: bytes,  # noqa: ARG002
+        num_lines: int,  # noqa: ARG002
+        *,
+        ends_chunk: bool = True,  # noqa: ARG002
+    ) -> None:
         """Write some whole lines."""
         self._stream.write(data)
 

@@ -17,8 +17,10 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from io import FileIO
 from itertools import chain
 from typing import Annotated, Protocol, Self, TypeVar
+from weakref import WeakSet
 
 import msgspec
 from zlib_ng import zlib_ng
@@ -33,6 +35,18 @@ _logger = logging.getLogger(__name__)
 COMPRESSION_LEVEL = 5
 # Pieces that wait for the thread that compresses and writes them.
 WAITING = 4
+
+# Files that this process has locked.
+_locked: "WeakSet[FileIO]" = WeakSet()
+
+
+def _close_locked() -> None:
+    for file in list(_locked):
+        file.close()
+
+
+# A forked worker would keep them locked for a moment after this process is killed.
+os.register_at_fork(after_in_child=_close_locked)
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -115,7 +129,7 @@ class ResumableOutput:
     :param path: the file that will appear; compressed where the name ends in ``.gz``.
     :param settings: everything that the bytes depend on, but for the input; kept to be compared.
     :param resume: whether to go on with an unfinished run where there is one.
-    :param chunk_lines: lines of a chunk; None where each piece that is written is a chunk.
+    :param chunk_lines: lines of a chunk; None where the writer says at which pieces chunks end.
     """
 
     def __init__(
@@ -187,6 +201,7 @@ class ResumableOutput:
             there = False
         if not there:
             raise PhrasescoreError(f"{self.part}: another run is writing this file")
+        _locked.add(self._file)
 
     def _read_journal(self) -> Journal:
         """Return how far the part file is good."""
@@ -268,18 +283,23 @@ class ResumableOutput:
             raise DataError(path, None, problem)
         return blocks
 
-    def write(self, data: bytes, input_data: bytes, num_lines: int) -> None:
+    def write(
+        self, data: bytes, input_data: bytes, num_lines: int, *, ends_chunk: bool = True
+    ) -> None:
         """Append some whole lines; at the end of a chunk, all before will be on the disk.
 
         :param input_data: the input lines that they were made from.
         :param num_lines: how many input lines these are.
+        :param ends_chunk: without ``chunk_lines``, whether a chunk ends here.
         """
         self._digest.update(input_data)
         self._submit(
             lambda: self._append(self._compressor.compress(data) if self._compressor else data)
         )
         self._lines += num_lines
-        if self._chunk_lines is None or self._lines % self._chunk_lines == 0:
+        if self._chunk_lines is not None:
+            ends_chunk = self._lines % self._chunk_lines == 0
+        if ends_chunk:
             self._end_chunk()
 
     def flush(self) -> None:
