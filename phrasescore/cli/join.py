@@ -28,4 +28,4 @@ def join(parts: tuple[str, ...], output: str, **settings: Any) -> None:
     from phrasescore.workflows.join import join as run
 
     done = run(parts, output, **settings, progress=show_progress)
-    _logger.info("%s: %d parts, %s lines", done.verb, done.parts, f"{done.lines:,}")
+    _logger.info("%s: %d parts, %s %s", done.verb, done.parts, f"{done.size:,}", done.unit)

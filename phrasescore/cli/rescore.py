@@ -46,6 +46,7 @@ _logger = logging.getLogger(__name__)
 )
 @options.cslm
 @options.output
+@options.part
 @options.flag("--resume", "Go on with a run of this command that was killed.")
 @options.computing
 @options.engine

@@ -91,7 +91,7 @@ def annotate(
     check_moses_ini(ini_path, new_ini_path)
     check_sequences(texts=texts)
     check_keep_others(keep_others, texts)
-    number = None if part is None else check_part(part, table, output)
+    number = None if part is None else check_part(part, [table], output)
     if number is not None and ini_path is not None:
         raise ArgumentError("`moses_ini` is for the whole table: give it to join, not with `part`")
     inputs = [column.value for column in wanted if column.kind not in ("model", "feature")]
@@ -130,7 +130,7 @@ def annotate(
             if ini is not None and new_ini_path is not None:
                 ini.write(new_ini_path)
             if task is not None and isinstance(target, ResumableOutput):
-                task.write_state("annotate", target)
+                task.write_state("annotate", "lines", target)
     kept = meter.done if chosen is None else chosen.kept
     if meter.done and not kept:
         _logger.warning("%s: no source phrase occurs in the texts", shown_path(table))

@@ -27,8 +27,9 @@ class JoinSummary:
     # Of the run whose parts they are, such as "annotate".
     verb: str
     parts: int
-    # Of the input, in all parts.
-    lines: int
+    # Of the input, in all parts, and what is counted: "lines" of a table, or n-best "lists".
+    size: int
+    unit: str
     # Of the output.
     num_bytes: int
     warnings: tuple[str, ...] = ()
@@ -72,8 +73,8 @@ def join(
     with open_output(output, is_packed=True) as target, Meter("join", "bytes", progress) as meter:
         for part in found:
             _copy(part, target, meter)
-    lines = sum(part.state.lines for part in found)
-    return JoinSummary(found[0].state.verb, len(found), lines, total)
+    size = sum(part.state.size for part in found)
+    return JoinSummary(found[0].state.verb, len(found), size, found[0].state.unit, total)
 
 
 def _read(path: str) -> _FoundPart:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from itertools import chain, tee
+from itertools import chain, islice, tee
 from typing import BinaryIO, Self
 
 import torch
@@ -42,6 +42,7 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList
 from phrasescore.version import __version__
 from phrasescore.workflows.columns import added_features, fingerprint
+from phrasescore.workflows.parts import InputPart, PartNumber
 from phrasescore.workflows.text_checks import UnknownWordCounter, warn_of_shortlists
 
 _logger = logging.getLogger(__name__)
@@ -188,6 +189,7 @@ class ListRescorer:
         replace: bool = False,
         allow_missing: bool = False,
         resume: bool | None = None,
+        part: PartNumber | None = None,
         unknown_words: UnknownWordCounter | None = None,
         progress: ProgressCallback | None = None,
     ) -> RescoreSummary:
@@ -195,27 +197,32 @@ class ListRescorer:
 
         :param resume: whether to go on with the unfinished output of another run; None keeps no
             unfinished output at all.
+        :param part: the part of the lists to do; None for all.
         :param unknown_words: counts the words of the source, and warns.
         :raises DataError: if the lists are not as they should be, or have such features already.
         """
         assert word_scores is None or self.words
-        path = os.fspath(nbest)
+        path, task = os.fspath(nbest), None
+        if part is not None:
+            task = InputPart.of_lists(part, path, os.fspath(source), CHUNK_LISTS)
         found = read_nbest(path, () if replace else self.names)
         lists = _read(
-            with_sources(found, os.fspath(source), allow_missing=allow_missing), unknown_words
+            with_sources(found, os.fspath(source), allow_missing=allow_missing),
+            unknown_words,
+            task,
         )
         # Mistakes in the files often show here, before the networks are laid out.
-        first = next(lists)
+        head = list(islice(lists, 1))  # a part may be empty
         scores = self._open_scores()
         if scores is not None:
             scores.start_counting()
         written = 0
         with (
-            self._open_output(os.fspath(output), replace, resume) as target,
+            self._open_output(os.fspath(output), replace, resume, task) as target,
             nullcontext() if word_scores is None else open_output(os.fspath(word_scores)) as words,
             Meter("rescore", "hypotheses", progress) as meter,
         ):
-            for each, result in _scored(target.remaining(chain([first], lists), path), scores):
+            for each, result in _scored(target.remaining(chain(head, lists), path), scores):
                 kept = each.nbest.without_features(self.names) if replace else each.nbest
                 written += 1
                 target.write(
@@ -225,6 +232,9 @@ class ListRescorer:
                 if words is not None and result is not None:
                     self._write_words(words, each, result)
                 meter.update(each.num_lines)
+            target.flush()
+            if task is not None and isinstance(target, ResumableOutput):
+                task.write_state("rescore", "lists", target)
         return RescoreSummary(
             tuple(self.names),
             meter.done,
@@ -244,12 +254,13 @@ class ListRescorer:
         return torch.device(name) if self._engine.name == "ray" else choose_device(name)
 
     def _open_output(
-        self, path: str, replace: bool, resume: bool | None
+        self, path: str, replace: bool, resume: bool | None, part: InputPart | None
     ) -> ResumableOutput | StreamOutput:
         """Return the output; see :meth:`rescore`."""
         if resume is None:
             return StreamOutput(path)
-        return open_resumable(path, self._settings(replace), resume=resume)
+        settings = self._settings(replace) | ({} if part is None else part.settings)
+        return open_resumable(path, settings, resume=resume)
 
     def _settings(self, replace: bool) -> dict[str, str]:
         """Return everything that the output depends on, but for the input."""
@@ -330,10 +341,15 @@ class ListRescorer:
 
 
 def _read(
-    lists: Iterable[tuple[NbestList, tuple[str, ...]]], unknown_words: UnknownWordCounter | None
+    lists: Iterable[tuple[NbestList, tuple[str, ...]]],
+    unknown_words: UnknownWordCounter | None,
+    part: InputPart | None,
 ) -> Iterator[_SourcedList]:
-    """Yield each list with its source; count the source's words."""
-    for place, (nbest, source) in enumerate(lists):
+    """Yield each list of a part with its source; count the source's words."""
+    first = 0 if part is None else part.first
+    # The last part reads on, and finds what is missing at the end.
+    after = None if part is None or part.after == part.total else part.after
+    for place, (nbest, source) in islice(enumerate(lists), first, after):
         if unknown_words is not None:
             unknown_words.count(source)
         yield _SourcedList(place, nbest, source)

@@ -6,6 +6,7 @@ a part lies ``PART.json``, which says what run it is of: `phrasescore.workflows.
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -17,7 +18,7 @@ from phrasescore.errors import ArgumentError
 from phrasescore.io.output import writing
 from phrasescore.io.resumable import ResumableOutput, is_resumable
 from phrasescore.io.state import digest_file, new_digest, write_state
-from phrasescore.io.text import count_lines, is_stream, read_blocks
+from phrasescore.io.text import count_lines, is_stream, read_blocks, split_block
 
 
 class PartState(msgspec.Struct, frozen=True):
@@ -28,8 +29,9 @@ class PartState(msgspec.Struct, frozen=True):
     # Of the part, from 1, and of all parts.
     number: int
     count: int
-    # Of the input, in this part.
-    lines: int
+    # How much of the input is in this part: lines of a table, or n-best lists.
+    size: int
+    unit: str
     # Of the part's file, and their digest.
     num_bytes: int = msgspec.field(name="bytes")
     digest: str
@@ -80,14 +82,14 @@ class PartNumber(NamedTuple):
         return min(first, total), min(after, total)
 
 
-def check_part(part: str, path: str, output: str) -> PartNumber:
-    """Return the number of a part, if its input is a file and its output another one.
+def check_part(part: str, inputs: Sequence[str], output: str) -> PartNumber:
+    """Return the number of a part, if all its inputs and its output are files.
 
-    :param path: of the input, which is read twice.
+    :param inputs: the files that are read twice.
     :raises ArgumentError: if the part is not I/N, or one of the files is a stream.
     """
     number = PartNumber.parse(part)
-    if is_stream(path):
+    if any(map(is_stream, inputs)):
         raise ArgumentError("`part`: the input is read twice: it cannot be a stream")
     if not is_resumable(output):
         raise ArgumentError("`part` needs `output` FILE: its state lies beside it")
@@ -119,18 +121,37 @@ class InputPart:
             digest.update(block)
         return cls(number, total, *number.share(total, chunk_lines), digest.hexdigest())
 
+    @classmethod
+    def of_lists(cls, number: PartNumber, nbest: str, source: str, chunk_lists: int) -> Self:
+        """Read n-best lists and what they translate, and return the part of the lists.
+
+        :raises DataError: if they cannot be read.
+        """
+        total, last, digest = 0, None, new_digest()
+        for block in read_blocks(nbest):
+            digest.update(block)
+            for line in split_block(block):
+                identity = line.partition(b"|||")[0].strip(b" ").lstrip(b"0")
+                total += identity != last
+                last = identity
+        for block in read_blocks(source):
+            digest.update(block)
+        return cls(number, total, *number.share(total, chunk_lists), digest.hexdigest())
+
     @property
     def settings(self) -> dict[str, str]:
         """What the bytes of the part depend on, beside the settings of the run."""
         return {"part": str(self.number), "input": self.digest}
 
-    def write_state(self, verb: str, target: ResumableOutput) -> None:
+    def write_state(self, verb: str, unit: str, target: ResumableOutput) -> None:
         """Write the file beside the part, of which all is done but that it appears."""
         if target.finished:  # an earlier run had come to its last step, and has written the file
             return
         settings = {name: text for name, text in target.settings.items() if name != "part"}
         with writing(target.path):
-            size, digest = os.path.getsize(target.part), digest_file(Path(target.part))
-        lines = self.after - self.first
-        state = PartState(verb, *self.number, lines, size, digest, settings, describe())
+            num_bytes, digest = os.path.getsize(target.part), digest_file(Path(target.part))
+        done = self.after - self.first
+        state = PartState(
+            verb, *self.number, done, unit, num_bytes, digest, settings, machine=describe()
+        )
         write_state(state_path(target.path), state)

@@ -12,6 +12,7 @@ from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import check_resume, work_files
 from phrasescore.progress import ProgressCallback
 from phrasescore.workflows.list_rescorer import ListRescorer, RescoreSummary
+from phrasescore.workflows.parts import check_part, state_path
 from phrasescore.workflows.text_checks import UnknownWordCounter
 from phrasescore.workflows.warnings import returns_warnings
 
@@ -33,6 +34,7 @@ def rescore(
     cache_size: int = DEFAULT_LIMIT,
     backoff_lm: StrPath | None = None,
     unnormalized: bool = False,
+    part: str | None = None,
     resume: bool = False,
     precision: PrecisionName = "float32",
     device: str = "auto",
@@ -61,6 +63,8 @@ def rescore(
     :param backoff_lm: an n-gram model for the words outside the shortlist of a model of the kind
         cslm; without it they are ``<unk>``.
     :param unnormalized: leave log Z out of the scores of a model of the kind cslm.
+    :param part: ``I/N`` for the I-th of N parts of the run, which :func:`phrasescore.join` joins.
+        Not with ``word_scores``.
     :param resume: go on with a run of the same arguments that was killed; it may have left nothing.
         The engine, its workers and threads may be others. Not with ``word_scores``.
     :param engine: where the networks' scores are computed, None for here; files are read and
@@ -75,13 +79,16 @@ def rescore(
         raise ArgumentError("`normalize`, `word_scores` and `cache` are for the scores of a model")
     if cache == "-":
         raise ArgumentError("`cache` needs a file: a stream cannot be a cache")
-    if resume and words is not None:
-        raise ArgumentError("`resume` is for one output, and not for `word_scores`")
+    for name, value in (("resume", resume), ("part", part)):
+        if value and words is not None:
+            raise ArgumentError(f"`{name}` is for one output, and not for `word_scores`")
     check_resume(output, resume)
+    number = None if part is None else check_part(part, (nbest, source), output)
+    state = None if number is None else state_path(output)
     files = (each.value for each in specs if each.kind not in ("model", "feature"))
     check_files(
         (nbest, source, *files, optional_path(backoff_lm)),
-        (output, *work_files(output), words, cache),
+        (output, *work_files(output), state, words, cache),
     )
     with ListRescorer(
         specs,
@@ -106,6 +113,7 @@ def rescore(
             replace=replace,
             allow_missing=allow_missing,
             resume=None if words is not None else resume,
+            part=number,
             unknown_words=UnknownWordCounter(source, rescorer.source_vocabularies),
             progress=progress,
         )

@@ -51,12 +51,12 @@ def parts_of(table: Path, count: int, end: str = "", **options: Any) -> list[Pat
 def test_joined_parts_are_the_bytes_of_one_run(table: Path, count: int, end: str) -> None:
     whole = annotate(table, table.parent / f"whole{end}").read_bytes()
     parts = parts_of(table, count, end)
-    sizes = [json.loads(Path(f"{part}.json").read_text())["lines"] for part in parts]
+    sizes = [json.loads(Path(f"{part}.json").read_text())["size"] for part in parts]
     assert sum(sizes) == 9 * CHUNK + 7
     assert max(sizes) <= -(-10 // count) * CHUNK
     joined = table.parent / f"joined{end}"
     done = phrasescore.join(parts[::-1], joined)
-    assert (done.parts, done.lines, done.num_bytes) == (count, 9 * CHUNK + 7, len(whole))
+    assert (done.parts, done.size, done.num_bytes) == (count, 9 * CHUNK + 7, len(whole))
     assert joined.read_bytes() == whole
 
 
