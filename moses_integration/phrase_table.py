@@ -20,7 +20,7 @@ from moses_integration.table_line import (
     score_span,
 )
 from phrasescore.errors import DataError
-from phrasescore.io.text import read_blocks
+from phrasescore.io.text import count_lines, read_blocks
 from phrasescore.records import PhraseBlock, PhrasePair
 
 _NEWLINE = 10
@@ -57,11 +57,20 @@ class TableBlock(NamedTuple):
     score_ends: NDArray[np.int64]
     # (lines, 4): where the source begins and ends, and where the target. Neither is empty.
     phrases: NDArray[np.int64]
+    # (lines,): which lines get new scores; None for all.
+    wanted: NDArray[np.bool_] | None = None
+    # The new scores of other lines, a natural logarithm; None if these are left out.
+    default: float | None = None
 
     @property
     def num_lines(self) -> int:
         """The number of lines."""
         return len(self.score_ends)
+
+    @property
+    def num_pairs(self) -> int:
+        """The number of lines that get new scores."""
+        return len(self.score_ends) if self.wanted is None else int(self.wanted.sum())
 
     @property
     def raw(self) -> bytes:
@@ -75,20 +84,27 @@ class TableBlock(NamedTuple):
             begins=self.begins[first : after + 1],
             score_ends=self.score_ends[first:after],
             phrases=self.phrases[first:after],
+            wanted=None if self.wanted is None else self.wanted[first:after],
         )
 
     def phrase_block(self) -> PhraseBlock:
-        """Return the phrase pairs as places in the bytes."""
-        return PhraseBlock(self.data, self.phrases)
+        """Return the phrase pairs that get new scores, as places in the bytes."""
+        wanted = self.phrases if self.wanted is None else self.phrases[self.wanted]
+        return PhraseBlock(self.data, wanted)
+
+    def line_of_pair(self, number: int) -> int:
+        """Return the line of the file, from 1, that has the pair of a number, from 0."""
+        line = number if self.wanted is None else int(np.flatnonzero(self.wanted)[number])
+        return self.before + line + 1
 
     def pairs(self) -> Iterator[PhrasePair]:
-        """Yield the phrase pairs."""
+        """Yield the phrase pairs that get new scores."""
         return self.phrase_block().pairs()
 
     def with_scores(self, columns: Sequence[NDArray[np.float64]]) -> bytes:
         """Return the lines with more scores after the last one, every other byte as it was.
 
-        :param columns: natural logarithms, one array per column, one value per line. Above 88 there
+        :param columns: natural logarithms, one array per column, one value per pair. Above 88 there
             can only be counts; they are written as 88: Moses reads a larger exp as infinity.
         :raises ModelError: if a value is not finite.
         """
@@ -96,9 +112,22 @@ class TableBlock(NamedTuple):
             np.where(np.isinf(values), values, np.minimum(values, HIGHEST_LOG))
             for values in columns
         ]
+        begins, ends, score_ends = self.begins[:-1], self.begins[1:], self.score_ends
+        if self.wanted is not None and self.default is not None:
+            finite = [self._spread(values, self.default) for values in finite]
+        elif self.wanted is not None:
+            begins, ends, score_ends = (
+                array[self.wanted] for array in (begins, ends, self.score_ends)
+            )
         added = np.frombuffer(format_scores(finite), np.uint8)
         text = np.frombuffer(self.data, np.uint8)
-        return insert_scores(text, self.begins, self.score_ends, added).tobytes()  # type: ignore[no-any-return]
+        return insert_scores(text, begins, ends, score_ends, added).tobytes()  # type: ignore[no-any-return]
+
+    def _spread(self, values: NDArray[np.float64], default: float) -> NDArray[np.float64]:
+        """Return a value for each line, from those of the pairs."""
+        spread = np.full(self.num_lines, default)
+        spread[self.wanted] = values
+        return spread
 
     def table_lines(self) -> Iterator[PhraseTableLine]:
         """Yield the lines one by one."""
@@ -117,13 +146,16 @@ class TableBlock(NamedTuple):
             yield new(PhraseTableLine, (number, data[begin:stop], pair, num_scores, end))
 
 
-def read_table_blocks(path: str) -> Iterator[TableBlock]:
+def read_table_blocks(path: str, first: int = 0, after: int | None = None) -> Iterator[TableBlock]:
     """Yield the lines of a phrase table in their order, checked, lazily, some thousands at once.
 
     The raw bytes of the blocks, joined, are the file. Nothing is skipped: a line that is not
     a phrase pair is an error. Sorted and unsorted tables are read alike.
 
     :param path: text or gzip; ``-`` is stdin.
+    :param first: the number of the first line to yield, from 0; those before are not checked.
+    :param after: the number of the line to stop before, of at most as many as there are; None for
+        the end of the file.
     :raises DataError: at the first ``next`` if the file cannot be opened or has no lines; later,
         when all lines before the wrong one have been yielded, for too few fields, an empty source
         or target, a score that is not a number Moses can use, another number of scores than the
@@ -133,14 +165,22 @@ def read_table_blocks(path: str) -> Iterator[TableBlock]:
     for data in read_blocks(path):
         if before == 0:
             num_scores = parse_line(path, 1, data.partition(b"\n")[0], None)[1]
+        if after is not None and before >= after:
+            break
+        if before < first and before + count_lines(data) <= first:
+            before += count_lines(data)
+            continue
         block, problem = _check(path, before, num_scores, data)
-        if block.num_lines:
-            yield block
+        end = block.num_lines if after is None else min(after - before, block.num_lines)
+        if max(first - before, 0) < end:
+            yield block.lines(max(first - before, 0), end)
         if problem is not None:
             raise problem
         before += block.num_lines
-    if before == 0:
+    if num_scores == 0:
         raise DataError(path, None, "expected a phrase table, found no lines")
+    if after is not None and before < after:
+        raise DataError(path, None, f"expected {after:,} lines, found {before:,}")
 
 
 def read_phrase_table(path: str) -> Iterator[PhraseTableLine]:
@@ -158,7 +198,7 @@ def _check(
     path: str, before: int, num_scores: int, data: bytes
 ) -> tuple[TableBlock, DataError | None]:
     """Return the lines of the data up to the first wrong one, and the error of that line."""
-    num_lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    num_lines = count_lines(data)
     begins = np.empty(num_lines + 1, np.int64)
     score_ends = np.empty(num_lines, np.int64)
     phrases = np.empty((num_lines, 4), np.int64)
@@ -221,14 +261,14 @@ def cut_table(blocks: Iterable[TableBlock], size: int) -> Iterator[list[TableBlo
 
 def join_phrases(blocks: Sequence[TableBlock]) -> PhraseBlock:
     """Return the phrase pairs of some blocks, with no other bytes."""
-    sizes = [int((block.phrases[:, 1::2] - block.phrases[:, ::2]).sum()) for block in blocks]
+    parts = [block.phrase_block() for block in blocks]
+    sizes = [int((found[:, 1::2] - found[:, ::2]).sum()) for _, found in parts]
     text = np.empty(sum(sizes), np.uint8)
-    places = np.empty((sum(block.num_lines for block in blocks), 4), np.int64)
+    places = np.empty((sum(len(found) for _, found in parts), 4), np.int64)
     at = line = 0
-    for block, size in zip(blocks, sizes, strict=True):
-        after = line + block.num_lines
-        data = np.frombuffer(block.data, np.uint8)
-        _copy_phrases(data, block.phrases, at, text, places[line:after])
+    for (data, found), size in zip(parts, sizes, strict=True):
+        after = line + len(found)
+        _copy_phrases(np.frombuffer(data, np.uint8), found, at, text, places[line:after])
         at, line = at + size, after
     return PhraseBlock(text.tobytes(), places)
 

@@ -298,14 +298,15 @@ def scan_lines(text, num_scores, begins, score_ends, phrases):  # type: ignore[n
 
 
 @_KERNEL
-def insert_scores(text, begins, places, added):  # type: ignore[no-untyped-def]
+def insert_scores(text, begins, ends, places, added):  # type: ignore[no-untyped-def]
     """Return the bytes of lines with new scores inserted into each.
 
-    :param begins: ``(lines + 1,)``, where each line begins, and where the last one ends.
+    :param begins: ``(lines,)``, where each line begins.
+    :param ends: ``(lines,)``, where each line ends, with its newline.
     :param places: ``(lines,)``, where the new scores of each line go.
     :param added: the new scores as `format_scores` gives them: one line of them per line.
     """
-    out = np.empty(begins[-1] - begins[0] + len(added) - len(places), np.uint8)
+    out = np.empty((ends - begins).sum() + len(added) - len(places), np.uint8)
     to, new = 0, 0
     for line in range(len(places)):
         for position in range(begins[line], places[line]):
@@ -316,7 +317,7 @@ def insert_scores(text, begins, places, added):  # type: ignore[no-untyped-def]
             to += 1
             new += 1
         new += 1
-        for position in range(places[line], begins[line + 1]):
+        for position in range(places[line], ends[line]):
             out[to] = text[position]
             to += 1
     return out

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from phrasescore.workflows.experiment.table import ExperimentTable as ExperimentTable
     from phrasescore.workflows.generate import GenerateSummary as GenerateSummary
     from phrasescore.workflows.generate import generate as generate
+    from phrasescore.workflows.join import JoinSummary as JoinSummary
+    from phrasescore.workflows.join import join as join
+    from phrasescore.workflows.list_rescorer import RescoreSummary as RescoreSummary
     from phrasescore.workflows.load_model import ScoringModel as ScoringModel
     from phrasescore.workflows.load_model import load_model as load_model
     from phrasescore.workflows.perplexity import PerplexitySummary as PerplexitySummary
@@ -52,7 +55,6 @@ if TYPE_CHECKING:
     from phrasescore.workflows.report import make_report as make_report
     from phrasescore.workflows.rerank import RerankSummary as RerankSummary
     from phrasescore.workflows.rerank import rerank as rerank
-    from phrasescore.workflows.rescore import RescoreSummary as RescoreSummary
     from phrasescore.workflows.rescore import rescore as rescore
     from phrasescore.workflows.search_settings import SearchSettings as SearchSettings
     from phrasescore.workflows.segment import SegmentSummary as SegmentSummary
@@ -84,11 +86,13 @@ _NAMES = {
     "workflows.experiment.snakemake": ("export_experiment",),
     "workflows.experiment.table": ("ExperimentTable",),
     "workflows.generate": ("GenerateSummary", "generate"),
+    "workflows.join": ("JoinSummary", "join"),
     "workflows.load_model": ("ScoringModel", "load_model"),
     "workflows.perplexity": ("PerplexitySummary", "TextPerplexities", "perplexity"),
     "workflows.report": ("ReportSummary", "make_report"),
     "workflows.rerank": ("RerankSummary", "rerank"),
-    "workflows.rescore": ("RescoreSummary", "rescore"),
+    "workflows.list_rescorer": ("RescoreSummary",),
+    "workflows.rescore": ("rescore",),
     "workflows.search_settings": ("SearchSettings",),
     "workflows.segment": ("SegmentSummary", "segment"),
     "workflows.select": ("SelectSummary", "select"),

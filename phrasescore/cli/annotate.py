@@ -19,6 +19,18 @@ _logger = logging.getLogger(__name__)
 @options.output
 @options.file("--moses-ini", "The moses.ini that uses the table.", "IN")
 @options.file("--moses-ini-out", "Where it goes with the new columns in it.", "OUT")
+@options.files(
+    "--for texts",
+    "Keep only lines whose source occurs in this text, a tokenised sentence a line.",
+    "TEXT",
+)
+@options.option(
+    "--keep-others",
+    "With --for: keep the other lines, too, with this probability in the new columns (1: log 0).",
+    type=float,
+    metavar="VALUE",
+)
+@options.part
 @options.flag("--resume", "Go on with a run of this command that was killed.")
 @options.computing
 @options.engine
@@ -35,5 +47,8 @@ def annotate(ctx: click.Context, /, table: str, output: str, **settings: Any) ->
     columns = options.take_columns(ctx, settings)
     engine = options.take_engine(settings)
     done = add_columns(table, columns, output, engine=engine, **settings, progress=show_progress)
+    if settings["texts"]:
+        counts = f"{done.scored:,} of {done.lines:,}"
+        _logger.info("%s lines have a source that occurs in the texts", counts)
     for summary in done.columns:
         _logger.info("%s", summary)

@@ -28,6 +28,9 @@ _KINDS: dict[str, ColumnKind] = {
     "reverse_lexicons": "reverse_lexicon",
 }
 
+# The parameters of a command of which `take_engine` makes an engine.
+OF_ENGINE = ("engine", "workers", "ray_address", "allow_unlike")
+
 
 def option(flags: str, text: str, **settings: Any) -> Decorator:
     """Return an option that shows its default.
@@ -162,8 +165,7 @@ def check_features(
 
 def take_engine(given: dict[str, Any]) -> EngineSettings:
     """Remove the options of `engine` from what a command got, and return what they ask for."""
-    names = ("engine", "workers", "ray_address", "allow_unlike")
-    return EngineSettings(*(given.pop(name) for name in names))
+    return EngineSettings(*(given.pop(name) for name in OF_ENGINE))
 
 
 def _set_level(_ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -228,14 +230,8 @@ computing = together(
     device,
     threads,
 )
-# Where the work runs; to be taken by `take_engine`.
-engine = together(
-    choice(
-        "--engine",
-        "Where the work runs: in threads here, in processes, or on Ray. The result is the same.",
-        ENGINES,
-        default="here",
-    ),
+# How much of an engine is used, and which Ray.
+engine_settings = together(
     count("--workers", "Of the engine; one thread each.", show_default="one per core, or GPU"),
     option(
         "--ray-address",
@@ -246,6 +242,16 @@ engine = together(
         "--allow-unlike",
         "Let Ray's workers differ in processor or torch, and so in the last bits of values.",
     ),
+)
+# Where the work runs; to be taken by `take_engine`.
+engine = together(
+    choice(
+        "--engine",
+        "Where the work runs: in threads here, in processes, or on Ray. The result is the same.",
+        ENGINES,
+        default="here",
+    ),
+    engine_settings,
 )
 seed = count(
     "--seed",
@@ -258,6 +264,11 @@ output = file(
     "Where the result goes, whole or not at all; compressed where the name ends in .gz.",
     default="-",
     show_default="stdout",
+)
+part = option(
+    "--part",
+    "Do the I-th of N parts alone, as a task of a job array; `phrasescore join` joins them.",
+    metavar="I/N",
 )
 report_format = choice(
     "--format report_format", "How the report is written.", get_args(ReportFormat), default="text"

@@ -46,7 +46,10 @@ _logger = logging.getLogger(__name__)
 )
 @options.cslm
 @options.output
+@options.part
+@options.flag("--resume", "Go on with a run of this command that was killed.")
 @options.computing
+@options.engine
 @options.verbosity
 @click.pass_context
 def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **settings: Any) -> None:
@@ -58,6 +61,7 @@ def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **setti
     from phrasescore.workflows.rescore import rescore as run
 
     columns = options.take_columns(ctx, settings)
+    settings["engine"] = options.take_engine(settings)
     done = run(nbest, source, columns, output, **settings, progress=show_progress)
     for line in done.summary():
         _logger.info("%s", line)

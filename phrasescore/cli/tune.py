@@ -49,9 +49,10 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
     else:
         from phrasescore.workflows.tune.loop import tune_with_decoder
 
-        wanted = options.arguments_of(tune_with_decoder, given)
-        columns = [f"rescore_{name}" for name in _COLUMNS]
-        options.refuse_others(ctx, {*wanted, *columns, "decoder_flags"}, "not with --decoder")
+        engine = options.take_engine(given)
+        wanted = {**options.arguments_of(tune_with_decoder, given), "engine": engine}
+        others = {f"rescore_{name}" for name in _COLUMNS} | {"decoder_flags", *options.OF_ENGINE}
+        options.refuse_others(ctx, {*wanted, *others}, "not with --decoder")
         flags = given["decoder_flags"]
         wanted["decoder"] = (
             _search_settings(flags) if decoder == "embedded" else f"{decoder} {flags}".strip()

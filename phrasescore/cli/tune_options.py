@@ -5,6 +5,7 @@ from typing import get_args
 import click
 
 from phrasescore.cli import options
+from phrasescore.engines import ENGINES
 from tuning.settings import METHODS, METRICS, ReferenceLength
 
 
@@ -155,6 +156,14 @@ own_options = options.together(
         metavar="NAME[@N]",
         callback=options.check_features,
     ),
+    options.choice(
+        "--engine",
+        "Where lists are rescored: in threads here, in processes, or on Ray. The result is the "
+        "same.",
+        ENGINES,
+        default="here",
+    ),
+    options.engine_settings,
     options.flag("--resume --continue resume", "Go on with the run in --working-dir."),
     options.file(
         "--report", "Write each feature's weight, its contribution, and the metric without it."

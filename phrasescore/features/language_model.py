@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from phrasescore.errors import ModelError
+from phrasescore.io.state import digest_content
 from phrasescore.io.text import shorten
 from phrasescore.language_models.kenlm_model import LN_10, WHITE_SPACE, load_kenlm
 from phrasescore.records import PhrasePair
@@ -44,6 +45,11 @@ class LanguageModelScore:
     def tally(self) -> ScoredTally:
         """Those scored so far."""
         return ScoredTally(self._model.order, self._scored)
+
+    @property
+    def fingerprint(self) -> str:
+        """Everything that values depend on besides the pairs, as text."""
+        return digest_content(self._path)
 
     def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
         """Yield the log-probability of each pair's target.

@@ -57,7 +57,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def open_output(path: str) -> Iterator[BinaryIO]:
+def open_output(path: str, *, is_packed: bool = False) -> Iterator[BinaryIO]:
     """Open a file for writing bytes, which appears whole at the end or not at all.
 
     The data go to a part file beside the target, are synced to the disk, and replace the target
@@ -68,6 +68,7 @@ def open_output(path: str) -> Iterator[BinaryIO]:
 
     :param path: ``-`` is stdout, which is flushed and not closed; ``.gz`` in the name means gzip,
         compressed in a thread; the same data make the same bytes.
+    :param is_packed: whether the data are gzip already, where the name asks for it.
     :raises PhrasescoreError: when the folder does not exist or cannot be written, or the disk is
         full: on entering, writing or leaving.
     :raises BrokenPipeError: when the reader of stdout has gone; the command line knows what to do.
@@ -85,9 +86,10 @@ def open_output(path: str) -> Iterator[BinaryIO]:
             sys.stdout.buffer.flush()
         return
     target, replaced = _check_target(path)
+    compress = path.endswith(".gz") and not is_packed
     if replaced is not None and not stat.S_ISREG(replaced.st_mode):
         # By its own name: /dev/stdout leads to a pipe, and a pipe is in no folder.
-        with _open_raw(path, path, os.O_WRONLY) as raw, _writer(path, raw) as output:
+        with _open_raw(path, path, os.O_WRONLY) as raw, _writer(path, raw, compress) as output:
             yield output
         return
     part = f"{target}.{os.getpid()}.part"
@@ -96,7 +98,7 @@ def open_output(path: str) -> Iterator[BinaryIO]:
         try:
             if replaced is not None:
                 os.fchmod(raw.fileno(), stat.S_IMODE(replaced.st_mode))
-            with _writer(path, raw) as output:
+            with _writer(path, raw, compress) as output:
                 yield output
             with writing(path):
                 os.fsync(raw.fileno())
@@ -128,7 +130,14 @@ class StreamOutput:
         """Return all lines."""
         return iter(blocks)
 
-    def write(self, data: bytes, input_data: bytes, num_lines: int) -> None:  # noqa: ARG002
+    def write(
+        self,
+        data: bytes,
+        input_data: bytes,  # noqa: ARG002
+        num_lines: int,  # noqa: ARG002
+        *,
+        ends_chunk: bool = True,  # noqa: ARG002
+    ) -> None:
         """Write some whole lines."""
         self._stream.write(data)
 
@@ -205,11 +214,11 @@ def _open_raw(path: str, opened: str, flags: int) -> io.FileIO:
 
 
 @contextlib.contextmanager
-def _writer(path: str, raw: io.FileIO) -> Iterator[BinaryIO]:
-    """Give a buffered, and for ``.gz`` compressing, writer on a file that stays open."""
+def _writer(path: str, raw: io.FileIO, compress: bool) -> Iterator[BinaryIO]:
+    """Yield a buffered writer on a file that stays open."""
     plain = io.BufferedWriter(_CheckedWriter(path, raw), BLOCK_SIZE)
     with _closing_quietly_on_error(plain):
-        if path.endswith(".gz"):
+        if compress:
             packed = xopen(plain, "wb", format="gz", threads=1)
             with _closing_quietly_on_error(packed):
                 yield packed

@@ -17,8 +17,10 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from io import FileIO
 from itertools import chain
 from typing import Annotated, Protocol, Self, TypeVar
+from weakref import WeakSet
 
 import msgspec
 from zlib_ng import zlib_ng
@@ -33,6 +35,18 @@ _logger = logging.getLogger(__name__)
 COMPRESSION_LEVEL = 5
 # Pieces that wait for the thread that compresses and writes them.
 WAITING = 4
+
+# Files that this process has locked.
+_locked: "WeakSet[FileIO]" = WeakSet()
+
+
+def _close_locked() -> None:
+    for file in list(_locked):
+        file.close()
+
+
+# A forked worker would keep them locked for a moment after this process is killed.
+os.register_at_fork(after_in_child=_close_locked)
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -108,13 +122,14 @@ class ResumableOutput:
     begun; left by anything else (Ctrl-C, a full disk) it keeps that, and says how to go on. It
     always keeps what an earlier run had done.
 
+    :ivar settings: all that the bytes depend on, but for the input: also how they are compressed.
     :ivar finished: whether the earlier run had nothing left to do.
     :ivar last_skipped: the last of the lines that `remaining` left out; None if there are none.
 
     :param path: the file that will appear; compressed where the name ends in ``.gz``.
     :param settings: everything that the bytes depend on, but for the input; kept to be compared.
     :param resume: whether to go on with an unfinished run where there is one.
-    :param chunk_lines: lines of a chunk; None where each piece that is written is a chunk.
+    :param chunk_lines: lines of a chunk; None where the writer says at which pieces chunks end.
     """
 
     def __init__(
@@ -127,15 +142,15 @@ class ResumableOutput:
     ) -> None:
         self.path = path
         self.part, self.journal, self._new_journal = work_files(path)
-        self._settings = dict(settings)
+        self.settings = dict(settings)
         self._is_gzip = path.endswith(".gz")
         if self._is_gzip:
-            self._settings["gzip"] = f"zlib-ng {zlib_ng.ZLIBNG_RUNTIME_VERSION}"
+            self.settings["gzip"] = f"zlib-ng {zlib_ng.ZLIBNG_RUNTIME_VERSION}"
         self._resume = resume
         self._chunk_lines = chunk_lines
         self._digest = new_digest()
         # What an earlier run had done, and what the journal says now.
-        self._begun = self._promised = Journal(0, 0, "", False, self._settings)
+        self._begun = self._promised = Journal(0, 0, "", False, self.settings)
         # Lines handed to this object, those of the earlier run counted, and those in whole chunks.
         self._lines = self._lines_in_chunks = 0
         self.finished = False
@@ -186,6 +201,7 @@ class ResumableOutput:
             there = False
         if not there:
             raise PhrasescoreError(f"{self.part}: another run is writing this file")
+        _locked.add(self._file)
 
     def _read_journal(self) -> Journal:
         """Return how far the part file is good."""
@@ -212,7 +228,7 @@ class ResumableOutput:
                 f"{self.part} holds {found.lines:,} lines of an unfinished run: go on with "
                 f"`resume`, or {anew}"
             )
-        check_same_run(found.settings, self._settings, self.part, anew)
+        check_same_run(found.settings, self.settings, self.part, anew)
         self.finished = finished  # killed between its last two steps
         return found
 
@@ -267,18 +283,23 @@ class ResumableOutput:
             raise DataError(path, None, problem)
         return blocks
 
-    def write(self, data: bytes, input_data: bytes, num_lines: int) -> None:
+    def write(
+        self, data: bytes, input_data: bytes, num_lines: int, *, ends_chunk: bool = True
+    ) -> None:
         """Append some whole lines; at the end of a chunk, all before will be on the disk.
 
         :param input_data: the input lines that they were made from.
         :param num_lines: how many input lines these are.
+        :param ends_chunk: without ``chunk_lines``, whether a chunk ends here.
         """
         self._digest.update(input_data)
         self._submit(
             lambda: self._append(self._compressor.compress(data) if self._compressor else data)
         )
         self._lines += num_lines
-        if self._chunk_lines is None or self._lines % self._chunk_lines == 0:
+        if self._chunk_lines is not None:
+            ends_chunk = self._lines % self._chunk_lines == 0
+        if ends_chunk:
             self._end_chunk()
 
     def flush(self) -> None:
@@ -322,7 +343,7 @@ class ResumableOutput:
             self._compressor = self._new_compressor()
         with writing(self.path):
             os.fsync(self._file.fileno())
-        self._write_journal(Journal(lines, self._num_bytes, digest, False, self._settings))
+        self._write_journal(Journal(lines, self._num_bytes, digest, False, self.settings))
 
     def _write_journal(self, journal: Journal) -> None:
         write_state(self.journal, journal)

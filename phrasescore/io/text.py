@@ -198,6 +198,11 @@ def read_lines(path: str) -> Iterator[bytes]:
         yield from split_block(block)
 
 
+def count_lines(block: bytes) -> int:
+    """Return the number of lines of a block from `read_blocks`."""
+    return block.count(b"\n") + (not block.endswith(b"\n"))
+
+
 def split_block(block: bytes) -> list[bytes]:
     """Return the lines of a block from `read_blocks`, without their newlines.
 

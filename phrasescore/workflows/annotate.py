@@ -8,15 +8,17 @@ from itertools import chain
 
 from moses_integration.moses_ini import MosesIni
 from moses_integration.phrase_table import read_ahead, read_table_blocks
-from phrasescore.arguments import PrecisionName, StrPath, check_compute
+from phrasescore.arguments import PrecisionName, StrPath, check_compute, check_sequences
 from phrasescore.engines import EngineSettings, device_on, engine_or_here
 from phrasescore.errors import ArgumentError, shown_path
 from phrasescore.features import BLOCK_SIZE, ColumnSpec, check_columns, column_specs
 from phrasescore.io.output import check_files, optional_path
-from phrasescore.io.resumable import check_resume, open_resumable, work_files
+from phrasescore.io.resumable import ResumableOutput, check_resume, open_resumable, work_files
 from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.workflows.parts import InputPart, check_part, state_path
 from phrasescore.workflows.table_scoring import TableScorer, TableScoring, block_lines
+from phrasescore.workflows.text_filter import TextFilter, check_keep_others
 from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
@@ -30,8 +32,10 @@ CHUNK_LINES = 65536
 class AnnotateSummary:
     """The work of one `annotate`."""
 
-    # Lines written in this run; an earlier run that was resumed had written the others.
+    # Lines done in this run; an earlier run that was resumed had done the others.
     lines: int
+    # Those of them that got scores: whose source occurs in the texts, where there are texts.
+    scored: int
     # For each column, a sentence about its values in this run.
     columns: tuple[str, ...]
     warnings: tuple[str, ...] = ()
@@ -45,6 +49,9 @@ def annotate(
     *,
     moses_ini: StrPath | None = None,
     moses_ini_out: StrPath | None = None,
+    texts: Sequence[StrPath] = (),
+    keep_others: float | None = None,
+    part: str | None = None,
     resume: bool = False,
     precision: PrecisionName = "float32",
     device: str = "auto",
@@ -61,6 +68,11 @@ def annotate(
     :param columns: at least one; a string is a model's folder.
     :param moses_ini: the moses.ini that uses the table.
     :param moses_ini_out: where that goes with the new columns in it, with weight 0.
+    :param texts: what is to be translated, tokenised, one sentence per line: only lines whose
+        source occurs in a sentence are scored, and others are left out; none for all lines.
+    :param keep_others: keep the other lines as well, with this value in the new columns, a
+        probability from 3.8e-44 to 1.6e38 as it is written into the table; 1 is a logarithm of 0.
+    :param part: ``I/N`` for the I-th of N parts of the run, which :func:`phrasescore.join` joins.
     :param resume: go on with a run of the same arguments that was killed; it may have left nothing.
         The engine and its workers may be others.
     :param engine: where the columns are computed; the bytes are the same.
@@ -77,28 +89,52 @@ def annotate(
         raise ArgumentError(f"a language model is for rescore alone: {problem}")
     check_resume(output, resume)
     check_moses_ini(ini_path, new_ini_path)
+    check_sequences(texts=texts)
+    check_keep_others(keep_others, texts)
+    number = None if part is None else check_part(part, [table], output)
+    if number is not None and ini_path is not None:
+        raise ArgumentError("`moses_ini` is for the whole table: give it to join, not with `part`")
     inputs = [column.value for column in wanted if column.kind not in ("model", "feature")]
-    check_files([table, ini_path, *inputs], [output, *work_files(output), new_ini_path])
-    blocks = read_table_blocks(table)
+    state = None if number is None else state_path(output)
+    text_paths = [os.fspath(text) for text in texts]
+    check_files(
+        [table, ini_path, *inputs, *text_paths],
+        [output, *work_files(output), state, new_ini_path],
+    )
+    chosen = TextFilter(text_paths, keep_others) if text_paths else None
+    task = None if number is None else InputPart.of_lines(number, table, CHUNK_LINES)
+    blocks = read_table_blocks(table, *(() if task is None else (task.first, task.after)))
     first = read_ahead(blocks, 2 * BLOCK_SIZE["cpu"])
-    ini = declare_scores(ini_path, table, output, len(wanted), first[0].num_scores)
+    num_scores = first[0].num_scores if first else 0  # a part may be empty
+    ini = declare_scores(ini_path, table, output, len(wanted), num_scores)
+    num_lines = sum(block.num_lines for block in first) if task is None else task.total
     scoring = TableScoring(tuple(wanted), precision, device)
     with TableScorer(scoring, engine) as scorer:
         settings = {**scorer.settings, "chunk": str(CHUNK_LINES)}
-        size = block_lines(sum(block.num_lines for block in first), settings.get("device", "cpu"))
+        size = block_lines(num_lines, settings.get("device", "cpu"))
+        settings |= {} if task is None else task.settings
+        if chosen is not None:  # few of the lines of a block are scored: it may have more of them
+            settings |= chosen.settings
+            size = min(4 * size, CHUNK_LINES)
         with (
             open_resumable(output, settings, resume=resume, chunk_lines=CHUNK_LINES) as target,
             Meter("annotate", "lines", progress) as meter,
         ):
             remaining = target.remaining(chain(first, blocks), table)
-            for block, values in scorer.score(remaining, size):
+            marked = remaining if chosen is None else chosen.mark(remaining)
+            for block, values in scorer.score(marked, size):
                 target.write(block.with_scores(values), block.raw, block.num_lines)
                 meter.update(block.num_lines)
             # Before the table appears: if this fails, a resumed run has nothing else left to do.
             target.flush()
             if ini is not None and new_ini_path is not None:
                 ini.write(new_ini_path)
-    return AnnotateSummary(meter.done, tuple(map(str, scorer.tallies)))
+            if task is not None and isinstance(target, ResumableOutput):
+                task.write_state("annotate", "lines", target)
+    kept = meter.done if chosen is None else chosen.kept
+    if meter.done and not kept:
+        _logger.warning("%s: no source phrase occurs in the texts", shown_path(table))
+    return AnnotateSummary(meter.done, kept, tuple(map(str, scorer.tallies)))
 
 
 def check_moses_ini(moses_ini: str | None, moses_ini_out: str | None) -> None:

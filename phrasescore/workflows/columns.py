@@ -22,7 +22,7 @@ from phrasescore.features.lexicon import LexicalScore, Lexicon
 from phrasescore.records import PhrasePair
 
 if TYPE_CHECKING:  # torch comes with them, and a feature needs none
-    from phrasescore.features.sentences import ListScores
+    from phrasescore.features.list_scoring import ListScores
     from phrasescore.models.checkpoint import Checkpoint
 
 # In what an unfinished run of version 0.1 says of its columns.

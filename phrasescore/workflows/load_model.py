@@ -7,6 +7,7 @@ import torch
 
 from phrasescore.arguments import PrecisionName, StrPath, check_compute
 from phrasescore.devices import choose_device, torch_threads, usable_threads
+from phrasescore.engines import EngineSettings
 from phrasescore.features.neural import NeuralScore
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
@@ -89,7 +90,7 @@ class ScoringModel:
                 self._lists = SentenceScores(
                     *([self._checkpoint], self._device),
                     precision=self._precision,
-                    threads=self._threads,
+                    engine=EngineSettings(workers=self._threads),
                 )
             for scores in self._lists.values(lists):
                 yield scores.columns[0].tolist()

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from moses_integration.lexicon import read_lexicon
 from phrasescore.arguments import PrecisionName
 from phrasescore.devices import choose_device
+from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.features.lexicon import LexicalScore, Lexicon
 from phrasescore.features.sentences import SentenceScores
@@ -131,7 +132,9 @@ class PairScores:
                 )
             self.fingerprints[REVERSE] = checkpoint.fingerprint
             self._reverse = SentenceScores(
-                [checkpoint], choose_device(device), precision=precision, threads=threads
+                *([checkpoint], choose_device(device)),
+                precision=precision,
+                engine=EngineSettings(workers=threads),
             )
         self._lexical = {}
         for name in (LEXICON, REVERSE_LEXICON):

@@ -19,6 +19,7 @@ from phrasescore.arguments import (
 )
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device, torch_threads, usable_threads
+from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.generation.beam_search import BeamSettings, best_targets
@@ -136,7 +137,8 @@ def segment(
     scores = None
     if reverse_path is not None:
         reverse = _load_reverse(reverse_path, forward, swapped=swapped)
-        scores = SentenceScores([reverse], place, precision=precision, threads=num_threads)
+        engine = EngineSettings(workers=num_threads)
+        scores = SentenceScores([reverse], place, precision=precision, engine=engine)
     generator = Generator([forward], place, precision=precision)
     search = BeamSettings(width=beam, num_best=candidates or beam, unknown=unknown)
 

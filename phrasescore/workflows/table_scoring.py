@@ -192,10 +192,11 @@ class TableScorer:
         :raises PhrasescoreError: if workers have not loaded the same.
         """
         ahead: deque[TableBlock] = deque()
+        most = BLOCK_SIZE[self.settings.get("device", "cpu")]
 
         def phrases() -> Iterator[PhraseBlock]:
             for group in cut_table(_noted(blocks, ahead), size):
-                yield join_phrases(group)
+                yield from _pieces(join_phrases(group), most)
 
         left = [np.empty(0)] * len(self._scoring.columns)
         found = self._pool.map(phrases())
@@ -203,16 +204,15 @@ class TableScorer:
             try:
                 scores = next(found, None)
             except ModelError as error:
-                line = ahead[0].before + len(left[0]) + 1
+                line = ahead[0].line_of_pair(len(left[0]))
                 raise ModelError(f"in the block that begins with line {line}: {error}") from error
             if scores is None:
                 return
             self._add(scores)
             left = [np.concatenate(parts) for parts in zip(left, scores.values, strict=True)]
-            while ahead and ahead[0].num_lines <= len(left[0]):
-                block = ahead.popleft()
-                yield block, [values[: block.num_lines] for values in left]
-                left = [values[block.num_lines :] for values in left]
+            while ahead and (count := ahead[0].num_pairs) <= len(left[0]):
+                yield ahead.popleft(), [values[:count] for values in left]
+                left = [values[count:] for values in left]
 
     def _add(self, scores: BlockScores) -> None:
         for name, value in self.settings.items():
@@ -221,6 +221,13 @@ class TableScorer:
                 problem = f"workers have not loaded the same: {name}: {value} and {other}"
                 raise PhrasescoreError(problem)
         self.tallies = [one + more for one, more in zip(self.tallies, scores.tallies, strict=True)]
+
+
+def _pieces(block: PhraseBlock, most: int) -> Iterator[PhraseBlock]:
+    """Yield a block in pieces of so many pairs at the most; an empty one as it is."""
+    text, places = block
+    for first in range(0, max(len(places), 1), most):
+        yield PhraseBlock(text, places[first : first + most])
 
 
 def _noted(blocks: Iterable[TableBlock], notes: deque[TableBlock]) -> Iterator[TableBlock]:

@@ -12,6 +12,7 @@ import torch
 
 from moses_integration.nbest import read_nbest
 from phrasescore.config.config import Config
+from phrasescore.engines import EngineSettings
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.io.text import read_lines
 from phrasescore.models.attention import AttentionNetwork
@@ -136,7 +137,8 @@ def _measure(
     network = checkpoint.model
     plain = plain_lstm(network) if isinstance(network, LstmNetwork) else _attention(network)
     with torch_threads(1):
-        ours = SentenceScores([checkpoint], torch.device("cpu"), threads=options.threads)
+        engine = EngineSettings(workers=options.threads)
+        ours = SentenceScores([checkpoint], torch.device("cpu"), engine=engine)
     ids = _ids(checkpoint, distinct)
     sample = _ids(checkpoint, lists)[::LINE_STEP]
     found = _Found()

@@ -11,6 +11,7 @@ from moses_integration.ini_text import files_of
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import WeightsSource, load_weights, weights_path
 from phrasescore.arguments import check_at_least
+from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.features import (
     ColumnSpec,
@@ -37,7 +38,7 @@ from phrasescore.workflows.warnings import collecting_warnings
 from tuning.settings import ReferenceLength
 
 if TYPE_CHECKING:
-    from phrasescore.workflows.rescore import ListRescorer
+    from phrasescore.workflows.list_rescorer import ListRescorer
 
 # How a file of gzip begins.
 _GZIP = b"\x1f\x8b"
@@ -81,6 +82,7 @@ def tune_with_decoder(
     seed: int = 1,
     device: str = "auto",
     threads: int | None = None,
+    engine: EngineSettings | None = None,
     progress: ProgressCallback | None = None,
 ) -> LoopOutcome:
     """Find feature weights in rounds: decode, pool the n-best lists, optimise, as mert-moses.pl.
@@ -110,6 +112,8 @@ def tune_with_decoder(
     :param translations: gets the best round's translations of the source: its lists, reranked.
     :param resume: go on with the run in the folder.
     :param device: of the networks among the columns.
+    :param threads: of tuning, and of the networks where their engine is here.
+    :param engine: where the networks score the lists, None for here.
     :raises ArgumentError: if arguments do not go together, or a number is too low.
     :raises PhrasescoreError: if a file is not what it should be, the decoder fails, or the run in
         the folder is another one. The other parameters are those of `tune`.
@@ -148,13 +152,14 @@ def tune_with_decoder(
         options = rescore_options(specs, backoff, unnormalized=unnormalized)
 
         def open_rescorer() -> "ListRescorer":
-            from phrasescore.workflows.rescore import ListRescorer  # imports torch
+            from phrasescore.workflows.list_rescorer import ListRescorer  # imports torch
 
             return ListRescorer(
                 specs,
                 cache=work / CACHE,
                 device=device,
-                threads=threads,
+                threads=threads if engine is None or engine.name == "here" else None,
+                engine=engine,
                 backoff_lm=backoff,
                 unnormalized=unnormalized,
             )

@@ -22,7 +22,7 @@ from phrasescore.workflows.tune.state import remove_rounds
 from tuning.pool import Pool
 
 if TYPE_CHECKING:
-    from phrasescore.workflows.rescore import ListRescorer
+    from phrasescore.workflows.list_rescorer import ListRescorer
 
 _logger = logging.getLogger(__name__)
 

@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasescore.config.config import Config
+from phrasescore.engines import EngineSettings
 from phrasescore.errors import ModelError
+from phrasescore.features.list_scoring import ListScores
 from phrasescore.features.score_cache import ScoreCache
-from phrasescore.features.sentences import ListScores, SentenceScores
+from phrasescore.features.sentences import SentenceScores
 from phrasescore.models.checkpoint import FORWARD, REVERSE, Checkpoint, TrainingRecord
 from phrasescore.records import HypothesisList
 from phrasescore.scoring import tree_scorer
@@ -82,7 +84,9 @@ def test_lists_keep_their_order_and_their_number_of_hypotheses(
 ) -> None:
     monkeypatch.setattr("phrasescore.features.sentences.GROUP_SIZE", {"cpu": 3})
     lists = [hypothesis_list("x", *("ab"[: n % 3] for n in range(size))) for size in range(9)]
-    found = list(SentenceScores([checkpoint()], CPU, threads=2).values(lists))
+    found = list(
+        SentenceScores([checkpoint()], CPU, engine=EngineSettings(workers=2)).values(lists)
+    )
     assert [len(scores.columns[0]) for scores in found] == list(range(9))
     wanted = [eighths(1), eighths(4, 2), eighths(4, 4, 4)] * 3
     assert found[8].columns[0] == pytest.approx(wanted[:8], abs=1e-6)

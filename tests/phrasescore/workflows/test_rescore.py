@@ -7,7 +7,7 @@ import pytest
 import phrasescore
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
-from phrasescore.workflows.rescore import ListRescorer
+from phrasescore.workflows.list_rescorer import ListRescorer
 from tests.doubles import RandomModel
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists
 

@@ -130,7 +130,7 @@ def test_scores_of_a_network_join_each_round(
         loaded.append(path)
         return load_checkpoint(path)
 
-    monkeypatch.setattr("phrasescore.workflows.rescore.load_checkpoint", load)
+    monkeypatch.setattr("phrasescore.workflows.list_rescorer.load_checkpoint", load)
     words = [f"w{number}" for number in range(40)]
     model = RandomModel(folder.path / "model", ["one", "two"], words)
     result = folder.run("--rescore", str(model.path), "--iterations", "2", "--device", "cpu")
@@ -143,6 +143,19 @@ def test_scores_of_a_network_join_each_round(
     assert "RNN0" not in (folder.path / "work" / "moses.ini").read_text()
     assert "RNN0= " not in (folder.path / "work" / "run2.weights").read_text()
     assert (folder.path / "work" / "scores.cache").exists()
+
+
+def test_lists_that_are_rescored_elsewhere_give_the_same_weights(folder: Folder) -> None:
+    words = [f"w{number}" for number in range(40)]
+    model = RandomModel(folder.path / "model", ["one", "two"], words)
+    options = ["--rescore", str(model.path), "--iterations", "2", "--threads", "1"]
+    found = []
+    for engine in ("here", "processes"):
+        work = folder.path / engine
+        result = folder.run(*options, "--engine", engine, "--working-dir", str(work))
+        assert result.exit_code == 0, result.output
+        found.append((load_weights("out"), (work / "run2.rescored.gz").read_bytes()))
+    assert found[0] == found[1]
 
 
 def test_what_is_no_network_joins_each_round_without_one(folder: Folder) -> None:

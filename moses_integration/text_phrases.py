@@ -1,0 +1,139 @@
+"""The phrases that occur in some texts: which lines of a phrase table a search of them can use.
+
+Moses' filter-model-given-input.pl chooses lines in the same way.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Self
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from moses_integration.decoder.source import read_source
+from phrasescore.errors import DataError
+
+_KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
+
+_NEWLINE, _SPACE = 10, 32
+# FNV-1a, 64 bits; its upper half chooses the slot.
+_BASIS, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
+_FREE = -1
+
+# Words of the longest phrases of usual tables; longer ones are added when a table has them.
+_USUAL_LENGTH = 7
+_LEAST_SLOTS = 1 << 12
+
+
+class TextPhrases:
+    """All sequences of consecutive words of some sentences, as a hash table of their places.
+
+    A phrase is found by its bytes, which are compared, and so never by mistake.
+
+    :ivar text: UTF-8, a sentence a line, one space between words.
+    """
+
+    def __init__(self, sentences: Iterable[Sequence[str]]) -> None:
+        lines = [" ".join(words) + "\n" for words in sentences if words]
+        self.text = "".join(lines).encode()
+        self._text = np.frombuffer(self.text or b"\n", np.uint8)
+        # Words of the longest sentence, and of the longest phrases in the table.
+        self._most = max((line.count(" ") + 1 for line in lines), default=0)
+        self._longest = min(_USUAL_LENGTH, self._most)
+        self._slots = self._fill()
+
+    @classmethod
+    def read(cls, paths: Iterable[str]) -> Self:
+        """Read texts as :func:`moses_integration.decoder.source.read_source` does.
+
+        :raises DataError: as that does; or if a text has no word.
+        """
+        sentences: list[tuple[str, ...]] = []
+        for path in paths:
+            found = read_source(path)
+            if not any(found):
+                raise DataError(path, None, "expected a tokenised text, found no word")
+            sentences += found
+        return cls(sentences)
+
+    def contain(self, text: bytes, phrases: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return of each phrase whether it occurs as consecutive words of a sentence.
+
+        :param text: UTF-8; one space between the words of a phrase.
+        :param phrases: ``(phrases, 2)``, where each begins and ends in ``text``.
+        """
+        found = np.empty(len(phrases), np.bool_)
+        data = np.frombuffer(text, np.uint8)
+        longest = _look_up(data, phrases, self._text, self._slots, found)
+        if min(longest, self._most) > self._longest:
+            self._longest = min(longest, self._most)
+            self._slots = self._fill()
+            _look_up(data, phrases, self._text, self._slots, found)
+        return found
+
+    def _fill(self) -> NDArray[np.int64]:
+        """Return the places of all phrases of at most ``_longest`` words, by their hashes."""
+        size = _LEAST_SLOTS
+        while True:
+            slots = np.full(size, _FREE, np.int64)
+            if _add_phrases(self._text, self._longest, slots):
+                return slots
+            size *= 4
+
+
+@_KERNEL
+def _hash(hashed, byte):  # type: ignore[no-untyped-def]
+    return (hashed ^ np.uint64(byte)) * _PRIME
+
+
+@_KERNEL
+def _find(data, begin, end, hashed, text, slots):  # type: ignore[no-untyped-def]
+    """Return the slot of a phrase, or the free one where it would be."""
+    mask = len(slots) - 1
+    slot = np.int64(hashed >> np.uint64(32)) & mask
+    while slots[slot] != _FREE:
+        start, place = slots[slot], 0
+        # The text ends with a newline, which no phrase has: no comparison goes beyond it.
+        while begin + place < end and text[start + place] == data[begin + place]:
+            place += 1
+        if begin + place == end and text[start + place] in (_SPACE, _NEWLINE):
+            return slot
+        slot = (slot + 1) & mask
+    return slot
+
+
+@_KERNEL
+def _add_phrases(text, longest, slots):  # type: ignore[no-untyped-def]
+    """Note where each phrase of at most ``longest`` words stands; False if slots are too few."""
+    count, is_begin = 0, True
+    for begin in range(len(text)):
+        if is_begin and text[begin] != _NEWLINE:
+            hashed, position, words = _BASIS, begin, 0
+            while words < longest and text[position] != _NEWLINE:
+                hashed = _hash(hashed, text[position])
+                position += 1
+                if text[position] == _SPACE or text[position] == _NEWLINE:
+                    words += 1
+                    slot = _find(text, begin, position, hashed, text, slots)
+                    if slots[slot] == _FREE:
+                        slots[slot] = begin
+                        count += 1
+                        if 2 * count > len(slots):
+                            return False
+        is_begin = text[begin] == _SPACE or text[begin] == _NEWLINE
+    return True
+
+
+@_KERNEL
+def _look_up(data, phrases, text, slots, found):  # type: ignore[no-untyped-def]
+    """Note which phrases occur; return the number of words of the longest one."""
+    most = 0
+    for phrase in range(len(phrases)):
+        begin, end = phrases[phrase, 0], phrases[phrase, 1]
+        hashed, words = _BASIS, 1
+        for position in range(begin, end):
+            hashed = _hash(hashed, data[position])
+            words += data[position] == _SPACE
+        most = max(most, words)
+        found[phrase] = slots[_find(data, begin, end, hashed, text, slots)] != _FREE
+    return most

@@ -1,0 +1,223 @@
+"""The work of scoring lists under networks, as each worker of an engine does it."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from phrasescore.arguments import PrecisionName
+from phrasescore.config.settings import LANGUAGE_MODELS
+from phrasescore.devices import choose_device, torch_threads
+from phrasescore.io.state import digest_content
+from phrasescore.kernels.precision import Precision
+from phrasescore.language_models.word_scorer import CslmOptions, WordScorer, score_tree
+from phrasescore.models.checkpoint import Checkpoint, ModelFolder
+from phrasescore.records import HypothesisList
+from phrasescore.scoring.prefix_tree import HypothesisTexts, Ids, Sequences
+from phrasescore.scoring.products import FixedProducts
+from phrasescore.scoring.tree_scorer import TreeLogProbs, TreeScorer, log_mean_exp
+from phrasescore.vocabulary import Vocabulary
+
+Floats = NDArray[np.float64]
+
+
+class ListScores(NamedTuple):
+    """The scores of one list under the networks."""
+
+    # A column per network, in their order, and the ensemble's last if there is one: the natural
+    # log-probability of each hypothesis and its </s>, (hypotheses,).
+    columns: list[Floats]
+    # For each column and hypothesis the log-probabilities of the predicted words, </s> last; None
+    # unless they are asked for.
+    words: list[list[Floats]] | None
+
+
+@dataclass
+class SentenceWork:
+    """The work of scoring lists."""
+
+    lists: int = 0
+    # Of each list the distinct ones.
+    hypotheses: int = 0
+    # Hypotheses that were scored, identical ones once.
+    scored: int = 0
+    # Hypotheses found in the cache; None without a cache.
+    cached: int | None = None
+    # Distinct prefixes: decoder steps of one network.
+    steps: int = 0
+    # Words outside the shortlists, over all models: in sentences that were read, and in distinct
+    # prefixes of predicted ones.
+    unknown_read: int = 0
+    unknown_words: int = 0
+
+    def summary(self) -> str:
+        """Return the figures as one line."""
+        parts = [
+            f"{self.hypotheses:,} different hypotheses in {self.lists:,} lists",
+            f"{self.scored:,} scored in {self.steps:,} decoder steps",
+            f"unknown words: {self.unknown_read:,} read, {self.unknown_words:,} predicted",
+        ]
+        if self.cached is not None:
+            parts.append(f"{self.cached:,} found in the cache")
+        return "; ".join(parts)
+
+
+# The scores of some lists, and what they took to compute.
+ComputedLists = tuple[list[ListScores], SentenceWork]
+
+
+@dataclass(frozen=True)
+class ListScoring:
+    """Scores some lists as an item: a :class:`phrasescore.engines.pool.Work`."""
+
+    # In the memory of this process, or in folders that a worker reads.
+    models: tuple[Checkpoint | ModelFolder, ...]
+    device: str
+    precision: PrecisionName
+    ensemble: bool
+    words: bool
+    # Of the language models among the networks.
+    cslm: CslmOptions
+
+    def in_folders(self) -> "ListScoring":
+        """Return the same work for other machines, which have the same folders."""
+        models = [
+            ModelFolder(model.folder, model.fingerprint) if isinstance(model, Checkpoint) else model
+            for model in self.models
+        ]
+        backoff = self.cslm.backoff
+        cslm = self.cslm._replace(backoff=None if backoff is None else os.path.abspath(backoff))
+        return replace(self, models=tuple(models), cslm=cslm)
+
+    def load(self) -> Callable[[list[HypothesisList]], ComputedLists]:
+        """Lay the networks out.
+
+        :raises ModelError: if a folder is not there or has another model, or weights are not
+            finite.
+        """
+        with torch_threads(1):
+            networks = _Networks(self)
+            # Compiles the kernels before several threads do so at once.
+            networks.score([HypothesisList(("a",), [("a",)])])
+        return networks.compute
+
+
+class _Networks:
+    """The networks of a worker."""
+
+    def __init__(self, scoring: ListScoring) -> None:
+        device = choose_device(scoring.device)
+        self._precision = Precision(scoring.precision, device)
+        self._ensemble, self._words = scoring.ensemble, scoring.words
+        loaded = (
+            model.load() if isinstance(model, ModelFolder) else model for model in scoring.models
+        )
+        self._models: list[NetworkScores | CslmScores] = [
+            CslmScores(checkpoint, device, self._precision, scoring.cslm)
+            if checkpoint.config.kind in LANGUAGE_MODELS
+            else NetworkScores(checkpoint, device, self._precision)
+            for checkpoint in loaded
+        ]
+
+    def compute(self, lists: list[HypothesisList]) -> ComputedLists:
+        """Return the scores of some lists, computed by one thread, and the work of them."""
+        torch.set_num_threads(1)
+        with self._precision.active():
+            return self.score(lists)
+
+    def score(self, lists: list[HypothesisList]) -> ComputedLists:
+        """Return the scores of some lists, and the work of them."""
+        work = SentenceWork()
+        texts = HypothesisTexts(lists)
+        work.scored = texts.count_distinct()
+        found: list[TreeLogProbs] = []
+        for model in self._models:
+            log_probs, unknown_read = model.score(texts)
+            tree = log_probs.tree
+            work.steps += tree.num_nodes + tree.num_roots
+            work.unknown_read += unknown_read
+            work.unknown_words += sum(
+                int((level.words == Vocabulary.UNKNOWN).sum()) for level in tree.levels
+            )
+            found.append(log_probs)
+        if self._ensemble:
+            mean = log_mean_exp([log_probs.values for log_probs in found])
+            found.append(TreeLogProbs(found[0].tree, mean))
+        columns = [log_probs.totals() for log_probs in found]
+        words = [log_probs.words() for log_probs in found] if self._words else None
+        scores = []
+        start = 0
+        for item in lists:
+            part = slice(start, start + len(item.hypotheses))
+            start = part.stop
+            of_words = None if words is None else [column[part] for column in words]
+            scores.append(ListScores([column[part] for column in columns], of_words))
+        return scores, work
+
+
+class NetworkScores:
+    """The scores of lists under a network that reads a sentence and predicts its translation."""
+
+    def __init__(self, checkpoint: Checkpoint, device: torch.device, precision: Precision) -> None:
+        self._checkpoint = checkpoint
+        products = FixedProducts(precision, device)
+        self._scorer = TreeScorer(checkpoint.config.kind, checkpoint.model, products)
+
+    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, int]:
+        """Return the predicted words' log-probabilities, and the number of unknown words read."""
+        plan, sources = texts.plan(reverse=self._checkpoint.reverse)
+        tree = plan.renumber(_ids(self._checkpoint.target_vocabulary, texts))
+        source_ids = _ids(self._checkpoint.source_vocabulary, texts)
+        read = Sequences(source_ids[sources.ids], sources.lengths)
+        unknown_read = int((read.ids == Vocabulary.UNKNOWN).sum())
+        return self._scorer.score(read, tree), unknown_read
+
+
+class CslmScores:
+    """The scores of lists under a feed-forward language model, which reads nothing.
+
+    A distinct context is computed once for all lists that are scored together.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        device: torch.device,
+        precision: Precision,
+        options: CslmOptions,
+    ) -> None:
+        self._vocabulary = checkpoint.target_vocabulary
+        normalized, backoff = options
+        self._scorer = WordScorer(
+            checkpoint, device, precision, normalized=normalized, backoff=backoff
+        )
+
+    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, int]:
+        """See :meth:`NetworkScores.score`; a hypothesis is predicted, and no word is read."""
+        tree, _ = texts.plan(reverse=False)
+        values = score_tree(self._scorer, tree, texts.words).values
+        ids = _ids(self._vocabulary, texts)
+        return TreeLogProbs(tree.renumber(ids), values), 0
+
+
+def fingerprint(checkpoint: Checkpoint, cslm: CslmOptions) -> str:
+    """Return all that a network's scores of lists depend on but precision and device.
+
+    :param cslm: of a language model.
+    """
+    parts = [checkpoint.fingerprint]
+    if checkpoint.config.kind in LANGUAGE_MODELS:
+        if not cslm.normalized:
+            parts.append("without log Z")
+        if cslm.backoff is not None:
+            parts.append(f"backoff {digest_content(cslm.backoff)}")
+    return " ".join(parts)
+
+
+def _ids(vocabulary: Vocabulary, texts: HypothesisTexts) -> Ids:
+    """Return a vocabulary's id of each distinct word of the texts."""
+    return np.array(vocabulary.ids(texts.words), np.int64)

@@ -1,0 +1,370 @@
+"""Add features to one file of n-best lists after another."""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from itertools import chain, islice, tee
+from typing import BinaryIO, Self
+
+import torch
+
+from moses_integration.nbest import (
+    NbestList,
+    format_features,
+    format_value,
+    read_nbest,
+    with_sources,
+)
+from moses_integration.nbest_lines import check_feature_names
+from phrasescore.arguments import (
+    PrecisionName,
+    StrPath,
+    check_at_least,
+    check_compute,
+    check_sequences,
+)
+from phrasescore.config.settings import LANGUAGE_MODELS
+from phrasescore.devices import choose_device, torch_threads
+from phrasescore.engines import EngineSettings, device_on, engine_or_here
+from phrasescore.errors import ArgumentError
+from phrasescore.features import ColumnSpec, check_columns, check_cslm, column_specs, list_scoring
+from phrasescore.features.list_scoring import ListScores, SentenceWork
+from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
+from phrasescore.features.sentences import SentenceScores
+from phrasescore.io.output import StreamOutput, open_output, optional_path
+from phrasescore.io.resumable import ResumableOutput, open_resumable
+from phrasescore.language_models.word_scorer import CslmOptions
+from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.records import HypothesisList
+from phrasescore.version import __version__
+from phrasescore.workflows.columns import added_features, fingerprint
+from phrasescore.workflows.parts import InputPart, PartNumber
+from phrasescore.workflows.text_checks import UnknownWordCounter, warn_of_shortlists
+
+_logger = logging.getLogger(__name__)
+
+# Lists of a chunk: what is lost at most when a run is killed, and a member of a .gz file.
+CHUNK_LISTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RescoreSummary:
+    """What was added to one file of n-best lists."""
+
+    # Names of the new features, in the order of the columns.
+    features: tuple[str, ...]
+    # Lines and lists in this run; an earlier run that was resumed had written the others.
+    hypotheses: int
+    lists: int
+    # How much the networks computed; None without networks.
+    networks: SentenceWork | None
+    # For each feature that is not a network's: its name, and a sentence about its values.
+    notes: tuple[tuple[str, str], ...]
+    warnings: tuple[str, ...] = ()
+
+    def summary(self) -> list[str]:
+        """Return the lines for a user: of the networks together, then of each other feature."""
+        networks = [] if self.networks is None else [self.networks.summary()]
+        return networks + [f"{name}: {note}" for name, note in self.notes]
+
+
+@dataclass
+class _SourcedList:
+    """An n-best list with the words of its sentence: some lines of an input."""
+
+    # The number of lists before it.
+    place: int
+    nbest: NbestList
+    source: tuple[str, ...]
+
+    @property
+    def before(self) -> int:
+        return self.nbest.first_line - 1
+
+    @property
+    def num_lines(self) -> int:
+        return len(self.nbest.raws)
+
+    @property
+    def raw(self) -> bytes:
+        """The lines, and the sentence, on which the new features depend as well."""
+        lines = b"\n".join(self.nbest.raws) + self.nbest.newline
+        return lines + " ".join(self.source).encode() + b"\n"
+
+    def lines(self, first: int, after: int) -> "_SourcedList":
+        found = self.nbest
+        return _SourcedList(
+            self.place,
+            found._replace(first_line=found.first_line + first, raws=found.raws[first:after]),
+            self.source,
+        )
+
+    @cached_property
+    def distinct(self) -> dict[bytes, tuple[str, ...]]:
+        """The words of each distinct hypothesis, by its field."""
+        return self.nbest.distinct()
+
+
+@dataclass
+class ListRescorer:
+    """Adds features to one file of n-best lists after another; models are loaded once.
+
+    A context manager, which closes the cache. The lists are those of :func:`rescore`, byte for
+    byte; the parameters are that function's.
+
+    :ivar names: of the features that are added.
+    :ivar source_vocabularies: the source words that each translation model knows, by its path.
+    :param words: whether the scores of single words can be asked for; the cache then has no use.
+    :raises ArgumentError: if arguments do not go together.
+    :raises ModelError: if a model cannot be loaded.
+    """
+
+    columns: Sequence[ColumnSpec | str]
+    _: KW_ONLY
+    names: Sequence[str] = ()
+    ensemble: bool = False
+    normalize: bool = False
+    words: bool = False
+    cache: StrPath | None = None
+    cache_size: int = DEFAULT_LIMIT
+    backoff_lm: StrPath | None = None
+    unnormalized: bool = False
+    precision: PrecisionName = "float32"
+    device: str = "auto"
+    threads: int | None = None
+    engine: EngineSettings | None = None
+
+    def __post_init__(self) -> None:
+        """Check the arguments and load the models."""
+        check_sequences(names=self.names)
+        check_at_least(1, cache_size=self.cache_size)
+        check_compute(self.device, self.precision, self.threads)
+        specs = column_specs(self.columns)
+        check_columns(specs, of_phrases=False)
+        paths = [column.value for column in specs if column.kind == "model"]
+        if self.ensemble and len(paths) < 2:
+            raise ArgumentError("`ensemble` averages at least two models")
+        self._engine = engine_or_here(self.engine, self.threads)
+        self._place = self._choose_place() if paths else torch.device("cpu")
+        self._checkpoints = [load_checkpoint(path) for path in paths]
+        backoff = optional_path(self.backoff_lm)
+        configs = [checkpoint.config for checkpoint in self._checkpoints]
+        check_cslm(configs, backoff, unnormalized=self.unnormalized)
+        self._specs = specs
+        self._cslm = CslmOptions(normalized=not self.unnormalized, backoff=backoff)
+        self._added = added_features(
+            specs,
+            self._checkpoints,
+            self.names,
+            ensemble=self.ensemble,
+            normalize=self.normalize,
+        )
+        self.names = tuple(added.name for added in self._added)
+        check_feature_names(self.names)
+        self.source_vocabularies = {
+            path: checkpoint.table_source_vocabulary
+            for path, checkpoint in zip(paths, self._checkpoints, strict=True)
+            if checkpoint.config.kind not in LANGUAGE_MODELS
+        }
+        self._scores: SentenceScores | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def rescore(
+        self,
+        nbest: StrPath,
+        source: StrPath,
+        output: StrPath,
+        *,
+        word_scores: StrPath | None = None,
+        replace: bool = False,
+        allow_missing: bool = False,
+        resume: bool | None = None,
+        part: PartNumber | None = None,
+        unknown_words: UnknownWordCounter | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> RescoreSummary:
+        """Write the lists of a file with the new features at the end of field 3.
+
+        :param resume: whether to go on with the unfinished output of another run; None keeps no
+            unfinished output at all.
+        :param part: the part of the lists to do; None for all.
+        :param unknown_words: counts the words of the source, and warns.
+        :raises DataError: if the lists are not as they should be, or have such features already.
+        """
+        assert word_scores is None or self.words
+        path, task = os.fspath(nbest), None
+        if part is not None:
+            task = InputPart.of_lists(part, path, os.fspath(source), CHUNK_LISTS)
+        found = read_nbest(path, () if replace else self.names)
+        lists = _read(
+            with_sources(found, os.fspath(source), allow_missing=allow_missing),
+            unknown_words,
+            task,
+        )
+        # Mistakes in the files often show here, before the networks are laid out.
+        head = list(islice(lists, 1))  # a part may be empty
+        scores = self._open_scores()
+        if scores is not None:
+            scores.start_counting()
+        written = 0
+        with (
+            self._open_output(os.fspath(output), replace, resume, task) as target,
+            nullcontext() if word_scores is None else open_output(os.fspath(word_scores)) as words,
+            Meter("rescore", "hypotheses", progress) as meter,
+        ):
+            for each, result in _scored(target.remaining(chain(head, lists), path), scores):
+                kept = each.nbest.without_features(self.names) if replace else each.nbest
+                written += 1
+                target.write(
+                    *(kept.with_features(self._texts(each, result)), each.raw, each.num_lines),
+                    ends_chunk=each.place % CHUNK_LISTS == CHUNK_LISTS - 1,
+                )
+                if words is not None and result is not None:
+                    self._write_words(words, each, result)
+                meter.update(each.num_lines)
+            target.flush()
+            if task is not None and isinstance(target, ResumableOutput):
+                task.write_state("rescore", "lists", target)
+        return RescoreSummary(
+            tuple(self.names),
+            meter.done,
+            written,
+            None if scores is None else scores.work,
+            tuple(
+                (added.name, str(added.feature.tally))
+                for added in self._added
+                if added.feature is not None
+            ),
+        )
+
+    def _choose_place(self) -> torch.device:
+        """Return the device that computes."""
+        name = device_on(self._engine, self.device)
+        # Ray's machines may have a GPU that this one lacks.
+        return torch.device(name) if self._engine.name == "ray" else choose_device(name)
+
+    def _open_output(
+        self, path: str, replace: bool, resume: bool | None, part: InputPart | None
+    ) -> ResumableOutput | StreamOutput:
+        """Return the output; see :meth:`rescore`."""
+        if resume is None:
+            return StreamOutput(path)
+        settings = self._settings(replace) | ({} if part is None else part.settings)
+        return open_resumable(path, settings, resume=resume)
+
+    def _settings(self, replace: bool) -> dict[str, str]:
+        """Return everything that the output depends on, but for the input."""
+        settings = {"version": f"phrasescore {__version__}", "lists of a chunk": str(CHUNK_LISTS)}
+        if self._checkpoints:
+            settings["version"] += f", torch {torch.__version__}"
+            settings |= {"precision": self.precision, "device": self._place.type}
+        if replace:
+            settings["replace"] = "yes"
+        networks = [
+            list_scoring.fingerprint(checkpoint, self._cslm) for checkpoint in self._checkpoints
+        ]
+        networks.append(" + ".join(networks))  # of the ensemble
+        others = (spec for spec in self._specs if spec.kind != "model")
+        for position, added in enumerate(self._added, start=1):
+            if added.feature is not None:
+                depends_on = fingerprint(next(others), added.feature, self._checkpoints)
+            else:
+                assert added.network is not None
+                depends_on = networks[added.network] + (" normalized" if added.normalized else "")
+            settings[f"feature {position}"] = f"{added.name} {depends_on}"
+        return settings
+
+    def _open_scores(self) -> SentenceScores | None:
+        """Return the networks' scores of lists; None without networks."""
+        if not self._checkpoints or self._scores is not None:
+            return self._scores
+        cache = None
+        if self.words and self.cache is not None:
+            _logger.warning("word scores are always computed: the cache is not used")
+        elif self.cache is not None:
+            path = os.fspath(self.cache)
+            cache = self._stack.enter_context(ScoreCache(path, limit=self.cache_size))
+        self._stack.enter_context(torch_threads(1))  # scoring has workers of its own
+        self._scores = self._stack.enter_context(
+            SentenceScores(
+                *(self._checkpoints, self._place),
+                precision=self.precision,
+                engine=self._engine,
+                ensemble=self.ensemble,
+                words=self.words,
+                cache=cache,
+                cslm=self._cslm,
+            )
+        )
+        if self.ensemble:
+            warn_of_shortlists(self._checkpoints)
+        return self._scores
+
+    def _texts(self, found: _SourcedList, scores: ListScores | None) -> dict[bytes, bytes]:
+        """Return what is added to the lines of each distinct hypothesis."""
+        hypotheses = list(found.distinct.values())
+        values = [added.values(found.source, hypotheses, scores) for added in self._added]
+        return {
+            field: format_features(zip(self.names, row, strict=True))
+            for field, *row in zip(found.distinct, *values, strict=True)
+        }
+
+    def _write_words(self, target: BinaryIO, found: _SourcedList, scores: ListScores) -> None:
+        """Write a line per hypothesis: its id, and for each network a field of ``word=log p``."""
+        assert scores.words is not None
+        lines = {}
+        for place, (field, hypothesis) in enumerate(found.distinct.items()):
+            parts = [str(found.nbest.id).encode()]
+            for added in self._added:
+                if added.network is None or added.normalized:
+                    continue
+                predicted = found.source if added.reverse else hypothesis
+                log_probs = scores.words[added.network][place].tolist()
+                parts.append(
+                    b" ".join(
+                        b"%s=%s" % (word.encode(), format_value(log_prob))
+                        for word, log_prob in zip((*predicted, "</s>"), log_probs, strict=True)
+                    )
+                )
+            lines[field] = b" ||| ".join(parts) + b"\n"
+        target.writelines(lines[field] for field in found.nbest.hypotheses)
+
+
+def _read(
+    lists: Iterable[tuple[NbestList, tuple[str, ...]]],
+    unknown_words: UnknownWordCounter | None,
+    part: InputPart | None,
+) -> Iterator[_SourcedList]:
+    """Yield each list of a part with its source; count the source's words."""
+    first = 0 if part is None else part.first
+    # The last part reads on, and finds what is missing at the end.
+    after = None if part is None or part.after == part.total else part.after
+    for place, (nbest, source) in islice(enumerate(lists), first, after):
+        if unknown_words is not None:
+            unknown_words.count(source)
+        yield _SourcedList(place, nbest, source)
+    if unknown_words is not None:
+        unknown_words.warn()
+
+
+def _scored(
+    lists: Iterable[_SourcedList], scores: SentenceScores | None
+) -> Iterator[tuple[_SourcedList, ListScores | None]]:
+    """Yield each list with its scores; each is read once, and held until its scores are there."""
+    if scores is None:
+        for found in lists:
+            yield found, None
+        return
+    lists, ahead = tee(lists)
+    wanted = (HypothesisList(each.source, list(each.distinct.values())) for each in ahead)
+    yield from zip(lists, scores.values(wanted), strict=True)

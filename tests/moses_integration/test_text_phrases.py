@@ -1,0 +1,97 @@
+"""Phrases are found in texts if they are consecutive words of a sentence, and only then."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from moses_integration import text_phrases
+from moses_integration.text_phrases import TextPhrases
+from phrasescore.errors import DataError
+
+
+def found(phrases: TextPhrases, wanted: Sequence[str]) -> list[bool]:
+    """Look phrases up that stand in a text among other things."""
+    text, places = b"before", []
+    for phrase in wanted:
+        text += b"x"
+        places.append((len(text), len(text) + len(phrase.encode())))
+        text += phrase.encode() + b" ||| "
+    return phrases.contain(text, np.array(places, np.int64).reshape(-1, 2)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("phrase", "occurs"),
+    [
+        ("la", True),
+        ("la maison", True),
+        ("la maison bleue", True),
+        ("l'été", True),
+        ("maison bleue l'été", False),
+        ("la bleue", False),
+        ("mais", False),
+        ("aison", False),
+        ("la mais", False),
+        ("a", False),
+        ("la  maison", False),
+        ("LA", False),
+        ("été", False),
+        ("bleue\nl'été", False),
+        ("maison bleue ", False),
+    ],
+)
+def test_a_phrase_is_words_side_by_side_in_one_sentence(phrase: str, occurs: bool) -> None:
+    phrases = TextPhrases([("la", "maison", "bleue"), (), ("l'été",)])
+    assert found(phrases, [phrase]) == [occurs]
+
+
+def test_all_phrases_of_random_texts_are_found_and_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # So few slots that the table has to grow, and that phrases of unlike hashes share them.
+    monkeypatch.setattr(text_phrases, "_LEAST_SLOTS", 4)
+    generator = random.Random(1)
+    words = ["a", "b", "ab", "ba", "é"]
+
+    def sentence(most: int) -> list[str]:
+        return generator.choices(words, k=generator.randint(1, most))
+
+    sentences = [sentence(12) for _ in range(40)]
+    known = {
+        " ".join(each[begin:end])
+        for each in sentences
+        for begin in range(len(each))
+        for end in range(begin + 1, len(each) + 1)
+    }
+    wanted = [" ".join(sentence(9)) for _ in range(3000)] + sorted(known)
+    expected = [phrase in known for phrase in wanted]
+    assert 500 < sum(expected) < len(wanted) - 500
+    assert found(TextPhrases(sentences), wanted) == expected
+
+
+def test_phrases_may_be_longer_than_is_usual() -> None:
+    sentence = [str(number) for number in range(20)]
+    phrases = TextPhrases([sentence])
+    wanted = [" ".join(sentence[:length]) for length in (1, 7, 8, 20)]
+    assert found(phrases, wanted) == [True] * 4
+    assert found(phrases, [*wanted, " ".join([*sentence, "20"])]) == [True] * 4 + [False]
+
+
+def test_no_phrases_and_no_sentences_are_no_error() -> None:
+    assert found(TextPhrases([("a",)]), []) == []
+    assert found(TextPhrases([]), ["a"]) == [False]
+
+
+def test_texts_are_read_as_a_search_reads_them(tmp_path: Path) -> None:
+    (tmp_path / "one").write_bytes(b" the\thouse  is \r\n\nblue\n")
+    (tmp_path / "two").write_bytes(b"a house")
+    phrases = TextPhrases.read([str(tmp_path / "one"), str(tmp_path / "two")])
+    assert phrases.text == b"the house is\nblue\na house\n"
+    (tmp_path / "two").write_bytes(b"\n \n")
+    with pytest.raises(DataError, match="two: expected a tokenised text, found no word"):
+        TextPhrases.read([str(tmp_path / "one"), str(tmp_path / "two")])
+    (tmp_path / "two").write_bytes(b"a\nthe|DT house\n")
+    with pytest.raises(DataError, match="two:2: expected words without factors"):
+        TextPhrases.read([str(tmp_path / "two")])

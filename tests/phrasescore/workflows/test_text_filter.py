@@ -1,0 +1,186 @@
+"""Promises of ``annotate --for``: which lines stay, with which scores, on every way."""
+
+import gzip
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import phrasescore
+from moses_integration.phrase_table import TableBlock, read_table_blocks
+from phrasescore.cli import main
+from phrasescore.engines import EngineSettings
+from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.features import BLOCK_SIZE, ColumnSpec
+from phrasescore.progress import Progress
+from phrasescore.workflows.table_scoring import TableScorer, TableScoring
+from tests.random_tables import make_model, make_table
+
+CHUNK = 100
+LINES = 9 * CHUNK + 7
+TEXT = "la maison ! la rue x\nrare l' hôpital la maison\n"
+COLUMNS = [ColumnSpec("feature", "punctuation_mismatch")]
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phrasescore.io.text.BLOCK_SIZE", 1100)
+    monkeypatch.setattr("phrasescore.workflows.annotate.CHUNK_LINES", CHUNK)
+    monkeypatch.setitem(BLOCK_SIZE, "cpu", CHUNK // 4)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    make_table(tmp_path / "table", LINES)
+    (tmp_path / "text").write_text(TEXT, encoding="utf-8")
+    return tmp_path
+
+
+def annotate(folder: Path, out: str, columns: Any = COLUMNS, **options: Any) -> bytes:
+    given = {"texts": [folder / "text"], **options}
+    phrasescore.annotate(folder / "table", columns, folder / out, **given)
+    return (folder / out).read_bytes()
+
+
+def occurs(line: bytes) -> bool:
+    """Tell in a slow and sure way whether the source of a line occurs in the text."""
+    phrase = line.split(b" ||| ")[0].decode()
+    return any(f" {phrase} " in f" {sentence} " for sentence in TEXT.split("\n"))
+
+
+def test_lines_whose_source_occurs_stay_with_their_scores(folder: Path) -> None:
+    whole = annotate(folder, "whole", texts=()).splitlines(keepends=True)
+    expected = [line for line in whole if occurs(line)]
+    assert 50 < len(expected) < LINES // 2
+    assert annotate(folder, "kept").splitlines(keepends=True) == expected
+    done = phrasescore.annotate(folder / "table", COLUMNS, folder / "kept", texts=[folder / "text"])
+    assert (done.lines, done.scored, done.warnings) == (LINES, len(expected), ())
+
+
+def test_others_may_stay_with_a_default(folder: Path) -> None:
+    whole = annotate(folder, "whole", COLUMNS * 2, texts=()).splitlines(keepends=True)
+    table = (folder / "table").read_bytes().splitlines(keepends=True)
+    expected = [
+        line if occurs(line) else old.replace(b" ||| 0-0", b" 0.25 0.25 ||| 0-0")
+        for line, old in zip(whole, table, strict=True)
+    ]
+    assert annotate(folder, "kept", COLUMNS * 2, keep_others=0.25) == b"".join(expected)
+
+
+def test_odd_lines_and_a_last_line_without_its_newline(folder: Path) -> None:
+    (folder / "table").write_bytes(
+        b"la  maison|||the ||| 0.5 1\r\n x ||| x ||| 1 1\ny ||| x ||| 1 1\nla rue ||| st ||| 1 1"
+    )
+    kept = b"la  maison|||the ||| 0.5 1 1\r\n x ||| x ||| 1 1 1\n"
+    last = b"la rue ||| st ||| 1 1 1"
+    assert annotate(folder, "out") == kept + last
+    assert annotate(folder, "out", keep_others=0.5) == kept + b"y ||| x ||| 1 1 0.5\n" + last
+
+
+@pytest.mark.parametrize("keep_others", [None, 1])
+@pytest.mark.parametrize("end", ["", ".gz"])
+def test_engines_parts_and_streams_give_the_same_bytes(
+    folder: Path, keep_others: float | None, end: str
+) -> None:
+    model = [str(make_model(folder / "model").path)]
+    options = {"columns": model, "keep_others": keep_others}
+    one = annotate(folder, f"one{end}", **options, threads=1)
+    assert annotate(folder, f"two{end}", **options, engine=EngineSettings("processes", 2)) == one
+    parts = []
+    for number in (1, 2, 3):
+        parts.append(folder / f"part{number}{end}")
+        annotate(folder, parts[-1].name, **options, part=f"{number}/3")
+    phrasescore.join(parts, folder / f"joined{end}")
+    assert (folder / f"joined{end}").read_bytes() == one
+    arguments = ["-", "--model", model[0], "--for", str(folder / "text"), "--threads", "1"]
+    arguments += [] if keep_others is None else ["--keep-others", "1"]
+    data = (folder / "table").read_bytes()
+    piped = CliRunner().invoke(main, ["annotate", *arguments], input=data)
+    assert piped.exit_code == 0, piped.output
+    assert piped.stdout_bytes == (gzip.decompress(one) if end else one)
+
+
+def test_values_are_close_to_those_of_a_whole_run(folder: Path) -> None:
+    model = [str(make_model(folder / "model").path)]
+    whole = [
+        line for line in annotate(folder, "whole", model, texts=()).splitlines() if occurs(line)
+    ]
+    kept = annotate(folder, "kept", model).splitlines()
+    for line, other in zip(kept, whole, strict=True):
+        values = [float(each.split(b" ||| ")[2].split()[-1]) for each in (line, other)]
+        assert values[0] == pytest.approx(values[1], rel=1e-5)
+
+
+def test_a_stopped_run_goes_on_for_the_same_texts_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = annotate(folder, "whole")
+
+    class StopError(Exception):
+        pass
+
+    def stop(progress: Progress) -> None:
+        if progress.done >= 6 * CHUNK:
+            raise StopError
+
+    monkeypatch.setattr("phrasescore.progress.INTERVAL", 0)
+    with pytest.raises(StopError):
+        annotate(folder, "out", progress=stop)
+    for options, problem in (
+        ({"texts": ()}, "another texts"),
+        ({"keep_others": 1}, "another others"),
+    ):
+        with pytest.raises(PhrasescoreError, match=problem):
+            annotate(folder, "out", resume=True, **options)
+    (folder / "text").write_text(TEXT + "more\n", encoding="utf-8")
+    with pytest.raises(PhrasescoreError, match="another texts"):
+        annotate(folder, "out", resume=True)
+    (folder / "text").write_text(TEXT.replace(" ", "  "), encoding="utf-8")  # the same words
+    assert annotate(folder, "out", resume=True) == whole
+
+
+def test_texts_without_any_phrase_of_the_table_are_warned_of(folder: Path) -> None:
+    (folder / "text").write_text("the house\n")
+    done = phrasescore.annotate(folder / "table", COLUMNS, folder / "out", texts=[folder / "text"])
+    assert done.warnings == (f"{folder / 'table'}: no source phrase occurs in the texts",)
+    assert (folder / "out").read_bytes() == b""
+
+
+def test_a_long_stretch_without_pairs_is_not_held_in_memory(folder: Path) -> None:
+    (block,) = itertools.islice(read_table_blocks(str(folder / "table")), 1)
+    read = 0
+
+    def endless() -> Iterator[TableBlock]:
+        nonlocal read
+        for read in itertools.count(1):
+            wanted = np.full(block.num_lines, read == 1)
+            yield block._replace(before=(read - 1) * block.num_lines, wanted=wanted)
+
+    with TableScorer(TableScoring(tuple(COLUMNS)), EngineSettings("here", 2)) as scorer:
+        stream = scorer.score(endless(), block.num_lines)
+        first, values = next(stream)
+        assert (first.before, len(values[0])) == (0, block.num_lines)
+        assert read <= 10
+        assert [len(values[0]) for _, values in itertools.islice(stream, 100)] == [0] * 100
+        assert read <= 110
+
+
+@pytest.mark.parametrize("value", [0, -1, 2e38, 1e-44, float("nan")])
+def test_a_default_is_a_probability_that_moses_can_use(folder: Path, value: float) -> None:
+    with pytest.raises(ArgumentError, match="`keep_others`: expected a probability"):
+        annotate(folder, "out", keep_others=value)
+
+
+def test_what_does_not_go_together_is_refused(folder: Path) -> None:
+    with pytest.raises(ArgumentError, match="`keep_others` is for lines whose source is not in"):
+        annotate(folder, "out", texts=(), keep_others=1)
+    with pytest.raises(ArgumentError, match="`texts`: expected a sequence"):
+        annotate(folder, "out", texts=str(folder / "text"))
+    with pytest.raises(PhrasescoreError, match="would overwrite another file"):
+        annotate(folder, "text")
+    with pytest.raises(ArgumentError, match="two files cannot share stdin"):
+        phrasescore.annotate("-", COLUMNS, folder / "out", texts=["-"])
