@@ -6,7 +6,7 @@ nothing of tables, lists and networks.
 """
 
 import importlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from phrasescore.arguments import check_at_least, check_choice
@@ -39,6 +39,23 @@ class EngineSettings:
         check_at_least(1, workers=self.workers)
         if self.name != "ray" and (self.ray_address is not None or self.allow_unlike):
             raise ArgumentError("`ray_address` and `allow_unlike` are for the engine ray")
+
+
+def engine_or_here(engine: EngineSettings | None, threads: int | None) -> EngineSettings:
+    """Return the engine; where there is none, threads of this process.
+
+    :param threads: the workers of the engine here, under another name; None where not given.
+    :raises ArgumentError: if threads are given beside workers, or to another engine.
+    """
+    engine = engine or EngineSettings()
+    if threads is None:
+        return engine
+    if engine.name != "here":
+        problem = f"`threads` is for the engine here; {engine.name} has `workers` of one thread"
+        raise ArgumentError(problem)
+    if engine.workers is not None:
+        raise ArgumentError("`threads` and `workers` are one number with the engine here")
+    return replace(engine, workers=threads)
 
 
 _POOLS = {

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore.engines import EngineName, EngineSettings, open_pool
-from phrasescore.errors import DataError, ModelError, PhrasescoreError
+from phrasescore.engines import EngineName, EngineSettings, engine_or_here, open_pool
+from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
 
 ENGINES: list[EngineName] = ["here", "processes", "ray"]
 
@@ -137,3 +137,26 @@ def test_an_address_without_ray_is_told_at_once(address: str, tmp_path: Path) ->
     ):
         pass
     assert time.monotonic() - begin < 30
+
+
+def test_threads_are_the_workers_of_the_engine_here() -> None:
+    two = EngineSettings(workers=2)
+    assert engine_or_here(None, None) == EngineSettings()
+    assert engine_or_here(None, 2) == engine_or_here(EngineSettings(), 2) == two
+    assert engine_or_here(two, None) is two
+
+
+@pytest.mark.parametrize(
+    ("engine", "message"),
+    [
+        (EngineSettings(workers=2), "`threads` and `workers` are one number with the engine here"),
+        (
+            EngineSettings("ray"),
+            "`threads` is for the engine here; ray has `workers` of one thread",
+        ),
+    ],
+)
+def test_threads_beside_workers_are_refused(engine: EngineSettings, message: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        engine_or_here(engine, 2)
+    assert str(caught.value) == message
