@@ -58,6 +58,18 @@ def engine_or_here(engine: EngineSettings | None, threads: int | None) -> Engine
     return replace(engine, workers=threads)
 
 
+def device_on(engine: EngineSettings, device: str) -> str:
+    """Return the device of an engine's workers: ``auto`` is the CPU, but here.
+
+    :raises ArgumentError: if forked processes are to use a GPU.
+    """
+    if engine.name == "here":
+        return device
+    if engine.name == "processes" and device.startswith("cuda"):
+        raise ArgumentError("`device` cuda: forked processes cannot use a GPU; here and ray can")
+    return "cpu" if device == "auto" else device
+
+
 _POOLS = {
     "here": "phrasescore.engines.threads:ThreadPool",
     "processes": "phrasescore.engines.processes:ProcessPool",

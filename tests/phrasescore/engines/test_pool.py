@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore.engines import EngineName, EngineSettings, engine_or_here, open_pool
+from phrasescore.engines import EngineName, EngineSettings, device_on, engine_or_here, open_pool
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
 
 ENGINES: list[EngineName] = ["here", "processes", "ray"]
@@ -160,3 +160,12 @@ def test_threads_beside_workers_are_refused(engine: EngineSettings, message: str
     with pytest.raises(ArgumentError) as caught:
         engine_or_here(engine, 2)
     assert str(caught.value) == message
+
+
+def test_auto_is_a_gpu_here_alone() -> None:
+    assert device_on(EngineSettings(), "auto") == "auto"
+    assert device_on(EngineSettings("processes"), "auto") == "cpu"
+    assert device_on(EngineSettings("ray"), "auto") == "cpu"
+    assert device_on(EngineSettings("ray"), "cuda") == "cuda"
+    with pytest.raises(ArgumentError, match="forked processes cannot use a GPU"):
+        device_on(EngineSettings("processes"), "cuda:0")
