@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from phrasescore.arguments import PRECISIONS, ReportFormat
-from phrasescore.engines import ENGINES, EngineSettings
+from phrasescore.engines import ENGINES, EngineName, EngineSettings
 from phrasescore.features import FEATURE_NAMES, ColumnKind, ColumnSpec
 from phrasescore.workflows.warnings import LOGGERS
 
@@ -228,25 +228,32 @@ computing = together(
     device,
     threads,
 )
-# Where the work runs; to be taken by `take_engine`.
-engine = together(
-    choice(
-        "--engine",
-        "Where the work runs: in threads here, in processes, or on Ray. The result is the same.",
-        ENGINES,
-        default="here",
-    ),
-    count("--workers", "Of the engine; one thread each.", show_default="one per core, or GPU"),
-    option(
-        "--ray-address",
-        "A Ray that runs already; without it Ray is started on this machine, and for it alone.",
-        metavar="HOST:PORT|auto",
-    ),
-    flag(
-        "--allow-unlike",
-        "Let Ray's workers differ in processor or torch, and so in the last bits of values.",
-    ),
-)
+
+
+def engine_by_default(name: EngineName) -> Decorator:
+    """Return the options that say where the work runs; to be taken by `take_engine`."""
+    return together(
+        choice(
+            "--engine",
+            "Where the work runs: in threads here, in processes, or on Ray. The result is the "
+            "same.",
+            ENGINES,
+            default=name,
+        ),
+        count("--workers", "Of the engine; one thread each.", show_default="one per core, or GPU"),
+        option(
+            "--ray-address",
+            "A Ray that runs already; without it Ray is started on this machine, and for it alone.",
+            metavar="HOST:PORT|auto",
+        ),
+        flag(
+            "--allow-unlike",
+            "Let Ray's workers differ in processor or torch, and so in the last bits of values.",
+        ),
+    )
+
+
+engine = engine_by_default("here")
 seed = count(
     "--seed",
     "Start of every random choice: the same seed gives the same result on a machine.",
