@@ -16,7 +16,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import safetensors
@@ -126,6 +126,8 @@ class Checkpoint:
     fingerprint: str = ""
     # The release that wrote the folder.
     library_version: str = __version__
+    # The folder that it was read from, from the root on; empty where it was made in memory.
+    folder: str = ""
 
     @property
     def reverse(self) -> bool:
@@ -146,6 +148,26 @@ class Checkpoint:
     def num_parameters(self) -> int:
         """The number of weights."""
         return sum(parameter.numel() for parameter in self.model.parameters())
+
+
+class ModelFolder(NamedTuple):
+    """Where a worker finds a model, and which one it is."""
+
+    path: str
+    fingerprint: str
+
+    def load(self) -> Checkpoint:
+        """Read the model.
+
+        :raises ModelError: if there is none, or another one.
+        """
+        found = load_checkpoint(self.path)
+        if found.fingerprint != self.fingerprint:
+            raise ModelError(
+                f"{self.path}: expected the model with the fingerprint {self.fingerprint}, found "
+                f"{found.fingerprint} where a worker runs"
+            )
+        return found
 
 
 def empty_network(config: Config, source_size: int, target_size: int) -> PairNetwork:
@@ -222,6 +244,7 @@ def load_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> Checkp
         record=record,
         fingerprint=fingerprint,
         library_version=str(values.get("phrasescore", "unknown")),
+        folder=os.path.abspath(path),
     )
 
 

@@ -19,6 +19,7 @@ from phrasescore.arguments import (
 )
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device, torch_threads, usable_threads
+from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.generation.beam_search import BeamSettings, best_targets
@@ -141,7 +142,7 @@ def segment(
     search = BeamSettings(width=beam, num_best=candidates or beam, unknown=unknown)
 
     def translate(spans: Sequence[tuple[str, ...]]) -> list[list[Generated]]:
-        return list(best_targets(generator, spans, search, threads=num_threads))
+        return list(best_targets(generator, spans, search, EngineSettings(workers=num_threads)))
 
     def score_back(lists: Sequence[HypothesisList]) -> list[list[float]]:
         assert scores is not None
