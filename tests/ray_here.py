@@ -1,6 +1,7 @@
-"""A Ray of two workers for the tests of a module, and its actors, to be killed."""
+"""A Ray of two workers for the tests of a module, and the death of a worker."""
 
 import importlib.util
+import multiprocessing
 import os
 import signal
 from collections.abc import Iterator
@@ -22,8 +23,12 @@ def run_ray() -> Iterator[None]:
     ray.shutdown()
 
 
-def kill_actor() -> None:
-    """Kill one of the actors of this process' Ray."""
+def kill_worker() -> None:
+    """Kill one of the processes that this one has forked, or one of the actors of its Ray."""
+    for child in multiprocessing.active_children():
+        child.kill()
+        child.join()
+        return
     for path in Path("/proc").glob("[0-9]*"):
         try:
             is_actor = (path / "cmdline").read_bytes().startswith(b"ray::_Actor")
@@ -32,7 +37,7 @@ def kill_actor() -> None:
         if is_actor and _parent(_parent(int(path.name))) == os.getpid():
             os.kill(int(path.name), signal.SIGKILL)
             return
-    raise AssertionError("there is no actor")
+    raise AssertionError("there is no worker")
 
 
 def _parent(process: int) -> int:

@@ -1,6 +1,6 @@
 """Promises of workflows.decode on engines: the same files on each, and after a worker's death."""
 
-import multiprocessing
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from phrasescore.workflows.embedded_search import choose_engine
 from phrasescore.workflows.search_settings import SearchSettings
 from tests.doubles import RandomCslm
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
-from tests.ray_here import kill_actor, run_ray
+from tests.ray_here import kill_worker, run_ray
 
 HERE, PROCESSES = EngineSettings("here"), EngineSettings("processes", workers=2)
 RAY = EngineSettings("ray", workers=2)
@@ -57,15 +57,6 @@ def decode(
     )
 
 
-def kill_worker() -> None:
-    children = multiprocessing.active_children()
-    if children:
-        children[0].kill()
-        children[0].join()
-    else:
-        kill_actor()
-
-
 def test_an_engine_changes_nothing_even_if_a_worker_is_killed(
     engine: EngineSettings, folder: Path
 ) -> None:
@@ -89,6 +80,13 @@ def test_a_table_that_is_no_table_is_named(engine: EngineSettings, folder: Path)
     with pytest.raises(PhrasescoreError, match="table:1: expected at least 3 fields"):
         decode("out", engine)
     assert not (folder / "out.out").exists()
+
+
+def test_one_process_is_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fork", None)
+    search = SearchSettings(processes=1)
+    assert phrasescore.decode("source", "moses.ini", "out", search=search).sentences == 60
+    assert phrasescore.decode("source", "moses.ini", "out", engine=HERE).sentences == 60
 
 
 @pytest.mark.parametrize(
