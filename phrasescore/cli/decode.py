@@ -75,6 +75,7 @@ def _parse_weights(
 @options.count(
     "--processes", "Processes that translate; threads of Moses.", show_default="all cores"
 )
+@options.engine_by_default("processes")
 # How far a search goes: fields of `SearchSettings`, by the sections of moses.ini.
 @_limit("--stack --stack-size stack_size", "Hypotheses per stack; 0 for no limit.", least=0)
 @options.option(
@@ -128,5 +129,6 @@ def decode(**given: Any) -> None:
     """
     from phrasescore.workflows.decode import decode as run
 
+    engine = options.take_engine(given)
     search = SearchSettings(**options.arguments_of(SearchSettings, given))
-    run(**options.arguments_of(run, given), search=search, progress=show_progress)
+    run(**options.arguments_of(run, given), search=search, engine=engine, progress=show_progress)

@@ -11,7 +11,7 @@ from phrasescore.cli.progress import show_progress
 _logger = logging.getLogger(__name__)
 
 # Parameters that are no keyword of a workflow's.
-_OF_BOTH = ("model", "output", "augment")
+_OF_BOTH = ("model", "output", "augment", "workers", "ray_address", "allow_unlike")
 
 
 @click.command()
@@ -122,6 +122,7 @@ _OF_BOTH = ("model", "output", "augment")
 @options.seed
 @options.output
 @options.computing
+@options.engine
 @options.verbosity
 @click.pass_context
 def generate(
@@ -133,6 +134,7 @@ def generate(
     --augment new pairs of a phrase table. Without SOURCE, stdin is read. A model that was trained
     with --reverse reads the target side and writes the source side.
     """
+    given["engine"] = options.take_engine(given)
     if augment is None:
         from phrasescore.workflows.generate import generate as run
 

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from phrasescore.arguments import PRECISIONS, ReportFormat
-from phrasescore.engines import ENGINES, EngineSettings
+from phrasescore.engines import ENGINES, EngineName, EngineSettings
 from phrasescore.features import FEATURE_NAMES, ColumnKind, ColumnSpec
 from phrasescore.workflows.warnings import LOGGERS
 
@@ -243,16 +243,15 @@ engine_settings = together(
         "Let Ray's workers differ in processor or torch, and so in the last bits of values.",
     ),
 )
-# Where the work runs; to be taken by `take_engine`.
-engine = together(
-    choice(
-        "--engine",
-        "Where the work runs: in threads here, in processes, or on Ray. The result is the same.",
-        ENGINES,
-        default="here",
-    ),
-    engine_settings,
-)
+
+
+def engine_by_default(name: EngineName) -> Decorator:
+    """Return the options that say where the work runs; to be taken by `take_engine`."""
+    text = "Where the work runs: in threads here, in processes, or on Ray. The result is the same."
+    return together(choice("--engine", text, ENGINES, default=name), engine_settings)
+
+
+engine = engine_by_default("here")
 seed = count(
     "--seed",
     "Start of every random choice: the same seed gives the same result on a machine.",

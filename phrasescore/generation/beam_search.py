@@ -9,13 +9,16 @@ log-probability only falls.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from phrasescore.engines import EngineSettings
 from phrasescore.errors import PhrasescoreError
-from phrasescore.generation.generator import Generated, Generator, SearchWalk, Source, map_windows
+from phrasescore.generation.generator import Generated, Generator, SearchWalk, Source
+from phrasescore.generation.target_work import NetworkFolders, TargetWork
 from phrasescore.generation.word_choice import Floats, Ids, best_words, length_limits
 from phrasescore.vocabulary import Vocabulary
 
@@ -73,25 +76,35 @@ class Candidates(NamedTuple):
 
 
 def best_targets(
-    generator: Generator,
+    generator: Generator | NetworkFolders,
     sources: Iterable[Source],
     settings: BeamSettings,
-    *,
-    threads: int = 1,
+    engine: EngineSettings,
 ) -> Iterator[list[Generated]]:
     """Yield the best targets of each source, in order; some hundred sources are read ahead.
 
     A source without words has one target without words, with the score 0.
 
-    :param threads: CPU threads, each with some sources of its own. A GPU has one.
+    :param generator: of the workers; for Ray in folders.
     """
+    return beam_work(generator, settings).targets(sources, engine)
 
-    def search(window: tuple[int, list[Source]]) -> list[list[Generated]]:
-        found = iter(beam_search(generator, [source for source in window[1] if source], settings))
-        return [next(found) if source else [Generated((), 0.0)] for source in window[1]]
 
-    size = max(BATCH_ROWS[generator.device.type] // settings.width, 1)
-    return map_windows(search, sources, size, threads, generator.device)
+def beam_work(generator: Generator | NetworkFolders, settings: BeamSettings) -> TargetWork:
+    """Return the work of `best_targets`."""
+    find = partial(_search_window, settings)
+    return TargetWork(generator, find, _batch_size(generator, settings))
+
+
+def _batch_size(generator: Generator | NetworkFolders, settings: BeamSettings) -> int:
+    return max(BATCH_ROWS[torch.device(generator.device).type] // settings.width, 1)
+
+
+def _search_window(
+    settings: BeamSettings, generator: Generator, _first: int, sources: Sequence[Source]
+) -> list[list[Generated]]:
+    found = iter(beam_search(generator, [source for source in sources if source], settings))
+    return [next(found) if source else [Generated((), 0.0)] for source in sources]
 
 
 def beam_search(
@@ -106,7 +119,7 @@ def beam_search(
     :raises PhrasescoreError: if ``<unk>`` is to be replaced and no network aligns.
     """
     check_copying(generator, settings)
-    size = max(BATCH_ROWS[generator.device.type] // settings.width, 1)
+    size = _batch_size(generator, settings)
     # Sources of like lengths together: they end at about the same step, and so few steps have few
     # rows.
     order = sorted(range(len(sources)), key=lambda number: len(sources[number]))

@@ -5,8 +5,8 @@ the tree of an n-best list: a prefix that several targets share is computed once
 depend on its source and its words alone, to the last bit.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, count, islice
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from phrasescore.arguments import PrecisionName
-from phrasescore.engines.worker_threads import map_in_threads
 from phrasescore.errors import ModelError
 from phrasescore.generation.word_choice import Floats, Ids
 from phrasescore.kernels.precision import Precision
@@ -26,9 +25,6 @@ from phrasescore.scoring.word_probabilities import WordProbabilities, check_log_
 from phrasescore.vocabulary import Vocabulary
 
 Source = tuple[str, ...]
-
-# Batches that are read together and then cut by length, so that a batch's sources are alike.
-WINDOW_BATCHES = 4
 
 
 class Generated(NamedTuple):
@@ -114,28 +110,6 @@ def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
             )
     if len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
         raise ModelError("an ensemble is of models of one direction, not with some reverse")
-
-
-def map_windows(
-    work: Callable[[tuple[int, list[Source]]], list[list[Generated]]],
-    sources: Iterable[Source],
-    batch_size: int,
-    threads: int,
-    device: torch.device,
-) -> Iterator[list[Generated]]:
-    """Yield the targets of each source, in order; windows of some batches are read ahead.
-
-    :param work: takes the number of a window's first source, and the window.
-    :param threads: CPU threads, each with a window of its own. A GPU has one.
-    """
-    size = batch_size * WINDOW_BATCHES
-    iterator = iter(sources)
-    windows = zip(count(step=size), iter(lambda: list(islice(iterator, size)), []), strict=False)
-    # Each thread computes with one thread of torch's: windows never wait for one another.
-    for found in map_in_threads(
-        work, windows, threads if device.type == "cpu" else 1, lambda: torch.set_num_threads(1)
-    ):
-        yield from found
 
 
 class _Network:

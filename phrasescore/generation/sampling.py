@@ -8,13 +8,16 @@ counter (0, 0, 0, sample), one per word (Salmon et al., 2011, "Parallel random n
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from phrasescore.engines import EngineSettings
 from phrasescore.errors import PhrasescoreError
-from phrasescore.generation.generator import Generated, Generator, SearchWalk, Source, map_windows
+from phrasescore.generation.generator import Generated, Generator, SearchWalk, Source
+from phrasescore.generation.target_work import NetworkFolders, TargetWork
 from phrasescore.generation.word_choice import Floats, Ids, draw_words, length_limits
 from phrasescore.vocabulary import Vocabulary
 
@@ -50,28 +53,32 @@ class SampleSettings:
 
 
 def samples(
-    generator: Generator,
+    generator: Generator | NetworkFolders,
     sources: Iterable[Source],
     settings: SampleSettings,
-    *,
-    threads: int = 1,
+    engine: EngineSettings,
 ) -> Iterator[list[Generated]]:
     """Yield random targets of each source, in order; the number of a source is its place, from 0.
 
     A source without words has no target.
 
-    :param threads: CPU threads, each with some sources of its own. A GPU has one.
+    :param generator: of the workers; for Ray in folders.
     """
+    find = partial(_draw_window, settings)
+    return TargetWork(generator, find, _batch_size(generator, settings)).targets(sources, engine)
 
-    def draw(window: tuple[int, list[Source]]) -> list[list[Generated]]:
-        first, sources = window
-        numbers = [number for number, source in enumerate(sources, first) if source]
-        spoken = [source for source in sources if source]
-        found = iter(sample_targets(generator, spoken, settings, numbers))
-        return [next(found) if source else [] for source in sources]
 
-    size = max(BATCH_SAMPLES[generator.device.type] // max(settings.count, 1), 1)
-    return map_windows(draw, sources, size, threads, generator.device)
+def _batch_size(generator: Generator | NetworkFolders, settings: SampleSettings) -> int:
+    return max(BATCH_SAMPLES[torch.device(generator.device).type] // max(settings.count, 1), 1)
+
+
+def _draw_window(
+    settings: SampleSettings, generator: Generator, first: int, sources: Sequence[Source]
+) -> list[list[Generated]]:
+    numbers = [number for number, source in enumerate(sources, first) if source]
+    spoken = [source for source in sources if source]
+    found = iter(sample_targets(generator, spoken, settings, numbers))
+    return [next(found) if source else [] for source in sources]
 
 
 def sample_targets(
@@ -91,7 +98,7 @@ def sample_targets(
     """
     if numbers is None:
         numbers = range(len(sources))
-    size = max(BATCH_SAMPLES[generator.device.type] // max(settings.count, 1), 1)
+    size = _batch_size(generator, settings)
     found: list[list[Generated]] = []
     with generator.precision.active(), torch.inference_mode():
         for start in range(0, len(sources), size):

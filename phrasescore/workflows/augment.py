@@ -1,22 +1,18 @@
 """Put generated phrase pairs into a sorted phrase table."""
 
-import math
+import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import torch
 
 from moses_integration.augment import (
-    NewPair,
-    SourceBlock,
     end_lines,
     is_writable,
     read_sources,
     with_missing,
-    write_block,
 )
 from moses_integration.phrase_table import TableBlock, read_table_blocks
 from phrasescore.arguments import (
@@ -28,9 +24,10 @@ from phrasescore.arguments import (
     check_sequences,
 )
 from phrasescore.devices import torch_threads, usable_threads
+from phrasescore.engines import EngineSettings, engine_or_here
 from phrasescore.errors import ArgumentError, DataError, ModelError
-from phrasescore.generation.beam_search import BeamSettings, best_targets
-from phrasescore.generation.generator import Generator, Source
+from phrasescore.generation.beam_search import BeamSettings, beam_work
+from phrasescore.generation.generator import Source
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
@@ -38,15 +35,13 @@ from phrasescore.io.state import digest_text
 from phrasescore.io.text import shorten
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.version import __version__
-from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.annotate import check_moses_ini, declare_scores
+from phrasescore.workflows.augmenter import Augmenter, group_sources
 from phrasescore.workflows.generate import USUAL_WIDTH, load_generator
-from phrasescore.workflows.new_pair_scores import NewTargets, PairScores, plan_columns
+from phrasescore.workflows.new_pair_scores import PairScores, plan_columns
 from phrasescore.workflows.warnings import returns_warnings
 
-# Lines of a group of sources, or more where its last source has more: what is generated together,
-# and lost at most when a run is killed.
-GROUP_LINES = 4096
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +92,7 @@ def augment(
     precision: PrecisionName = "float32",
     device: str = "auto",
     threads: int | None = None,
+    engine: EngineSettings | None = None,
     progress: ProgressCallback | None = None,
 ) -> AugmentSummary:
     """Generate targets for the sources of a phrase table, and add the pairs that it lacks.
@@ -124,6 +120,9 @@ def augment(
     :param moses_ini: the moses.ini that uses the table.
     :param moses_ini_out: where that goes with the new score in it, with weight 0.
     :param resume: go on with a run of the same arguments that was killed; it may have left nothing.
+    :param threads: of the engine here, which has one for each core where None.
+    :param engine: where targets are generated; None for threads of this process. The output is the
+        same, and a run may be resumed on another one.
     """
     table, output = os.fspath(table), os.fspath(output)
     check_sequences(ensemble=ensemble)
@@ -139,6 +138,7 @@ def augment(
     check_at_least(0, min_probability=min_probability, min_count=min_count)
     check_at_most(1, min_probability=min_probability)
     check_compute(device, precision, threads)
+    engine = engine_or_here(engine, threads)
     check_moses_ini(ini_path, new_ini_path)
     if not indicator and ini_path is not None:
         problem = "without one moses.ini stays as it is, but for the path"
@@ -154,24 +154,23 @@ def augment(
     first = next(blocks)
     columns = plan_columns(score_columns, given, first.num_scores)
     ini = declare_scores(ini_path, table, output, 1, first.num_scores)
-    generator, checkpoints = load_generator(models, device, precision)
-    if generator.reverse:
+    generator, checkpoints = load_generator(models, device, precision, engine)
+    if checkpoints[0].reverse:
         raise ModelError(
             f"{models[0]}: expected a model that predicts the target, found one trained with "
             "--reverse; it may be the `reverse_model`"
         )
-    num_threads = usable_threads(threads)
+    num_threads = usable_threads(engine.workers) if engine.name == "here" else 1
     scores = PairScores(columns, given, device=device, precision=precision, threads=num_threads)
-    augmenter = _Augmenter(
-        generator,
+    search = BeamSettings(width, num_targets, unknown=False, max_length=max_phrase_length)
+    augmenter = Augmenter(
+        beam_work(generator, search),
         [checkpoint.source_vocabulary for checkpoint in checkpoints],
         scores,
-        BeamSettings(width, num_targets, unknown=False, max_length=max_phrase_length),
         only,
         min_count,
         min_probability,
         indicator,
-        num_threads,
     )
     # Everything that the new lines depend on, but for the table; names as in version 0.1.
     settings = {
@@ -190,7 +189,11 @@ def augment(
             "all" if only is None else digest_text("\n".join(sorted(map(" ".join, only))))
         ),
     }
-    with open_resumable(output, settings, resume=resume) as target:
+    # The workers first: forked processes have neither the output's lock nor its threads.
+    with (
+        augmenter.work.open_pool(engine) as pool,
+        open_resumable(output, settings, resume=resume) as target,
+    ):
         blocks = target.remaining(chain([first], blocks), table)
         after = None
         if isinstance(target.last_skipped, TableBlock):
@@ -200,17 +203,19 @@ def augment(
         if following is not None:
             lines = (line for block in chain([following], blocks) for line in block.table_lines())
             sources = read_sources(table, lines, after=after)
-            groups = _groups(with_missing(sources, only or (), after=after))
+            groups = group_sources(with_missing(sources, only or (), after=after))
             with Meter("generate", "lines", progress) as meter:
-                for group in groups:
+                for group in augmenter.submit(groups, pool):
                     data = b"".join(end_lines(augmenter.lines(group)))
-                    old = [line.raw + line.end for block in group for line in block.lines]
+                    old = [line.raw + line.end for block in group.blocks for line in block.lines]
                     target.write(data, b"".join(old), len(old))
                     meter.update(len(old))
         # Before the table appears: if this fails, a resumed run has nothing else left to do.
         target.flush()
         if ini is not None and new_ini_path is not None:
             ini.write(new_ini_path)
+    for note in pool.notes:
+        _logger.warning("%s", note)
     return AugmentSummary(**augmenter.counts)
 
 
@@ -226,93 +231,3 @@ def _read_sources(path: str) -> frozenset[Source]:
             raise DataError(path, number, f"{problem}, found {shorten(' '.join(line.words))}")
         found.add(line.words)
     return frozenset(found - {()})
-
-
-@dataclass(slots=True)
-class _Augmenter:
-    """Makes the lines of a group of sources, old and new, and counts them."""
-
-    generator: Generator
-    vocabularies: Sequence[Vocabulary]
-    scores: PairScores
-    # How targets are generated.
-    search: BeamSettings
-    # The sources that get new targets; None for all.
-    only: frozenset[Source] | None
-    min_count: float | None
-    min_probability: float
-    indicator: bool
-    threads: int
-    # Of the summary.
-    counts: dict[str, Any] = field(
-        default_factory=lambda: dict.fromkeys(("sources", "asked", "unknown", "new", "known"), 0)
-    )
-
-    def lines(self, blocks: Sequence[SourceBlock]) -> Iterator[bytes]:
-        """Yield the lines of some sources with their new pairs."""
-        asked = [block for block in blocks if self._is_asked(block)]
-        self.counts["sources"] += len(blocks)
-        self.counts["asked"] += len(asked)
-        sources = [block.source for block in asked]
-        generated = best_targets(self.generator, sources, self.search, threads=self.threads)
-        found = [
-            self._new_targets(
-                block, ((target.words, target.log_prob) for target in targets if target.finished)
-            )
-            for block, targets in zip(asked, generated, strict=True)
-        ]
-        new = {
-            item.source: list(map(NewPair, item.targets, rows))
-            for item, rows in zip(found, self.scores.rows(found), strict=True)
-        }
-        self.counts["new"] += sum(map(len, new.values()))
-        for block in blocks:
-            yield from write_block(block, new.get(block.source, ()), indicator=self.indicator)
-
-    def _is_asked(self, block: SourceBlock) -> bool:
-        if self.only is not None and block.source not in self.only:
-            return False
-        least = self.min_count
-        if least is not None and block.lines and block.times_extracted < least:
-            return False
-        if any(Vocabulary.UNKNOWN in known.ids(block.source) for known in self.vocabularies):
-            self.counts["unknown"] += 1
-            return False
-        return True
-
-    def _new_targets(
-        self, block: SourceBlock, targets: Iterable[tuple[Source, float]]
-    ) -> NewTargets:
-        """Return the targets that the table lacks and that are probable enough."""
-        new = NewTargets(block.source, [], [])
-        for words, log_prob in targets:
-            if not is_writable(words) or math.exp(log_prob) < self.min_probability:
-                continue
-            if block.lacks(words):
-                new.targets.append(words)
-                new.log_probs.append(log_prob)
-            else:
-                self.counts["known"] += 1
-        return new
-
-
-def _groups(blocks: Iterable[SourceBlock]) -> Iterator[list[SourceBlock]]:
-    """Yield the sources in groups; each but the last ends with the last line of a source.
-
-    Sources that sort behind the table's last one belong to the last group: a resumed run knows by
-    the lines of the table which groups are done.
-    """
-    group: list[SourceBlock] = []
-    between: list[SourceBlock] = []
-    lines = 0
-    for block in blocks:
-        if not block.lines:
-            between.append(block)
-            continue
-        if lines >= GROUP_LINES:
-            yield group
-            group, lines = [], 0
-        group += [*between, block]
-        between = []
-        lines += len(block.lines)
-    yield [*group, *between]

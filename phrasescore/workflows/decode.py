@@ -13,6 +13,7 @@ from moses_integration.ini_text import files_of
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import WeightsSource, load_weights, weights_path
 from phrasescore.devices import usable_threads
+from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.output import check_files
 from phrasescore.progress import ProgressCallback
@@ -50,6 +51,7 @@ def decode(
     decoder: Literal["embedded", "moses"] = "embedded",
     moses_bin: str | os.PathLike[str] | None = None,
     search: SearchSettings | None = None,
+    engine: EngineSettings | None = None,
     progress: ProgressCallback | None = None,
 ) -> DecodeSummary:
     """Translate a tokenised text by the model of a moses.ini.
@@ -67,6 +69,8 @@ def decode(
     :param alignment: let n-best lists have word alignments.
     :param moses_bin: the folder of Moses' programs, for the decoder ``moses``.
     :param search: its features, limits and processes; of Moses, the limits and threads.
+    :param engine: where the embedded search runs; None for the engine processes, whose ``workers``
+        are the processes of ``search``. The engine here is this process alone.
     :raises ArgumentError: if arguments do not go together.
     :raises DataError: if a file is not what it should be.
     :raises ConfigError: if the moses.ini has something that the embedded search lacks.
@@ -84,6 +88,8 @@ def decode(
         raise ArgumentError("`decoder` moses and `moses_bin` go together")
     if decoder == "moses" and (settings.features or settings.ignore):
         raise ArgumentError("`features` and `ignore` go with the embedded search")
+    if decoder == "moses" and engine not in (None, EngineSettings("processes")):
+        raise ArgumentError("`engine` goes with the embedded search")
     settings.check()
     path = weights_path(weights)
     read = (source, config, path, settings.backoff_lm, *map(str, files_of(config)))
@@ -103,7 +109,7 @@ def decode(
                 limits=moses_limits(settings),
             )
         else:
-            made = EmbeddedSearch(config, settings)
+            made = EmbeddedSearch(config, settings, engine)
             for name in settings.feature_names:
                 if name not in given:
                     text = "%s has no weight, and so 0: it only stands in n-best lists"

@@ -1,182 +1,58 @@
-"""The search of this package over a text: tables and networks loaded once, several processes."""
+"""The search of this package over a text, on an engine: tables and networks are loaded once."""
 
-import collections
-import functools
-import itertools
 import logging
-import math
+import os
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import NamedTuple, Self
+from dataclasses import replace
+from typing import Self
 
-from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.moses import NbestRequest
-from moses_integration.decoder.options import OptionTable, read_language_model
-from moses_integration.decoder.phrase_tables import PhraseTables, read_tables
-from moses_integration.decoder.search import StackDecoder, Translation
 from moses_integration.decoder.source import read_source
-from moses_integration.decoder.stateful import StatefulFeature
-from moses_integration.nbest_lines import format_hypothesis
 from phrasescore.devices import usable_threads
-from phrasescore.engines.ordered_work import OrderedProcesses
+from phrasescore.engines import EngineSettings, device_on, open_pool
+from phrasescore.engines.pool import WorkerPool
+from phrasescore.engines.processes import ProcessPool
+from phrasescore.errors import ArgumentError
 from phrasescore.io.output import open_output
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import Weights
-from phrasescore.workflows.search_settings import LIMITS, SearchSettings
+from phrasescore.workflows.search_settings import SearchSettings
+from phrasescore.workflows.sentence_translator import (
+    OutputLines,
+    SearchWork,
+    Sentence,
+    SentenceTask,
+    read_configuration,
+)
 
 _logger = logging.getLogger(__name__)
 
-Sentence = tuple[str, ...]
-
-
-class _OutputLines(NamedTuple):
-    """The lines that a process sends of a sentence."""
-
-    output: bytes
-    nbest: bytes
-    # Whether it is ``untranslated``; of the networks the ``requests``, the ``distinct`` ones, and
-    # the ``calls``.
-    counts: Counter[str]
-
-
-class _SentenceTask(NamedTuple):
-    """A sentence to translate, and how."""
-
-    sent_id: int
-    words: Sentence
-    weights: Weights
-    nbest: NbestRequest | None
-
-
-class _SentenceTranslator:
-    """Translates sentences; loads its networks where it translates, at the first sentence.
-
-    :param threads: CPU threads of the networks.
-    """
-
-    def __init__(
-        self,
-        configuration: DecoderConfiguration,
-        settings: SearchSettings,
-        sentences: Sequence[Sentence],
-        threads: int,
-    ) -> None:
-        self._ini, self._settings, self._threads = configuration, settings, threads
-        # For each value of each feature, whether n-best lists show it.
-        self._shown = {slot.name: configuration.shown(slot) for slot in configuration.slots}
-        self._shown |= dict.fromkeys(settings.feature_names, (True,))
-        self._tables = read_tables(configuration, sentences)
-        _report_unknown(self._tables, sentences)
-        self._language_model = read_language_model(configuration)
-        self._networks: Sequence[StatefulFeature] | None = None
-        self._weights: Weights | None = None
-        self._decoder: StackDecoder | None = None
-
-    def prepare(self, weights: Weights) -> None:
-        """Make the options that these weights choose; processes forked later share them."""
-        if weights == self._weights:
-            return
-        extra = self._settings.feature_names
-        own = {name: values for name, values in weights.items() if name not in extra}
-        self._network_weights = [weights.get(name, (0.0,))[0] for name in extra]
-        configuration = self._ini.with_weights(own)
-        self._table = OptionTable(
-            configuration, self._language_model, self._tables, sum(self._network_weights)
-        )
-        self._make_decoder = functools.partial(
-            StackDecoder, configuration, self._table, self._language_model
-        )
-        self._weights, self._decoder = weights, None
-
-    def compile(self, words: Sentence) -> None:
-        """Translate a sentence without networks: the processes find the search compiled."""
-        self._make_decoder().translate(words)
-
-    def __call__(self, task: _SentenceTask) -> _OutputLines:
-        """Return the lines of a sentence."""
-        self.prepare(task.weights)
-        if self._decoder is None:
-            if self._networks is None:
-                self._networks = _load_networks(self._settings, self._threads)
-            features = list(zip(self._networks, self._network_weights, strict=True))
-            self._decoder = self._make_decoder(features, buffer_size=self._settings.buffer_size)
-        before = self._counts(self._decoder)
-        size, distinct, aligned = 0, False, False
-        if task.nbest is not None:
-            size, distinct, aligned = task.nbest[1:]
-        best = self._decoder.translate(task.words, nbest=size, distinct=distinct)
-        lines = [self._hypothesis(task.sent_id, found, aligned) for found in best.nbest]
-        counts = self._counts(self._decoder) - before
-        counts["untranslated"] = int(not math.isfinite(best.score))
-        return _OutputLines(f"{' '.join(best.words)}\n".encode(), b"".join(lines), counts)
-
-    @staticmethod
-    def _counts(decoder: StackDecoder) -> Counter[str]:
-        counts: Counter[str] = Counter()
-        for buffer, _ in decoder.buffers:
-            counts.update(requests=buffer.requests, distinct=buffer.distinct, calls=buffer.calls)
-        return counts
-
-    def _hypothesis(self, sent_id: int, found: Translation, aligned: bool) -> bytes:
-        """Return a line of a list."""
-        features = []
-        for (name, shown), values in zip(self._shown.items(), found.values, strict=True):
-            if kept := list(itertools.compress(values, shown)):
-                features.append((name, kept))
-        alignment = self._alignment(found) if aligned else None
-        return format_hypothesis(sent_id, found.words, features, found.score, alignment)
-
-    def _alignment(self, found: Translation) -> str:
-        """Return the word alignment of the phrase table, phrase after phrase."""
-        points = []
-        position = 0
-        for segment in found.segments:
-            inner = [point.split("-") for point in self._table.alignment(segment.option).split()]
-            for source, target in sorted((int(one), int(other)) for one, other in inner):
-                points.append(f"{segment.start + source}-{position + target}")
-            position += len(segment.words)
-        return " ".join(points)
-
-
-def _load_networks(settings: SearchSettings, threads: int) -> list[StatefulFeature]:
-    """Return the networks; torch is imported here, in the process that uses them."""
-    if not settings.models:
-        return []
-    import torch
-
-    from phrasescore.devices import choose_device
-    from phrasescore.features.cslm import SearchCslm
-    from phrasescore.language_models.word_scorer import CslmOptions
-    from phrasescore.models.checkpoint import load_checkpoint
-
-    torch.set_num_threads(threads)
-    device = choose_device(settings.device)
-    options = CslmOptions(normalized=not settings.unnormalized, backoff=settings.backoff_lm)
-    return [
-        SearchCslm(load_checkpoint(model), device, options=options, name=name)
-        for name, model in zip(settings.feature_names, settings.models, strict=True)
-    ]
+# Sentences queued per worker: enough to keep all busy while one of them takes long.
+_AHEAD = 8
 
 
 class EmbeddedSearch:
     """The embedded search by a moses.ini: checked when it is made, loaded by `open`.
 
     Between `open` and `close` (a context manager closes it) it translates as often as one likes,
-    with any weights: tables and language model are read once, and each process keeps its networks.
+    with any weights: each worker keeps its tables, language model and networks.
 
     :param ini_path: the moses.ini; the paths in it begin at the working folder.
+    :param engine: where it runs; None for the engine processes.
     :raises ConfigError: if the moses.ini has something that this search lacks.
-    :raises ArgumentError, PhrasescoreError: as `SearchSettings.check`.
+    :raises ArgumentError, PhrasescoreError: as `SearchSettings.check` and `choose_engine`.
     """
 
-    def __init__(self, ini_path: str, settings: SearchSettings) -> None:
+    def __init__(
+        self, ini_path: str, settings: SearchSettings, engine: EngineSettings | None = None
+    ) -> None:
         settings.check()
-        self._settings = settings
-        configuration = DecoderConfiguration.read(ini_path, settings.ignore)
-        limits = {LIMITS[section]: value for section, value in settings.limits().items()}
-        self._configuration = configuration.with_limits(**limits)
-        self._processes: OrderedProcesses[_SentenceTask, _OutputLines] | None = None
+        self._ini_path, self._settings = ini_path, settings
+        self._engine = choose_engine(engine, settings)
+        self._configuration = read_configuration(ini_path, settings)
+        self._pool: WorkerPool[SentenceTask | None, OutputLines] | None = None
 
     @property
     def ini_features(self) -> list[str]:
@@ -191,33 +67,38 @@ class EmbeddedSearch:
     def open(
         self, sentences: Sequence[Sentence], weights: Weights, closed: Sequence[int] = ()
     ) -> Self:
-        """Read tables and language model, and make the processes: before threads are started.
+        """Start the workers, which read tables and language model: before threads are started.
 
         :param sentences: all that will be translated; the tables are read for these.
         :param weights: what is translated with first.
-        :param closed: descriptors that the processes do not keep, such as a lock's.
+        :param closed: descriptors that forked processes do not keep, such as a lock's.
         """
         own = {name: weights[name] for name in weights if name in self.ini_features}
         self._configuration.with_weights(own)  # an error comes before the long work
-        processes = min(usable_threads(self._settings.processes), max(1, len(sentences)))
-        threads = self._settings.threads or max(1, usable_threads(None) // processes)
-        translator = _SentenceTranslator(self._configuration, self._settings, sentences, threads)
-        self._processes = OrderedProcesses(translator, processes, closed)
-        translator.prepare(weights)
-        if processes > 1 and sentences:
-            # Here, so that not every process has to compile the search by itself.
-            shortest = min(sentences, key=len)
-            translator.compile(shortest)
-            first = _SentenceTask(0, shortest, weights, None)
-            collections.deque(self._processes.map([first]), maxlen=0)
+        engine, settings, threads = self._engine, self._settings, 1
+        if engine.name == "ray":
+            settings = replace(settings, device=device_on(engine, settings.device))
+        else:
+            processes = min(usable_threads(engine.workers), max(1, len(sentences)))
+            engine = EngineSettings("here" if processes == 1 else "processes", processes)
+            threads = settings.threads or max(1, usable_threads(None) // processes)
+        work = SearchWork(
+            *(self._ini_path, os.getcwd(), settings, sentences, weights, threads), engine.name
+        )
+        forks = engine.name == "processes"
+        pool = ProcessPool(work, engine, closed) if forks else open_pool(engine, work)
+        self._pool = pool.__enter__()
+        _report_unknown(self._pool.submit(None).result().counts["copied"], sentences)
         return self
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._processes is not None:
-            self._processes.__exit__(*error)
+        if self._pool is not None:
+            self._pool.__exit__(*error)
+            for note in self._pool.notes:
+                _logger.warning("%s", note)
 
     def __call__(
         self,
@@ -253,8 +134,8 @@ class EmbeddedSearch:
         :return: how many sentences are ``untranslated``, and of the networks the ``requests``, the
             ``distinct`` ones and the ``calls``.
         """
-        assert self._processes is not None
-        tasks = (_SentenceTask(at, words, weights, nbest) for at, words in enumerate(sentences))
+        assert self._pool is not None
+        tasks = (SentenceTask(at, words, weights, nbest) for at, words in enumerate(sentences))
         counts: Counter[str] = Counter()
         with ExitStack() as stack:
             target = stack.enter_context(open_output(output))
@@ -262,7 +143,7 @@ class EmbeddedSearch:
             meter = stack.enter_context(
                 Meter("decode", "sentences", progress, total=len(sentences))
             )
-            for found in self._processes.map(tasks):
+            for found in self._pool.map(tasks, window=_AHEAD * self._pool.workers):
                 target.write(found.output)
                 if lists is not None:
                     lists.write(found.nbest)
@@ -272,11 +153,31 @@ class EmbeddedSearch:
         return counts
 
 
-def _report_unknown(tables: PhraseTables, sentences: Sequence[Sentence]) -> None:
+def choose_engine(engine: EngineSettings | None, settings: SearchSettings) -> EngineSettings:
+    """Return the engine of a search; None is the engine processes.
+
+    :raises ArgumentError: if the settings' numbers of processes and threads do not go with it.
+    """
+    engine = engine or EngineSettings("processes")
+    if engine.name == "here":
+        if (engine.workers or 1) > 1:
+            raise ArgumentError("`workers`: the engine here translates one sentence at a time")
+        engine = replace(engine, workers=1)
+    if engine.name == "ray" and settings.threads is not None:
+        raise ArgumentError("`threads`: a worker on Ray has one")
+    if settings.processes is None:
+        return engine
+    if engine.name != "processes":
+        problem = f"`processes` is for the engine processes; {engine.name} has `workers`"
+        raise ArgumentError(problem)
+    if engine.workers is not None:
+        raise ArgumentError("`processes` and `workers` are one number with the engine processes")
+    return replace(engine, workers=settings.processes)
+
+
+def _report_unknown(copied: int, sentences: Sequence[Sentence]) -> None:
     """Say how many words are copied; warn where they are more than half of all."""
-    unknown = {word.decode() for word in tables.pairs.sources[tables.num_known :]}
     words = sum(map(len, sentences))
-    copied = sum(word in unknown for sentence in sentences for word in sentence)
     line = f"{copied:,} of {words:,} source words are no phrase of the table, and are copied"
     if 2 * copied > words:
         _logger.warning("%s; is it the table of this language?", line)

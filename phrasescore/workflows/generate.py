@@ -18,15 +18,17 @@ from phrasescore.arguments import (
     check_positive,
     check_sequences,
 )
-from phrasescore.devices import choose_device, torch_threads, usable_threads
+from phrasescore.devices import choose_device, torch_threads
+from phrasescore.engines import EngineSettings, device_on, engine_or_here
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.features import ENSEMBLE_NAME, NETWORK_NAMES, NORMALIZED
-from phrasescore.generation.beam_search import BeamSettings, best_targets, check_copying
+from phrasescore.generation.beam_search import BeamSettings, best_targets
 from phrasescore.generation.generator import Generated, Generator, Source, check_kinds
 from phrasescore.generation.sampling import SampleSettings, count_samples, samples
+from phrasescore.generation.target_work import NetworkFolders
 from phrasescore.io.corpora import TextLine, read_monolingual_text
 from phrasescore.io.output import check_files, open_output
-from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
+from phrasescore.models.checkpoint import Checkpoint, ModelFolder, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.text_checks import UnknownWordCounter, warn_of_shortlists
@@ -77,6 +79,7 @@ def generate(
     precision: PrecisionName = "float32",
     device: str = "auto",
     threads: int | None = None,
+    engine: EngineSettings | None = None,
     progress: ProgressCallback | None = None,
 ) -> GenerateSummary:
     """Write the best translation of each line of a text, or random ones.
@@ -100,6 +103,9 @@ def generate(
     :param temperature: words of samples are drawn in proportion to p^(1 / temperature).
     :param top: how many distinct samples of each line are written; None for all.
     :param seed: of the samples.
+    :param threads: of the engine here, which has one for each core where None.
+    :param engine: where the networks compute; None for threads of this process. The output is the
+        same.
     """
     source, output = os.fspath(source), os.fspath(output)
     check_sequences(ensemble=ensemble)
@@ -109,7 +115,7 @@ def generate(
     check_at_least(0, seed=seed)
     check_positive(temperature=temperature)
     check_compute(device, precision, threads)
-    num_threads = usable_threads(threads)
+    engine = engine_or_here(engine, threads)
     width = max(USUAL_WIDTH, num_best) if beam is None else beam
     if sample is None:
         _refuse("is of `sample` alone", temperature=temperature != 1.0, top=top, seed=seed != 1)
@@ -126,14 +132,14 @@ def generate(
     # Before the networks are loaded: a text that cannot be read is refused at once.
     lines = read_monolingual_text(source)
     lines = chain([next(lines)], lines)
-    generator, checkpoints = load_generator(models, device, precision)
+    generator, checkpoints = load_generator(models, device, precision, engine)
     text = _CountedText(source, lines, dict(zip(models, checkpoints, strict=True)))
     if sample is not None:
         drawing = SampleSettings(
             sample, temperature=temperature, seed=seed, max_length=max_length, unknown=unknown
         )
         sources, ahead = tee(text.sources())
-        drawn = samples(generator, ahead, drawing, threads=num_threads)
+        drawn = samples(generator, ahead, drawing, engine)
         _write_samples(zip(sources, drawn, strict=True), text, output, top, progress)
         return text.finish(unfinished="samples found no end and are left out")
     searching = BeamSettings(
@@ -144,9 +150,8 @@ def generate(
         max_length=max_length,
         copy_unknown=copy_unknown,
     )
-    check_copying(generator, searching)
     names = _feature_names(name, checkpoints, normalize)
-    found = best_targets(generator, text.sources(), searching, threads=num_threads)
+    found = best_targets(generator, text.sources(), searching, engine)
     _write_translations(found, text, output, lists, names, progress)
     end = "translations found no end and are cut at their longest"
     return text.finish(unfinished=end, copied=copy_unknown)
@@ -160,18 +165,23 @@ def _refuse(reason: str, **values: object) -> None:
 
 
 def load_generator(
-    models: Sequence[str], device: str, precision: PrecisionName
-) -> tuple[Generator, list[Checkpoint]]:
-    """Return networks, ready to generate, and their models.
+    models: Sequence[str], device: str, precision: PrecisionName, engine: EngineSettings
+) -> tuple[Generator | NetworkFolders, list[Checkpoint]]:
+    """Return networks, ready to generate, or where workers on Ray find them; and their models.
 
     :raises ModelError: if a model is unusable, or they cannot generate together.
     """
-    place = choose_device(device)
+    device = device_on(engine, device)
     checkpoints = [load_checkpoint(path) for path in models]
     check_kinds(checkpoints)
     if checkpoints[0].reverse:
         _logger.info("trained with --reverse: reads the target side, and writes the source side")
-    generator = Generator(checkpoints, place, precision=precision)
+    generator: Generator | NetworkFolders
+    if engine.name == "ray":
+        folders = [ModelFolder(model.folder, model.fingerprint) for model in checkpoints]
+        generator = NetworkFolders(tuple(folders), device, precision)
+    else:
+        generator = Generator(checkpoints, choose_device(device), precision=precision)
     warn_of_shortlists(checkpoints)
     return generator, checkpoints
 

@@ -143,7 +143,7 @@ def segment(
     search = BeamSettings(width=beam, num_best=candidates or beam, unknown=unknown)
 
     def translate(spans: Sequence[tuple[str, ...]]) -> list[list[Generated]]:
-        return list(best_targets(generator, spans, search, threads=num_threads))
+        return list(best_targets(generator, spans, search, EngineSettings(workers=num_threads)))
 
     def score_back(lists: Sequence[HypothesisList]) -> list[list[float]]:
         assert scores is not None

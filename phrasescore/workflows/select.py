@@ -1,9 +1,8 @@
 """Keep the training text that is most like the text to be translated."""
 
-import functools
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from phrasescore.arguments import StrPath, check_at_least, check_at_most, check_positive
 from phrasescore.devices import usable_threads
-from phrasescore.engines.ordered_work import OrderedProcesses
+from phrasescore.engines import EngineSettings, open_pool
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.corpora import read_monolingual_text, read_parallel_text
 from phrasescore.io.output import check_files, open_output, optional_path
@@ -183,12 +182,19 @@ def _read(texts: Sequence[str]) -> Iterator[_TextPair]:
         yield _TextPair(tuple(both.raw.split(b"\n")), (both.pair.source, both.pair.target))
 
 
-def _differences(
-    models: Sequence[CrossEntropyDifference | None], lines: Sequence[_Sides]
-) -> list[Differences]:
-    """Return the differences of lines on each side that has models."""
-    sides = zip(models, zip(*lines, strict=True), strict=False)
-    return [model.differences(sentences) for model, sentences in sides if model is not None]
+class _SideModels:
+    """The models of each side, which workers share; see `phrasescore.engines`."""
+
+    def __init__(self, models: Sequence[CrossEntropyDifference | None]) -> None:
+        self._models = models
+
+    def load(self) -> Callable[[Sequence[_Sides]], list[Differences]]:
+        return self._differences
+
+    def _differences(self, lines: Sequence[_Sides]) -> list[Differences]:
+        """Return the differences of lines on each side that has models."""
+        sides = zip(self._models, zip(*lines, strict=True), strict=False)
+        return [model.differences(sentences) for model, sentences in sides if model is not None]
 
 
 def _score(
@@ -198,10 +204,13 @@ def _score(
     progress: ProgressCallback | None,
 ) -> Floats:
     """Return the difference of each line, the sum over its sides."""
-    scorer = functools.partial(_differences, models)
     values, tokens, differing = [], 0, 0
-    pool = OrderedProcesses(scorer, processes)
-    with pool, Meter("select", "lines", progress) as meter:
+    # One is this process.
+    engine = EngineSettings("here" if processes == 1 else "processes", processes)
+    with (
+        open_pool(engine, _SideModels(models)) as pool,
+        Meter("select", "lines", progress) as meter,
+    ):
         for found in pool.map(_blocks(texts)):
             values.append(np.sum([each.values for each in found], axis=0))
             tokens += sum(each.tokens for each in found)

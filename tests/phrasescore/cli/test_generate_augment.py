@@ -13,11 +13,12 @@ from click.testing import CliRunner, Result
 
 from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
 from phrasescore.cli import main
+from phrasescore.generation import beam_search as search
 from phrasescore.generation.beam_search import BeamSettings, beam_search
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.io.resumable import work_files
 from phrasescore.models.checkpoint import load_checkpoint, save_checkpoint
-from phrasescore.workflows import augment as workflow
+from phrasescore.workflows import augmenter
 from tests.doubles import RandomModel
 from tests.random_networks import RandomNetwork
 from tests.table_lines import remove_scores
@@ -210,9 +211,7 @@ def test_a_target_without_its_end_is_no_new_pair(
     model: RandomModel, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut = [Generated(("c", "c"), -1.0, finished=False)]
-    monkeypatch.setattr(
-        workflow, "best_targets", lambda _, sources, *__, **___: [cut for _ in sources]
-    )
+    monkeypatch.setattr(search, "beam_search", lambda _, sources, __: [cut for _ in sources])
     result = run(model.path, "--augment", table)
     assert result.exit_code == 0
     assert "; 0 new pairs;" in result.stderr
@@ -234,15 +233,15 @@ def test_moses_ini_gets_the_indicator_with_weight_0(
 def test_a_killed_run_goes_on_to_the_same_bytes(
     model: RandomModel, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workflow, "GROUP_LINES", 1)
+    monkeypatch.setattr(augmenter, "GROUP_LINES", 1)
     (tmp_path / "only").write_text("u\nu v\nv\nw\nv w w\nzz\nw w\nu u\n")
     out, whole = tmp_path / "out.gz", tmp_path / "whole.gz"
     options = ["--augment", table, "--sources", tmp_path / "only"]
     assert run(model.path, *options, "-o", whole).exit_code == 0
-    original = workflow._Augmenter.lines
+    original = augmenter.Augmenter.lines
     for groups_done in range(4):
         with monkeypatch.context() as patch:
-            patch.setattr(workflow._Augmenter, "lines", _stopping(original, groups_done, out))
+            patch.setattr(augmenter.Augmenter, "lines", _stopping(original, groups_done, out))
             assert run(model.path, *options, "-o", out).exit_code == 130
         assert not out.exists()
         if groups_done:

@@ -84,7 +84,9 @@ def test_the_differences_of_both_sides_add_up() -> None:
 
 
 def test_blocks_and_processes_change_nothing(texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(f"en {BOTH[: len(MODELS)]} --lines 3 --processes 1 --scores one").exit_code == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fork", None)  # one process is this one
+        assert run(f"en {BOTH[: len(MODELS)]} --lines 3 --processes 1 --scores one").exit_code == 0
     monkeypatch.setattr(select, "_LINES", 2)
     assert run(f"en {MODELS} --lines 3 --processes 2 --scores two").exit_code == 0
     assert (texts / "one").read_bytes() == (texts / "two").read_bytes()

@@ -4,6 +4,8 @@ import importlib.util
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from phrasescore.engines import EngineName, EngineSettings, device_on, engine_or_here, open_pool
+from phrasescore.engines.processes import ProcessPool
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
 
 ENGINES: list[EngineName] = ["here", "processes", "ray"]
@@ -43,6 +46,16 @@ class Double:
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(0.02 if number % 2 else 0)
         return 2 * number
+
+
+@dataclass(frozen=True)
+class HasOpen:
+    """Tells whether a worker has a file descriptor."""
+
+    descriptor: int
+
+    def load(self) -> Callable[[None], bool]:
+        return lambda _: Path(f"/proc/self/fd/{self.descriptor}").exists()
 
 
 def _need_ray() -> None:
@@ -111,6 +124,58 @@ def test_an_item_that_ends_every_worker_ends_the_run(
         pytest.raises(PhrasescoreError, match="was there too little memory"),
     ):
         list(pool.map([1, 2, 8, *range(10, 30)]))
+
+
+def test_processes_close_what_they_are_told_to(tmp_path: Path) -> None:
+    with (tmp_path / "lock").open("w") as lock:
+        engine = EngineSettings("processes", workers=2)
+        for closed, kept in ((), True), ((lock.fileno(),), False):
+            with ProcessPool(HasOpen(lock.fileno()), engine, closed) as pool:
+                assert list(pool.map([None] * 4)) == [kept] * 4
+
+
+@pytest.mark.parametrize("name", [signal.SIGKILL, signal.SIGINT])
+def test_processes_end_with_the_one_that_started_them(name: signal.Signals, tmp_path: Path) -> None:
+    code = f"""
+import os, time
+from pathlib import Path
+from phrasescore.engines import EngineSettings, open_pool
+class Noted:
+    def load(self):
+        return self.note
+    def note(self, number):
+        Path({str(tmp_path)!r}, str(os.getpid())).touch()
+        time.sleep(0.01)
+with open_pool(EngineSettings("processes", 2), Noted()) as pool:
+    for _ in pool.map(range(100_000)):
+        pass
+"""
+    run = subprocess.Popen(
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    until = time.monotonic() + 60
+    while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < until:
+        time.sleep(0.01)
+    if name == signal.SIGINT:
+        os.killpg(run.pid, name)  # as a terminal does: the processes get it, too
+    else:
+        run.kill()
+    _, said = run.communicate()
+    # Of Ctrl-C the one that was started says that it ended, and no other.
+    assert said.count("KeyboardInterrupt") == (name == signal.SIGINT)
+    children = [int(path.name) for path in tmp_path.iterdir()]
+    assert len(children) == 2
+    while any(map(_is_alive, children)):
+        assert time.monotonic() < until, "they are still there"
+        time.sleep(0.05)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        status = Path(f"/proc/{process}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
 
 
 def test_items_are_read_as_they_are_needed(engine: EngineSettings, tmp_path: Path) -> None:

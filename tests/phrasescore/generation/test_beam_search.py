@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from phrasescore.config.config import Config
+from phrasescore.engines import EngineSettings
 from phrasescore.errors import PhrasescoreError
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.generation.beam_search import (
@@ -29,6 +30,7 @@ from tests.random_networks import RandomNetwork
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
+THREADS = EngineSettings(workers=2)
 CPU = torch.device("cpu")
 KINDS = ("attention", "grconv", "lstm")
 SOURCES = [("u", "v"), ("w",), ("v", "v", "w", "u", "u"), ("nowhere", "u"), (), ("w",)]
@@ -307,7 +309,7 @@ def test_a_target_does_not_depend_on_what_is_searched_beside_it(
     streamed = [
         targets
         for targets, source in zip(
-            best_targets(generator, sources, settings, threads=2), sources, strict=True
+            best_targets(generator, sources, settings, THREADS), sources, strict=True
         )
         if source
     ]
@@ -318,10 +320,10 @@ def test_a_target_does_not_depend_on_what_is_searched_beside_it(
 
 def test_an_empty_source_is_not_asked_about(tmp_path: Path) -> None:
     generator = Generator(ensemble(["lstm"], tmp_path), CPU)
-    found = list(best_targets(generator, [(), ("u",), ()], BeamSettings(2)))
+    found = list(best_targets(generator, [(), ("u",), ()], BeamSettings(2), THREADS))
     assert found[0] == found[2] == [Generated((), 0.0)]
     assert [found[1]] == beam_search(generator, [("u",)], BeamSettings(2))
-    assert list(best_targets(generator, [], BeamSettings(2))) == []
+    assert list(best_targets(generator, [], BeamSettings(2), THREADS)) == []
 
 
 # Copying

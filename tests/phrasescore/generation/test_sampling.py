@@ -10,6 +10,7 @@ import torch
 from scipy.stats import chisquare, kstest
 
 from phrasescore.config.config import Config
+from phrasescore.engines import EngineSettings
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.generation.sampling import (
@@ -195,8 +196,9 @@ def test_a_source_has_its_number_in_a_stream(
 ) -> None:
     monkeypatch.setitem(BATCH_SAMPLES, "cpu", 2)  # windows of 4 sources
     sources = [("u", "v"), (), *[("w", "u")] * 7]
-    found = list(samples(random_generator, sources, SampleSettings(2, seed=3)))
-    wanted = sample_targets(random_generator, sources, SampleSettings(2, seed=3))
+    settings = SampleSettings(2, seed=3)
+    found = list(samples(random_generator, sources, settings, EngineSettings(workers=1)))
+    wanted = sample_targets(random_generator, sources, settings)
     assert found == [wanted[0], [], *wanted[2:]]
 
 

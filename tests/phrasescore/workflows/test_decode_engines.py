@@ -1,0 +1,133 @@
+"""Promises of workflows.decode on engines: the same files on each, and after a worker's death."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import phrasescore
+from phrasescore.engines import EngineSettings
+from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.progress import Progress
+from phrasescore.workflows.decode import DecodeSummary
+from phrasescore.workflows.embedded_search import choose_engine
+from phrasescore.workflows.search_settings import SearchSettings
+from tests.doubles import RandomCslm
+from tests.phrasescore.cli.test_decode import INI, LM, TABLE
+from tests.ray_here import kill_worker, run_ray
+
+HERE, PROCESSES = EngineSettings("here"), EngineSettings("processes", workers=2)
+RAY = EngineSettings("ray", workers=2)
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[None]:
+    yield from run_ray()
+
+
+@pytest.fixture(params=[PROCESSES, RAY], ids=["processes", "ray"])
+def engine(request: pytest.FixtureRequest) -> EngineSettings:
+    if request.param is RAY:
+        request.getfixturevalue("ray")
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, text in {"table": TABLE, "lm.arpa": LM, "moses.ini": INI}.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "source").write_text("la maison\n\nder die das xyz maison ist bleue xyz\n" * 20)
+    RandomCslm(["the", "house", "home"], order=3, path=tmp_path / "model")
+    return tmp_path
+
+
+def decode(
+    name: str, engine: EngineSettings | None, progress: Callable[[Progress], None] | None = None
+) -> DecodeSummary:
+    return phrasescore.decode(
+        *("source", "moses.ini", f"{name}.out"),
+        feature_weights={"CSLM0": 0.5},
+        nbest=(f"{name}.nbest", 4),
+        alignment=True,
+        search=SearchSettings(("cslm",), ("model",), device="cpu"),
+        engine=engine,
+        progress=progress,
+    )
+
+
+def test_an_engine_changes_nothing_even_if_a_worker_is_killed(
+    engine: EngineSettings, folder: Path
+) -> None:
+    beginnings = []
+
+    def kill_first(now: Progress) -> None:
+        if not now.done and not now.finished:
+            beginnings.append(now)
+            kill_worker()
+
+    here = decode("here", HERE)
+    assert here.warnings[0].startswith("140 of 200 source words are no phrase of the table")
+    assert decode("killed", engine, kill_first) == here
+    assert len(beginnings) == 1
+    for end in ("out", "nbest"):
+        assert (folder / f"killed.{end}").read_bytes() == (folder / f"here.{end}").read_bytes()
+
+
+def test_a_table_that_is_no_table_is_named(engine: EngineSettings, folder: Path) -> None:
+    (folder / "table").write_text("la maison ||| the house\n")
+    with pytest.raises(PhrasescoreError, match="table:1: expected at least 3 fields"):
+        decode("out", engine)
+    assert not (folder / "out.out").exists()
+
+
+def test_one_process_is_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fork", None)
+    search = SearchSettings(processes=1)
+    assert phrasescore.decode("source", "moses.ini", "out", search=search).sentences == 60
+    assert phrasescore.decode("source", "moses.ini", "out", engine=HERE).sentences == 60
+
+
+@pytest.mark.parametrize(
+    ("settings", "engine", "chosen"),
+    [
+        ({}, None, EngineSettings("processes")),
+        ({"processes": 3}, None, EngineSettings("processes", 3)),
+        ({"processes": 3}, EngineSettings("processes"), EngineSettings("processes", 3)),
+        ({"threads": 2}, HERE, EngineSettings("here", 1)),
+        ({}, RAY, RAY),
+    ],
+)
+def test_processes_are_the_workers_of_the_usual_engine(
+    settings: dict[str, int], engine: EngineSettings | None, chosen: EngineSettings
+) -> None:
+    assert choose_engine(engine, SearchSettings(**settings)) == chosen  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "engine", "problem"),
+    [
+        ({"processes": 2}, PROCESSES, "`processes` and `workers` are one number"),
+        ({"processes": 2}, RAY, "`processes` is for the engine processes; ray has `workers`"),
+        ({"processes": 1}, HERE, "`processes` is for the engine processes; here has `workers`"),
+        ({"threads": 1}, RAY, "`threads`: a worker on Ray has one"),
+        ({}, EngineSettings("here", 2), "`workers`: the engine here translates one sentence at a"),
+    ],
+)
+def test_numbers_that_do_not_go_together_are_refused(
+    settings: dict[str, int], engine: EngineSettings, problem: str
+) -> None:
+    with pytest.raises(ArgumentError, match=problem):
+        phrasescore.decode(
+            *("source", "moses.ini", "out"),
+            search=SearchSettings(**settings),  # type: ignore[arg-type]
+            engine=engine,
+        )
+
+
+def test_moses_runs_on_no_engine(folder: Path) -> None:
+    with pytest.raises(ArgumentError, match="`engine` goes with the embedded search"):
+        phrasescore.decode(
+            *("source", "moses.ini", "out"), decoder="moses", moses_bin=folder, engine=RAY
+        )

@@ -1,0 +1,95 @@
+"""Promises of ``phrasescore.generate`` and ``augment`` on engines: the same files on each."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import phrasescore
+from phrasescore.engines import EngineSettings
+from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.generation.beam_search import BATCH_ROWS
+from phrasescore.generation.sampling import BATCH_SAMPLES
+from phrasescore.progress import Progress
+from phrasescore.workflows import augmenter
+from tests.doubles import RandomModel
+from tests.ray_here import kill_worker, run_ray
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+PROCESSES, RAY = EngineSettings("processes", workers=2), EngineSettings("ray", workers=2)
+TEXT = "u v\n\nnowhere v w\nw w u\n" * 3
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[None]:
+    yield from run_ray()
+
+
+@pytest.fixture(params=[PROCESSES, RAY], ids=["processes", "ray"])
+def engine(request: pytest.FixtureRequest) -> EngineSettings:
+    if request.param is RAY:
+        request.getfixturevalue("ray")
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a model, a text and a table, of which a window has four sources."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(BATCH_ROWS, "cpu", 10)
+    monkeypatch.setitem(BATCH_SAMPLES, "cpu", 5)
+    monkeypatch.setattr(augmenter, "GROUP_LINES", 3)
+    RandomModel(tmp_path / "model", "uvw", "abcd", seed=8)
+    (tmp_path / "text").write_text(TEXT)
+    ends = ("", " u", " v", " w", " z", " u z", " v z", " w z")
+    lines = [f"{word}{end} ||| a ||| 0.5 1 1 1\n" for word in "uvw" for end in ends]
+    (tmp_path / "table").write_text("".join(sorted(lines)))
+    return tmp_path
+
+
+def test_a_text_has_the_same_translations_on_each_engine(
+    engine: EngineSettings, folder: Path
+) -> None:
+    here = phrasescore.generate("text", "model", "one", nbest=("one.nbest", 3), threads=1)
+    found = phrasescore.generate("text", "model", "two", nbest=("two.nbest", 3), engine=engine)
+    assert found == here
+    assert (folder / "one").read_bytes() == (folder / "two").read_bytes()
+    assert (folder / "one.nbest").read_bytes() == (folder / "two.nbest").read_bytes()
+
+
+def test_samples_are_the_same_in_processes(folder: Path) -> None:
+    here = phrasescore.generate("text", "model", "one", sample=5, threads=2)
+    assert phrasescore.generate("text", "model", "two", sample=5, engine=PROCESSES) == here
+    assert (folder / "one").read_bytes() == (folder / "two").read_bytes() != b""
+
+
+def test_a_table_gets_the_same_pairs_even_if_a_worker_is_killed(
+    engine: EngineSettings, folder: Path
+) -> None:
+    beginnings = []
+
+    def kill_first(now: Progress) -> None:
+        if not now.done and not now.finished:
+            beginnings.append(now)
+            kill_worker()
+
+    here = phrasescore.augment("table", "model", "one", threads=2)
+    assert (here.asked, here.unknown) == (12, 12)
+    assert phrasescore.augment("table", "model", "two", engine=engine, progress=kill_first) == here
+    assert (folder / "one").read_bytes() == (folder / "two").read_bytes()
+    assert len(beginnings) == 1
+
+
+def test_what_a_worker_cannot_do_is_told(folder: Path) -> None:
+    with pytest.raises(PhrasescoreError, match="no word of the source can stand for <unk>"):
+        phrasescore.generate("text", "model", "out", copy_unknown=True, engine=PROCESSES)
+    assert not (folder / "out").exists()
+
+
+def test_threads_are_of_the_engine_here(folder: Path) -> None:
+    with pytest.raises(ArgumentError, match="`threads` is for the engine here"):
+        phrasescore.generate("text", "model", "out", threads=2, engine=PROCESSES)
+    with pytest.raises(ArgumentError, match="`threads` and `workers` are one number"):
+        phrasescore.augment("table", "model", "out", threads=2, engine=EngineSettings(workers=2))
+    assert not (folder / "out").exists()

@@ -1,0 +1,45 @@
+"""A Ray of two workers for the tests of a module, and the death of a worker."""
+
+import importlib.util
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from phrasescore.engines import EngineSettings
+
+
+def run_ray() -> Iterator[None]:
+    """Run Ray as the engine starts it; starting takes seconds, so a module shares one."""
+    if importlib.util.find_spec("ray") is None:  # not imported: it would read its settings too soon
+        pytest.skip("Ray is not installed")
+    from phrasescore.engines import actors
+
+    ray, _ = actors._connect(EngineSettings("ray", workers=2))
+    yield
+    ray.shutdown()
+
+
+def kill_worker() -> None:
+    """Kill one of the processes that this one has forked, or one of the actors of its Ray."""
+    for child in multiprocessing.active_children():
+        child.kill()
+        child.join()
+        return
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            is_actor = (path / "cmdline").read_bytes().startswith(b"ray::_Actor")
+        except OSError:  # it has ended meanwhile
+            continue
+        if is_actor and _parent(_parent(int(path.name))) == os.getpid():
+            os.kill(int(path.name), signal.SIGKILL)
+            return
+    raise AssertionError("there is no worker")
+
+
+def _parent(process: int) -> int:
+    status = Path(f"/proc/{process}/stat").read_text()
+    return int(status.rpartition(")")[2].split()[1])
