@@ -1,12 +1,25 @@
 """The engine ``here``: threads of this process."""
 
 import contextlib
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Self
+from dataclasses import dataclass
+from typing import Generic, Self
 
 from phrasescore.devices import usable_threads
 from phrasescore.engines import EngineSettings
 from phrasescore.engines.pool import Item, Result, Work, WorkerPool
+
+
+@dataclass(frozen=True)
+class LoadedWork(Generic[Item, Result]):
+    """A work that is loaded already; for threads alone."""
+
+    compute: Callable[[Item], Result]
+
+    def load(self) -> Callable[[Item], Result]:
+        """Return what computes the result of an item."""
+        return self.compute
 
 
 class ThreadPool(WorkerPool[Item, Result]):

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.devices import GPU_THREADS
-from phrasescore.engines.worker_threads import map_in_threads
+from phrasescore.engines import EngineSettings
+from phrasescore.engines.threads import LoadedWork, ThreadPool
 from phrasescore.errors import ModelError
 from phrasescore.features import BLOCK_SIZE
 from phrasescore.kernels.precision import Precision
@@ -76,25 +77,22 @@ class NeuralScore:
     def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
         """Yield each pair's log-probability, in order.
 
-        Blocks of pairs are read ahead while others are scored: one more than there are threads.
+        Blocks of pairs are read ahead while others are scored.
 
         :raises ModelError: on reaching a pair whose score is not a finite log-probability.
         """
         blocks = enumerate(_as_blocks(pairs, self._block_size))
-        # Each thread computes a block of its own with one thread of torch's: blocks never wait for
-        # one another, and work outside torch's kernels (planning, small rows) overlaps.
-        with self.precision.active():
-            for values, work in map_in_threads(
-                self._score, blocks, self._threads, self._start_thread
-            ):
+        threads = EngineSettings(workers=self._threads)
+        with self.precision.active(), ThreadPool(LoadedWork(self._score), threads) as pool:
+            for values, work in pool.map(blocks):
                 self.tally += work
                 yield from values.tolist()
 
-    def _start_thread(self) -> None:
+    def _score(self, numbered: tuple[int, PhraseBlock]) -> tuple[NDArray[np.float64], PairWork]:
+        # Each thread computes a block of its own with one thread of torch's: blocks never wait for
+        # one another, and work outside torch's kernels (planning, small rows) overlaps.
         if self._device.type == "cpu":
             torch.set_num_threads(1)
-
-    def _score(self, numbered: tuple[int, PhraseBlock]) -> tuple[NDArray[np.float64], PairWork]:
         number, block = numbered
         try:
             return self.score_block(block)

@@ -18,7 +18,8 @@ from moses_integration.phrase_table import cut_table, join_phrases, read_table_b
 from phrasescore.arguments import PrecisionName
 from phrasescore.config.config import Config
 from phrasescore.devices import GPU_THREADS
-from phrasescore.engines.worker_threads import map_in_threads
+from phrasescore.engines import EngineSettings
+from phrasescore.engines.threads import LoadedWork, ThreadPool
 from phrasescore.features import BLOCK_SIZE
 from phrasescore.features.neural import NeuralScore
 from phrasescore.kernels.precision import Precision
@@ -176,10 +177,9 @@ def _training(options: GpuOptions, precision: PrecisionName) -> list[Row]:
 def _values(
     feature: NeuralScore, blocks: list[PhraseBlock], threads: int = GPU_THREADS
 ) -> tuple[NDArray[np.float64], PairWork]:
-    with feature.precision.active():
-        found = list(
-            map_in_threads(feature.score_block, blocks, threads, lambda: torch.set_num_threads(1))
-        )
+    work = LoadedWork(feature.score_block)
+    with feature.precision.active(), ThreadPool(work, EngineSettings(workers=threads)) as pool:
+        found = list(pool.map(blocks))
     values, works = zip(*found, strict=True)
     return np.concatenate(values), sum(works, PairWork())
 
