@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from ast import literal_eval
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ def export(folder: Path, output: str = "out") -> dict[str, dict[str, str]]:
 
 def values(part: str) -> Any:
     """Return the values of a part, as Snakemake evaluates them."""
-    return eval(f"[{part}]", {"directory": lambda path: ("folder", path)})
+    return literal_eval(f"[{part}]".replace("directory(", "('folder', "))
 
 
 def test_every_step_is_a_rule_and_the_first_one_is_the_table(small: Path) -> None:
@@ -93,7 +94,7 @@ def test_names_of_rows_and_paths_are_quoted(small: Path) -> None:
     ]
     decode = rules["decode_news__a_seed_1"]
     assert str(small / "te st'é") in values(decode["input"])
-    command = eval(decode["params"].partition("=")[2])
+    command = literal_eval(decode["params"].partition("=")[2].strip())
     assert shlex.split(command)[:3] == ["phrasescore", "decode", str(small / "te st'é")]
     assert (small / "Snakefile").read_text().isascii()
 
@@ -103,7 +104,7 @@ def test_the_steps_one_by_one_make_the_table_of_a_whole_run(small: Path) -> None
         code.write("if verb == 'tune': print(json.dumps({'warning': 'odd lists'}))\n")
     assert experiment().exit_code == 0
     head, *_ = re.findall(r"^PHRASESCORE = (.+)$", _exported(small, "jobs"), re.M)
-    words = shlex.split(eval(head))
+    words = shlex.split(literal_eval(head))
     assert words[:4] == [sys.executable, "-m", "phrasescore", "experiment"]
     for rule in [*list(export(small, "jobs"))[1:], "table"]:
         result = CliRunner().invoke(main, [*words[3:], rule])
