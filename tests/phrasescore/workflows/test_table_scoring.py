@@ -212,7 +212,7 @@ def test_what_forked_processes_cannot_do_is_refused(
 def test_small_tables_have_smaller_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BLOCK_SIZE, "cpu", 16384)
     assert [block_lines(lines) for lines in (1, 512, 8192, 10_000, 32_767)] == [
-        *(512, 512, 512, 625, 2048)
+        *(1024, 1024, 1024, 1250, 4096)
     ]
     assert block_lines(32_768) == block_lines(10**9) == 16384
     assert block_lines(10_000, "cuda") == BLOCK_SIZE["cuda"]
