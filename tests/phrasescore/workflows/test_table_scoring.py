@@ -151,12 +151,12 @@ def test_a_run_is_gone_on_with_on_another_engine(
             raise KeyboardInterrupt
         return with_scores(block, columns)
 
-    arguments = (table, [model, UNKNOWN], tmp_path / "out")
+    annotate = functools.partial(phrasescore.annotate, table, [model, UNKNOWN], tmp_path / "out")
     with monkeypatch.context() as patch:
         patch.setattr(TableBlock, "with_scores", stop)
         with pytest.raises(KeyboardInterrupt):
-            phrasescore.annotate(*arguments, engine=first)
-    done = phrasescore.annotate(*arguments, engine=then, resume=True)
+            annotate(engine=first)
+    done = annotate(engine=then, resume=True)
     assert 0 < done.lines < LINES
     assert (tmp_path / "out").read_bytes() == whole[0]
 
@@ -212,7 +212,7 @@ def test_what_forked_processes_cannot_do_is_refused(
 def test_small_tables_have_smaller_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BLOCK_SIZE, "cpu", 16384)
     assert [block_lines(lines) for lines in (1, 512, 8192, 10_000, 32_767)] == [
-        *(512, 512, 512, 625, 2048)
+        *(1024, 1024, 1024, 1250, 4096)
     ]
     assert block_lines(32_768) == block_lines(10**9) == 16384
     assert block_lines(10_000, "cuda") == BLOCK_SIZE["cuda"]
