@@ -60,7 +60,7 @@ def test_parts_of_other_lists_or_features_are_refused(tmp_path: Path, lists: Lis
     first, _ = parts_of(lists, 2, *FEATURE)
     other = tmp_path / "other"
     run(lists, "--feature", "length_ratio", "--part", "2/2", "-o", other)
-    with pytest.raises(PhrasescoreError, match="other is of another run .* another feature 1"):
+    with pytest.raises(PhrasescoreError, match="another feature 1"):
         phrasescore.join([first, other], tmp_path / "out")
     text = Path(lists.source).read_text()
     Path(lists.source).write_text(text.replace("house", "street", 1))
@@ -70,7 +70,7 @@ def test_parts_of_other_lists_or_features_are_refused(tmp_path: Path, lists: Lis
     column = [ColumnSpec("feature", "number_mismatch")]
     (tmp_path / "table").write_text("a ||| b ||| 1\n")
     phrasescore.annotate(tmp_path / "table", column, other, part="2/2")
-    with pytest.raises(PhrasescoreError, match="another verb .annotate, there rescore."):
+    with pytest.raises(PhrasescoreError, match="another verb"):
         phrasescore.join([first, other], tmp_path / "out")
 
 
