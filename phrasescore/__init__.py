@@ -9,6 +9,7 @@ phrasescore`` imports no torch. `docs/library.md` has an example of each. In all
 :param precision: of the matrix products.
 :param device: ``auto`` takes a CUDA device where there is one; or ``cpu``, ``cuda``, ``cuda:N``.
 :param threads: CPU threads; None for all cores. The number changes no value.
+:param engine: where the work runs; None is in threads here. It changes no value.
 :param progress: a callable that gets a `phrasescore.progress.Progress` now and then.
 :raises ArgumentError: if a value is out of range, or arguments do not go together.
 :raises DataError: if a file is not what it should be.
@@ -23,6 +24,7 @@ from phrasescore.devices import choose_waiting
 from phrasescore.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from phrasescore.engines import EngineSettings as EngineSettings
     from phrasescore.errors import StoppedError as StoppedError
     from phrasescore.features import ColumnSpec as ColumnSpec
     from phrasescore.models.checkpoint import TrainingRecord as TrainingRecord
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
 
 # The public names of each module.
 _NAMES = {
+    "engines": ("EngineSettings",),
     "errors": ("StoppedError",),
     "features": ("ColumnSpec",),
     "models.checkpoint": ("TrainingRecord",),

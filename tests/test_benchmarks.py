@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from tests.benchmarks.run import main
 from tests.benchmarks.tuning import write_made_up
 from tests.benchmarks.tuning_scale import resample
 from tests.random_pools import random_pool
+from tests.random_tables import make_table
 
 TINY = (
     "model.hidden_size=8",
@@ -231,3 +233,16 @@ def test_resampled_lists_have_the_hypotheses_of_one_list_each() -> None:
         assert len({row // 7 for row in rows}) == 1
         assert set(np.bincount(rows)[min(rows) // 7 * 7 :]) <= {1, 2}
         np.testing.assert_array_equal(made.stats[begin : begin + 10], real.stats[rows])
+
+
+def test_engines_take_turns_and_write_the_same_bytes(tmp_path: Path) -> None:
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("Ray is not installed")
+    table = make_table(tmp_path / "table", 600)
+    figures = run(table, tmp_path, "engines", "--lines", "300", "--slice-lines", "150")
+    for name in ("here", "processes", "ray"):
+        assert len(figures[f"{name}, 2 workers"]["values"]) == 2
+        assert 50 < figures[f"{name}, 300 lines: peak of the driver"]["median"] < 2000
+    assert figures["ray / here (target 0.95)"]["median"] > 0
+    assert figures["ray: driver's CPU per 10,000 lines (target 0.05)"]["median"] > 0
+    assert 50 < figures["ray, 300 lines: peak of a worker"]["median"] < 2000

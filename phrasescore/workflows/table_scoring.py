@@ -29,8 +29,9 @@ Values = NDArray[np.float64]
 # Of a feature, for the pairs of a block.
 _Compute = Callable[[PhraseBlock], tuple[Values, Tally]]
 
-# A table of fewer lines than two blocks is cut into so many, or into blocks of this size.
-_BLOCKS, _LEAST_LINES = 16, 512
+# A table of fewer lines than two blocks is cut into so many, or into blocks of this size: smaller
+# ones share less, and their products are slower.
+_BLOCKS, _LEAST_LINES = 8, 1024
 
 
 class BlockScores(NamedTuple):
@@ -241,7 +242,7 @@ def block_lines(num_lines: int, device: str = "cpu") -> int:
     """Return how many lines of a table are scored at a time.
 
     It depends on the table alone, and not on the workers: so values have the same bits with any
-    number of them. A small table has smaller blocks, so that there is one for each worker.
+    number of them. A small table has smaller blocks, so that there are some for all workers.
 
     :param num_lines: of the table; of a large one, twice `BLOCK_SIZE` will do.
     """

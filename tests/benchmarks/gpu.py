@@ -34,7 +34,7 @@ from tests.benchmarks.material import (
     write_slices,
 )
 from tests.benchmarks.results import Report, Row, quotients
-from tests.benchmarks.scoring import annotate_file
+from tests.benchmarks.scoring import LoadedScoring, annotate_file
 from tests.benchmarks.training import TrainingOptions, measure_training
 
 PRECISIONS: tuple[PrecisionName, ...] = ("float32", "tf32", "bfloat16")
@@ -123,7 +123,8 @@ class _Side:
             rate = plan_operations(work, self._model) / seconds
             shares.append(100 * rate / peaks[-1])
             start = time.perf_counter()
-            annotate_file(table, output, self._feature, "cuda", GPU_THREADS)
+            with LoadedScoring.open(self._feature, "cuda", GPU_THREADS) as scorer:
+                annotate_file(table, output, scorer, "cuda")
             whole.append(pairs / (time.perf_counter() - start))
         name = self._precision
         return [

@@ -33,7 +33,7 @@ GPU_TURNS = 3
 BUSY = 0.5
 PARTS = (
     *("reading", "scoring", "training", "memory", "rescoring", "caching"),
-    *("tuning", "tuning_scale", "search", "generation", "gpu"),
+    *("tuning", "tuning_scale", "search", "generation", "engines", "gpu"),
 )
 # Not without being asked for.
 OPTIONAL_PARTS = ("gpu",)
@@ -87,7 +87,7 @@ def _default_translated() -> tuple[str, ...]:
     type=click.IntRange(min=1),
     default=65536,
     show_default=True,
-    help="scoring: lines of a turn; annotate takes 16384 a thread at a time.",
+    help="scoring, engines: lines of a turn; annotate takes 16384 a thread at a time.",
 )
 @click.option(
     "--precision",
@@ -131,7 +131,7 @@ def _default_translated() -> tuple[str, ...]:
     "--long",
     "long_memory",
     is_flag=True,
-    help="memory: with the preset's sizes (many minutes), not those of preset small.",
+    help="memory, engines: memory with the preset's sizes (many minutes), not those of small.",
 )
 @click.option(
     "--nbest",
@@ -252,7 +252,7 @@ def main(
     json_file: str | None,
 ) -> None:
     """Run the benchmarks: all, or the PARTS reading, scoring, training, memory, rescoring,
-    caching, tuning, tuning_scale, search and generation; gpu, if it is named.
+    caching, tuning, tuning_scale, search, generation and engines; gpu, if it is named.
 
     Figures are medians, with their range behind them.
     """
@@ -342,6 +342,13 @@ def main(
                 random = Config.preset(sentence_presets[0])
                 report = measure_generation(
                     GenerationOptions(*translate[1:], sentences, networks, random, GENERATION_TURNS)
+                )
+            case "engines":
+                from tests.benchmarks.engines import EngineOptions, measure_engines
+
+                sizes = config if long_memory else Config.preset("small").override(overrides)
+                report = measure_engines(
+                    EngineOptions(table, config, lines, slice_lines, threads, sizes)
                 )
             case "gpu":
                 from tests.benchmarks.gpu import GpuOptions, measure_gpu

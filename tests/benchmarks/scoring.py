@@ -80,9 +80,16 @@ class ScoringOptions:
 
 @dataclass(frozen=True)
 class LoadedScoring(TableScoring):
-    """The column of a network that is loaded already."""
+    """The column of a network that is loaded already, for threads."""
 
     feature: NeuralScore | None = None
+
+    @classmethod
+    def open(cls, feature: NeuralScore, device: str, threads: int) -> TableScorer:
+        """Return what scores a table with the network."""
+        columns = (ColumnSpec("model", ""),)
+        scoring = cls(columns, feature.precision.name, device, feature)
+        return TableScorer(scoring, EngineSettings(workers=threads))
 
     def load(self) -> Callable[[PhraseBlock], BlockScores]:
         """Return what scores a block."""
@@ -128,26 +135,19 @@ class Measurements:
 
 
 def annotate_file(
-    table: Path, output: Path, feature: NeuralScore, device: str, threads: int
-) -> tuple[list[float], PairWork]:
+    table: Path, output: Path, scorer: TableScorer, device: str = "cpu"
+) -> list[float]:
     """Add a column to a .gz table and write a .gz table, as ``phrasescore annotate`` does.
 
-    :return: the values of the column, and the work of them.
+    :return: the values of the column.
     """
-    columns = (ColumnSpec("model", ""),)
-    scoring = LoadedScoring(columns, feature.precision.name, device, feature)
     kept: list[float] = []
-    with (
-        TableScorer(scoring, EngineSettings(workers=threads)) as scorer,
-        ResumableOutput(str(output), {}, resume=False, chunk_lines=CHUNK_LINES) as target,
-    ):
+    with ResumableOutput(str(output), {}, resume=False, chunk_lines=CHUNK_LINES) as target:
         blocks = target.remaining(read_table_blocks(str(table)), str(table))
         for block, values in scorer.score(blocks, BLOCK_SIZE[device]):
             target.write(block.with_scores(values), block.raw, block.num_lines)
             kept += values[0].tolist()
-    (work,) = scorer.tallies
-    assert isinstance(work, PairWork)
-    return kept, work
+    return kept
 
 
 def measure_scoring(options: ScoringOptions) -> Report:
@@ -260,10 +260,11 @@ class _Bench:
     def _ours(self, path: Path, precision: PrecisionName) -> None:
         side = self.found.ours[precision]
         start = time.perf_counter()
-        values, work = annotate_file(
-            *(path, self.folder / "out.gz", self.ours[precision], "cpu", self.options.threads)
-        )
+        with LoadedScoring.open(self.ours[precision], "cpu", self.options.threads) as scorer:
+            values = annotate_file(path, self.folder / "out.gz", scorer)
         side.seconds.append(time.perf_counter() - start)
+        (work,) = scorer.tallies
+        assert isinstance(work, PairWork)
         side.operations.append(plan_operations(work, self.model))
         side.values += values
 
