@@ -91,7 +91,7 @@ def test_a_part_is_a_number_of_a_number(tmp_path: Path, lists: Lists, part: str)
 
 
 def test_a_part_needs_files_and_writes_no_word_scores(tmp_path: Path, lists: Lists) -> None:
-    columns = ["model", ColumnSpec("feature", "target_length")]
+    columns: list[ColumnSpec | str] = ["model", ColumnSpec("feature", "target_length")]
     with pytest.raises(ArgumentError, match="`part` is for one output, and not for `word_scores`"):
         phrasescore.rescore(
             lists.path, lists.source, columns, "out", part="1/2", word_scores=tmp_path / "words"
