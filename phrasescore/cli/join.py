@@ -14,6 +14,8 @@ _logger = logging.getLogger(__name__)
 @click.command()
 @click.argument("parts", metavar="PART...", nargs=-1, required=True)
 @options.output
+@options.file("--moses-ini", "Of parts of a table: the moses.ini that uses the table.", "IN")
+@options.file("--moses-ini-out", "Where it goes with the new columns in it.", "OUT")
 @options.flag(
     "--allow-unlike",
     "Let the parts' machines differ in processor or torch, and so in the last bits of values.",

@@ -16,7 +16,7 @@ from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import ResumableOutput, check_resume, open_resumable, work_files
 from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.workflows.parts import InputPart, check_part, state_path
+from phrasescore.workflows.parts import AnnotatedTable, InputPart, check_part, state_path
 from phrasescore.workflows.table_scoring import TableScorer, TableScoring, block_lines
 from phrasescore.workflows.text_filter import TextFilter, check_keep_others
 from phrasescore.workflows.warnings import returns_warnings
@@ -130,7 +130,8 @@ def annotate(
             if ini is not None and new_ini_path is not None:
                 ini.write(new_ini_path)
             if task is not None and isinstance(target, ResumableOutput):
-                task.write_state("annotate", "lines", target)
+                annotated = AnnotatedTable(table, num_scores, len(wanted))
+                task.write_state("annotate", "lines", target, annotated)
     kept = meter.done if chosen is None else chosen.kept
     if meter.done and not kept:
         _logger.warning("%s: no source phrase occurs in the texts", shown_path(table))

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import BinaryIO, NamedTuple
 
+from moses_integration.moses_ini import MosesIni
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
-from phrasescore.io.output import check_files, open_output
+from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.state import new_digest, read_state
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.workflows.annotate import check_moses_ini, declare_scores
 from phrasescore.workflows.parts import PartState, state_path
 from phrasescore.workflows.warnings import returns_warnings
 
@@ -47,6 +49,8 @@ def join(
     parts: Sequence[StrPath],
     output: StrPath,
     *,
+    moses_ini: StrPath | None = None,
+    moses_ini_out: StrPath | None = None,
     allow_unlike: bool = False,
     progress: ProgressCallback | None = None,
 ) -> JoinSummary:
@@ -55,6 +59,8 @@ def join(
     :param parts: the files that were made with ``part``, in any order; beside each lies its
         ``PART.json``. They stay.
     :param output: named ``.gz`` if the parts are, as their bytes are copied.
+    :param moses_ini: of parts of `annotate`, the moses.ini that uses the table.
+    :param moses_ini_out: where that goes with the new columns in it, with weight 0.
     :param allow_unlike: join parts that were made on processors of other kinds, whose values may
         differ in the last bits.
     :raises PhrasescoreError: if a part is missing, is there twice, has changed, or is of another
@@ -64,15 +70,20 @@ def join(
     paths, output = [os.fspath(part) for part in parts], os.fspath(output)
     if not paths:
         raise ArgumentError("`parts`: expected at least one")
-    check_files([*paths, *map(state_path, paths)], [output])
+    ini_path, new_ini_path = optional_path(moses_ini), optional_path(moses_ini_out)
+    check_moses_ini(ini_path, new_ini_path)
+    check_files([*paths, *map(state_path, paths), ini_path], [output, new_ini_path])
     found = sorted((_read(path) for path in paths), key=lambda part: part.state.number)
     _check_run(found, allow_unlike=allow_unlike)
     _check_numbers(found)
     _check_name(found[0], output)
+    ini = None if ini_path is None else _declare_scores(found, ini_path, output)
     total = sum(part.state.num_bytes for part in found)
     with open_output(output, is_packed=True) as target, Meter("join", "bytes", progress) as meter:
         for part in found:
             _copy(part, target, meter)
+        if ini is not None and new_ini_path is not None:
+            ini.write(new_ini_path)
     size = sum(part.state.size for part in found)
     return JoinSummary(found[0].state.verb, len(found), size, found[0].state.unit, total)
 
@@ -148,6 +159,15 @@ def _check_name(part: _FoundPart, output: str) -> None:
     if output != "-" and is_gzip != output.endswith(".gz"):
         kind, end = ("gzip", "has to end in .gz") if is_gzip else ("plain", "must not end in .gz")
         raise ArgumentError(f"`output`: the parts are {kind}, so the name {end}: {output!r}")
+
+
+def _declare_scores(parts: Sequence[_FoundPart], ini_path: str, output: str) -> MosesIni | None:
+    """Return a moses.ini that uses the joined table."""
+    tables = [part.state.table for part in parts if part.state.table is not None]
+    if not tables:
+        raise ArgumentError("`moses_ini` is for the parts of a phrase table")
+    num_scores = max(table.num_scores for table in tables)
+    return declare_scores(ini_path, tables[0].path, output, tables[0].added, num_scores)
 
 
 def _copy(part: _FoundPart, target: BinaryIO, meter: Meter) -> None:

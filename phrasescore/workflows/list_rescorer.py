@@ -5,19 +5,12 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
 from itertools import chain, islice, tee
 from typing import BinaryIO, Self
 
 import torch
 
-from moses_integration.nbest import (
-    NbestList,
-    format_features,
-    format_value,
-    read_nbest,
-    with_sources,
-)
+from moses_integration.nbest import format_features, format_value
 from moses_integration.nbest_lines import check_feature_names
 from phrasescore.arguments import (
     PrecisionName,
@@ -43,6 +36,7 @@ from phrasescore.records import HypothesisList
 from phrasescore.version import __version__
 from phrasescore.workflows.columns import added_features, fingerprint
 from phrasescore.workflows.parts import InputPart, PartNumber
+from phrasescore.workflows.sourced_lists import SourcedList, read_sourced_lists
 from phrasescore.workflows.text_checks import UnknownWordCounter, warn_of_shortlists
 
 _logger = logging.getLogger(__name__)
@@ -70,43 +64,6 @@ class RescoreSummary:
         """Return the lines for a user: of the networks together, then of each other feature."""
         networks = [] if self.networks is None else [self.networks.summary()]
         return networks + [f"{name}: {note}" for name, note in self.notes]
-
-
-@dataclass
-class _SourcedList:
-    """An n-best list with the words of its sentence: some lines of an input."""
-
-    # The number of lists before it.
-    place: int
-    nbest: NbestList
-    source: tuple[str, ...]
-
-    @property
-    def before(self) -> int:
-        return self.nbest.first_line - 1
-
-    @property
-    def num_lines(self) -> int:
-        return len(self.nbest.raws)
-
-    @property
-    def raw(self) -> bytes:
-        """The lines, and the sentence, on which the new features depend as well."""
-        lines = b"\n".join(self.nbest.raws) + self.nbest.newline
-        return lines + " ".join(self.source).encode() + b"\n"
-
-    def lines(self, first: int, after: int) -> "_SourcedList":
-        found = self.nbest
-        return _SourcedList(
-            self.place,
-            found._replace(first_line=found.first_line + first, raws=found.raws[first:after]),
-            self.source,
-        )
-
-    @cached_property
-    def distinct(self) -> dict[bytes, tuple[str, ...]]:
-        """The words of each distinct hypothesis, by its field."""
-        return self.nbest.distinct()
 
 
 @dataclass
@@ -202,14 +159,15 @@ class ListRescorer:
         :raises DataError: if the lists are not as they should be, or have such features already.
         """
         assert word_scores is None or self.words
-        path, task = os.fspath(nbest), None
+        path, known = os.fspath(nbest), () if replace else self.names
+        task = None
         if part is not None:
             task = InputPart.of_lists(part, path, os.fspath(source), CHUNK_LISTS)
-        found = read_nbest(path, () if replace else self.names)
-        lists = _read(
-            with_sources(found, os.fspath(source), allow_missing=allow_missing),
-            unknown_words,
-            task,
+        lists = read_sourced_lists(
+            *(path, os.fspath(source), known),
+            allow_missing=allow_missing,
+            unknown_words=unknown_words,
+            part=task,
         )
         # Mistakes in the files often show here, before the networks are laid out.
         head = list(islice(lists, 1))  # a part may be empty
@@ -310,7 +268,7 @@ class ListRescorer:
             warn_of_shortlists(self._checkpoints)
         return self._scores
 
-    def _texts(self, found: _SourcedList, scores: ListScores | None) -> dict[bytes, bytes]:
+    def _texts(self, found: SourcedList, scores: ListScores | None) -> dict[bytes, bytes]:
         """Return what is added to the lines of each distinct hypothesis."""
         hypotheses = list(found.distinct.values())
         values = [added.values(found.source, hypotheses, scores) for added in self._added]
@@ -319,7 +277,7 @@ class ListRescorer:
             for field, *row in zip(found.distinct, *values, strict=True)
         }
 
-    def _write_words(self, target: BinaryIO, found: _SourcedList, scores: ListScores) -> None:
+    def _write_words(self, target: BinaryIO, found: SourcedList, scores: ListScores) -> None:
         """Write a line per hypothesis: its id, and for each network a field of ``word=log p``."""
         assert scores.words is not None
         lines = {}
@@ -340,26 +298,9 @@ class ListRescorer:
         target.writelines(lines[field] for field in found.nbest.hypotheses)
 
 
-def _read(
-    lists: Iterable[tuple[NbestList, tuple[str, ...]]],
-    unknown_words: UnknownWordCounter | None,
-    part: InputPart | None,
-) -> Iterator[_SourcedList]:
-    """Yield each list of a part with its source; count the source's words."""
-    first = 0 if part is None else part.first
-    # The last part reads on, and finds what is missing at the end.
-    after = None if part is None or part.after == part.total else part.after
-    for place, (nbest, source) in islice(enumerate(lists), first, after):
-        if unknown_words is not None:
-            unknown_words.count(source)
-        yield _SourcedList(place, nbest, source)
-    if unknown_words is not None:
-        unknown_words.warn()
-
-
 def _scored(
-    lists: Iterable[_SourcedList], scores: SentenceScores | None
-) -> Iterator[tuple[_SourcedList, ListScores | None]]:
+    lists: Iterable[SourcedList], scores: SentenceScores | None
+) -> Iterator[tuple[SourcedList, ListScores | None]]:
     """Yield each list with its scores; each is read once, and held until its scores are there."""
     if scores is None:
         for found in lists:

@@ -21,6 +21,15 @@ from phrasescore.io.state import digest_file, new_digest, write_state
 from phrasescore.io.text import count_lines, is_stream, read_blocks, split_block
 
 
+class AnnotatedTable(msgspec.Struct, frozen=True):
+    """A phrase table that gets more scores, as moses.ini is told of it."""
+
+    path: str
+    # The number of its scores (0 in a part without lines), and of those that are added.
+    num_scores: int
+    added: int
+
+
 class PartState(msgspec.Struct, frozen=True):
     """What is said of a finished part in the file beside it."""
 
@@ -39,6 +48,8 @@ class PartState(msgspec.Struct, frozen=True):
     settings: dict[str, str]
     # What their last bits may depend on as well.
     machine: dict[str, str]
+    # None where the input is no table.
+    table: AnnotatedTable | None = None
 
 
 def state_path(output: str) -> str:
@@ -143,7 +154,9 @@ class InputPart:
         """What the bytes of the part depend on, beside the settings of the run."""
         return {"part": str(self.number), "input": self.digest}
 
-    def write_state(self, verb: str, unit: str, target: ResumableOutput) -> None:
+    def write_state(
+        self, verb: str, unit: str, target: ResumableOutput, table: AnnotatedTable | None = None
+    ) -> None:
         """Write the file beside the part, of which all is done but that it appears."""
         if target.finished:  # an earlier run had come to its last step, and has written the file
             return
@@ -152,6 +165,6 @@ class InputPart:
             num_bytes, digest = os.path.getsize(target.part), digest_file(Path(target.part))
         done = self.after - self.first
         state = PartState(
-            verb, *self.number, done, unit, num_bytes, digest, settings, machine=describe()
+            *(verb, *self.number, done, unit, num_bytes, digest, settings, describe(), table)
         )
         write_state(state_path(target.path), state)

@@ -186,7 +186,9 @@ def test_a_resumed_run_must_have_the_same_columns_and_input(
         assert result.exit_code == 1
         assert f"{lists.path}: its first " in result.stderr
         Path(path).write_text(old)
-    assert Path(f"{out}.part").read_bytes() == part
+    # What was done for the right lists is still there.
+    good = json.loads(Path(f"{out}.part.json").read_text())["bytes"]
+    assert Path(f"{out}.part").read_bytes()[:good] == part[:good]
     assert rescored(lists, out, *options, "--resume")[1] == whole
 
 

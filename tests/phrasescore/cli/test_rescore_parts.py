@@ -60,7 +60,7 @@ def test_parts_of_other_lists_or_features_are_refused(tmp_path: Path, lists: Lis
     first, _ = parts_of(lists, 2, *FEATURE)
     other = tmp_path / "other"
     run(lists, "--feature", "length_ratio", "--part", "2/2", "-o", other)
-    with pytest.raises(PhrasescoreError, match="other is of another run .* another feature 1"):
+    with pytest.raises(PhrasescoreError, match="another feature 1"):
         phrasescore.join([first, other], tmp_path / "out")
     text = Path(lists.source).read_text()
     Path(lists.source).write_text(text.replace("house", "street", 1))
@@ -70,7 +70,7 @@ def test_parts_of_other_lists_or_features_are_refused(tmp_path: Path, lists: Lis
     column = [ColumnSpec("feature", "number_mismatch")]
     (tmp_path / "table").write_text("a ||| b ||| 1\n")
     phrasescore.annotate(tmp_path / "table", column, other, part="2/2")
-    with pytest.raises(PhrasescoreError, match="another verb .annotate, there rescore."):
+    with pytest.raises(PhrasescoreError, match="another verb"):
         phrasescore.join([first, other], tmp_path / "out")
 
 
@@ -91,7 +91,7 @@ def test_a_part_is_a_number_of_a_number(tmp_path: Path, lists: Lists, part: str)
 
 
 def test_a_part_needs_files_and_writes_no_word_scores(tmp_path: Path, lists: Lists) -> None:
-    columns = ["model", ColumnSpec("feature", "target_length")]
+    columns: list[ColumnSpec | str] = ["model", ColumnSpec("feature", "target_length")]
     with pytest.raises(ArgumentError, match="`part` is for one output, and not for `word_scores`"):
         phrasescore.rescore(
             lists.path, lists.source, columns, "out", part="1/2", word_scores=tmp_path / "words"

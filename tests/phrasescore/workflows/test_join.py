@@ -131,6 +131,19 @@ def test_a_part_needs_files_and_writes_no_moses_ini(table: Path) -> None:
         annotate(table, table.parent / "out", part="1/2", moses_ini="in", moses_ini_out="out")
 
 
+@pytest.mark.parametrize("count", [2, 13])
+def test_moses_ini_gets_the_columns_and_the_joined_table(table: Path, count: int) -> None:
+    ini, new, out = (table.parent / name for name in ("moses.ini", "new.ini", "out.gz"))
+    line = "PhraseDictionaryMemory name=T0 num-features={} path={}\n"
+    ini.write_text(f"[feature]\n{line.format(2, table)}[weight]\nT0= 0.2 0.3\n")
+    parts = parts_of(table, count, ".gz", columns=COLUMNS * 2)
+    done = phrasescore.join(parts, out, moses_ini=ini, moses_ini_out=new)
+    assert done.warnings == ()
+    assert new.read_text() == f"[feature]\n{line.format(4, out)}[weight]\nT0= 0.2 0.3 0 0\n"
+    with pytest.raises(ArgumentError, match="`moses_ini` and `moses_ini_out` go together"):
+        phrasescore.join(parts, out, moses_ini=ini)
+
+
 # What join refuses
 
 

@@ -1,0 +1,82 @@
+"""N-best lists with their source sentences, as a run reads them that may be resumed."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+
+from moses_integration.nbest import NbestList, read_nbest, with_sources
+from phrasescore.workflows.parts import InputPart
+from phrasescore.workflows.text_checks import UnknownWordCounter
+
+
+@dataclass
+class SourcedList:
+    """An n-best list with the words of its sentence: some lines of an input."""
+
+    # The number of lists before it.
+    place: int
+    nbest: NbestList
+    source: tuple[str, ...]
+
+    @property
+    def before(self) -> int:
+        """How many lines come before."""
+        return self.nbest.first_line - 1
+
+    @property
+    def num_lines(self) -> int:
+        """How many lines there are."""
+        return len(self.nbest.raws)
+
+    @property
+    def raw(self) -> bytes:
+        """The lines, and the sentence, on which the new features depend as well."""
+        lines = b"\n".join(self.nbest.raws) + self.nbest.newline
+        return lines + " ".join(self.source).encode() + b"\n"
+
+    def lines(self, first: int, after: int) -> "SourcedList":
+        """Return the lines from number ``first`` to before ``after``, counted from 0."""
+        part, nbest = slice(first, after), self.nbest
+        lines = nbest._replace(
+            first_line=nbest.first_line + first,
+            raws=nbest.raws[part],
+            hypotheses=nbest.hypotheses[part],
+            ends=nbest.ends[part],
+            matches=nbest.matches[part],
+        )
+        return SourcedList(self.place, lines, self.source)
+
+    @cached_property
+    def distinct(self) -> dict[bytes, tuple[str, ...]]:
+        """The words of each distinct hypothesis, by its field."""
+        return self.nbest.distinct()
+
+
+def read_sourced_lists(
+    nbest: str,
+    source: str,
+    new_names: Collection[str],
+    *,
+    allow_missing: bool,
+    unknown_words: UnknownWordCounter | None,
+    part: InputPart | None = None,
+) -> Iterator[SourcedList]:
+    """Yield each list of a file with its source, lazily.
+
+    :param new_names: of features that no line may have.
+    :param allow_missing: whether a sentence may have no list.
+    :param unknown_words: counts the words of the source, and warns at the end.
+    :param part: the lists to yield; None for all.
+    :raises DataError: on reaching lines that are not as they should be.
+    """
+    lists = with_sources(read_nbest(nbest, new_names), source, allow_missing=allow_missing)
+    first = 0 if part is None else part.first
+    # The last part reads on, and finds what is missing at the end.
+    after = None if part is None or part.after == part.total else part.after
+    for place, (found, words) in islice(enumerate(lists), first, after):
+        if unknown_words is not None:
+            unknown_words.count(words)
+        yield SourcedList(place, found, words)
+    if unknown_words is not None:
+        unknown_words.warn()
