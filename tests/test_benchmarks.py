@@ -235,6 +235,7 @@ def test_resampled_lists_have_the_hypotheses_of_one_list_each() -> None:
         np.testing.assert_array_equal(made.stats[begin : begin + 10], real.stats[rows])
 
 
+@pytest.mark.slow
 def test_engines_take_turns_and_write_the_same_bytes(tmp_path: Path) -> None:
     if importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed")

@@ -84,15 +84,9 @@ class NeuralScore:
         # Each thread computes a block of its own with one thread of torch's: blocks never wait for
         # one another, and work outside torch's kernels (planning, small rows) overlaps.
         with self.precision.active():
-            for values, work in map_in_threads(
-                self._score, blocks, self._threads, self._start_thread
-            ):
+            for values, work in map_in_threads(self._score, blocks, self._threads, lambda: None):
                 self.tally += work
                 yield from values.tolist()
-
-    def _start_thread(self) -> None:
-        if self._device.type == "cpu":
-            torch.set_num_threads(1)
 
     def _score(self, numbered: tuple[int, PhraseBlock]) -> tuple[NDArray[np.float64], PairWork]:
         number, block = numbered
@@ -103,13 +97,17 @@ class NeuralScore:
             raise ModelError(f"in the block that begins with pair {start}: {error}") from error
 
     def score_block(self, block: PhraseBlock) -> tuple[NDArray[np.float64], PairWork]:
-        """Return the value of each pair of a block, and the work done; of use to several threads.
+        """Return the value of each pair of a block, and the work done.
+
+        Several threads may score blocks at the same time; torch's operations use one thread each.
 
         :raises ModelError: if a value is not a finite log-probability.
         """
         text, places = block
         if len(places) == 0:  # of which a network on a GPU can make nothing
             return np.empty(0), PairWork()
+        if self._device.type == "cpu":
+            torch.set_num_threads(1)  # of this thread: each has its own number
         sides = [
             words.number(text, places[:, begin], places[:, end])
             for words, (begin, end) in self._sides

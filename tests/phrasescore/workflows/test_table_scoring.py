@@ -151,12 +151,12 @@ def test_a_run_is_gone_on_with_on_another_engine(
             raise KeyboardInterrupt
         return with_scores(block, columns)
 
-    arguments = (table, [model, UNKNOWN], tmp_path / "out")
+    annotate = functools.partial(phrasescore.annotate, table, [model, UNKNOWN], tmp_path / "out")
     with monkeypatch.context() as patch:
         patch.setattr(TableBlock, "with_scores", stop)
         with pytest.raises(KeyboardInterrupt):
-            phrasescore.annotate(*arguments, engine=first)
-    done = phrasescore.annotate(*arguments, engine=then, resume=True)
+            annotate(engine=first)
+    done = annotate(engine=then, resume=True)
     assert 0 < done.lines < LINES
     assert (tmp_path / "out").read_bytes() == whole[0]
 
