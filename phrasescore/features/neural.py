@@ -83,16 +83,14 @@ class NeuralScore:
         """
         blocks = enumerate(_as_blocks(pairs, self._block_size))
         threads = EngineSettings(workers=self._threads)
+        # Each thread computes a block of its own with one thread of torch's: blocks never wait for
+        # one another, and work outside torch's kernels (planning, small rows) overlaps.
         with self.precision.active(), ThreadPool(LoadedWork(self._score), threads) as pool:
-            for values, work in pool.map(blocks):
+            for values, work in pool.map(blocks, self._threads + 2):
                 self.tally += work
                 yield from values.tolist()
 
     def _score(self, numbered: tuple[int, PhraseBlock]) -> tuple[NDArray[np.float64], PairWork]:
-        # Each thread computes a block of its own with one thread of torch's: blocks never wait for
-        # one another, and work outside torch's kernels (planning, small rows) overlaps.
-        if self._device.type == "cpu":
-            torch.set_num_threads(1)
         number, block = numbered
         try:
             return self.score_block(block)
@@ -101,13 +99,17 @@ class NeuralScore:
             raise ModelError(f"in the block that begins with pair {start}: {error}") from error
 
     def score_block(self, block: PhraseBlock) -> tuple[NDArray[np.float64], PairWork]:
-        """Return the value of each pair of a block, and the work done; of use to several threads.
+        """Return the value of each pair of a block, and the work done.
+
+        Several threads may score blocks at the same time; torch's operations use one thread each.
 
         :raises ModelError: if a value is not a finite log-probability.
         """
         text, places = block
         if len(places) == 0:  # of which a network on a GPU can make nothing
             return np.empty(0), PairWork()
+        if self._device.type == "cpu":
+            torch.set_num_threads(1)  # of this thread: each has its own number
         sides = [
             words.number(text, places[:, begin], places[:, end])
             for words, (begin, end) in self._sides

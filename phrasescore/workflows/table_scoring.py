@@ -81,7 +81,7 @@ class TableScoring:
             from phrasescore.features.neural import NeuralScore
             from phrasescore.models.checkpoint import load_checkpoint
 
-            torch.set_num_threads(1)  # each worker has one thread
+            torch.set_num_threads(1)  # of a worker of Ray: elsewhere it is so already
             place = choose_device(self.device)
             settings["version"] += f", torch {torch.__version__}"
             settings |= {"precision": self.precision, "device": place.type}
