@@ -81,7 +81,9 @@ def rescored(lists: Lists, out: Path, *options: str) -> tuple[Result, bytes]:
     return result, out.read_bytes()
 
 
-@pytest.mark.parametrize("engine", ["here", "processes", "ray"])
+@pytest.mark.parametrize(
+    "engine", ["here", "processes", pytest.param("ray", marks=pytest.mark.slow)]
+)
 def test_every_engine_writes_the_same_bytes_with_and_without_a_cache(
     tmp_path: Path, lists: Lists, options: list[str], whole: bytes, engine: str
 ) -> None:
@@ -138,7 +140,10 @@ def stop_in_the_middle(lists: Lists, out: Path, *options: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "engine", "resumed"),
-    [("out", "processes", "ray"), ("out.gz", "here", "processes")],
+    [
+        pytest.param("out", "processes", "ray", marks=pytest.mark.slow),
+        ("out.gz", "here", "processes"),
+    ],
 )
 def test_a_killed_run_goes_on_with_another_engine_and_number_of_workers(
     tmp_path: Path,

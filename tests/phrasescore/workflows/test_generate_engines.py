@@ -26,7 +26,9 @@ def ray() -> Iterator[None]:
     yield from run_ray()
 
 
-@pytest.fixture(params=[PROCESSES, RAY], ids=["processes", "ray"])
+@pytest.fixture(
+    params=[PROCESSES, pytest.param(RAY, marks=pytest.mark.slow)], ids=["processes", "ray"]
+)
 def engine(request: pytest.FixtureRequest) -> EngineSettings:
     if request.param is RAY:
         request.getfixturevalue("ray")

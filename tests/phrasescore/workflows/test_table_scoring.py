@@ -107,7 +107,7 @@ def test_bytes_and_counts_are_the_same_on_each_engine(
     assert ((tmp_path / "out").read_bytes(), done.columns) == whole
 
 
-@pytest.mark.parametrize("name", ["processes", "ray"])
+@pytest.mark.parametrize("name", ["processes", pytest.param("ray", marks=pytest.mark.slow)])
 def test_a_worker_that_dies_changes_no_byte(
     name: str,
     tmp_path: Path,
