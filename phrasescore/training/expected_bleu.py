@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 
-class ListScores(NamedTuple):
+class KnownScores(NamedTuple):
     """What is known of the hypotheses of some lists without the network."""
 
     # (hypotheses,) float64: the log-linear model's score without the network's feature.
@@ -24,7 +24,7 @@ class ListScores(NamedTuple):
     num_lists: int
 
 
-def expected_gains(scores: ListScores, values: Tensor, *, weight: float, scale: float) -> Tensor:
+def expected_gains(scores: KnownScores, values: Tensor, *, weight: float, scale: float) -> Tensor:
     """Return the expected BLEU of each list, 0 to 1, ``(lists,)``, differentiable by the values.
 
     A hypothesis has the probability softmax(scale * total) in its list, where its total is the
@@ -44,7 +44,7 @@ def expected_gains(scores: ListScores, values: Tensor, *, weight: float, scale: 
     return gains / totals.new_zeros(size).index_add(0, lists, shares)
 
 
-def deviation(scores: ListScores, values: Tensor, *, weight: float) -> float:
+def deviation(scores: KnownScores, values: Tensor, *, weight: float) -> float:
     """Return the standard deviation of the totals inside the lists, over all hypotheses."""
     totals = scores.model_scores + weight * values
     sums = totals.new_zeros(scores.num_lists).index_add(0, scores.lists, totals)

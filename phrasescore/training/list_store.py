@@ -13,12 +13,12 @@ from torch import Tensor
 
 from phrasescore.devices import move
 from phrasescore.models.batches import BatchSide, PairBatch
-from phrasescore.training.expected_bleu import ListScores
+from phrasescore.training.expected_bleu import KnownScores
 from phrasescore.training.pair_store import Indices
 from phrasescore.vocabulary import Vocabulary
 
 
-class Rows(NamedTuple):
+class RaggedRows(NamedTuple):
     """Rows of unlike length, one after another."""
 
     values: Indices
@@ -37,12 +37,12 @@ class Rows(NamedTuple):
         lengths: Indices = self.starts[indices + 1] - self.starts[indices]
         return lengths
 
-    def take(self, indices: Indices) -> "Rows":
+    def take(self, indices: Indices) -> "RaggedRows":
         """Return some rows, in the order of their indices; one may come twice."""
         lengths = self.lengths(indices)
         starts = np.concatenate([[0], np.cumsum(lengths)])
         places = np.repeat(self.starts[indices] - starts[:-1], lengths) + np.arange(starts[-1])
-        return Rows(self.values[places].astype(np.int64), starts)
+        return RaggedRows(self.values[places].astype(np.int64), starts)
 
     def side(self, indices: Indices) -> BatchSide:
         """Return some rows, which are words, as a side of a batch."""
@@ -59,7 +59,7 @@ class ListBatch(NamedTuple):
     # (parts,) both: a hypothesis' value is the sum over its parts, each of which is a pair.
     part_pairs: Tensor
     part_hypotheses: Tensor
-    scores: ListScores
+    scores: KnownScores
     # Pairs whose likelihood is kept up.
     taught: PairBatch
 
@@ -72,7 +72,7 @@ class ListBatch(NamedTuple):
         model_scores, gains, lists, size = self.scores
         pairs, hypotheses, lists = move(device, self.part_pairs, self.part_hypotheses, lists)
         model_scores, gains = move(device, model_scores, gains)
-        scores = ListScores(model_scores, gains, lists, size)
+        scores = KnownScores(model_scores, gains, lists, size)
         return ListBatch(self.pairs.to(device), pairs, hypotheses, scores, self.taught.to(device))
 
     def values(self, log_probs: Tensor) -> Tensor:
@@ -112,13 +112,13 @@ class ListStore:
         lists: Sequence[Sequence[HypothesisRecord]],
         taught: Iterable[Sequence[int]],
     ) -> None:
-        self._sources, self._targets = Rows.of(sources), Rows.of(targets)
-        self._taught = Rows.of(taught)
+        self._sources, self._targets = RaggedRows.of(sources), RaggedRows.of(targets)
+        self._taught = RaggedRows.of(taught)
         hypotheses = list(chain.from_iterable(lists))
         self._starts = np.cumsum([0, *map(len, lists)], dtype=np.int64)
         self._model_scores = np.array([each.model_score for each in hypotheses])
         self._gains = np.array([each.gain for each in hypotheses])
-        self._parts = Rows.of(each.pairs for each in hypotheses)
+        self._parts = RaggedRows.of(each.pairs for each in hypotheses)
 
     def __len__(self) -> int:
         """Return the number of lists."""
@@ -147,7 +147,7 @@ class ListStore:
             self._pairs(pairs),
             torch.from_numpy(places),
             torch.from_numpy(owners),
-            ListScores(
+            KnownScores(
                 torch.from_numpy(self._model_scores[rows]),
                 torch.from_numpy(self._gains[rows]),
                 torch.from_numpy(np.repeat(np.arange(len(indices)), sizes)),

@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 
-from phrasescore.training.expected_bleu import ListScores, deviation, expected_gains
+from phrasescore.training.expected_bleu import KnownScores, deviation, expected_gains
 
 
-def scores(model_scores: list[float], gains: list[float], lists: list[int]) -> ListScores:
+def scores(model_scores: list[float], gains: list[float], lists: list[int]) -> KnownScores:
     floats = [torch.tensor(values, dtype=torch.float64) for values in (model_scores, gains)]
-    return ListScores(*floats, torch.tensor(lists), max(lists) + 1)
+    return KnownScores(*floats, torch.tensor(lists), max(lists) + 1)
 
 
 def test_a_list_s_gain_is_the_mean_under_the_softmax_of_the_totals() -> None:
