@@ -1,11 +1,11 @@
 """N-best lists in memory as a network learns from them: pairs of ids, scores and gains.
 
-A list takes about 4 bytes per word of its pairs and 30 per hypothesis.
+A list takes about 4 bytes per word of its pairs and 50 per hypothesis.
 """
 
-from collections.abc import Iterable, Sequence
-from itertools import chain
-from typing import NamedTuple, Self
+from array import array
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,13 +25,6 @@ class RaggedRows(NamedTuple):
     # (rows + 1,)
     starts: Indices
 
-    @classmethod
-    def of(cls, rows: Iterable[Sequence[int]]) -> Self:
-        """Return rows of numbers below 2^31."""
-        rows = list(rows)
-        starts = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-        return cls(np.fromiter(chain.from_iterable(rows), np.int32, int(starts[-1])), starts)
-
     def lengths(self, indices: Indices) -> Indices:
         """Return the lengths of some rows."""
         lengths: Indices = self.starts[indices + 1] - self.starts[indices]
@@ -49,6 +42,24 @@ class RaggedRows(NamedTuple):
         words, starts = self.take(indices)
         ids = np.insert(words, starts[1:], Vocabulary.END)
         return BatchSide(torch.from_numpy(ids), torch.from_numpy(np.diff(starts)))
+
+
+class RowsBuilder:
+    """Rows that grow, without an object per row."""
+
+    def __init__(self) -> None:
+        self._values, self._lengths = array("i"), array("i")
+
+    def add(self, row: Sequence[int]) -> int:
+        """Add a row of numbers below 2^31; return its place."""
+        self._values.extend(row)
+        self._lengths.append(len(row))
+        return len(self._lengths) - 1
+
+    def build(self) -> RaggedRows:
+        """Return the rows."""
+        starts = np.cumsum([0, *self._lengths], dtype=np.int64)
+        return RaggedRows(np.array(self._values, np.int32), starts)
 
 
 class ListBatch(NamedTuple):
@@ -85,44 +96,54 @@ class ListBatch(NamedTuple):
         return zeros.index_add(0, self.part_hypotheses, parts)
 
 
-class HypothesisRecord(NamedTuple):
-    """A hypothesis of a list."""
-
-    # Of the log-linear model without the network.
-    model_score: float
-    # Sentence BLEU, 0 to 1.
-    gain: float
-    # Places of pairs, one at least.
-    pairs: Sequence[int]
-
-
 class ListStore:
     """Lists by their index, from 0 on in the order of their sentences.
 
-    :param sources: ids of the read side of each pair; a pair is a place in both.
-    :param targets: ids of the predicted side.
-    :param lists: the hypotheses of each list, one at least.
-    :param taught: of each list the pairs whose likelihood is kept up, one at least.
+    Lists are added first, and their gains are set, before any is taken out.
     """
 
-    def __init__(
+    def __init__(self) -> None:
+        self._builders = [RowsBuilder() for _ in range(4)]
+        self._sizes, self._scores = array("i"), array("d")
+        self._gains = np.empty(0)
+
+    def add_pair(self, read: Sequence[int], predicted: Sequence[int]) -> int:
+        """Add a pair, of ids; return its place."""
+        sources, targets, _, _ = self._builders
+        sources.add(read)
+        return targets.add(predicted)
+
+    def add_list(
         self,
-        sources: Iterable[Sequence[int]],
-        targets: Iterable[Sequence[int]],
-        lists: Sequence[Sequence[HypothesisRecord]],
-        taught: Iterable[Sequence[int]],
+        model_scores: Sequence[float],
+        pairs: Sequence[Sequence[int]],
+        taught: Sequence[int],
     ) -> None:
-        self._sources, self._targets = RaggedRows.of(sources), RaggedRows.of(targets)
-        self._taught = RaggedRows.of(taught)
-        hypotheses = list(chain.from_iterable(lists))
-        self._starts = np.cumsum([0, *map(len, lists)], dtype=np.int64)
-        self._model_scores = np.array([each.model_score for each in hypotheses])
-        self._gains = np.array([each.gain for each in hypotheses])
-        self._parts = RaggedRows.of(each.pairs for each in hypotheses)
+        """Add a list of one hypothesis at least.
+
+        :param model_scores: of the hypotheses, by the log-linear model without the network.
+        :param pairs: the places of each one's pairs, of which it has one at least.
+        :param taught: places of the pairs whose likelihood is kept up, one at least.
+        """
+        _, _, parts, kept = self._builders
+        self._sizes.append(len(model_scores))
+        self._scores.extend(model_scores)
+        for row in pairs:
+            parts.add(row)
+        kept.add(taught)
+
+    def set_gains(self, gains: Sequence[float]) -> None:
+        """Set the sentence BLEU of all hypotheses, 0 to 1; no list is added after it."""
+        self._gains = np.array(gains, np.float64)
+        self._starts = np.cumsum([0, *self._sizes], dtype=np.int64)
+        self._model_scores = np.array(self._scores)
+        rows = [builder.build() for builder in self._builders]
+        self._sources, self._targets, self._parts, self._taught = rows
+        self._builders.clear()
 
     def __len__(self) -> int:
         """Return the number of lists."""
-        return len(self._starts) - 1
+        return len(self._sizes)
 
     @property
     def num_hypotheses(self) -> int:

@@ -20,7 +20,7 @@ from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import FeatureLabel, Weights
 from phrasescore.training.list_run import TrainingLists
-from phrasescore.training.list_store import HypothesisRecord, ListStore
+from phrasescore.training.list_store import ListStore
 from phrasescore.workflows.text_checks import warn_of_lengths
 from phrasescore.workflows.tune.pooling import some_names
 from tuning.bleu import Bleu, sentence_bleu
@@ -72,21 +72,31 @@ def find_feature(weights: Weights, name: str, where: str) -> NetworkFeature:
     return NetworkFeature(label, name, found[label.place])
 
 
-@dataclass
 class _Pairs:
-    """Distinct pairs as a network reads and predicts them."""
+    """Puts pairs into a store as a network reads and predicts them; a language model has no source.
 
-    checkpoint: Checkpoint
-    # The place of each pair; a language model's has no source.
-    places: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = field(default_factory=dict)
+    :param checkpoint: of the network.
+    """
 
-    def add(self, source: Sequence[str], target: Sequence[str]) -> int:
+    def __init__(self, checkpoint: Checkpoint, store: ListStore) -> None:
+        self.kind, self._reverse = checkpoint.config.kind, checkpoint.reverse
+        self._read, self._predicted = checkpoint.source_vocabulary, checkpoint.target_vocabulary
+        self._store = store
+        # The places of phrase pairs, which many hypotheses have.
+        self._known: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
+
+    def add(self, source: tuple[str, ...], target: tuple[str, ...]) -> int:
         """Return the place of a pair, of the translation's sides."""
-        model = self.checkpoint
-        read, predicted = (target, source) if model.reverse else (source, target)
-        read_ids = () if model.config.kind in LANGUAGE_MODELS else model.source_vocabulary.ids(read)
-        pair = tuple(read_ids), tuple(model.target_vocabulary.ids(predicted))
-        return self.places.setdefault(pair, len(self.places))
+        if self.kind not in OF_PHRASES:
+            return self._add(source, target)
+        if (source, target) not in self._known:
+            self._known[source, target] = self._add(source, target)
+        return self._known[source, target]
+
+    def _add(self, source: tuple[str, ...], target: tuple[str, ...]) -> int:
+        read, predicted = (target, source) if self._reverse else (source, target)
+        ids = [] if self.kind in LANGUAGE_MODELS else self._read.ids(read)
+        return self._store.add_pair(ids, self._predicted.ids(predicted))
 
 
 def read_training_lists(
@@ -116,11 +126,10 @@ def read_training_lists(
     texts = [read_sentences(path) for path in (source, *references)]
     check_aligned(texts)
     sources, first = texts[0].words, texts[1].words
-    pairs = _Pairs(checkpoint)
+    store = ListStore()
+    pairs = _Pairs(checkpoint, store)
     reader = _Reader(pairs, weights, feature, where)
     bleu = _Gains(Bleu([text.words for text in texts[1:]]))
-    lists: list[list[HypothesisRecord]] = []
-    taught = []
     digest = new_digest()
     num_words = 0
     with Meter("read", "lists", progress) as meter:
@@ -130,30 +139,28 @@ def read_training_lists(
             if not sources[place]:
                 continue
             num_words += len(next(iter(nbest.distinct().values())))
-            found, words = reader.read(nbest, sources[place])
+            scores, words, found = reader.read(nbest, sources[place])
             bleu.add(place, words)
-            lists.append(found)
-            if checkpoint.config.kind in OF_PHRASES:
-                taught.append(sorted({pair for each in found for pair in each.pairs}))
+            if pairs.kind in OF_PHRASES:
+                taught = sorted({pair for row in found for pair in row})
             else:
-                taught.append([pairs.add(sources[place], first[place])])
-    if not lists:
+                taught = [pairs.add(sources[place], first[place])]
+            store.add_list(scores, found, taught)
+    if not len(store):
         raise DataError(source, None, "expected sentences with words, found none")
     warn_of_lengths(paths[0], num_words, sum(map(len, first)))
     for text in texts:
         digest.update(repr(text.words).encode())
-    gains = iter(bleu.all())
-    lists = [[each._replace(gain=next(gains)) for each in found] for found in lists]
+    store.set_gains(bleu.all())
     if missing := [name for name in reader.columns.sizes if name not in weights]:
         _logger.info("without a weight in %s, and so 0: %s", where, some_names(missing))
-    read, predicted = zip(*pairs.places, strict=True)
     inputs = {
         "text of lists, source or references": digest.hexdigest(),
         "weights": digest_text(repr(sorted(weights.items()))),
         "feature": feature.name,
         "model": checkpoint.fingerprint,
     }
-    return TrainingLists(ListStore(read, predicted, lists, taught), inputs)
+    return TrainingLists(store, inputs)
 
 
 def _numbered(paths: Sequence[str], size: int, source: str) -> Iterator[NbestList]:
@@ -181,7 +188,7 @@ def _numbered(paths: Sequence[str], size: int, source: str) -> Iterator[NbestLis
 
 @dataclass
 class _Reader:
-    """Makes a record of each hypothesis; its BLEU is to come."""
+    """Takes from lists what the network learns from, all but BLEU."""
 
     pairs: _Pairs
     weights: Weights
@@ -192,8 +199,8 @@ class _Reader:
 
     def read(
         self, nbest: NbestList, source: tuple[str, ...]
-    ) -> tuple[list[HypothesisRecord], list[tuple[str, ...]]]:
-        """Return the best hypotheses of a list, with their words."""
+    ) -> tuple[list[float], list[tuple[str, ...]], list[list[int]]]:
+        """Return the model scores, words and pairs of the best hypotheses of a list."""
         values = self.columns.arrange(nbest, feature_matrix(nbest))
         if values.shape[1] != len(self._vector):
             self._vector = self._make_vector(nbest)
@@ -206,12 +213,8 @@ class _Reader:
             if scores[place] > scores[known]:
                 best[words[hypothesis]] = place
         kept = sorted(best, key=lambda each: -scores[best[each]])[:_LARGEST_LIST]
-        return [
-            HypothesisRecord(
-                scores[best[each]], 0.0, self._pairs_of(nbest, best[each], source, each)
-            )
-            for each in kept
-        ], kept
+        found = [self._pairs_of(nbest, best[each], source, each) for each in kept]
+        return [scores[best[each]] for each in kept], kept, found
 
     def _make_vector(self, nbest: NbestList) -> Values:
         """Return the weight of each column, of the network's own 0."""
@@ -238,7 +241,7 @@ class _Reader:
         self, nbest: NbestList, place: int, source: tuple[str, ...], words: tuple[str, ...]
     ) -> list[int]:
         """Return the pairs of a hypothesis: the sentence, or its phrases."""
-        if self.pairs.checkpoint.config.kind not in OF_PHRASES:
+        if self.pairs.kind not in OF_PHRASES:
             return [self.pairs.add(source, words)]
         spans = parse_segmentation(
             *(nbest.raws[place], len(source), len(words), nbest.path, nbest.first_line + place)

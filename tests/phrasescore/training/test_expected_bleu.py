@@ -9,8 +9,8 @@ from phrasescore.training.expected_bleu import KnownScores, deviation, expected_
 
 
 def scores(model_scores: list[float], gains: list[float], lists: list[int]) -> KnownScores:
-    floats = [torch.tensor(values, dtype=torch.float64) for values in (model_scores, gains)]
-    return KnownScores(*floats, torch.tensor(lists), max(lists) + 1)
+    known, gained = (torch.tensor(each, dtype=torch.float64) for each in (model_scores, gains))
+    return KnownScores(known, gained, torch.tensor(lists), max(lists) + 1)
 
 
 def test_a_list_s_gain_is_the_mean_under_the_softmax_of_the_totals() -> None:

@@ -3,20 +3,26 @@
 import numpy as np
 import torch
 
-from phrasescore.training.list_store import HypothesisRecord, ListStore
+from phrasescore.training.list_store import ListStore
 
 # Pairs by their place: sources and targets.
-SOURCES = [[2], [3, 4], [], [5]]
-TARGETS = [[7, 8, 9], [6], [7], []]
+SOURCES: list[list[int]] = [[2], [3, 4], [], [5]]
+TARGETS: list[list[int]] = [[7, 8, 9], [6], [7], []]
+# Of each list the model scores and the pairs of its hypotheses, and the pairs that are taught.
 LISTS = [
-    [HypothesisRecord(-1.0, 0.5, [0, 1]), HypothesisRecord(-2.0, 0.25, [1, 1, 3])],
-    [HypothesisRecord(-3.0, 1.0, [2])],
-    [HypothesisRecord(-4.0, 0.0, [3, 0])],
+    ([-1.0, -2.0], [[0, 1], [1, 1, 3]], [1]),
+    ([-3.0], [[2]], [2]),
+    ([-4.0], [[3, 0]], [1, 3]),
 ]
 
 
 def test_a_batch_has_each_pair_once_and_what_is_known_of_the_hypotheses() -> None:
-    store = ListStore(SOURCES, TARGETS, LISTS, taught=[[1], [2], [1, 3]])
+    store = ListStore()
+    places = [store.add_pair(*pair) for pair in zip(SOURCES, TARGETS, strict=True)]
+    assert places == [0, 1, 2, 3]
+    for known in LISTS:
+        store.add_list(*known)
+    store.set_gains([0.5, 0.25, 1.0, 0.0])
     assert (len(store), store.num_hypotheses) == (3, 4)
     assert [sizes.tolist() for sizes in store.lengths(np.array([2, 0]))] == [[1, 2], [1, 2]]
     batch = store.batch(np.array([2, 0]))

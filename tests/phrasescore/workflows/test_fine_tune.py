@@ -255,6 +255,19 @@ def test_a_run_is_resumed_with_its_lists_alone(
         fine_tune(task, "lstm", resume=True)
 
 
+def test_a_run_that_was_kept_is_trained_further(tmp_path: Path) -> None:
+    task = ListTask(tmp_path, "lstm", sentences=20)
+    whole = fine_tune(task, "lstm", "whole", updates=8)
+    fine_tune(task, "lstm", updates=5, keep_work=True)
+    done = fine_tune(task, "lstm", updates=8, resume=True)
+    assert done.record.updates == 8
+    files = [tmp_path / name / "model.safetensors" for name in ("whole", "model")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert len(whole.record.curve) == 3  # after 0, 5 and 8 updates
+    with pytest.raises(PhrasescoreError, match="there is something already"):
+        fine_tune(task, "lstm", updates=9)
+
+
 def test_lists_of_several_files_follow_one_another(tmp_path: Path) -> None:
     task = ListTask(tmp_path, "lstm", sentences=20)
     whole = fine_tune(task, "lstm", "whole", updates=2)
