@@ -68,8 +68,8 @@ class CurvePoint:
     training_loss: float
     # exp of the same on the held-out pairs; None where there are none.
     validation_perplexity: float | None
-    # Of the held-out lists, 0 to 100, where a network learns from lists; the training loss is then
-    # that of the objective, per list.
+    # Of the held-out lists, where a network learns from lists: 100 if all are references. The
+    # training loss is then that of the objective, per list.
     expected_bleu: float | None = None
 
     def quality(self) -> str:

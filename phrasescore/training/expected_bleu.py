@@ -17,7 +17,7 @@ class KnownScores(NamedTuple):
 
     # (hypotheses,) float64: the log-linear model's score without the network's feature.
     model_scores: Tensor
-    # (hypotheses,) float64: sentence BLEU, 0 to 1.
+    # (hypotheses,) float64: sentence BLEU, about 0 to 1.
     gains: Tensor
     # (hypotheses,) int64: the list of each, from 0 on.
     lists: Tensor
@@ -25,7 +25,7 @@ class KnownScores(NamedTuple):
 
 
 def expected_gains(scores: KnownScores, values: Tensor, *, weight: float, scale: float) -> Tensor:
-    """Return the expected BLEU of each list, 0 to 1, ``(lists,)``, differentiable by the values.
+    """Return the expected gain of each list, ``(lists,)``, differentiable by the values.
 
     A hypothesis has the probability softmax(scale * total) in its list, where its total is the
     model score and ``weight`` times its value. So the derivative by a value is p (BLEU - E) scale

@@ -99,7 +99,7 @@ class ListLoop(UpdateLoop[ListBatch]):
         return detached
 
     def _expected(self, batch: ListBatch, values: Tensor) -> Tensor:
-        """Return the expected BLEU of each list, 0 to 1."""
+        """Return the expected BLEU of each list."""
         weight, scale = self._objective.weight, self.state.scale
         return expected_gains(batch.scores, values, weight=weight, scale=scale)
 

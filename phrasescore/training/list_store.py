@@ -133,7 +133,7 @@ class ListStore:
         kept.add(taught)
 
     def set_gains(self, gains: Sequence[float]) -> None:
-        """Set the sentence BLEU of all hypotheses, 0 to 1; no list is added after it."""
+        """Set the sentence BLEU of all hypotheses, 1 for a reference; no list is added after it."""
         self._gains = np.array(gains, np.float64)
         self._starts = np.cumsum([0, *self._sizes], dtype=np.int64)
         self._model_scores = np.array(self._scores)

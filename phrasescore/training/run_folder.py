@@ -66,8 +66,8 @@ class RunState(msgspec.Struct):
     best_perplexity: float | None = None
     # Validations since the best one.
     stale: int = 0
-    # Where a network learns from lists: the best expected BLEU, 0 to 1, how often the learning rate
-    # was halved, and the scale of the softmax, which is chosen at the start.
+    # Where a network learns from lists: the best expected BLEU, 1 if all are references; how often
+    # the learning rate was halved; and the scale of the softmax, which is chosen at the start.
     best_expected_bleu: float | None = None
     halvings: int = 0
     scale: float = 0.0

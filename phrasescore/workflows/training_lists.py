@@ -256,7 +256,7 @@ class _Reader:
 
 
 class _Gains:
-    """Sentence BLEU of hypotheses, smoothed: `tuning.bleu.sentence_bleu`."""
+    """Sentence BLEU of hypotheses, smoothed, where length has a reward."""
 
     def __init__(self, metric: Bleu) -> None:
         self._metric = metric
@@ -272,12 +272,12 @@ class _Gains:
             self._compute()
 
     def all(self) -> list[float]:
-        """Return the BLEU of all that were added, in order, 0 to 1."""
+        """Return the BLEU of all that were added, in order: 1 for the reference."""
         self._compute()
         return self._done
 
     def _compute(self) -> None:
         if self._words:
             statistics = self._metric.statistics(self._words, self._segments)
-            self._done += sentence_bleu(statistics).tolist()
+            self._done += sentence_bleu(statistics, rewards_length=True).tolist()
             self._words, self._segments = [], []

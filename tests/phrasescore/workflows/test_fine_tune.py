@@ -95,7 +95,7 @@ def independent_lists(task: ListTask, checkpoint: Checkpoint) -> list[list[tuple
                 total += log_prob(checkpoint, sources[nbest.id], list(words))
             totals[words] = max(total, totals.get(words, -math.inf))
         stats = bleu.statistics(list(totals), [nbest.id] * len(totals))
-        gains = sentence_bleu(stats).tolist()
+        gains = sentence_bleu(stats, rewards_length=True).tolist()
         found.append(list(zip(totals.values(), gains, strict=True)))
     return found
 
