@@ -27,8 +27,9 @@ _logger = logging.getLogger(__name__)
 )
 @options.flag(
     "--ensemble",
-    "One more column: the models' probabilities, averaged at each word. They should have one "
-    "shortlist: a smaller one gives <unk> more probability than a larger one any one rare word.",
+    "One more column: the models' probabilities, averaged at each word; of both orders (train "
+    "--right-to-left) the mean of their scores. They should have one shortlist: a smaller one "
+    "gives <unk> more probability than a larger one any one rare word.",
 )
 @options.flag(
     "--normalize",

@@ -34,6 +34,7 @@ _logger = logging.getLogger(__name__)
     metavar="TABLE.KEY=VALUE",
 )
 @options.flag("--reverse", "Learn p(source | target).")
+@options.flag("--right-to-left", "Predict the last word first; the other side is read as ever.")
 @options.count("--updates", "Stop after this many batches.")
 @options.option("--epochs", "Stop after this many passes over the pairs.", type=float)
 @options.option("--minutes", "Stop after this many minutes, all resumptions counted.", type=float)

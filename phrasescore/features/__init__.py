@@ -90,7 +90,7 @@ def load_feature(name: str) -> Any:
 ColumnKind = Literal["model", "feature", "lm", "lexicon", "reverse_lexicon"]
 
 # How names of new features in n-best lists begin; a number from 0 follows, as in Moses' own names.
-# Of networks, by the kind of the model.
+# Of networks, by the kind of the model; see `network_name`.
 NETWORK_NAMES = {
     "attention": "Attention",
     "cslm": "CSLM",
@@ -175,6 +175,15 @@ def rescore_options(
         options += [f"--{column.kind.replace('_', '-')}", f"{column.value}{place}"]
     options += [] if backoff_lm is None else ["--backoff-lm", backoff_lm]
     return [*options, "--unnormalized"] if unnormalized else options
+
+
+def network_name(kind: str, *, reverse: bool, right_to_left: bool) -> str:
+    """Return how the name of a network's feature begins.
+
+    >>> network_name("lstm", reverse=False, right_to_left=True)
+    'RightToLeftLSTM'
+    """
+    return "Reverse" * reverse + "RightToLeft" * right_to_left + NETWORK_NAMES[kind]
 
 
 def column_name(kind: str, value: str) -> str:

@@ -10,13 +10,13 @@ from moses_integration.lexicon import read_lexicon
 from phrasescore.errors import ArgumentError
 from phrasescore.features import (
     ENSEMBLE_NAME,
-    NETWORK_NAMES,
     NORMALIZED,
     OF_SHORTLISTS,
     ColumnSpec,
     Feature,
     column_name,
     load_feature,
+    network_name,
 )
 from phrasescore.features.lexicon import LexicalScore, Lexicon
 from phrasescore.records import PhrasePair
@@ -133,7 +133,11 @@ def added_features(
     for spec in specs:
         if spec.kind == "model":
             checkpoint = checkpoints[networks]
-            prefix = NETWORK_NAMES[checkpoint.config.kind]
+            prefix = network_name(
+                checkpoint.config.kind,
+                reverse=checkpoint.reverse,
+                right_to_left=checkpoint.right_to_left,
+            )
             added.append(AddedFeature(name(prefix), networks, reverse=checkpoint.reverse))
             networks += 1
         else:

@@ -51,8 +51,10 @@ def rescore(
     :param source: the sentences that were translated, tokenised, one per line.
     :param columns: one feature per column; a string is a model's folder.
     :param names: of the new features: one per column, and the ensemble's last. Where there are
-        none, features are named ``LSTM0``, ``RNN0``, ``KenLM0`` and so on.
+        none, features are named ``LSTM0``, ``ReverseRNN0``, ``KenLM0`` and so on.
     :param ensemble: add a column in which the models' probabilities are averaged at each word.
+        Those of right-to-left models are averaged among themselves; of them and the others the
+        column has the mean score, weighted by the numbers of models.
     :param normalize: add a column ``<name>Norm`` for each network: its score divided by the number
         of predicted words and ``</s>``.
     :param word_scores: where the log-probability of each predicted word goes.

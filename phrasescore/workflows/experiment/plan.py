@@ -140,7 +140,8 @@ class _Planner:
         output = self._model_folder(model.name)
         command = _command(
             *("train", model.kind, *inputs, "-o", output),
-            *_options(preset=model.preset, reverse=model.reverse, **model.limits),
+            *_options(preset=model.preset, reverse=model.reverse),
+            *_options(right_to_left=model.right_to_left, **model.limits),
             *_options(set=model.settings, threads=model.threads or self._engine.threads),
         )
         work = output.with_name(f"{output.name}.work")
@@ -326,7 +327,7 @@ class _Planner:
     def _layout(self, system: System) -> Layout:
         models = self._wanted.models
         names = (*self._in_search(system), *self._in_lists(system))
-        extra = network_names({name: models[name].kind for name in names if name in models})
+        extra = network_names({name: models[name] for name in names if name in models})
         for name in names:
             if name not in models:
                 kind = next((kind for kind in FILE_FEATURES if kind == name), "feature")
