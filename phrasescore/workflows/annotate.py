@@ -116,6 +116,8 @@ def annotate(
         if chosen is not None:  # few of the lines of a block are scored: it may have more of them
             settings |= chosen.settings
             size = min(4 * size, CHUNK_LINES)
+        if task is not None and resume and task.is_done("annotate", output, settings):
+            return AnnotateSummary(0, 0, tuple(map(str, scorer.tallies)))
         with (
             open_resumable(output, settings, resume=resume, chunk_lines=CHUNK_LINES) as target,
             Meter("annotate", "lines", progress) as meter,
@@ -133,7 +135,7 @@ def annotate(
                 annotated = AnnotatedTable(table, num_scores, len(wanted))
                 task.write_state("annotate", "lines", target, annotated)
     kept = meter.done if chosen is None else chosen.kept
-    if meter.done and not kept:
+    if meter.done and not kept and task is None and not resume:  # of the whole table
         _logger.warning("%s: no source phrase occurs in the texts", shown_path(table))
     return AnnotateSummary(meter.done, kept, tuple(map(str, scorer.tallies)))
 

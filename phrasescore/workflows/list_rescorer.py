@@ -163,6 +163,9 @@ class ListRescorer:
         task = None
         if part is not None:
             task = InputPart.of_lists(part, path, os.fspath(source), CHUNK_LISTS)
+            settings = self._settings(replace) | task.settings
+            if resume and task.is_done("rescore", os.fspath(output), settings):
+                return RescoreSummary(tuple(self.names), 0, 0, None, ())
         lists = read_sourced_lists(
             *(path, os.fspath(source), known),
             allow_missing=allow_missing,

@@ -14,7 +14,7 @@ from moses_integration.weights import write_weights
 from phrasescore.errors import ConfigError
 from phrasescore.features import column_name
 from phrasescore.io.resumable import work_files
-from phrasescore.report.results import read_tuning_result
+from phrasescore.report.tuning import read_tune_report
 from phrasescore.workflows.experiment.checks import check_inputs
 from phrasescore.workflows.experiment.config import PREVIOUS, Experiment, TextSet
 from phrasescore.workflows.experiment.runs import Run
@@ -316,7 +316,7 @@ class _Planner:
             best = max(
                 reversed(starts),
                 key=lambda each: (
-                    read_tuning_result(each.report).reached,
+                    read_tune_report(each.report).reached,
                     len(each.system.features()),
                 ),
             )
