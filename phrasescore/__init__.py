@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from phrasescore.workflows.annotate import annotate as annotate
     from phrasescore.workflows.augment import AugmentSummary as AugmentSummary
     from phrasescore.workflows.augment import augment as augment
+    from phrasescore.workflows.combine import CombineSummary as CombineSummary
+    from phrasescore.workflows.combine import combine as combine
     from phrasescore.workflows.decode import DecodeSummary as DecodeSummary
     from phrasescore.workflows.decode import decode as decode
     from phrasescore.workflows.evaluate import evaluate as evaluate
@@ -79,6 +81,7 @@ _NAMES = {
     "records": ("PhrasePair", "WeightPair"),
     "workflows.annotate": ("AnnotateSummary", "annotate"),
     "workflows.augment": ("AugmentSummary", "augment"),
+    "workflows.combine": ("CombineSummary", "combine"),
     "workflows.decode": ("DecodeSummary", "decode"),
     "workflows.evaluate": ("evaluate",),
     "workflows.evaluation": ("Evaluation",),

@@ -42,7 +42,7 @@ READER_GONE = 141
 
 # Each is the module and the command of its name in this package.
 VERBS = (
-    *("annotate", "decode", "evaluate", "experiment", "generate", "join", "perplexity"),
+    *("annotate", "combine", "decode", "evaluate", "experiment", "generate", "join", "perplexity"),
     *("report", "rerank", "rescore", "segment", "select", "show", "train", "tune"),
 )
 
