@@ -102,8 +102,8 @@ def test_lists_are_read_as_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> N
             read.append(1)
             yield hypothesis_list("x", "a")
 
-    values = SentenceScores([checkpoint()], CPU).values(endless())
-    next(values)
+    with SentenceScores([checkpoint()], CPU) as scores:
+        next(scores.values(endless()))
     assert len(read) <= 4
 
 
