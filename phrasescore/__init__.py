@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from phrasescore.workflows.rerank import RerankSummary as RerankSummary
     from phrasescore.workflows.rerank import rerank as rerank
     from phrasescore.workflows.rescore import rescore as rescore
+    from phrasescore.workflows.score import ScoreSummary as ScoreSummary
+    from phrasescore.workflows.score import score as score
     from phrasescore.workflows.search_settings import SearchSettings as SearchSettings
     from phrasescore.workflows.segment import SegmentSummary as SegmentSummary
     from phrasescore.workflows.segment import segment as segment
@@ -96,6 +98,7 @@ _NAMES = {
     "workflows.rerank": ("RerankSummary", "rerank"),
     "workflows.list_rescorer": ("RescoreSummary",),
     "workflows.rescore": ("rescore",),
+    "workflows.score": ("ScoreSummary", "score"),
     "workflows.search_settings": ("SearchSettings",),
     "workflows.segment": ("SegmentSummary", "segment"),
     "workflows.select": ("SelectSummary", "select"),

@@ -171,7 +171,7 @@ EXAMPLE = REPOSITORY / "examples" / "english-french"
 PUBLIC = {
     *("load_model", "train", "annotate", "augment", "rescore", "rerank", "tune"),
     *("tune_with_decoder", "decode", "generate", "segment", "select", "evaluate", "perplexity"),
-    *("combine", "join", "make_report", "run_experiment", "export_experiment", "show"),
+    *("combine", "join", "make_report", "run_experiment", "export_experiment", "score", "show"),
 }
 
 

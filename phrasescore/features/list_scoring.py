@@ -56,8 +56,13 @@ class SentenceWork:
 
     def summary(self) -> str:
         """Return the figures as one line."""
+        return (
+            f"{self.hypotheses:,} different hypotheses in {self.lists:,} lists; {self.computed()}"
+        )
+
+    def computed(self) -> str:
+        """Return the figures but for the number of lists and hypotheses, as a line."""
         parts = [
-            f"{self.hypotheses:,} different hypotheses in {self.lists:,} lists",
             f"{self.scored:,} scored in {self.steps:,} decoder steps",
             f"unknown words: {self.unknown_read:,} read, {self.unknown_words:,} predicted",
         ]

@@ -25,6 +25,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "perplexity": (["text"],),
     "rerank": ("lists", "out"),
     "rescore": ("lists", "text", ["model"], "out"),
+    "score": ("source", "target", ["model"], "out"),
     "segment": ("text", "model", "out"),
     "select": ("text", "out"),
     "train": ("encoder-decoder", "table", "out"),
@@ -41,12 +42,16 @@ REFUSED: dict[str, dict[str, object]] = {
     "perplexity": {"texts": "text"},
     "rerank": {"average": "LM0", "mbr_scale": -1.0, "mbr_metric": "ter", "num_sentences": 0},
     "rescore": {"columns": "model", "names": "RNN0", "cache_size": 0},
+    "score": {"columns": "model", "cache_size": 0},
     "segment": {"confidence": "x", "segmentation": "x", "max_segment": 0, "min_length": 0}
     | {"beam": 0, "candidates": 0, "seed": -1},
     "select": {"share": 2.0, "lines": 0, "processes": 0, "seed": -1},
     "train": {"kind": "x", "settings": "training.seed=1", "updates": 0},
 }
-ON_NETWORKS = ("annotate", "augment", "generate", "load_model", "perplexity", "rescore", "segment")
+ON_NETWORKS = (
+    *("annotate", "augment", "generate", "load_model", "perplexity", "rescore", "score"),
+    "segment",
+)
 CASES = [
     *((name, *case) for name, values in REFUSED.items() for case in values.items()),
     ("combine", "lists", ["decoder"]),
@@ -94,6 +99,7 @@ def calls(tmp_path: Path, tiny_table: Path) -> Iterator[dict[str, Callable[[], o
         "load_model": lambda: score_pairs_twice(model),
         "perplexity": lambda: phrasescore.perplexity([text], model=cslm),
         "rescore": lambda: phrasescore.rescore(lists, text, [model], out),
+        "score": lambda: phrasescore.score(text, text, [model], out),
         "segment": lambda: phrasescore.segment(text, model, out, confidence="forward", beam=2),
         "train": lambda: phrasescore.train(
             "encoder-decoder", training, out, settings=["model.hidden_size=6"], updates=1
