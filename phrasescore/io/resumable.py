@@ -386,14 +386,9 @@ class ResumableOutput:
         if self._promised.lines == 0 or (wrong and self._begun.lines == 0):
             _remove(self.part, self.journal, self._new_journal)
             return
-        lines = f"{self._promised.lines:,}"
-        if wrong:
-            _logger.info("%s still holds the first %s lines", self.part, lines)
-            return
-        _logger.info(
-            "%s holds the first %s lines; the same call with `resume` goes on from there",
-            *(self.part, lines),
-        )
+        text = "%s holds the first %s lines; the same call with `resume` goes on from there"
+        text = "%s still holds the first %s lines" if wrong else text
+        _logger.info(text, self.part, f"{self._promised.lines:,}")
 
 
 def _remove(*paths: str) -> None:
