@@ -171,7 +171,7 @@ EXAMPLE = REPOSITORY / "examples" / "english-french"
 PUBLIC = {
     *("load_model", "train", "annotate", "augment", "rescore", "rerank", "tune"),
     *("tune_with_decoder", "decode", "generate", "segment", "select", "evaluate", "perplexity"),
-    *("join", "make_report", "run_experiment", "export_experiment", "show"),
+    *("join", "make_report", "run_experiment", "export_experiment", "export", "show"),
 }
 
 
