@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from phrasescore.workflows.experiment.run import run_experiment as run_experiment
     from phrasescore.workflows.experiment.snakemake import export_experiment as export_experiment
     from phrasescore.workflows.experiment.table import ExperimentTable as ExperimentTable
+    from phrasescore.workflows.export import ExportSummary as ExportSummary
+    from phrasescore.workflows.export import export as export
     from phrasescore.workflows.generate import GenerateSummary as GenerateSummary
     from phrasescore.workflows.generate import generate as generate
     from phrasescore.workflows.join import JoinSummary as JoinSummary
@@ -90,6 +92,7 @@ _NAMES = {
     "workflows.experiment.run": ("run_experiment",),
     "workflows.experiment.snakemake": ("export_experiment",),
     "workflows.experiment.table": ("ExperimentTable",),
+    "workflows.export": ("ExportSummary", "export"),
     "workflows.generate": ("GenerateSummary", "generate"),
     "workflows.join": ("JoinSummary", "join"),
     "workflows.load_model": ("ScoringModel", "load_model"),
