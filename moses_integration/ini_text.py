@@ -5,12 +5,14 @@ The grammar is described in `moses_integration.moses_ini`.
 
 import os
 import re
+from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple, Self
 
 from phrasescore.errors import ConfigError, shown_path
 from phrasescore.io.output import open_output
-from phrasescore.io.text import open_input
+from phrasescore.io.text import open_input, shorten
 
 _WORD = re.compile(r"[^ \t\r]+")
 _PATH = re.compile(r"(?<=[ \t]path=)[^ \t\r#]+")
@@ -101,6 +103,32 @@ class IniText:
             features.append(IniFeature(name, kind, arguments, line))
         return features
 
+    def add_feature(self, kind: str, prefix: str, arguments: Mapping[str, str]) -> str:
+        """Declare a feature of one score below the others, with the weight 0; return its name.
+
+        :param prefix: of the name; the first number from 0 follows that makes it a new one.
+        :raises ConfigError: if a section is missing, or the file cannot hold an argument.
+        """
+        ends = {}
+        names = {feature.name for feature in self.features}
+        for line in self.content_lines():
+            ends[line.section] = line.place + 1
+            if line.section == "weight":
+                names.add(line.words[0].group().removesuffix("="))
+        name = next(new for number in count() if (new := f"{prefix}{number}") not in names)
+        for section in ("feature", "weight"):
+            if section not in ends:
+                problem = f"expected a section that gets {name}, found none"
+                raise ConfigError(shown_path(self.path), f"[{section}]", problem)
+        for fault in filter(None, map(path_problem, arguments.values())):
+            raise ConfigError(shown_path(self.path), f"[feature] {name}", fault)
+        words = [kind, f"name={name}", *(f"{key}={value}" for key, value in arguments.items())]
+        lines = {"feature": " ".join(words), "weight": f"{name}= 0"}
+        for section in sorted(lines, key=lambda section: -ends[section]):
+            self.lines.insert(ends[section], lines[section])
+        self.features = self.read_features()
+        return name
+
     def error(self, line: IniLine, name: str, problem: str) -> ConfigError:
         """Return an error about one line."""
         where = f"{shown_path(self.path)}:{line.place + 1}"
@@ -111,6 +139,17 @@ def split_argument(word: str) -> tuple[str, str | None]:
     """Split key=value at the first "=" (moses/Util.h, TokenizeFirstOnly)."""
     key, separator, value = word.partition("=")
     return key, value if separator else None
+
+
+def path_problem(path: str) -> str | None:
+    """Return why a moses.ini cannot hold a path; None if it can.
+
+    >>> path_problem("/home/me/model.nplm")
+    """
+    if path and not re.search(r"[ \t\r\n#]", path):
+        return None
+    problem = f"expected a path without blanks and '#', found {shorten(path)}"
+    return f"{problem}; moses.ini cannot hold it"
 
 
 def with_paths_from(ini: IniText, folder: Path) -> None:
@@ -127,9 +166,8 @@ def with_paths_from(ini: IniText, folder: Path) -> None:
             continue
         path = os.path.abspath(folder / old)
         path = os.path.relpath(path) if re.search(r"[\s#]", path) else path
-        if re.search(r"[ \t\r\n#]", path):
-            problem = f"expected a path without blanks and '#', found {path}"
-            raise ini.error(feature.line, feature.name, f"{problem}; moses.ini cannot hold it")
+        if problem := path_problem(path):
+            raise ini.error(feature.line, feature.name, problem)
         place = feature.line.place
         ini.lines[place] = path.join(_PATH.split(ini.lines[place], maxsplit=1))
     ini.features = ini.read_features()

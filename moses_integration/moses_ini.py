@@ -15,7 +15,13 @@ from collections.abc import Mapping
 from itertools import compress
 from typing import NamedTuple
 
-from moses_integration.ini_text import IniFeature, IniLine, IniText, split_argument
+from moses_integration.ini_text import (
+    IniFeature,
+    IniLine,
+    IniText,
+    path_problem,
+    split_argument,
+)
 from phrasescore.errors import ConfigError, shown_path
 from phrasescore.io.text import NUMBER, same_file, shorten
 
@@ -291,9 +297,8 @@ class MosesIni(IniText):
             tool = _CONVERTERS.get(table.kind)
             cure = f", or convert the new table with {tool} and keep path= as it is" if tool else ""
             raise self.error(line, table.name, f"{problem}; change the class{cure}")
-        if not table_path or re.search(r"[ \t\r\n#]", table_path):
-            problem = f"expected a path without blanks and '#', found {shorten(table_path)}"
-            raise self.error(line, table.name, f"{problem}; moses.ini cannot hold it")
+        if fault := path_problem(table_path):
+            raise self.error(line, table.name, fault)
 
     def _weight_line(self, table: PhraseTableFeature) -> IniLine:
         """Return the line with a table's weights.

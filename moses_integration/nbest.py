@@ -76,15 +76,15 @@ class NbestList(NamedTuple):
         """Return the decoder's total of a hypothesis (0-based), as :func:`parse_total`."""
         return parse_total(self.raws[place], self.path, self.first_line + place)
 
-    def with_features(self, added: dict[bytes, bytes]) -> bytes:
+    def with_features(self, added: Iterable[bytes]) -> bytes:
         """Return the lines, newlines included, with text from :func:`format_features` inserted.
 
-        :param added: the text for each distinct hypothesis, by its field.
+        :param added: the text for each line.
         """
         return b"\n".join(
             [
-                raw[:end] + added[hypothesis] + raw[end:]
-                for raw, hypothesis, end in zip(self.raws, self.hypotheses, self.ends, strict=True)
+                raw[:end] + text + raw[end:]
+                for raw, text, end in zip(self.raws, added, self.ends, strict=True)
             ]
             + [b""] * len(self.newline)
         )

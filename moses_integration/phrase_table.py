@@ -101,6 +101,10 @@ class TableBlock(NamedTuple):
         """Yield the phrase pairs that get new scores."""
         return self.phrase_block().pairs()
 
+    def of_pairs(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return from a value per line those of the lines that get new scores."""
+        return values if self.wanted is None else values[self.wanted]
+
     def with_scores(self, columns: Sequence[NDArray[np.float64]]) -> bytes:
         """Return the lines with more scores after the last one, every other byte as it was.
 

@@ -188,10 +188,12 @@ def totals(nbest: NbestList) -> Values:
 
     :raises DataError: naming the line, if one is not a finite number.
     """
-    numbers = _plain_numbers(nbest)
-    if numbers is not None:
-        return numbers[:, -1]
-    return np.array([nbest.total(place) for place in range(len(nbest.raws))])
+    return np.array(
+        [
+            nbest.total(place) if match is None else float(match[match.re.groups])
+            for place, match in enumerate(nbest.matches)
+        ]
+    )
 
 
 def with_total(raw: bytes, end: int, total: float) -> bytes:

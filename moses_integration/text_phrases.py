@@ -20,8 +20,8 @@ _NEWLINE, _SPACE = 10, 32
 _BASIS, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 _FREE = -1
 
-# Words of the longest phrases of usual tables; longer ones are added when a table has them.
-_USUAL_LENGTH = 7
+# Words of the longest phrases of usual tables. Of a longer one, so many words are looked up first.
+_LOOKED_UP = 7
 _LEAST_SLOTS = 1 << 12
 
 
@@ -37,10 +37,9 @@ class TextPhrases:
         lines = [" ".join(words) + "\n" for words in sentences if words]
         self.text = "".join(lines).encode()
         self._text = np.frombuffer(self.text or b"\n", np.uint8)
-        # Words of the longest sentence, and of the longest phrases in the table.
-        self._most = max((line.count(" ") + 1 for line in lines), default=0)
-        self._longest = min(_USUAL_LENGTH, self._most)
         self._slots = self._fill()
+        # With a space on both sides of each word.
+        self._spaced = b" " + self.text.replace(b"\n", b" \n ")
 
     @classmethod
     def read(cls, paths: Iterable[str]) -> Self:
@@ -62,23 +61,22 @@ class TextPhrases:
         :param text: UTF-8; one space between the words of a phrase.
         :param phrases: ``(phrases, 2)``, where each begins and ends in ``text``.
         """
-        found = np.empty(len(phrases), np.bool_)
+        begins_like, is_longer = np.empty((2, len(phrases)), np.bool_)
         data = np.frombuffer(text, np.uint8)
-        longest = _look_up(data, phrases, self._text, self._slots, found)
-        if min(longest, self._most) > self._longest:
-            self._longest = min(longest, self._most)
-            self._slots = self._fill()
-            _look_up(data, phrases, self._text, self._slots, found)
-        return found
+        _look_up(data, phrases, self._text, self._slots, begins_like, is_longer)
+        for phrase in np.flatnonzero(begins_like & is_longer):
+            begin, end = phrases[phrase]
+            begins_like[phrase] = b" %b " % text[begin:end] in self._spaced
+        return begins_like
 
     def _fill(self) -> NDArray[np.int64]:
-        """Return the places of all phrases of at most ``_longest`` words, by their hashes."""
+        """Return the places of all phrases of at most so many words, by their hashes."""
         size = _LEAST_SLOTS
         while True:
             slots = np.full(size, _FREE, np.int64)
-            if _add_phrases(self._text, self._longest, slots):
+            if _add_phrases(self._text, _LOOKED_UP, slots):
                 return slots
-            size *= 4
+            size *= 2
 
 
 @_KERNEL
@@ -125,15 +123,16 @@ def _add_phrases(text, longest, slots):  # type: ignore[no-untyped-def]
 
 
 @_KERNEL
-def _look_up(data, phrases, text, slots, found):  # type: ignore[no-untyped-def]
-    """Note which phrases occur; return the number of words of the longest one."""
-    most = 0
+def _look_up(data, phrases, text, slots, found, is_longer):  # type: ignore[no-untyped-def]
+    """Note which phrases occur, and of which longer ones the first words do."""
     for phrase in range(len(phrases)):
         begin, end = phrases[phrase, 0], phrases[phrase, 1]
-        hashed, words = _BASIS, 1
-        for position in range(begin, end):
-            hashed = _hash(hashed, data[position])
+        hashed, words, position = _BASIS, 0, begin
+        while position < end:
             words += data[position] == _SPACE
-        most = max(most, words)
-        found[phrase] = slots[_find(data, begin, end, hashed, text, slots)] != _FREE
-    return most
+            if words == _LOOKED_UP:
+                break
+            hashed = _hash(hashed, data[position])
+            position += 1
+        found[phrase] = slots[_find(data, begin, position, hashed, text, slots)] != _FREE
+        is_longer[phrase] = position < end

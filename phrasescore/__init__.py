@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from phrasescore.workflows.annotate import annotate as annotate
     from phrasescore.workflows.augment import AugmentSummary as AugmentSummary
     from phrasescore.workflows.augment import augment as augment
+    from phrasescore.workflows.combine import CombineSummary as CombineSummary
+    from phrasescore.workflows.combine import combine as combine
     from phrasescore.workflows.decode import DecodeSummary as DecodeSummary
     from phrasescore.workflows.decode import decode as decode
     from phrasescore.workflows.evaluate import evaluate as evaluate
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from phrasescore.workflows.experiment.run import run_experiment as run_experiment
     from phrasescore.workflows.experiment.snakemake import export_experiment as export_experiment
     from phrasescore.workflows.experiment.table import ExperimentTable as ExperimentTable
+    from phrasescore.workflows.export import ExportSummary as ExportSummary
+    from phrasescore.workflows.export import export as export
     from phrasescore.workflows.fine_tune import fine_tune as fine_tune
     from phrasescore.workflows.generate import GenerateSummary as GenerateSummary
     from phrasescore.workflows.generate import generate as generate
@@ -57,6 +61,8 @@ if TYPE_CHECKING:
     from phrasescore.workflows.rerank import RerankSummary as RerankSummary
     from phrasescore.workflows.rerank import rerank as rerank
     from phrasescore.workflows.rescore import rescore as rescore
+    from phrasescore.workflows.score import ScoreSummary as ScoreSummary
+    from phrasescore.workflows.score import score as score
     from phrasescore.workflows.search_settings import SearchSettings as SearchSettings
     from phrasescore.workflows.segment import SegmentSummary as SegmentSummary
     from phrasescore.workflows.segment import segment as segment
@@ -80,12 +86,14 @@ _NAMES = {
     "records": ("PhrasePair", "WeightPair"),
     "workflows.annotate": ("AnnotateSummary", "annotate"),
     "workflows.augment": ("AugmentSummary", "augment"),
+    "workflows.combine": ("CombineSummary", "combine"),
     "workflows.decode": ("DecodeSummary", "decode"),
     "workflows.evaluate": ("evaluate",),
     "workflows.evaluation": ("Evaluation",),
     "workflows.experiment.run": ("run_experiment",),
     "workflows.experiment.snakemake": ("export_experiment",),
     "workflows.experiment.table": ("ExperimentTable",),
+    "workflows.export": ("ExportSummary", "export"),
     "workflows.fine_tune": ("fine_tune",),
     "workflows.generate": ("GenerateSummary", "generate"),
     "workflows.join": ("JoinSummary", "join"),
@@ -95,6 +103,7 @@ _NAMES = {
     "workflows.rerank": ("RerankSummary", "rerank"),
     "workflows.list_rescorer": ("RescoreSummary",),
     "workflows.rescore": ("rescore",),
+    "workflows.score": ("ScoreSummary", "score"),
     "workflows.search_settings": ("SearchSettings",),
     "workflows.segment": ("SegmentSummary", "segment"),
     "workflows.select": ("SelectSummary", "select"),

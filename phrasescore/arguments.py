@@ -15,6 +15,7 @@ MetricName = Literal["multi-bleu", "bleu", "chrf", "chrf++", "ter"]
 PairedTestName = Literal["approximate", "bootstrap"]
 ReportFormat = Literal["text", "json"]
 SideName = Literal["source", "reference"]
+ModelFormat = Literal["nplm"]
 # sacrebleu's tokenizers that need no further package and no download.
 Tokenizer = Literal["none", "13a", "intl", "char", "zh"]
 # The keys of phrasescore.generation.segmentation.CONFIDENCES, whose import takes seconds.

@@ -10,10 +10,9 @@ from torch import nn
 from phrasescore.config.config import Config
 from phrasescore.config.settings import CslmConfig, EncoderDecoderConfig
 from phrasescore.models.checkpoint import (
-    FORWARD,
-    REVERSE,
     Checkpoint,
     TrainingRecord,
+    direction_of,
     save_checkpoint,
 )
 from phrasescore.models.cslm import CslmNetwork
@@ -34,6 +33,7 @@ class RandomModel:
     :param source_words: shortlist of the table's source side.
     :param target_words: shortlist of the table's target side.
     :param reverse: whether it predicts the source side.
+    :param right_to_left: whether it predicts the last word first.
     """
 
     def __init__(
@@ -44,9 +44,10 @@ class RandomModel:
         *,
         seed: int = 0,
         reverse: bool = False,
+        right_to_left: bool = False,
     ) -> None:
         self.path = path
-        self.reverse = reverse
+        self.reverse, self.right_to_left = reverse, right_to_left
         sides = [Vocabulary(source_words), Vocabulary(target_words)]
         self.vocabularies = sides[::-1] if reverse else sides
         sizes = [len(vocabulary) for vocabulary in self.vocabularies]
@@ -61,7 +62,8 @@ class RandomModel:
         )
         network = EncoderDecoder(config, *sizes)
         network.load_state_dict({k: torch.from_numpy(v) for k, v in self.parameters.items()})
-        record = TrainingRecord(direction=REVERSE if reverse else FORWARD)
+        direction = direction_of(reverse=reverse, right_to_left=right_to_left)
+        record = TrainingRecord(direction=direction)
         source, target = self.vocabularies
         save_checkpoint(path, Checkpoint(network, Config(model=config), source, target, record))
 
@@ -69,7 +71,7 @@ class RandomModel:
         """Return the score of a pair of the table, by the independent implementation."""
         sides = (target, source) if self.reverse else (source, target)
         ids = [voc.ids(words) for voc, words in zip(self.vocabularies, sides, strict=True)]
-        return log_prob(self.parameters, ids[0], ids[1])
+        return log_prob(self.parameters, ids[0], ids[1][:: -1 if self.right_to_left else 1])
 
 
 class RandomCslm:

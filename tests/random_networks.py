@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from phrasescore.config.config import Config
 from phrasescore.config.settings import AttentionConfig, GrconvConfig, LstmConfig, TrainingConfig
 from phrasescore.models.checkpoint import (
-    FORWARD,
-    REVERSE,
     Checkpoint,
     TrainingRecord,
+    direction_of,
     empty_network,
 )
 from phrasescore.vocabulary import Vocabulary
@@ -38,6 +37,7 @@ class RandomNetwork:
         *,
         seed: int = 0,
         reverse: bool = False,
+        right_to_left: bool = False,
         max_length: int = 100,
     ) -> None:
         source, target = Vocabulary(source_words), Vocabulary(target_words)
@@ -70,5 +70,6 @@ class RandomNetwork:
         network.load_state_dict(
             {name: torch.from_numpy(value).float() for name, value in self.parameters.items()}
         )
-        record = TrainingRecord(direction=REVERSE if reverse else FORWARD)
+        direction = direction_of(reverse=reverse, right_to_left=right_to_left)
+        record = TrainingRecord(direction=direction)
         self.checkpoint = Checkpoint(network.eval(), config, source, target, record)

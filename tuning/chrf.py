@@ -41,7 +41,7 @@ class Chrf:
         if len(sizes) != 1:
             raise ValueError(f"expected references of one number of segments, got {sorted(sizes)}")
         self.num_segments = sizes.pop()
-        texts = [_characters(words) for segments in references for words in segments]
+        texts = [characters(words) for segments in references for words in segments]
         self._index = NgramIndex(texts, max_order=CHARACTER_ORDER)
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         self._lengths = lengths.reshape(len(references), self.num_segments)
@@ -71,7 +71,7 @@ class Chrf:
         result = np.empty((len(hypotheses), NUM_STATISTICS))
         for begin in range(0, len(hypotheses), _SLICE):
             part = slice(begin, begin + _SLICE)
-            texts = [_characters(words) for words in hypotheses[part]]
+            texts = [characters(words) for words in hypotheses[part]]
             choices = np.stack(list(self._by_reference(texts, owners[part])))
             best = chrf(choices).argmax(axis=0)
             result[part] = choices[best, np.arange(len(texts))]
@@ -115,11 +115,17 @@ def chrf(sums: Statistics) -> Statistics:
     with np.errstate(divide="ignore", invalid="ignore"):
         precision = np.where(effective, matches / hypothesis, 0.0).sum(axis=-1) / orders
         recall = np.where(effective, matches / reference, 0.0).sum(axis=-1) / orders
-        factor = BETA**2
+    return f_score(precision, recall)
+
+
+def f_score(precision: Statistics, recall: Statistics) -> Statistics:
+    """Return the weighted harmonic mean of both, recall BETA times as important; 0 of 0 and 0."""
+    factor = BETA**2
+    with np.errstate(divide="ignore", invalid="ignore"):
         scores = (1 + factor) * precision * recall / (factor * precision + recall)
     return np.where(precision + recall > 0, scores, 0.0)
 
 
-def _characters(words: Sequence[str]) -> str:
+def characters(words: Sequence[str]) -> str:
     """Return the words without white space: a word of Moses may hold U+00A0, which is one, too."""
     return "".join("".join(words).split())

@@ -1,7 +1,8 @@
 """Minimum Bayes risk: the translation closest to all others that the model finds likely.
 
 Kumar and Byrne (2004), Minimum Bayes-Risk Decoding for Statistical Machine Translation, with
-smoothed sentence BLEU as the gain and the hypotheses of a list both as choices and as evidence.
+smoothed sentence BLEU or chrF as the gain and the hypotheses of a list both as choices and as
+evidence.
 """
 
 from collections.abc import Sequence
@@ -9,9 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tuning.bleu import NUM_STATISTICS, REFERENCE_LENGTH, TOTALS, sentence_bleu
+from tuning import bleu, chrf
 from tuning.metric import Statistics
 from tuning.ngrams import MAX_ORDER, Integers, NgramIndex, count_ngrams
+from tuning.settings import MetricName
+
+_Matches = NDArray[np.float32]
 
 # Sentences whose gains are computed at a time: so that memory does not grow with the square.
 _ROWS = 256
@@ -28,37 +32,67 @@ def posterior(scores: Statistics, scale: float) -> Statistics:
     return np.asarray(weights / weights.sum())
 
 
-def expected_gains(sentences: Sequence[Sequence[str]], probabilities: Statistics) -> Statistics:
-    """Return the expected smoothed BLEU of each sentence, 0 to 1, over all as references.
+def expected_gains(
+    sentences: Sequence[Sequence[str]], probabilities: Statistics, *, metric: MetricName = "bleu"
+) -> Statistics:
+    """Return the expected gain of each sentence, 0 to 1, over all as references.
 
-    The gain is `tuning.bleu.sentence_bleu`, as in Moses' ``-mbr`` (moses/mbr.cpp); against
-    itself a sentence has 1, even an empty one. Time grows with the square of the number of
-    sentences.
+    The gain is `tuning.bleu.sentence_bleu`, as in Moses' ``-mbr`` (moses/mbr.cpp), or the chrF of a
+    sentence (`tuning.chrf.chrf`; sacrebleu's sentence_chrf). Against itself a sentence has 1, even
+    an empty one. Time grows with the square of the number of sentences.
 
     :param sentences: words, each sentence once.
     :param probabilities: of each; their sum is 1.
     :return: (sentences,); the greatest is the choice.
     """
-    lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-    index = NgramIndex(sentences)
+    texts = [chrf.characters(words) for words in sentences] if metric == "chrf" else sentences
+    gains_of = _chrf_gains if metric == "chrf" else _bleu_gains
+    max_order = chrf.CHARACTER_ORDER if metric == "chrf" else MAX_ORDER
+    index = NgramIndex(texts, max_order=max_order)
     counts = [
-        _unary_counts(len(sentences), size, *count_ngrams(ngrams, size))
+        _unary_counts(len(texts), size, *count_ngrams(ngrams, size))
         for ngrams, size in zip(index.ngrams, index.sizes, strict=True)
     ]
-    expected = np.empty(len(sentences))
-    for begin in range(0, len(sentences), _ROWS):
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    totals = np.maximum(lengths[:, None] - np.arange(max_order), 0)
+    expected = np.empty(len(texts))
+    for begin in range(0, len(texts), _ROWS):
         rows = slice(begin, begin + _ROWS)
-        statistics = np.empty((len(lengths[rows]), len(sentences), NUM_STATISTICS))
-        for order, matrix in enumerate(counts):
-            statistics[..., order] = matrix[rows] @ matrix.T
-        totals = np.maximum(lengths[rows, None] - np.arange(MAX_ORDER), 0)
-        statistics[..., TOTALS] = totals[:, None, :]
-        statistics[..., REFERENCE_LENGTH] = lengths
-        gains = sentence_bleu(statistics)
+        matches = [matrix[rows] @ matrix.T for matrix in counts]
+        gains = gains_of(matches, totals[rows], totals)
         own = np.arange(len(gains))
         gains[own, begin + own] = 1.0  # n-grams of one sentence alone were not counted
         expected[rows] = (gains * probabilities).sum(axis=1)
     return expected
+
+
+def _bleu_gains(matches: Sequence[_Matches], rows: Integers, columns: Integers) -> Statistics:
+    """Return the BLEU of each row's sentence against each column's: (rows, columns).
+
+    :param matches: of each order the n-grams in common, (rows, columns).
+    :param rows: n-grams of the rows' sentences, (rows, orders); ``columns``: of the others.
+    """
+    statistics = np.empty((len(rows), len(columns), bleu.NUM_STATISTICS))
+    for order, common in enumerate(matches):
+        statistics[..., order] = common
+    statistics[..., bleu.TOTALS] = rows[:, None]
+    statistics[..., bleu.REFERENCE_LENGTH] = columns[:, 0]
+    return bleu.sentence_bleu(statistics)
+
+
+def _chrf_gains(matches: Sequence[_Matches], rows: Integers, columns: Integers) -> Statistics:
+    """Return the chrF of each row's sentence against each column's, as `_bleu_gains` does.
+
+    It is `tuning.chrf.chrf`, bit for bit; to lay out the statistics of all pairs for it would take
+    several times as long.
+    """
+    precision, recall = np.zeros((2, len(rows), len(columns)))
+    for order, common in enumerate(matches):
+        precision += common / np.maximum(rows[:, order, None], 1)
+        recall += common / np.maximum(columns[:, order], 1)
+    shared = np.minimum((rows > 0).sum(axis=1)[:, None], (columns > 0).sum(axis=1))
+    orders = np.maximum(shared, 1)
+    return chrf.f_score(precision / orders, recall / orders)
 
 
 def _unary_counts(

@@ -1,7 +1,7 @@
 """The settings of tuning: one class for all methods, so that a run is described in one place."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from phrasescore.records import FeatureLabel
 
@@ -13,7 +13,8 @@ METHODS: dict[str, str] = {
     "xbleu": "tuning.expected_bleu:search_expected_score",
 }
 # The names of metrics, of which a weighted mean may be raised.
-METRICS = ("bleu", "chrf")
+MetricName = Literal["bleu", "chrf"]
+METRICS: tuple[MetricName, ...] = get_args(MetricName)
 # The reference whose length BLEU takes where there are several; of two that are equally close to
 # the hypothesis, the shorter.
 ReferenceLength = Literal["closest", "shortest", "average"]

@@ -42,8 +42,9 @@ READER_GONE = 141
 
 # Each is the module and the command of its name in this package.
 VERBS = (
-    *("annotate", "decode", "evaluate", "experiment", "generate", "join", "perplexity"),
-    *("report", "rerank", "rescore", "segment", "select", "show", "train", "tune"),
+    *("annotate", "combine", "decode", "evaluate", "experiment", "export", "generate", "join"),
+    *("perplexity", "report", "rerank", "rescore", "score", "segment", "select", "show", "train"),
+    "tune",
 )
 
 # What a machine, and not a program, does wrong; other errors without a file name are bugs.

@@ -16,6 +16,7 @@ _logger = logging.getLogger(__name__)
 @options.models
 @options.features
 @options.lexicons
+@options.line_scores
 @options.output
 @options.file("--moses-ini", "The moses.ini that uses the table.", "IN")
 @options.file("--moses-ini-out", "Where it goes with the new columns in it.", "OUT")

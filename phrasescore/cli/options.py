@@ -26,6 +26,8 @@ _KINDS: dict[str, ColumnKind] = {
     "language_models": "lm",
     "lexicons": "lexicon",
     "reverse_lexicons": "reverse_lexicon",
+    "line_scores": "scores",
+    "named_scores": "scores",
 }
 
 # The parameters of a command of which `take_engine` makes an engine.
@@ -145,6 +147,9 @@ def column_spec(param: str, value: str) -> ColumnSpec:
 
     :param param: the parameter, such as ``features``.
     """
+    if param == "named_scores":
+        path, _, name = value.rpartition("=")
+        return ColumnSpec("scores", path, name=name)
     name, _, number = value.partition("@") if param == "features" else (value, "", "")
     return ColumnSpec(_KINDS[param], name, int(number) if number else None)
 
@@ -160,6 +165,19 @@ def check_features(
         if re.fullmatch("[^@]+(@[1-9][0-9]{0,8})?", value) is None:
             problem = f"expected the number of a --model after '@', from 1, got {value!r}"
             raise click.BadParameter(problem, ctx, param)
+    return values
+
+
+def check_named_scores(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Check the form of some FILE=NAME; the library checks the names.
+
+    :raises click.BadParameter: at the first of another form.
+    """
+    for value in values:
+        if re.fullmatch(".+=.+", value) is None:
+            raise click.BadParameter(f"expected FILE=NAME, got {value!r}", ctx, param)
     return values
 
 
@@ -197,6 +215,32 @@ lexicons = together(
     files(
         "--reverse-lexicon reverse_lexicons",
         "Moses' lex.e2f: adds log p(source | target) of IBM Model 1.",
+    ),
+)
+line_scores = files(
+    "--scores line_scores",
+    "Scores from elsewhere, as natural logarithms: a number per line of the table.",
+)
+named_scores = files(
+    "--scores named_scores",
+    "Scores from elsewhere: a number per line of the lists, and the name of the new feature.",
+    "FILE=NAME",
+    callback=check_named_scores,
+)
+# Of whole translations.
+ensemble = flag(
+    "--ensemble",
+    "One more column: the models' probabilities, averaged at each word; of both orders (train "
+    "--right-to-left) the mean of their scores. They should have one shortlist: a smaller one "
+    "gives <unk> more probability than a larger one any one rare word.",
+)
+word_scores = file("--word-scores", "Write the log-probability of each predicted word.")
+cache = together(
+    file("--cache", "Keep scores in this file, and take them from it."),
+    count(
+        "--cache-size",
+        "Scores that the cache keeps, of about 65 bytes each; beyond, the oldest go.",
+        default=10_000_000,
     ),
 )
 # Of the models of the kind cslm.

@@ -7,6 +7,7 @@ import click
 
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
+from tuning.settings import METRICS
 
 _logger = logging.getLogger(__name__)
 
@@ -23,13 +24,16 @@ _logger = logging.getLogger(__name__)
     multiple=True,
     metavar="NAME",
 )
-@options.flag("--mbr", "Take the hypothesis with the highest expected BLEU (minimum Bayes risk).")
+@options.flag(
+    "--mbr", "Take the hypothesis with the highest expected BLEU or chrF (minimum Bayes risk)."
+)
 @options.option(
     "--mbr-scale",
     "Factor of the model scores before they become probabilities, for --mbr.",
     type=click.FloatRange(min=0, min_open=True),
     show_default="1",
 )
+@options.choice("--mbr-metric", "What --mbr expects.", METRICS, show_default="bleu")
 @options.flag(
     "--nbest as_lists",
     "Write all lines in their new order, with the new score as total, not the best text.",
@@ -46,7 +50,8 @@ def rerank(nbest: str, output: str, **settings: Any) -> None:
     """Order the hypotheses of NBEST by a new score, and write the best of each list.
 
     The output has one line per source sentence, in order. Hypotheses of equal score stay in the
-    decoder's order. Scores are natural logarithms; with --mbr the new score is expected BLEU.
+    decoder's order. Scores are natural logarithms; with --mbr the new score is expected BLEU or
+    chrF.
     """
     from phrasescore.workflows.rerank import rerank as run
 

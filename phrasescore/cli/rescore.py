@@ -18,6 +18,7 @@ _logger = logging.getLogger(__name__)
 @options.features
 @options.language_models
 @options.lexicons
+@options.named_scores
 @options.option(
     "--name names",
     "Name of a new feature: one per column in the order of the options, then the ensemble's.",
@@ -25,25 +26,16 @@ _logger = logging.getLogger(__name__)
     metavar="NAME",
     show_default="LSTM0, Attention0, RNN0, GrConv0, CSLM0, KenLM0, UnknownWords0 and so on",
 )
-@options.flag(
-    "--ensemble",
-    "One more column: the models' probabilities, averaged at each word. They should have one "
-    "shortlist: a smaller one gives <unk> more probability than a larger one any one rare word.",
-)
+@options.ensemble
 @options.flag(
     "--normalize",
     "For each network one more column, NAMENorm: its score divided by predicted words and end "
     "symbol.",
 )
-@options.file("--word-scores", "Write the log-probability of each predicted word.")
+@options.word_scores
 @options.flag("--replace", "Remove features that have a new one's name, where they are.")
 @options.flag("--allow-missing", "Let source sentences have no hypotheses at all.")
-@options.file("--cache", "Keep scores in this file, and take them from it.")
-@options.count(
-    "--cache-size",
-    "Scores that the cache keeps, of about 65 bytes each; beyond, the oldest go.",
-    default=10_000_000,
-)
+@options.cache
 @options.cslm
 @options.output
 @options.part

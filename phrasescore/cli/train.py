@@ -60,6 +60,7 @@ _OF_LISTS = ("model", "lists", "source", "references", "weights", "feature", "li
     default=0.1,
 )
 @options.flag("--reverse", "Learn p(source | target).")
+@options.flag("--right-to-left", "Predict the last word first; the other side is read as ever.")
 @options.count("--updates", "Stop after this many batches.")
 @options.option("--epochs", "Stop after this many passes over the pairs.", type=float)
 @options.option("--minutes", "Stop after this many minutes, all resumptions counted.", type=float)

@@ -87,10 +87,10 @@ def load_feature(name: str) -> Any:
 
 # Columns
 
-ColumnKind = Literal["model", "feature", "lm", "lexicon", "reverse_lexicon"]
+ColumnKind = Literal["model", "feature", "lm", "lexicon", "reverse_lexicon", "scores"]
 
 # How names of new features in n-best lists begin; a number from 0 follows, as in Moses' own names.
-# Of networks, by the kind of the model.
+# Of networks, by the kind of the model; see `network_name`.
 NETWORK_NAMES = {
     "attention": "Attention",
     "cslm": "CSLM",
@@ -111,13 +111,15 @@ NORMALIZED = "Norm"
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:
-    """A column of a table or an n-best list: of a network, a feature, or a file's scores."""
+    """A column of a table or an n-best list: of a network, a feature, or a file."""
 
     kind: ColumnKind
     # A model's folder, a feature's name, or a file.
     value: str
     # Of a feature that depends on shortlists: the number of the one model that counts, from 1.
     model: int | None = None
+    # Of scores, one number per line of a file: the feature's name in n-best lists.
+    name: str | None = None
 
 
 def column_specs(columns: Iterable[ColumnSpec | str]) -> list[ColumnSpec]:
@@ -137,12 +139,14 @@ def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
 
     :param of_phrases: whether the columns are a phrase table's.
     :raises ArgumentError: if there is no column, a feature is unknown, lacks its model or has one
-        that it does not depend on, or is of no use for phrases.
+        that it does not depend on, or is of no use for phrases; if scores lack a name.
     """
     models = sum(column.kind == "model" for column in wanted)
     if not wanted:
         raise ArgumentError("nothing to add: give a model, or another column")
     for column in wanted:
+        if column.kind == "scores" and column.name is None and not of_phrases:
+            raise ArgumentError(f"scores {column.value}: a feature of n-best lists needs a name")
         if column.kind != "feature":
             continue
         if column.value not in FEATURE_NAMES:
@@ -175,6 +179,15 @@ def rescore_options(
         options += [f"--{column.kind.replace('_', '-')}", f"{column.value}{place}"]
     options += [] if backoff_lm is None else ["--backoff-lm", backoff_lm]
     return [*options, "--unnormalized"] if unnormalized else options
+
+
+def network_name(kind: str, *, reverse: bool, right_to_left: bool) -> str:
+    """Return how the name of a network's feature begins.
+
+    >>> network_name("lstm", reverse=False, right_to_left=True)
+    'RightToLeftLSTM'
+    """
+    return "Reverse" * reverse + "RightToLeft" * right_to_left + NETWORK_NAMES[kind]
 
 
 def column_name(kind: str, value: str) -> str:

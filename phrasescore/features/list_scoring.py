@@ -31,8 +31,8 @@ class ListScores(NamedTuple):
     # A column per network, in their order, and the ensemble's last if there is one: the natural
     # log-probability of each hypothesis and its </s>, (hypotheses,).
     columns: list[Floats]
-    # For each column and hypothesis the log-probabilities of the predicted words, </s> last; None
-    # unless they are asked for.
+    # For each column and hypothesis the log-probabilities of the predicted words in the order of
+    # the text, </s> last; None unless they are asked for.
     words: list[list[Floats]] | None
 
 
@@ -56,8 +56,13 @@ class SentenceWork:
 
     def summary(self) -> str:
         """Return the figures as one line."""
+        return (
+            f"{self.hypotheses:,} different hypotheses in {self.lists:,} lists; {self.computed()}"
+        )
+
+    def computed(self) -> str:
+        """Return the figures but for the number of lists and hypotheses, as a line."""
         parts = [
-            f"{self.hypotheses:,} different hypotheses in {self.lists:,} lists",
             f"{self.scored:,} scored in {self.steps:,} decoder steps",
             f"unknown words: {self.unknown_read:,} read, {self.unknown_words:,} predicted",
         ]
@@ -131,9 +136,8 @@ class _Networks:
 
     def score(self, lists: list[HypothesisList]) -> ComputedLists:
         """Return the scores of some lists, and the work of them."""
-        work = SentenceWork()
+        work = SentenceWork(scored=sum(len(set(item.hypotheses)) for item in lists))
         texts = HypothesisTexts(lists)
-        work.scored = texts.count_distinct()
         found: list[TreeLogProbs] = []
         for model in self._models:
             log_probs, unknown_read = model.score(texts)
@@ -144,11 +148,17 @@ class _Networks:
                 int((level.words == Vocabulary.UNKNOWN).sum()) for level in tree.levels
             )
             found.append(log_probs)
-        if self._ensemble:
-            mean = log_mean_exp([log_probs.values for log_probs in found])
-            found.append(TreeLogProbs(found[0].tree, mean))
         columns = [log_probs.totals() for log_probs in found]
-        words = [log_probs.words() for log_probs in found] if self._words else None
+        orders = [model.right_to_left for model in self._models]
+        words = None
+        if self._words:
+            words = [_words(*each) for each in zip(found, orders, strict=True)]
+        if self._ensemble:
+            means = [_mean(found, orders, order) for order in sorted(set(orders))]
+            columns.append(np.sum([share * mean.totals() for share, mean in means], axis=0))
+            if words is not None:
+                ((_, mean),) = means
+                words.append(_words(mean, orders[0]))
         scores = []
         start = 0
         for item in lists:
@@ -164,12 +174,15 @@ class NetworkScores:
 
     def __init__(self, checkpoint: Checkpoint, device: torch.device, precision: Precision) -> None:
         self._checkpoint = checkpoint
+        self.right_to_left = checkpoint.right_to_left
         products = FixedProducts(precision, device)
         self._scorer = TreeScorer(checkpoint.config.kind, checkpoint.model, products)
 
     def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, int]:
         """Return the predicted words' log-probabilities, and the number of unknown words read."""
-        plan, sources = texts.plan(reverse=self._checkpoint.reverse)
+        plan, sources = texts.plan(
+            reverse=self._checkpoint.reverse, right_to_left=self.right_to_left
+        )
         tree = plan.renumber(_ids(self._checkpoint.target_vocabulary, texts))
         source_ids = _ids(self._checkpoint.source_vocabulary, texts)
         read = Sequences(source_ids[sources.ids], sources.lengths)
@@ -182,6 +195,8 @@ class CslmScores:
 
     A distinct context is computed once for all lists that are scored together.
     """
+
+    right_to_left = False
 
     def __init__(
         self,
@@ -202,6 +217,29 @@ class CslmScores:
         values = score_tree(self._scorer, tree, texts.words).values
         ids = _ids(self._vocabulary, texts)
         return TreeLogProbs(tree.renumber(ids), values), 0
+
+
+def _mean(
+    found: list[TreeLogProbs], orders: list[bool], right_to_left: bool
+) -> tuple[float, TreeLogProbs]:
+    """Return the share of the networks of one order, and the mean of their probabilities by word.
+
+    Networks of the other order predict a word after other words, so that only their probabilities
+    of whole hypotheses can be compared.
+
+    :param orders: whether each network predicts from right to left.
+    """
+    alike = [each for each, order in zip(found, orders, strict=True) if order == right_to_left]
+    mean = log_mean_exp([log_probs.values for log_probs in alike])
+    return len(alike) / len(found), TreeLogProbs(alike[0].tree, mean)
+
+
+def _words(log_probs: TreeLogProbs, right_to_left: bool) -> list[Floats]:
+    """Return log p of each word of each sequence in the order of the text, ``</s>`` last."""
+    words = log_probs.words()
+    if not right_to_left:
+        return words
+    return [np.append(values[:-1][::-1], values[-1]) for values in words]
 
 
 def fingerprint(checkpoint: Checkpoint, cslm: CslmOptions) -> str:

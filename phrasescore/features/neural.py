@@ -37,8 +37,8 @@ class NeuralScore:
     """log p(target ``</s>`` | source) of phrase pairs, or log p(source ``</s>`` | target).
 
     Natural logarithms, summed over the words of the predicted side and its ``</s>``, not divided
-    by length. A model trained with ``--reverse`` predicts the source. A word outside the shortlist
-    is scored as ``<unk>``.
+    by length. A model trained with ``--reverse`` predicts the source, one trained with
+    ``--right-to-left`` the last word first. A word outside the shortlist is scored as ``<unk>``.
 
     :param precision: of the matrix products.
     :param threads: CPU threads, each with a block of its own. A GPU has `GPU_THREADS`.
@@ -72,6 +72,7 @@ class NeuralScore:
         vocabularies = (checkpoint.source_vocabulary, checkpoint.target_vocabulary)
         columns = [(2, 3), (0, 1)] if checkpoint.reverse else [(0, 1), (2, 3)]
         self._sides = list(zip(map(WordNumbers, vocabularies), columns, strict=True))
+        self._right_to_left = checkpoint.right_to_left
         self.tally = PairWork()
 
     def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
@@ -110,11 +111,13 @@ class NeuralScore:
             return np.empty(0), PairWork()
         if self._device.type == "cpu":
             torch.set_num_threads(1)  # of this thread: each has its own number
-        sides = [
+        read, predicted = (
             words.number(text, places[:, begin], places[:, end])
             for words, (begin, end) in self._sides
-        ]
-        return self._scorer.score_pairs(*sides)
+        )
+        if self._right_to_left:
+            predicted = predicted.reversed()
+        return self._scorer.score_pairs(read, predicted)
 
 
 def _as_blocks(pairs: Iterable[PhrasePair], size: int) -> Iterator[PhraseBlock]:

@@ -42,9 +42,9 @@ class SentenceScores:
     """log p(hypothesis ``</s>`` | source), or log p(source ``</s>`` | hypothesis).
 
     Natural logarithms, summed over the words of the predicted side and its ``</s>``, not divided
-    by length. Each model predicts the side that it was trained for; a word outside its shortlist is
-    scored as ``<unk>``. A value depends on source and hypothesis alone, to the last bit: not on
-    other lists, the number of threads, or a cache.
+    by length. Each model predicts the side that it was trained for, from the end that it was
+    trained for; a word outside its shortlist is scored as ``<unk>``. A value depends on source and
+    hypothesis alone, to the last bit: not on other lists, the number of threads, or a cache.
 
     A context manager, which ends the workers; threads of this process end with the object, too.
 
@@ -52,8 +52,11 @@ class SentenceScores:
     :param engine: computes, each worker with one thread and lists of its own; None is one thread of
         this process. A GPU has `GPU_THREADS` here.
     :param ensemble: whether to add a column in which the models' probabilities are averaged at
-        every word; they must then be of one direction.
-    :param words: whether to give the log-probabilities of single words, too.
+        every word; they must then be of one direction. Where some predict from right to left, they
+        are averaged among themselves, and so are the others; of these two log-probabilities of a
+        hypothesis the column has the mean, weighted by the numbers of models.
+    :param words: whether to give the log-probabilities of single words, too; not with an ensemble
+        of which some models predict from right to left.
     :param cache: where scores of hypotheses are looked up and kept; it is not used with ``words``.
     :param cslm: of the language models among the networks, which score the hypothesis alone.
     :raises ModelError: if the models cannot be an ensemble, or have weights that are not finite;
@@ -74,6 +77,9 @@ class SentenceScores:
     ) -> None:
         if ensemble and len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
             raise ModelError("an ensemble is of models of one direction, not with some reverse")
+        if ensemble and words and len({each.right_to_left for each in checkpoints}) > 1:
+            problem = "an ensemble of models of which some predict from right to left has none"
+            raise ModelError(f"log-probabilities of single words: {problem}")
         self._precision = Precision(precision, device)
         self._engine = engine or EngineSettings(workers=1)
         if self._engine.name == "here" and device.type != "cpu":

@@ -287,4 +287,5 @@ class _SentenceBeam:
                     text = source[int(level.attended[node])]
             words.append(text)
             node = int(level.parents[node])
-        return Generated(tuple(reversed(words)), complete.log_prob, complete.finished, unknown)
+        target = self._generator.in_order(words[::-1])
+        return Generated(target, complete.log_prob, complete.finished, unknown)

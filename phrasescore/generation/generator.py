@@ -49,7 +49,8 @@ class Generator:
     (With shortlists that differ the probabilities of all words add up to more than 1.) Several
     threads may use one instance at once.
 
-    :param checkpoints: of one direction, and of kinds that have a source.
+    :param checkpoints: of one direction, that begin at the same end of a target, and of kinds that
+        have a source.
     :param precision: of the matrix products.
     :raises ModelError: if the models predict no target, cannot be an ensemble, or have a weight
         that is not finite.
@@ -67,6 +68,8 @@ class Generator:
         self.precision = Precision(precision, device)
         # Whether sources are of the side that Moses calls the target.
         self.reverse = checkpoints[0].reverse
+        # Whether the last word of a target comes first.
+        self.right_to_left = checkpoints[0].right_to_left
         self._networks = [_Network(model, device, self.precision) for model in checkpoints]
         vocabularies = [model.target_vocabulary for model in checkpoints]
         # The words by their numbers; those of </s> and <unk> are Vocabulary's.
@@ -88,6 +91,10 @@ class Generator:
         """Whether the networks predict different words."""
         return any(network.columns is not None for network in self._networks)
 
+    def in_order(self, words: Sequence[str]) -> tuple[str, ...]:
+        """Return words that were predicted one after another as they stand in the target."""
+        return tuple(words[::-1] if self.right_to_left else words)
+
     def walk(self, sources: Sequence[Source]) -> "SearchWalk":
         """Return a walk that stands before the first word of the targets of some sources.
 
@@ -99,7 +106,8 @@ class Generator:
 def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
     """Check that models can generate, together.
 
-    :raises ModelError: if one has no source, or they are of two directions.
+    :raises ModelError: if one has no source, they are of two directions, or only some predict from
+        right to left.
     """
     for checkpoint in checkpoints:
         if checkpoint.config.kind not in DECODERS:
@@ -110,6 +118,9 @@ def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
             )
     if len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
         raise ModelError("an ensemble is of models of one direction, not with some reverse")
+    if len({checkpoint.right_to_left for checkpoint in checkpoints}) > 1:
+        problem = "is of models of one order, not with some trained with --right-to-left"
+        raise ModelError(f"an ensemble that writes word by word {problem}; rescore takes both")
 
 
 class _Network:

@@ -196,9 +196,8 @@ class _Sampler:
         return drawn
 
     def _generated(self, text: list[int], log_prob: float, finished: bool) -> Generated:
-        words = self._generator.words
-        unknown = text.count(Vocabulary.UNKNOWN)
-        return Generated(tuple(words[word] for word in text), log_prob, finished, unknown)
+        words = self._generator.in_order([self._generator.words[word] for word in text])
+        return Generated(words, log_prob, finished, text.count(Vocabulary.UNKNOWN))
 
 
 class CountedSample(NamedTuple):

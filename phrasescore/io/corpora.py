@@ -1,4 +1,4 @@
-"""Training text: of one language, or two files line by line each other's translation.
+"""Text: of one language, or two files line by line each other's translation.
 
 Words are separated by U+0020 only and lines by U+000A only, as in Moses; several spaces are one,
 and one ``\\r`` at the end of a line is not part of it.
@@ -48,18 +48,23 @@ class ParallelLine(NamedTuple):
     pair: PhrasePair
 
 
-def read_parallel_text(source: str, target: str) -> Iterator[ParallelLine]:
+def read_parallel_text(
+    source: str, target: str, *, allow_empty: bool = False
+) -> Iterator[ParallelLine]:
     """Yield each sentence with its translation, in order, lazily.
 
-    An empty line on either side is an error, also if the other side is empty as well: aligners and
-    cleaning scripts write none, so that it says that the files are not of one origin, or not clean.
+    In training text an empty line on either side is an error, also if the other side is empty as
+    well: aligners and cleaning scripts write none, so that it says that the files are not of one
+    origin, or not clean.
 
     :param source: a path, ``.gz`` included; one of the two may be ``-``.
     :param target: likewise.
+    :param allow_empty: whether a line may have no word, as translations may.
     :raises DataError: on reading, naming file and line: as `sentence_words`; if a line has no word,
         if one of the files has more lines than the other, or none has any; and as
         :func:`phrasescore.io.text.read_lines`.
     """
+    words = sentence_words if allow_empty else _words
     number = 0
     lines = zip_longest(read_lines(source), read_lines(target))
     for number, (source_line, target_line) in enumerate(lines, start=1):
@@ -69,7 +74,7 @@ def read_parallel_text(source: str, target: str) -> Iterator[ParallelLine]:
                 f"expected as many lines as {shown_path(other)} has, found the end of the file"
             )
             raise DataError(ended, number, problem)
-        pair = PhrasePair(_words(source, number, source_line), _words(target, number, target_line))
+        pair = PhrasePair(words(source, number, source_line), words(target, number, target_line))
         yield ParallelLine(b"%b\n%b" % (source_line, target_line), pair)
     if number == 0:
         raise DataError(source, None, "expected parallel text, found an empty file")

@@ -95,6 +95,11 @@ def open_resumable(
     return ResumableOutput(path, settings, resume=resume, chunk_lines=chunk_lines)
 
 
+def packing(path: str) -> dict[str, str]:
+    """Return the setting that says how an output is compressed; {} where it is not."""
+    return {"gzip": f"zlib-ng {zlib_ng.ZLIBNG_RUNTIME_VERSION}"} if path.endswith(".gz") else {}
+
+
 def check_resume(path: str, resume: bool) -> None:
     """Raise an ArgumentError if a stream is to be resumed."""
     if resume and not is_resumable(path):
@@ -142,10 +147,8 @@ class ResumableOutput:
     ) -> None:
         self.path = path
         self.part, self.journal, self._new_journal = work_files(path)
-        self.settings = dict(settings)
+        self.settings = {**settings, **packing(path)}
         self._is_gzip = path.endswith(".gz")
-        if self._is_gzip:
-            self.settings["gzip"] = f"zlib-ng {zlib_ng.ZLIBNG_RUNTIME_VERSION}"
         self._resume = resume
         self._chunk_lines = chunk_lines
         self._digest = new_digest()
@@ -383,14 +386,9 @@ class ResumableOutput:
         if self._promised.lines == 0 or (wrong and self._begun.lines == 0):
             _remove(self.part, self.journal, self._new_journal)
             return
-        lines = f"{self._promised.lines:,}"
-        if wrong:
-            _logger.info("%s still holds the first %s lines", self.part, lines)
-            return
-        _logger.info(
-            "%s holds the first %s lines; the same call with `resume` goes on from there",
-            *(self.part, lines),
-        )
+        text = "%s holds the first %s lines; the same call with `resume` goes on from there"
+        text = "%s still holds the first %s lines" if wrong else text
+        _logger.info(text, self.part, f"{self._promised.lines:,}")
 
 
 def _remove(*paths: str) -> None:

@@ -45,6 +45,9 @@ NETWORKS = {
 
 FORWARD = "target-given-source"
 REVERSE = "source-given-target"
+# Ends the direction of a model that predicts the last word first.
+RIGHT_TO_LEFT = "-right-to-left"
+_DIRECTIONS = tuple(side + end for end in ("", RIGHT_TO_LEFT) for side in (FORWARD, REVERSE))
 
 _WEIGHTS, _CONFIG, _RECORD = "model.safetensors", "config.toml", "training.json"
 _SOURCE, _TARGET = "source.vocab", "target.vocab"
@@ -104,7 +107,7 @@ class FineTuning:
 class TrainingRecord:
     """On which data a model was trained, and how training went. A new field has a default."""
 
-    # FORWARD or REVERSE: which side of the table is predicted.
+    # Which side of the table is predicted, and from which end: see `direction_of`.
     direction: str = FORWARD
     seed: int = 0
     # blake2b of the lines of the phrase table or of both texts, uncompressed.
@@ -131,6 +134,16 @@ class TrainingRecord:
     # training, all else is of the last one.
     fine_tuning: FineTuning | None = None
 
+    @property
+    def reverse(self) -> bool:
+        """Whether the source side of the phrase table is predicted."""
+        return self.direction.startswith(REVERSE)
+
+    @property
+    def right_to_left(self) -> bool:
+        """Whether a word is predicted from those behind it, and not from those before it."""
+        return self.direction.endswith(RIGHT_TO_LEFT)
+
     def summary(self) -> str:
         """Return why training ended, and how good the weights that were kept are."""
         best = [
@@ -148,7 +161,8 @@ class Checkpoint:
     """A trained model: the network and all that belongs to it.
 
     The network reads the source and predicts the target. In a reverse model the first is the
-    target side of the phrase table; ``table_*`` are named after the table's sides.
+    target side of the phrase table; ``table_*`` are named after the table's sides. The target of a
+    right-to-left model is to be given to the network, and comes from it, with its last word first.
     """
 
     model: nn.Module
@@ -167,7 +181,12 @@ class Checkpoint:
     @property
     def reverse(self) -> bool:
         """Whether the network predicts the source side of the phrase table."""
-        return self.record.direction == REVERSE
+        return self.record.reverse
+
+    @property
+    def right_to_left(self) -> bool:
+        """Whether the network predicts the last word first."""
+        return self.record.right_to_left
 
     @property
     def table_source_vocabulary(self) -> Vocabulary:
@@ -203,6 +222,15 @@ class ModelFolder(NamedTuple):
                 f"{found.fingerprint} where a worker runs"
             )
         return found
+
+
+def direction_of(*, reverse: bool, right_to_left: bool) -> str:
+    """Return the name of a direction, as a model's record has it.
+
+    >>> direction_of(reverse=True, right_to_left=True)
+    'source-given-target-right-to-left'
+    """
+    return (REVERSE if reverse else FORWARD) + (RIGHT_TO_LEFT if right_to_left else "")
 
 
 def empty_network(config: Config, source_size: int, target_size: int) -> PairNetwork:
@@ -314,10 +342,9 @@ def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
         record = msgspec.convert(values, TrainingRecord)
     except msgspec.ValidationError as error:
         raise ModelError(f"{path}: expected the record of a model: {error}") from error
-    if record.direction not in (FORWARD, REVERSE):
-        raise ModelError(
-            f"{path}: direction: expected {FORWARD} or {REVERSE}, got {record.direction!r}"
-        )
+    if record.direction not in _DIRECTIONS:
+        known = " or ".join(_DIRECTIONS)
+        raise ModelError(f"{path}: direction: expected {known}, got {record.direction!r}")
     return record, values
 
 

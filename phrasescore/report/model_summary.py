@@ -79,11 +79,12 @@ def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
             ("held out", f"{record.validation_pairs:,} sentences for validation"),
         ]
     reads, predicts = ("target", "source") if model.reverse else ("source", "target")
+    end = ", the last word first" if model.right_to_left else ""
     read = (len(model.source_vocabulary) - 2, record.source_coverage, record.source_shortlist_from)
     return [
         ("kind", f"{kind}, p({predicts} | {reads}) (direction {record.direction})"),
         ("reads", _shortlist(f"the {reads} side", *read)),
-        ("predicts", _shortlist(f"the {predicts} side", *predicted)),
+        ("predicts", _shortlist(f"the {predicts} side{end}", *predicted)),
         ("pairs", f"{record.training_pairs:,} distinct for training ({left_out})"),
         ("held out", f"{record.validation_pairs:,} pairs for validation"),
     ]

@@ -1,14 +1,11 @@
 """Results of other commands, read and shown: the report of ``tune``, an experiment's table."""
 
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import astuple
 from typing import Any
 
-import msgspec
-
-from phrasescore.errors import DataError
 from phrasescore.report.blocks import Cell, Lines, Section, Series, Table
+from phrasescore.report.tuning import TuneReport
 
 # The figures of a system on a text, and the endings of their columns' headings.
 _FIGURES = {"bleu": "", "deviation": " ±", "difference": ": difference", "p_value": ": p"}
@@ -20,75 +17,7 @@ sentence: how much it moves model scores. Its share is the part that this is of 
 tuned again."""
 
 
-class FeatureResult(msgspec.Struct, frozen=True):
-    """A feature value with its weight, as ``phrasescore.workflows.tune.report`` describes it."""
-
-    name: str
-    start: float
-    weight: float
-    search: float | None = None
-    contribution: float | None = None
-    share: float | None = None
-    left_out: float | None = None
-
-
-class RoundResult(msgspec.Struct, frozen=True):
-    """A round of tuning with a decoder."""
-
-    round: int
-    score: float
-
-
-class SeedResult(msgspec.Struct, frozen=True):
-    """A run with a seed of its own."""
-
-    seed: int
-    score: float
-
-
-class MethodResult(msgspec.Struct, frozen=True):
-    """A method in cross-validation."""
-
-    method: str
-    tuned_on: float
-    held_out: float
-
-
-class TuningResult(msgspec.Struct, frozen=True):
-    """The JSON that ``phrasescore tune --report`` wrote; scores are from 0 to 100."""
-
-    method: str
-    metric: str
-    seed: int
-    sentences: int
-    hypotheses: int
-    # The score of the start weights, and of the weights found.
-    start: float
-    reached: float
-    features: tuple[FeatureResult, ...]
-    replicas: tuple[SeedResult, ...] = ()
-    cross_validation: tuple[MethodResult, ...] = ()
-    # Of tuning with a decoder: its rounds, whether their number did not end it, its warnings.
-    rounds: tuple[RoundResult, ...] = ()
-    ended_by_itself: bool = True
-    warnings: tuple[str, ...] = ()
-
-
-def read_tuning_result(path: str | os.PathLike[str]) -> TuningResult:
-    """Read the report of ``phrasescore tune``.
-
-    :raises DataError: if the file cannot be read, or has other content.
-    """
-    try:
-        return msgspec.json.decode(Path(path).read_bytes(), type=TuningResult)
-    except OSError as error:
-        raise DataError(os.fspath(path), None, f"cannot open: {error.strerror}") from error
-    except (msgspec.DecodeError, RecursionError) as error:
-        problem = f"expected the JSON that tune --report wrote with --format json: {error}"
-        raise DataError(os.fspath(path), None, problem) from error
-
-
-def tuning_section(report: TuningResult) -> Section:
+def tuning_section(report: TuneReport) -> Section:
     """Return the weights, contributions and ablations of tuning, as far as they were measured."""
     blocks: list[Table | Lines] = [_weights(report)]
     if any(row.share is not None for row in report.features):
@@ -102,7 +31,7 @@ def tuning_section(report: TuningResult) -> Section:
     return Section("tuning", "Weights", lead, tuple(blocks))
 
 
-def _weights(report: TuningResult) -> Table:
+def _weights(report: TuneReport) -> Table:
     metric, reached = report.metric, report.reached
     two_sets = any(row.search is not None for row in report.features)
     columns = (
@@ -125,7 +54,7 @@ def _weights(report: TuningResult) -> Table:
     return Table("tuning-weights", "Weights", columns, rows, caption)
 
 
-def _ablations(report: TuningResult) -> list[Lines]:
+def _ablations(report: TuneReport) -> list[Lines]:
     """Return bars of each feature's share, and of the score without it where it was measured."""
     measured = [(row, row.share) for row in report.features if row.share is not None]
     names = tuple(row.name for row, _ in measured)
@@ -142,7 +71,7 @@ def _ablations(report: TuningResult) -> list[Lines]:
     return bars
 
 
-def _rounds(report: TuningResult) -> list[Table | Lines]:
+def _rounds(report: TuneReport) -> list[Table | Lines]:
     """Return the scores of rounds, seeds and methods, where the report has them."""
     found: list[Table | Lines] = []
     metric = report.metric
@@ -161,7 +90,7 @@ def _rounds(report: TuningResult) -> list[Table | Lines]:
         ),
     ):
         if rows:
-            found.append(Table(name, title, columns, tuple(map(msgspec.structs.astuple, rows))))
+            found.append(Table(name, title, columns, tuple(map(astuple, rows))))
     return found
 
 

@@ -48,7 +48,7 @@ def alignment_section(
             values=attention_weights(checkpoint, read, predicted),
             row_title="predicts",
             column_title="reads",
-            caption=_unknown_words(checkpoint, read, predicted),
+            caption=_caption(checkpoint, read, predicted),
         )
         for sentence in sentences
         for number, (name, checkpoint) in enumerate(models, start=1)
@@ -64,9 +64,12 @@ def attention_weights(
     """Return alpha: a row per predicted word and ``</s>``, a value per read word and ``</s>``."""
     network = checkpoint.model
     assert isinstance(network, AttentionNetwork)
-    ids = (checkpoint.source_vocabulary.ids(read), checkpoint.target_vocabulary.ids(predicted))
+    step = -1 if checkpoint.right_to_left else 1
+    ids = checkpoint.target_vocabulary.ids(predicted)[::step]
+    pair = (checkpoint.source_vocabulary.ids(read), ids)
     with torch.inference_mode():
-        rows = network.alignments(batch_pairs([ids]))[0].double().clamp(0.0, 1.0).tolist()
+        rows = network.alignments(batch_pairs([pair]))[0].double().clamp(0.0, 1.0).tolist()
+    rows[:-1] = rows[:-1][::step]
     return tuple(tuple(round(value, 5) for value in row) for row in rows)
 
 
@@ -117,6 +120,11 @@ def _sides(sentence: SentencePair, checkpoint: Checkpoint) -> tuple[Words, Words
 
 def _labels(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(shown([word]) for word in words)
+
+
+def _caption(checkpoint: Checkpoint, read: Sequence[str], predicted: Sequence[str]) -> str:
+    order = "Predicted from the last word to the first." if checkpoint.right_to_left else ""
+    return " ".join(filter(None, [order, _unknown_words(checkpoint, read, predicted)]))
 
 
 def _unknown_words(

@@ -69,7 +69,8 @@ def _row(name: str, checkpoint: Checkpoint) -> tuple[Cell, ...]:
     return (
         name,
         checkpoint.config.kind,
-        "source" if checkpoint.reverse else "target",
+        ("source" if checkpoint.reverse else "target")
+        + (", the last word first" if checkpoint.right_to_left else ""),
         checkpoint.num_parameters,
         len(checkpoint.source_vocabulary) - 2,
         len(checkpoint.target_vocabulary) - 2,

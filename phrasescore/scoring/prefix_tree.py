@@ -98,6 +98,13 @@ class Sequences(NamedTuple):
             active = int((lengths > time).sum())
             yield starts[:active] + (lengths[:active] - 1 - time if reverse else time)
 
+    def reversed(self) -> "Sequences":
+        """Return the sequences with the last word of each first."""
+        total = len(self.ids)
+        # Place p of a sequence from s to e has the word of place s + e - p.
+        mirrors = np.repeat(2 * self.starts + self.lengths - 1, self.lengths) - np.arange(total)
+        return Sequences(self.ids[mirrors], self.lengths)
+
     def select(self, chosen: Ids) -> "Sequences":
         """Return the chosen sequences, in that order."""
         lengths = self.lengths[chosen]
@@ -209,26 +216,36 @@ class HypothesisTexts:
         self._hypotheses = _sequences(hypotheses, numbers)
         self._source_of = np.repeat(np.arange(len(group)), [len(item.hypotheses) for item in group])
         self.words = list(numbers)
-        self._forward = build_prefix_tree(self._hypotheses, self._source_of, len(group))
+        # By whether the last word of a hypothesis comes first.
+        self._trees: dict[bool, PrefixTree] = {}
 
-    def count_distinct(self) -> int:
-        """Return the number of distinct pairs of a list and a hypothesis."""
-        return len(self._forward.find_distinct()[0])
-
-    def plan(self, *, reverse: bool) -> tuple[PrefixTree, Sequences]:
+    def plan(self, *, reverse: bool, right_to_left: bool = False) -> tuple[PrefixTree, Sequences]:
         """Return the tree of the predicted sides, a sequence per hypothesis, and the read sides.
 
         A reverse model predicts the source after each distinct hypothesis: only identical
         hypotheses share work, the encoder's.
+
+        :param right_to_left: the tree begins with the last words, so that hypotheses share their
+            ends.
         """
         if not reverse:
-            return self._forward, self._sources
-        firsts, inverse = self._forward.find_distinct()
-        predicted = self._sources.select(self._source_of)
+            return self._hypothesis_tree(right_to_left=right_to_left), self._sources
+        firsts, inverse = self._hypothesis_tree(right_to_left=False).find_distinct()
+        sources = self._sources.reversed() if right_to_left else self._sources
+        predicted = sources.select(self._source_of)
         return (
             build_prefix_tree(predicted, inverse, len(firsts)),
             self._hypotheses.select(firsts),
         )
+
+    def _hypothesis_tree(self, *, right_to_left: bool) -> PrefixTree:
+        """Return the tree of the hypotheses, which is made where it is first asked for."""
+        if right_to_left not in self._trees:
+            hypotheses = self._hypotheses.reversed() if right_to_left else self._hypotheses
+            self._trees[right_to_left] = build_prefix_tree(
+                hypotheses, self._source_of, len(self._sources.lengths)
+            )
+        return self._trees[right_to_left]
 
 
 def _sequences(sentences: Sequence[tuple[str, ...]], numbers: defaultdict[str, int]) -> Sequences:

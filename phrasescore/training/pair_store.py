@@ -34,7 +34,7 @@ Indices = npt.NDArray[np.int64]
 _ROUNDS = 6
 
 
-class PairStoreRecord(msgspec.Struct, frozen=True):
+class PairStoreRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """From which input a pair store was made, and how many of its lines are stored."""
 
     # Lines of the table; each is one of the three below.
@@ -57,6 +57,8 @@ class PairStoreRecord(msgspec.Struct, frozen=True):
     target_shortlist_from: str
     source_coverage: float
     target_coverage: float
+    # Whether the words of the predicted side are stored with the last one first.
+    right_to_left: bool = False
 
 
 class PairStore:

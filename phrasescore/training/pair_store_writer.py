@@ -79,6 +79,7 @@ def write_pair_store(
     *,
     max_length: int,
     reverse: bool = False,
+    right_to_left: bool = False,
     shortlists: tuple[Shortlist, Shortlist] = (_TABLE, _TABLE),
     distinct: bool = True,
 ) -> PairStore:
@@ -91,12 +92,13 @@ def write_pair_store(
     :param sizes: of the shortlists; no matter where a vocabulary is ready.
     :param max_length: pairs with more words on either side are counted and not stored.
     :param reverse: read the table's target side and predict its source side.
+    :param right_to_left: store the words of the predicted side with the last one first.
     :param shortlists: of the side that the network reads and of the one that it predicts.
     :param distinct: leave out repeated pairs; a language model learns how often a sentence comes.
     :raises PhrasescoreError: if no pair is left, or the folder cannot be written.
     """
     with writing_folder(folder) as new:
-        table = TableSpool(new, max_length=max_length, reverse=reverse)
+        table = TableSpool(new, max_length=max_length, reverse=reverse, right_to_left=right_to_left)
         reader = iter(lines)
         while chunk := list(islice(reader, _CHUNK)):
             table.add(chunk)
@@ -130,6 +132,7 @@ def write_pair_store(
             target_shortlist_from=shortlists[1].origin,
             source_coverage=built[0][1],
             target_coverage=built[1][1],
+            right_to_left=right_to_left,
         )
         write_state(new / RECORD, record)
     return PairStore(folder)
@@ -245,13 +248,17 @@ class ProvisionalWords:
 class TableSpool:
     """The first pass: the table as provisional ids, lengths and hashes in part files."""
 
-    def __init__(self, folder: Path, *, max_length: int, reverse: bool) -> None:
+    def __init__(
+        self, folder: Path, *, max_length: int, reverse: bool, right_to_left: bool
+    ) -> None:
         self.lines = 0
         self._max_length = max_length
         self._fits = bytearray()
         self.fingerprint = new_digest()
         self.sides = (ProvisionalWords(), ProvisionalWords())
         self._order = (1, 0) if reverse else (0, 1)
+        # Of the words of the side that is read, and of the predicted one.
+        self._steps = (1, -1 if right_to_left else 1)
         self._words, self._lengths, self._hashes = self._paths = [
             folder / f"{name}.part" for name in ("words", "lengths", "hashes")
         ]
@@ -263,10 +270,12 @@ class TableSpool:
         weights = np.array([line.weight for line in chunk])
         lengths = np.empty((len(chunk), 2), np.int64)
         ids = []
-        for words, side, of_side in zip(self.sides, self._order, lengths.T, strict=True):
+        for words, side, step, of_side in zip(
+            self.sides, self._order, self._steps, lengths.T, strict=True
+        ):
             phrases = [line.pair[side] for line in chunk]
             of_side[:] = np.fromiter(map(len, phrases), np.int64, len(phrases))
-            running = [word for phrase in phrases for word in phrase]
+            running = [word for phrase in phrases for word in phrase[::step]]
             ids.append(words.add(running, np.repeat(weights, of_side)))
         is_target = _find_targets(lengths)
         mixed = np.empty(len(is_target), np.int32)

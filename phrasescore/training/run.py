@@ -17,10 +17,9 @@ from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import is_out_of_memory
 from phrasescore.errors import ConfigError, PhrasescoreError, StoppedError, shown_path
 from phrasescore.models.checkpoint import (
-    FORWARD,
-    REVERSE,
     Checkpoint,
     TrainingRecord,
+    direction_of,
     empty_network,
     save_checkpoint,
 )
@@ -60,6 +59,7 @@ class TrainingRun:
     config: Config
     device: torch.device
     reverse: bool = False
+    right_to_left: bool = False
     shortlists: Callable[[], tuple[Shortlist, Shortlist]] = lambda: (Shortlist(), Shortlist())
     keep_work: bool = False
 
@@ -205,7 +205,7 @@ def _store_pairs(run: TrainingRun, folder: RunFolder, is_resumed: bool) -> PairS
     if is_resumed:
         _logger.info(
             "%s: the run was stopped before its pairs were stored; they are read again, with "
-            "`reverse` and shortlists as given now",
+            "`reverse`, `right_to_left` and shortlists as given now",
             run.work,
         )
     else:
@@ -216,6 +216,7 @@ def _store_pairs(run: TrainingRun, folder: RunFolder, is_resumed: bool) -> PairS
         run.config.vocabulary,
         max_length=run.config.training.max_length,
         reverse=run.reverse,
+        right_to_left=run.right_to_left,
         shortlists=run.shortlists(),
         distinct=not run.is_language_model,
     )
@@ -224,9 +225,11 @@ def _store_pairs(run: TrainingRun, folder: RunFolder, is_resumed: bool) -> PairS
 def _open_pairs(run: TrainingRun, folder: RunFolder) -> PairStore:
     """Return the pairs of the run to resume, if the input is still the same."""
     store = PairStore(folder.pairs)
-    if store.record.reverse != run.reverse:
-        had = "with" if store.record.reverse else "without"
-        raise ConfigError("`resume`", "`reverse`", f"the run to resume was started {had} it")
+    for name in ("reverse", "right_to_left"):
+        was_given = getattr(store.record, name)
+        if was_given != getattr(run, name):
+            had = "with" if was_given else "without"
+            raise ConfigError("`resume`", f"`{name}`", f"the run to resume was started {had} it")
     if fingerprint_input(run.inputs) != store.record.fingerprint:
         names = ", ".join(map(shown_path, run.inputs))
         input_kind = "table" if len(run.inputs) == 1 and not run.is_language_model else "text"
@@ -292,7 +295,7 @@ def _make_record(
 ) -> TrainingRecord:
     pairs, state = store.record, loop.state
     return TrainingRecord(
-        direction=REVERSE if run.reverse else FORWARD,
+        direction=direction_of(reverse=run.reverse, right_to_left=run.right_to_left),
         seed=run.config.training.seed,
         data_fingerprint=pairs.fingerprint,
         training_pairs=pairs.pairs - loop.held_out,

@@ -330,6 +330,7 @@ class RunFolder:
         return (
             made.record.data_fingerprint == store.record.fingerprint
             and made.reverse == store.record.reverse
+            and made.right_to_left == store.record.right_to_left
             and made.source_vocabulary == store.source_vocabulary
             and made.target_vocabulary == store.target_vocabulary
         )

@@ -2,12 +2,14 @@
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TypeVar
 
 from moses_integration.moses_ini import MosesIni
 from moses_integration.phrase_table import read_ahead, read_table_blocks
+from moses_integration.table_line import HIGHEST_LOG
 from phrasescore.arguments import PrecisionName, StrPath, check_compute, check_sequences
 from phrasescore.engines import EngineSettings, device_on, engine_or_here
 from phrasescore.errors import ArgumentError, shown_path
@@ -16,12 +18,15 @@ from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import ResumableOutput, check_resume, open_resumable, work_files
 from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.workflows.given_scores import GivenScores, check_counts
 from phrasescore.workflows.parts import AnnotatedTable, InputPart, check_part, state_path
 from phrasescore.workflows.table_scoring import TableScorer, TableScoring, block_lines
 from phrasescore.workflows.text_filter import TextFilter, check_keep_others
 from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
+
+_Column = TypeVar("_Column")
 
 # Lines of a chunk: lost at most when a run is killed, and a member of a .gz file. A multiple of
 # each `BLOCK_SIZE`, so that a resumed run has the same blocks.
@@ -36,7 +41,7 @@ class AnnotateSummary:
     lines: int
     # Those of them that got scores: whose source occurs in the texts, where there are texts.
     scored: int
-    # For each column, a sentence about its values in this run.
+    # For each column, a few words about its values in this run.
     columns: tuple[str, ...]
     warnings: tuple[str, ...] = ()
 
@@ -65,7 +70,8 @@ def annotate(
     holds probabilities, exp of a natural logarithm (or of a count), as Moses wants them. Without
     a network neither torch nor a model is loaded.
 
-    :param columns: at least one; a string is a model's folder.
+    :param columns: at least one; a string is a model's folder. Those of the kind ``scores`` have a
+        file of a natural logarithm per line of the table, at most 88.
     :param moses_ini: the moses.ini that uses the table.
     :param moses_ini_out: where that goes with the new columns in it, with weight 0.
     :param texts: what is to be translated, tokenised, one sentence per line: only lines whose
@@ -103,19 +109,29 @@ def annotate(
     )
     chosen = TextFilter(text_paths, keep_others) if text_paths else None
     task = None if number is None else InputPart.of_lines(number, table, CHUNK_LINES)
+    given = {
+        place: GivenScores(column.value, HIGHEST_LOG)
+        for place, column in enumerate(wanted)
+        if column.kind == "scores"
+    }
     blocks = read_table_blocks(table, *(() if task is None else (task.first, task.after)))
+    blocks = check_counts(blocks, table, [*given.values()])
     first = read_ahead(blocks, 2 * BLOCK_SIZE["cpu"])
     num_scores = first[0].num_scores if first else 0  # a part may be empty
     ini = declare_scores(ini_path, table, output, len(wanted), num_scores)
     num_lines = sum(block.num_lines for block in first) if task is None else task.total
-    scoring = TableScoring(tuple(wanted), precision, device)
+    computed = tuple(column for column in wanted if column.kind != "scores")
+    scoring = TableScoring(computed, precision, device)
     with TableScorer(scoring, engine) as scorer:
         settings = {**scorer.settings, "chunk": str(CHUNK_LINES)}
         size = block_lines(num_lines, settings.get("device", "cpu"))
         settings |= {} if task is None else task.settings
+        settings |= {f"scores {place + 1}": each.fingerprint for place, each in given.items()}
         if chosen is not None:  # few of the lines of a block are scored: it may have more of them
             settings |= chosen.settings
             size = min(4 * size, CHUNK_LINES)
+        if task is not None and resume and task.is_done("annotate", output, settings):
+            return AnnotateSummary(0, 0, tuple(map(str, scorer.tallies)))
         with (
             open_resumable(output, settings, resume=resume, chunk_lines=CHUNK_LINES) as target,
             Meter("annotate", "lines", progress) as meter,
@@ -123,7 +139,10 @@ def annotate(
             remaining = target.remaining(chain(first, blocks), table)
             marked = remaining if chosen is None else chosen.mark(remaining)
             for block, values in scorer.score(marked, size):
-                target.write(block.with_scores(values), block.raw, block.num_lines)
+                logs = _with_given(
+                    values, {place: block.of_pairs(each.of(block)) for place, each in given.items()}
+                )
+                target.write(block.with_scores(logs), block.raw, block.num_lines)
                 meter.update(block.num_lines)
             # Before the table appears: if this fails, a resumed run has nothing else left to do.
             target.flush()
@@ -133,9 +152,18 @@ def annotate(
                 annotated = AnnotatedTable(table, num_scores, len(wanted))
                 task.write_state("annotate", "lines", target, annotated)
     kept = meter.done if chosen is None else chosen.kept
-    if meter.done and not kept:
+    if meter.done and not kept and task is None and not resume:  # of the whole table
         _logger.warning("%s: no source phrase occurs in the texts", shown_path(table))
-    return AnnotateSummary(meter.done, kept, tuple(map(str, scorer.tallies)))
+    notes = _with_given(list(map(str, scorer.tallies)), {n: str(each) for n, each in given.items()})
+    return AnnotateSummary(meter.done, kept, tuple(notes))
+
+
+def _with_given(computed: Sequence[_Column], given: Mapping[int, _Column]) -> list[_Column]:
+    """Return what each column has, those of given scores in their places, from 0, which rise."""
+    columns = list(computed)
+    for place, column in given.items():
+        columns.insert(place, column)
+    return columns
 
 
 def check_moses_ini(moses_ini: str | None, moses_ini_out: str | None) -> None:

@@ -10,16 +10,17 @@ from moses_integration.lexicon import read_lexicon
 from phrasescore.errors import ArgumentError
 from phrasescore.features import (
     ENSEMBLE_NAME,
-    NETWORK_NAMES,
     NORMALIZED,
     OF_SHORTLISTS,
     ColumnSpec,
     Feature,
     column_name,
     load_feature,
+    network_name,
 )
 from phrasescore.features.lexicon import LexicalScore, Lexicon
 from phrasescore.records import PhrasePair
+from phrasescore.workflows.given_scores import GivenScores
 
 if TYPE_CHECKING:  # torch comes with them, and a feature needs none
     from phrasescore.features.list_scoring import ListScores
@@ -79,6 +80,8 @@ class AddedFeature(NamedTuple):
     # Of a network: whether it predicts the source; whether its scores are divided by length.
     reverse: bool = False
     normalized: bool = False
+    # Scores of lines that another program has made: neither a network's nor a feature's.
+    given: GivenScores | None = None
 
     def values(
         self,
@@ -86,7 +89,7 @@ class AddedFeature(NamedTuple):
         hypotheses: Sequence[tuple[str, ...]],
         scores: ListScores | None,
     ) -> list[float]:
-        """Return the value of each hypothesis of a source, in order.
+        """Return the value of each hypothesis of a source, in order; not of given scores.
 
         :param scores: the networks' of these hypotheses; None where there are no networks.
         """
@@ -112,12 +115,13 @@ def added_features(
     """Return the features that hypotheses get, in the order of the columns, the ensemble's last.
 
     :param checkpoints: the models of the columns, in their order.
-    :param names: one per column and for the ensemble; none at all for the usual ones.
+    :param names: one per column and for the ensemble; none at all for the usual ones. Columns of
+        given scores bring their own names.
     :param normalize: whether a network's is followed by its variant divided by length.
     :raises ArgumentError: if there are names, but not one per column.
     :raises DataError: if a file that a feature needs is not what it should be.
     """
-    expected = len(specs) + ensemble
+    expected = sum(spec.kind != "scores" for spec in specs) + ensemble
     if names and len(names) != expected:
         problem = f"expected one for each of {expected} columns, got {len(names)}"
         raise ArgumentError(f"`names`: {problem}")
@@ -133,9 +137,15 @@ def added_features(
     for spec in specs:
         if spec.kind == "model":
             checkpoint = checkpoints[networks]
-            prefix = NETWORK_NAMES[checkpoint.config.kind]
+            prefix = network_name(
+                checkpoint.config.kind,
+                reverse=checkpoint.reverse,
+                right_to_left=checkpoint.right_to_left,
+            )
             added.append(AddedFeature(name(prefix), networks, reverse=checkpoint.reverse))
             networks += 1
+        elif spec.name is not None:
+            added.append(AddedFeature(spec.name, given=GivenScores(spec.value)))
         else:
             prefix = column_name(spec.kind, spec.value)
             added.append(AddedFeature(name(prefix), feature=make_feature(spec, checkpoints)))

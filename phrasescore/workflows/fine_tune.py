@@ -14,7 +14,7 @@ from phrasescore.arguments import (
 from phrasescore.config.config import fine_tuning_settings
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, ModelError
-from phrasescore.features import NETWORK_NAMES
+from phrasescore.features import network_name
 from phrasescore.io.output import check_files
 from phrasescore.models.checkpoint import CurvePoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
@@ -108,7 +108,8 @@ def fine_tune(
     if kind not in (None, found):
         raise ModelError(f"{os.fspath(model)}: expected a model of the kind {kind}, found {found}")
     known, where = load_weights(weights).lists, weights_path(weights) or "the weights"
-    name = feature or f"{NETWORK_NAMES[found]}0"
+    prefix = network_name(found, reverse=start.reverse, right_to_left=start.right_to_left)
+    name = feature or f"{prefix}0"
     own = find_feature(known, name, where)
     stored = RunFolder(work).settings() if resume else None
     limits = {"updates": updates, "epochs": epochs, "minutes": minutes, "seed": seed}

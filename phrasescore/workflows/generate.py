@@ -21,7 +21,7 @@ from phrasescore.arguments import (
 from phrasescore.devices import choose_device, torch_threads
 from phrasescore.engines import EngineSettings, device_on, engine_or_here
 from phrasescore.errors import ArgumentError, DataError
-from phrasescore.features import ENSEMBLE_NAME, NETWORK_NAMES, NORMALIZED
+from phrasescore.features import ENSEMBLE_NAME, NORMALIZED, network_name
 from phrasescore.generation.beam_search import BeamSettings, best_targets
 from phrasescore.generation.generator import Generated, Generator, Source, check_kinds
 from phrasescore.generation.sampling import SampleSettings, count_samples, samples
@@ -293,7 +293,10 @@ def _feature_names(
     name: str | None, checkpoints: Sequence[Checkpoint], normalize: bool
 ) -> list[str]:
     """Return the names of the features in an n-best list: log p, and what it is sorted by."""
-    prefix = NETWORK_NAMES[checkpoints[0].config.kind]
+    first = checkpoints[0]
+    prefix = network_name(
+        first.config.kind, reverse=first.reverse, right_to_left=first.right_to_left
+    )
     name = name or f"{ENSEMBLE_NAME if len(checkpoints) > 1 else prefix}0"
     names = [name, *([name + NORMALIZED] if normalize else [])]
     check_feature_names(names)

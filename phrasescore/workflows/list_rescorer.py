@@ -2,15 +2,14 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain, islice, tee
-from typing import BinaryIO, Self
+from typing import Self, TypeVar
 
 import torch
 
-from moses_integration.nbest import format_features, format_value
 from moses_integration.nbest_lines import check_feature_names
 from phrasescore.arguments import (
     PrecisionName,
@@ -32,14 +31,18 @@ from phrasescore.io.resumable import ResumableOutput, open_resumable
 from phrasescore.language_models.word_scorer import CslmOptions
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.records import HypothesisList
+from phrasescore.records import HypothesisList, PhrasePair
 from phrasescore.version import __version__
 from phrasescore.workflows.columns import added_features, fingerprint
+from phrasescore.workflows.given_scores import check_counts
+from phrasescore.workflows.list_texts import feature_texts, word_line, word_lines
 from phrasescore.workflows.parts import InputPart, PartNumber
 from phrasescore.workflows.sourced_lists import SourcedList, read_sourced_lists
 from phrasescore.workflows.text_checks import UnknownWordCounter, warn_of_shortlists
 
 _logger = logging.getLogger(__name__)
+
+_Item = TypeVar("_Item")
 
 # Lists of a chunk: what is lost at most when a run is killed, and a member of a .gz file.
 CHUNK_LISTS = 64
@@ -56,7 +59,7 @@ class RescoreSummary:
     lists: int
     # How much the networks computed; None without networks.
     networks: SentenceWork | None
-    # For each feature that is not a network's: its name, and a sentence about its values.
+    # For each feature that is not a network's: its name, and a few words about its values.
     notes: tuple[tuple[str, str], ...]
     warnings: tuple[str, ...] = ()
 
@@ -71,7 +74,7 @@ class ListRescorer:
     """Adds features to one file of n-best lists after another; models are loaded once.
 
     A context manager, which closes the cache. The lists are those of :func:`rescore`, byte for
-    byte; the parameters are that function's.
+    byte; the parameters are that function's. Given scores among the columns are of one file.
 
     :ivar names: of the features that are added.
     :ivar source_vocabularies: the source words that each translation model knows, by its path.
@@ -163,11 +166,18 @@ class ListRescorer:
         task = None
         if part is not None:
             task = InputPart.of_lists(part, path, os.fspath(source), CHUNK_LISTS)
-        lists = read_sourced_lists(
-            *(path, os.fspath(source), known),
-            allow_missing=allow_missing,
-            unknown_words=unknown_words,
-            part=task,
+            settings = self._settings(replace) | task.settings
+            if resume and task.is_done("rescore", os.fspath(output), settings):
+                return RescoreSummary(tuple(self.names), 0, 0, None, ())
+        lists = check_counts(
+            read_sourced_lists(
+                *(path, os.fspath(source), known),
+                allow_missing=allow_missing,
+                unknown_words=unknown_words,
+                part=task,
+            ),
+            path,
+            [added.given for added in self._added if added.given is not None],
         )
         # Mistakes in the files often show here, before the networks are laid out.
         head = list(islice(lists, 1))  # a part may be empty
@@ -180,15 +190,20 @@ class ListRescorer:
             nullcontext() if word_scores is None else open_output(os.fspath(word_scores)) as words,
             Meter("rescore", "hypotheses", progress) as meter,
         ):
-            for each, result in _scored(target.remaining(chain(head, lists), path), scores):
+            remaining = target.remaining(chain(head, lists), path)
+            for each, result in _scored(remaining, _list_of, scores):
                 kept = each.nbest.without_features(self.names) if replace else each.nbest
                 written += 1
                 target.write(
-                    *(kept.with_features(self._texts(each, result)), each.raw, each.num_lines),
+                    *(
+                        kept.with_features(feature_texts(self._added, each, result)),
+                        each.raw,
+                        each.num_lines,
+                    ),
                     ends_chunk=each.place % CHUNK_LISTS == CHUNK_LISTS - 1,
                 )
                 if words is not None and result is not None:
-                    self._write_words(words, each, result)
+                    words.writelines(word_lines(self._added, each, result))
                 meter.update(each.num_lines)
             target.flush()
             if task is not None and isinstance(target, ResumableOutput):
@@ -198,11 +213,46 @@ class ListRescorer:
             meter.done,
             written,
             None if scores is None else scores.work,
-            tuple(
-                (added.name, str(added.feature.tally))
-                for added in self._added
-                if added.feature is not None
-            ),
+            self.notes,
+        )
+
+    def score(self, pairs: Iterable[PhrasePair]) -> Iterator[tuple[list[float], bytes]]:
+        """Yield the values of each sentence with its translation, in order, lazily.
+
+        Beside them stands the line of :func:`rescore`'s ``word_scores``, with the number of the
+        sentence from 0; it is empty where the scores of words were not asked for.
+        """
+        # A feature may read ahead: those of lexicons score many pairs at once.
+        copies = iter(tee(pairs, 1 + sum(added.feature is not None for added in self._added)))
+        scored = _scored(next(copies), _list_of_one, self._open_scores())
+        columns = [
+            None if added.feature is None else added.feature.values(next(copies))
+            for added in self._added
+        ]
+        for number, (pair, result) in enumerate(scored):
+            values = [
+                added.values(pair.source, [pair.target], result)[0]
+                if column is None
+                else next(column)
+                for added, column in zip(self._added, columns, strict=True)
+            ]
+            if result is None or result.words is None:
+                yield values, b""
+            else:
+                yield values, word_line(self._added, number, *pair, result)
+
+    @property
+    def work(self) -> SentenceWork | None:
+        """What the networks have computed since the last count began; None without networks."""
+        return None if self._scores is None else self._scores.work
+
+    @property
+    def notes(self) -> tuple[tuple[str, str], ...]:
+        """For each feature that is not a network's: its name, and a few words about its values."""
+        return tuple(
+            (added.name, str(added.given if added.feature is None else added.feature.tally))
+            for added in self._added
+            if added.network is None
         )
 
     def _choose_place(self) -> torch.device:
@@ -232,9 +282,11 @@ class ListRescorer:
             list_scoring.fingerprint(checkpoint, self._cslm) for checkpoint in self._checkpoints
         ]
         networks.append(" + ".join(networks))  # of the ensemble
-        others = (spec for spec in self._specs if spec.kind != "model")
+        others = (spec for spec in self._specs if spec.kind not in ("model", "scores"))
         for position, added in enumerate(self._added, start=1):
-            if added.feature is not None:
+            if added.given is not None:
+                depends_on = f"scores {added.given.fingerprint}"
+            elif added.feature is not None:
                 depends_on = fingerprint(next(others), added.feature, self._checkpoints)
             else:
                 assert added.network is not None
@@ -268,44 +320,41 @@ class ListRescorer:
             warn_of_shortlists(self._checkpoints)
         return self._scores
 
-    def _texts(self, found: SourcedList, scores: ListScores | None) -> dict[bytes, bytes]:
-        """Return what is added to the lines of each distinct hypothesis."""
-        hypotheses = list(found.distinct.values())
-        values = [added.values(found.source, hypotheses, scores) for added in self._added]
-        return {
-            field: format_features(zip(self.names, row, strict=True))
-            for field, *row in zip(found.distinct, *values, strict=True)
-        }
 
-    def _write_words(self, target: BinaryIO, found: SourcedList, scores: ListScores) -> None:
-        """Write a line per hypothesis: its id, and for each network a field of ``word=log p``."""
-        assert scores.words is not None
-        lines = {}
-        for place, (field, hypothesis) in enumerate(found.distinct.items()):
-            parts = [str(found.nbest.id).encode()]
-            for added in self._added:
-                if added.network is None or added.normalized:
-                    continue
-                predicted = found.source if added.reverse else hypothesis
-                log_probs = scores.words[added.network][place].tolist()
-                parts.append(
-                    b" ".join(
-                        b"%s=%s" % (word.encode(), format_value(log_prob))
-                        for word, log_prob in zip((*predicted, "</s>"), log_probs, strict=True)
-                    )
-                )
-            lines[field] = b" ||| ".join(parts) + b"\n"
-        target.writelines(lines[field] for field in found.nbest.hypotheses)
+def check_of_networks(
+    columns: Sequence[ColumnSpec],
+    *,
+    word_scores: str | None,
+    cache: str | None,
+    normalize: bool = False,
+) -> None:
+    """Raise an ArgumentError if what is for networks is wanted without one, or the cache is -."""
+    has_model = any(column.kind == "model" for column in columns)
+    wanted = {"normalize": normalize, "word_scores": word_scores, "cache": cache}
+    for name, value in wanted.items():
+        if value and not has_model:
+            raise ArgumentError(f"`{name}` is for the scores of a model, and there is none")
+    if cache == "-":
+        raise ArgumentError("`cache` needs a file: a stream cannot be a cache")
+
+
+def _list_of(found: SourcedList) -> HypothesisList:
+    return HypothesisList(found.source, list(found.distinct.values()))
+
+
+def _list_of_one(pair: PhrasePair) -> HypothesisList:
+    return HypothesisList(pair.source, [pair.target])
 
 
 def _scored(
-    lists: Iterable[SourcedList], scores: SentenceScores | None
-) -> Iterator[tuple[SourcedList, ListScores | None]]:
-    """Yield each list with its scores; each is read once, and held until its scores are there."""
+    items: Iterable[_Item],
+    hypothesis_list: Callable[[_Item], HypothesisList],
+    scores: SentenceScores | None,
+) -> Iterator[tuple[_Item, ListScores | None]]:
+    """Yield each item with the scores of its list; each is read once, and held until then."""
     if scores is None:
-        for found in lists:
-            yield found, None
+        for item in items:
+            yield item, None
         return
-    lists, ahead = tee(lists)
-    wanted = (HypothesisList(each.source, list(each.distinct.values())) for each in ahead)
-    yield from zip(lists, scores.values(wanted), strict=True)
+    items, ahead = tee(items)
+    yield from zip(items, scores.values(map(hypothesis_list, ahead)), strict=True)

@@ -39,6 +39,7 @@ class ScoringModel:
 
     :ivar kind: of the network, such as ``encoder-decoder``.
     :ivar reverse: whether the source is predicted.
+    :ivar right_to_left: whether the last word is predicted first.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class ScoringModel:
         threads: int,
     ) -> None:
         self.kind: str = checkpoint.config.kind
-        self.reverse = checkpoint.reverse
+        self.reverse, self.right_to_left = checkpoint.reverse, checkpoint.right_to_left
         self._checkpoint, self._device = checkpoint, device
         self._precision, self._threads = precision, threads
         self._pairs: NeuralScore | None = None

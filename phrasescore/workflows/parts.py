@@ -4,9 +4,10 @@ Parts are cut where a resumed run goes on, so their bytes, joined, are those of 
 a part lies ``PART.json``, which says what run it is of: `phrasescore.workflows.join` compares them.
 """
 
+import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -16,9 +17,11 @@ import msgspec
 from phrasescore.engines.actors import describe
 from phrasescore.errors import ArgumentError
 from phrasescore.io.output import writing
-from phrasescore.io.resumable import ResumableOutput, is_resumable
-from phrasescore.io.state import digest_file, new_digest, write_state
+from phrasescore.io.resumable import ResumableOutput, is_resumable, packing, work_files
+from phrasescore.io.state import digest_file, new_digest, read_state, write_state
 from phrasescore.io.text import count_lines, is_stream, read_blocks, split_block
+
+_logger = logging.getLogger(__name__)
 
 
 class AnnotatedTable(msgspec.Struct, frozen=True):
@@ -154,13 +157,31 @@ class InputPart:
         """What the bytes of the part depend on, beside the settings of the run."""
         return {"part": str(self.number), "input": self.digest}
 
+    def is_done(self, verb: str, output: str, settings: Mapping[str, str]) -> bool:
+        """Return whether an earlier run has made this part, and it is there as it was written.
+
+        :param settings: of this run, for `open_resumable`.
+        """
+        state = read_state(state_path(output), PartState)
+        is_unfinished = any(map(os.path.exists, work_files(output)))
+        if state is None or is_unfinished or not os.path.isfile(output):
+            return False
+        this_run = (verb, *self.number, _of_run({**settings, **packing(output)}))
+        if (state.verb, state.number, state.count, state.settings) != this_run:
+            return False
+        size, digest = os.path.getsize(output), digest_file(Path(output))
+        if (size, digest) != (state.num_bytes, state.digest):
+            return False
+        _logger.info("%s is there already; there was nothing left to do", output)
+        return True
+
     def write_state(
         self, verb: str, unit: str, target: ResumableOutput, table: AnnotatedTable | None = None
     ) -> None:
         """Write the file beside the part, of which all is done but that it appears."""
         if target.finished:  # an earlier run had come to its last step, and has written the file
             return
-        settings = {name: text for name, text in target.settings.items() if name != "part"}
+        settings = _of_run(target.settings)
         with writing(target.path):
             num_bytes, digest = os.path.getsize(target.part), digest_file(Path(target.part))
         done = self.after - self.first
@@ -168,3 +189,8 @@ class InputPart:
             *(verb, *self.number, done, unit, num_bytes, digest, settings, describe(), table)
         )
         write_state(state_path(target.path), state)
+
+
+def _of_run(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that all parts of a run have."""
+    return {name: text for name, text in settings.items() if name != "part"}

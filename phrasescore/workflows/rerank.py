@@ -10,13 +10,20 @@ import numpy as np
 from moses_integration.nbest import NbestList, read_nbest
 from moses_integration.reranking import EvenAverage, ModelScore, Values, WeightedSum, with_total
 from moses_integration.weights import WeightsSource, load_weights, weights_path
-from phrasescore.arguments import StrPath, check_at_least, check_positive, check_sequences
+from phrasescore.arguments import (
+    StrPath,
+    check_at_least,
+    check_choice,
+    check_positive,
+    check_sequences,
+)
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.io.output import check_files, open_output
 from phrasescore.io.text import decode
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.workflows.warnings import returns_warnings
 from tuning.minimum_bayes_risk import expected_gains, posterior
+from tuning.settings import METRICS, MetricName
 
 _logger = logging.getLogger(__name__)
 
@@ -44,6 +51,7 @@ def rerank(
     average: Sequence[str] = (),
     mbr: bool = False,
     mbr_scale: float | None = None,
+    mbr_metric: MetricName | None = None,
     as_lists: bool = False,
     ignore_missing: bool = False,
     ignore_unweighted: bool = False,
@@ -54,14 +62,15 @@ def rerank(
     """Order the hypotheses of n-best lists by a new score, and write the best of each list.
 
     The output has one line per source sentence, in order. Hypotheses of equal score stay in the
-    decoder's order. Scores are natural logarithms; with ``mbr`` the new score is expected BLEU.
-    Either ``weights`` or ``average`` is needed.
+    decoder's order. Scores are natural logarithms; with ``mbr`` the new score is expected BLEU or
+    chrF. Either ``weights`` or ``average`` is needed.
 
     :param weights: order by the sum of weight times value. A moses.ini, a text of
         ``Name= value`` lines, or the weights by feature name.
     :param average: order by the mean of the decoder's total and of these features.
-    :param mbr: take the hypothesis with the highest expected BLEU (minimum Bayes risk).
+    :param mbr: take the hypothesis with the highest expected BLEU or chrF (minimum Bayes risk).
     :param mbr_scale: factor of the model scores before they become probabilities; None for 1.
+    :param mbr_metric: what is expected; None for ``bleu``.
     :param as_lists: write all lines in their new order, with the new score as total.
     :param ignore_missing: take 0 for a feature that has a weight and is not in the lists.
     :param ignore_unweighted: take 0 for the weight of a feature that has none.
@@ -70,14 +79,16 @@ def rerank(
     """
     check_sequences(average=average)
     check_positive(mbr_scale=mbr_scale)
+    check_choice(METRICS, mbr_metric=mbr_metric)
     check_at_least(1, num_sentences=num_sentences)
     if (weights is None) == (not average):
         problem = "one of `weights` and `average` is needed, and not both"
         raise ArgumentError(f"{problem} (`mbr` goes with each)")
     if (ignore_missing or ignore_unweighted) and weights is None:
         raise ArgumentError("`ignore_missing` and `ignore_unweighted` go with `weights`")
-    if mbr_scale is not None and not mbr:
-        raise ArgumentError("`mbr_scale` goes with `mbr`")
+    for name, value in (("mbr_scale", mbr_scale), ("mbr_metric", mbr_metric)):
+        if value is not None and not mbr:
+            raise ArgumentError(f"`{name}` goes with `mbr`")
     if as_lists and (allow_missing or num_sentences is not None):
         raise ArgumentError("`num_sentences` and `allow_missing` do not go with `as_lists`")
     nbest, output = os.fspath(nbest), os.fspath(output)
@@ -99,7 +110,7 @@ def rerank(
                 continue
             scores = score(found)
             if mbr:
-                scores = _expected_bleu(found, scores, mbr_scale or 1.0)
+                scores = _expected_gains(found, scores, mbr_scale or 1.0, mbr_metric or "bleu")
             # The same text may stand in a list several times.
             moved += found.hypotheses[int(scores.argmax())] != found.hypotheses[0]
             stream.write(_sorted_lines(found, scores) if as_lists else _best_text(found, scores))
@@ -142,13 +153,13 @@ def _aligned(
         yield from [None] * (num_sentences - expected)
 
 
-def _expected_bleu(found: NbestList, scores: Values, scale: float) -> Values:
-    """Return the expected smoothed BLEU of each hypothesis; identical ones have the same."""
+def _expected_gains(found: NbestList, scores: Values, scale: float, metric: MetricName) -> Values:
+    """Return the expected metric of each hypothesis; identical ones have the same."""
     words = found.distinct()
     places = {hypothesis: place for place, hypothesis in enumerate(words)}
     which = np.array([places[hypothesis] for hypothesis in found.hypotheses])
     probabilities = np.bincount(which, posterior(scores, scale)).astype(np.float64)
-    gains = expected_gains(list(words.values()), probabilities)
+    gains = expected_gains(list(words.values()), probabilities, metric=metric)
     return np.asarray(gains[which])
 
 

@@ -11,7 +11,11 @@ from phrasescore.features.score_cache import DEFAULT_LIMIT
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import check_resume, work_files
 from phrasescore.progress import ProgressCallback
-from phrasescore.workflows.list_rescorer import ListRescorer, RescoreSummary
+from phrasescore.workflows.list_rescorer import (
+    ListRescorer,
+    RescoreSummary,
+    check_of_networks,
+)
 from phrasescore.workflows.parts import check_part, state_path
 from phrasescore.workflows.text_checks import UnknownWordCounter
 from phrasescore.workflows.warnings import returns_warnings
@@ -49,10 +53,13 @@ def rescore(
     every other byte of a line stays, and so does the order of the lines.
 
     :param source: the sentences that were translated, tokenised, one per line.
-    :param columns: one feature per column; a string is a model's folder.
-    :param names: of the new features: one per column, and the ensemble's last. Where there are
-        none, features are named ``LSTM0``, ``RNN0``, ``KenLM0`` and so on.
+    :param columns: one feature per column; a string is a model's folder. Those of the kind
+        ``scores`` have a file of a number per line of the lists, and the ``name`` of their feature.
+    :param names: of the other new features: one per column, and the ensemble's last. Where there
+        are none, they are named ``LSTM0``, ``ReverseRNN0``, ``KenLM0`` and so on.
     :param ensemble: add a column in which the models' probabilities are averaged at each word.
+        Those of right-to-left models are averaged among themselves; of them and the others the
+        column has the mean score, weighted by the numbers of models.
     :param normalize: add a column ``<name>Norm`` for each network: its score divided by the number
         of predicted words and ``</s>``.
     :param word_scores: where the log-probability of each predicted word goes.
@@ -73,12 +80,7 @@ def rescore(
     nbest, source, output = os.fspath(nbest), os.fspath(source), os.fspath(output)
     words, cache = optional_path(word_scores), optional_path(cache)
     specs = column_specs(columns)
-    if not any(column.kind == "model" for column in specs) and (
-        normalize or words is not None or cache is not None
-    ):
-        raise ArgumentError("`normalize`, `word_scores` and `cache` are for the scores of a model")
-    if cache == "-":
-        raise ArgumentError("`cache` needs a file: a stream cannot be a cache")
+    check_of_networks(specs, normalize=normalize, word_scores=words, cache=cache)
     for name, value in (("resume", resume), ("part", part)):
         if value and words is not None:
             raise ArgumentError(f"`{name}` is for one output, and not for `word_scores`")

@@ -36,7 +36,7 @@ from phrasescore.generation.segmentation import (
 )
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_files, open_output, optional_path
-from phrasescore.models.checkpoint import REVERSE, Checkpoint, load_checkpoint
+from phrasescore.models.checkpoint import Checkpoint, direction_of, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList
 from phrasescore.vocabulary import Vocabulary
@@ -214,7 +214,8 @@ def _load_reverse(path: str, forward: Checkpoint, *, swapped: bool) -> Checkpoin
             f"has {of_source:,} of the words that `model` reads and {of_target:,} of those that it "
             "writes"
         )
-    record = dataclasses.replace(checkpoint.record, direction=REVERSE)
+    direction = direction_of(reverse=True, right_to_left=checkpoint.right_to_left)
+    record = dataclasses.replace(checkpoint.record, direction=direction)
     return dataclasses.replace(checkpoint, record=record)
 
 

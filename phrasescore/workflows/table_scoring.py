@@ -192,6 +192,9 @@ class TableScorer:
         :raises ModelError: on reaching a block with a value that is not a finite log-probability.
         :raises PhrasescoreError: if workers have not loaded the same.
         """
+        if not self._scoring.columns:  # all are given
+            yield from ((block, []) for block in blocks)
+            return
         ahead: deque[TableBlock] = deque()
         most = BLOCK_SIZE[self.settings.get("device", "cpu")]
 

@@ -55,6 +55,7 @@ def train(
     config: StrPath | None = None,
     settings: Iterable[str] = (),
     reverse: bool = False,
+    right_to_left: bool = False,
     updates: int | None = None,
     epochs: float | None = None,
     minutes: float | None = None,
@@ -87,6 +88,8 @@ def train(
     :param config: a TOML file of settings, instead of a preset.
     :param settings: changes of settings, as ``training.batch_size=32``.
     :param reverse: learn p(source | target).
+    :param right_to_left: predict the last word first, each word from those behind it (Sennrich et
+        al., 2016); the other side is read as ever. Not for a language model.
     :param updates: stop after this many batches.
     :param epochs: stop after this many passes over the pairs.
     :param minutes: stop after this many minutes of training, all resumptions counted.
@@ -109,7 +112,7 @@ def train(
     check_sequences(settings=settings)
     check_at_least(1, updates=updates)
     check_compute(device, None, threads)
-    _check_arguments(kind, paths, source, target, reverse=reverse)
+    _check_arguments(kind, paths, source, target, reverse=reverse, right_to_left=right_to_left)
     model, work = run_folders(output, work_dir)
     stored = RunFolder(work).settings() if resume else None
     limits = {"updates": updates, "epochs": epochs, "minutes": minutes, "seed": seed}
@@ -126,6 +129,7 @@ def train(
         config=layered,
         device=device_of_rank(device),
         reverse=reverse,
+        right_to_left=right_to_left,
         shortlists=lambda: (read_side.shortlist(), predicted_side.shortlist()),
         keep_work=keep_work,
     )
@@ -156,7 +160,13 @@ class _Side(NamedTuple):
 
 
 def _check_arguments(
-    kind: str, inputs: tuple[str, ...], source: _Side, target: _Side, *, reverse: bool
+    kind: str,
+    inputs: tuple[str, ...],
+    source: _Side,
+    target: _Side,
+    *,
+    reverse: bool,
+    right_to_left: bool,
 ) -> None:
     """Refuse inputs from which this kind cannot learn, and options that exclude one another."""
     if kind not in MODEL_CONFIGS:
@@ -168,6 +178,9 @@ def _check_arguments(
         if reverse or source.corpus or source.vocabulary:
             problem = "it has no reverse and no source shortlist"
             raise ArgumentError(f"{kind} reads no source: {problem}")
+        if right_to_left:
+            problem = "predicts from left to right alone, as the search asks it"
+            raise ArgumentError(f"`right_to_left`: {kind} {problem}")
     elif len(inputs) not in (1, 2):
         problem = "expected a phrase table or two files of parallel text"
         raise ArgumentError(f"{problem}, got {len(inputs)} files")

@@ -80,6 +80,7 @@ class _Pairs:
 
     def __init__(self, checkpoint: Checkpoint, store: ListStore) -> None:
         self.kind, self._reverse = checkpoint.config.kind, checkpoint.reverse
+        self._order = -1 if checkpoint.right_to_left else 1
         self._read, self._predicted = checkpoint.source_vocabulary, checkpoint.target_vocabulary
         self._store = store
         # The places of phrase pairs, which many hypotheses have.
@@ -96,7 +97,7 @@ class _Pairs:
     def _add(self, source: tuple[str, ...], target: tuple[str, ...]) -> int:
         read, predicted = (target, source) if self._reverse else (source, target)
         ids = [] if self.kind in LANGUAGE_MODELS else self._read.ids(read)
-        return self._store.add_pair(ids, self._predicted.ids(predicted))
+        return self._store.add_pair(ids, self._predicted.ids(predicted[:: self._order]))
 
 
 def read_training_lists(

@@ -87,6 +87,22 @@ def test_stdin_is_called_stdin_where_no_line_is_to_blame(content: bytes) -> None
     assert refusal(lambda: ini.find_phrase_table()).startswith("<stdin>: [feature]: expected ")
 
 
+# Adding a feature
+
+
+def test_a_feature_goes_below_the_others_whatever_the_order_of_the_sections() -> None:
+    content = b"[weight]\nB0= 1\n\n[feature] \nWordPenalty\n# end"
+    ini = MosesIni("moses.ini", content)
+    # B0 has no line of its own, but its weight would count for one.
+    assert ini.add_feature("New", "B", {"order": "3", "path": "/x"}) == "B1"
+    wanted = (
+        b"[weight]\nB0= 1\nB1= 0\n\n[feature] \nWordPenalty\nNew name=B1 order=3 path=/x\n# end"
+    )
+    assert ini.to_bytes() == wanted
+    assert [feature.name for feature in ini.features] == ["WordPenalty0", "B1"]
+    assert ini.tuneable_weights()["B1"] == (0.0,)
+
+
 # Finding
 
 

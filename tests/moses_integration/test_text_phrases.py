@@ -73,10 +73,12 @@ def test_all_phrases_of_random_texts_are_found_and_no_others(
 
 def test_phrases_may_be_longer_than_is_usual() -> None:
     sentence = [str(number) for number in range(20)]
-    phrases = TextPhrases([sentence])
+    phrases = TextPhrases([["19", "20"], sentence, ["20"]])
     wanted = [" ".join(sentence[:length]) for length in (1, 7, 8, 20)]
     assert found(phrases, wanted) == [True] * 4
-    assert found(phrases, [*wanted, " ".join([*sentence, "20"])]) == [True] * 4 + [False]
+    others = ["20", "1", "19 20"]  # after the sentence: another one, a part of a word
+    assert found(phrases, [" ".join([*sentence, each]) for each in others]) == [False] * 3
+    assert found(phrases, [" ".join(sentence[:8]) + "0", " ".join(sentence[:8])[1:]]) == [False] * 2
 
 
 def test_no_phrases_and_no_sentences_are_no_error() -> None:

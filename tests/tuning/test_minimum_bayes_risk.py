@@ -6,8 +6,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from sacrebleu.metrics.chrf import CHRF
 
 from tuning.minimum_bayes_risk import expected_gains, posterior
+from tuning.settings import METRICS, MetricName
 
 
 def _gain(hypothesis: list[str], reference: list[str]) -> float:
@@ -49,15 +51,38 @@ def test_expected_gains_are_those_of_a_slow_implementation() -> None:
         np.testing.assert_allclose(expected_gains(sentences, probabilities), expected, rtol=1e-6)
 
 
+def test_expected_chrf_is_that_of_sacrebleu() -> None:
+    """Sentences are short and long, empty, of one letter, and alike but for their blanks."""
+    sentence_chrf = CHRF().sentence_score
+    for seed in range(5):
+        numbers = random.Random(seed)
+        sizes = [0, 1, 2, 4, 9]
+        words = ["a", "ab", "ba", "abba", "\u00e9t\u00e9", "l'", "b\u00a0a"]
+        drawn = {tuple(numbers.choices(words, k=numbers.choice(sizes))) for _ in range(20)}
+        sentences = sorted(drawn | {(), ("a", "b"), ("ab",)})
+        probabilities = np.random.default_rng(seed).dirichlet(np.ones(len(sentences)))
+        texts = [" ".join(sentence) for sentence in sentences]
+        expected = [
+            sum(
+                probability * (1 if this == other else sentence_chrf(this, [other]).score / 100)
+                for other, probability in zip(texts, probabilities, strict=True)
+            )
+            for this in texts
+        ]
+        found = expected_gains(sentences, probabilities, metric="chrf")
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("metric", METRICS)
 def test_the_number_of_sentences_at_a_time_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, metric: MetricName
 ) -> None:
     numbers = random.Random(1)
     sentences = sorted({tuple(numbers.choices("abcd", k=6)) for _ in range(50)})
     probabilities = np.random.default_rng(1).dirichlet(np.ones(len(sentences)))
-    expected = expected_gains(sentences, probabilities)
+    expected = expected_gains(sentences, probabilities, metric=metric)
     monkeypatch.setattr("tuning.minimum_bayes_risk._ROWS", 7)
-    assert expected_gains(sentences, probabilities).tolist() == expected.tolist()
+    assert expected_gains(sentences, probabilities, metric=metric).tolist() == expected.tolist()
 
 
 def test_the_choice_is_what_most_others_are_like_and_not_the_likeliest() -> None:

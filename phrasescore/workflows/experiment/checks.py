@@ -9,7 +9,7 @@ from moses_integration.decoder.source import read_source
 from phrasescore.config.config import Config
 from phrasescore.errors import ConfigError, DataError
 from phrasescore.io.text import read_lines
-from phrasescore.models.checkpoint import REVERSE, read_record
+from phrasescore.models.checkpoint import read_record
 from phrasescore.workflows.experiment.config import Experiment
 from phrasescore.workflows.experiment.systems import ModelPlan
 
@@ -88,8 +88,12 @@ def _check_model(model: ModelPlan, path: Path) -> None:
     if kind != model.kind:
         problem = f"{path} is of the kind {kind}, expected {model.kind}"
         raise ConfigError(f"[models.{model.name}]", "path", problem)
-    is_reverse = record.direction == REVERSE
-    if is_reverse != model.reverse:
-        wanted = "reverse = true" if is_reverse else "a model that was trained with --reverse"
-        problem = f"{path} is of the direction {record.direction}: expected {wanted}"
-        raise ConfigError(f"[models.{model.name}]", "path", problem)
+    for key, is_so, wanted in (
+        ("reverse", record.reverse, model.reverse),
+        ("right_to_left", record.right_to_left, model.right_to_left),
+    ):
+        if is_so != wanted:
+            trained = f"a model that was trained with --{key.replace('_', '-')}"
+            expected = f"{key} = true" if is_so else trained
+            problem = f"{path} is of the direction {record.direction}: expected {expected}"
+            raise ConfigError(f"[models.{model.name}]", "path", problem)

@@ -14,7 +14,7 @@ from moses_integration.weights import write_weights
 from phrasescore.errors import ConfigError
 from phrasescore.features import column_name
 from phrasescore.io.resumable import work_files
-from phrasescore.report.results import read_tuning_result
+from phrasescore.report.tuning import read_tune_report
 from phrasescore.workflows.experiment.checks import check_inputs
 from phrasescore.workflows.experiment.config import PREVIOUS, Experiment, TextSet
 from phrasescore.workflows.experiment.runs import Run
@@ -140,7 +140,8 @@ class _Planner:
         output = self._model_folder(model.name)
         command = _command(
             *("train", model.kind, *inputs, "-o", output),
-            *_options(preset=model.preset, reverse=model.reverse, **model.limits),
+            *_options(preset=model.preset, reverse=model.reverse),
+            *_options(right_to_left=model.right_to_left, **model.limits),
             *_options(set=model.settings, threads=model.threads or self._engine.threads),
         )
         work = output.with_name(f"{output.name}.work")
@@ -315,7 +316,7 @@ class _Planner:
             best = max(
                 reversed(starts),
                 key=lambda each: (
-                    read_tuning_result(each.report).reached,
+                    read_tune_report(each.report).reached,
                     len(each.system.features()),
                 ),
             )
@@ -326,7 +327,7 @@ class _Planner:
     def _layout(self, system: System) -> Layout:
         models = self._wanted.models
         names = (*self._in_search(system), *self._in_lists(system))
-        extra = network_names({name: models[name].kind for name in names if name in models})
+        extra = network_names({name: models[name] for name in names if name in models})
         for name in names:
             if name not in models:
                 kind = next((kind for kind in FILE_FEATURES if kind == name), "feature")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from phrasescore.report.results import TuningResult
+from phrasescore.report.tuning import TuneReport
 from phrasescore.workflows.experiment.config import TextSet
 from phrasescore.workflows.experiment.systems import System
 
@@ -41,7 +41,7 @@ class Run:
         """Return where the translation of a text goes."""
         return self.folder / f"{text.name}.out"
 
-    def remarks(self, report: TuningResult) -> Iterator[str]:
+    def remarks(self, report: TuneReport) -> Iterator[str]:
         """Yield the remarks that the table's reader needs, from the report of its tuning."""
         idle = [
             self.added[row.name]

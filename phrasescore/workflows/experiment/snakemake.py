@@ -149,7 +149,10 @@ def _rules(wanted: Experiment, plan: Plan, folder: Path) -> Iterator[str]:
         verb, shown = step.command[1], step.shown()
         base, factor = _MEMORY[verb]
         memory = f"lambda wildcards, input: {base} + int({factor} * input.size_mb)"
-        cores = max(map(int, re.findall(r"-(?:threads|processes) (\d+)", shown)), default=1)
+        counts = map(int, re.findall(r"-(?:threads|processes) (\d+)", shown))
+        # Each process of a search has so many threads.
+        in_search = re.findall(r"--threads (\d+) --processes (\d+)", shown)
+        cores = max(1, *counts, *(int(threads) * int(each) for threads, each in in_search))
         outputs = [_path(path) for path in step.outputs]
         parts = {
             "input": [_path(origins.get(path, path)) for path in step.inputs],

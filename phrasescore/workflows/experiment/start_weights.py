@@ -1,12 +1,14 @@
 """The weights that tuning a row starts from: another row's, and 0 for new features."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import load_weights
-from phrasescore.features import NETWORK_NAMES
+from phrasescore.features import network_name
 from phrasescore.records import WeightPair, Weights
+from phrasescore.workflows.experiment.systems import ModelPlan
 
 
 class Layout(NamedTuple):
@@ -30,19 +32,20 @@ class TunedRow(NamedTuple):
     layout: Layout
 
 
-def network_names(kinds: Mapping[str, str]) -> dict[str, str]:
+def network_names(models: Mapping[str, ModelPlan]) -> dict[str, str]:
     """Return the names of networks' features in n-best lists, by model.
 
-    :param kinds: of the models, in the order in which they are named to a command.
+    :param models: in the order in which they are named to a command.
 
-    >>> network_names({"first": "lstm", "second": "lstm"})
+    >>> network_names({name: ModelPlan(name, "lstm") for name in ("first", "second")})
     {'first': 'LSTM0', 'second': 'LSTM1'}
     """
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     found = {}
-    for model, kind in kinds.items():
-        number = counts[kind] = counts.get(kind, -1) + 1
-        found[model] = f"{NETWORK_NAMES[kind]}{number}"
+    for name, model in models.items():
+        prefix = network_name(model.kind, reverse=model.reverse, right_to_left=model.right_to_left)
+        found[name] = f"{prefix}{counts[prefix]}"
+        counts[prefix] += 1
     return found
 
 

@@ -40,6 +40,7 @@ class ModelPlan:
     path: Path | None = None
     preset: str | None = None
     reverse: bool = False
+    right_to_left: bool = False
     # When training ends, and its seed.
     minutes: _Limit | None = None
     epochs: _Limit | None = None
@@ -132,6 +133,8 @@ def check_model(table: TomlTable, model: ModelPlan) -> ModelPlan:
     config.override(limits, path=f"[models.{name}]")
     for setting in model.settings:
         config.override([setting], path=f"[models.{name}.set]")
+    if model.right_to_left and kind == CSLM:
+        raise own.error("right_to_left", f"is not of a {CSLM}, which predicts from left to right")
     if (model.backoff_lm or model.unnormalized) and kind != CSLM:
         key = "unnormalized" if model.unnormalized else "backoff_lm"
         raise own.error(key, f"is of a {CSLM}, and this is a {kind}")

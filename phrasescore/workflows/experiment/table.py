@@ -12,8 +12,8 @@ from tabulate import tabulate
 
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
 from phrasescore.io.output import open_output
-from phrasescore.report.results import TuningResult, read_tuning_result
 from phrasescore.report.shown_text import p_value_text
+from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.workflows.experiment.config import TextSet
 from phrasescore.workflows.experiment.runs import Run
 from tuning.bleu import Bleu
@@ -147,7 +147,7 @@ def _row(
     name: str, runs: Sequence[Run], made: Collection[Path], cells: Mapping[str, SystemScores]
 ) -> SystemRow:
     """Return a row with its rounds and remarks, from the reports of its tuning."""
-    done = [(run, read_tuning_result(run.report)) for run in runs if run.report in made]
+    done = [(run, read_tune_report(run.report)) for run in runs if run.report in made]
     rounds = [f"{len(found.rounds)}{'' if found.ended_by_itself else '+'}" for _, found in done]
     counts = Counter(
         remark for run, found in done for remark in (*run.remarks(found), *_worse(run, found, made))
@@ -159,10 +159,10 @@ def _row(
     return SystemRow(name, cells, ", ".join(rounds), tuple(remarks))
 
 
-def _worse(run: Run, found: TuningResult, made: Collection[Path]) -> Iterator[str]:
+def _worse(run: Run, found: TuneReport, made: Collection[Path]) -> Iterator[str]:
     """Yield that a row stands below an earlier one whose features it has, if so."""
     parts = [each for each in run.parts if each.report in made]
-    scores = {each.system.name: read_tuning_result(each.report).reached for each in parts}
+    scores = {each.system.name: read_tune_report(each.report).reached for each in parts}
     name = max(scores, key=lambda name: scores[name], default=None)
     if name is not None and found.reached < scores[name]:
         yield f"on dev it is below {name}, whose features it has: {name}'s weights are better"

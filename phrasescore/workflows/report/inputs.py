@@ -17,12 +17,12 @@ from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sent
 from phrasescore.io.text import decode, is_stream, read_lines
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.report.results import TuningResult, read_tuning_result
 from phrasescore.report.table_choice import (
     TableChoice,
     TablePair,
     choose_from_table,
 )
+from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.workflows.report.systems import Measured, SystemText, measure
 from phrasescore.workflows.text_checks import warn_of_lengths
 
@@ -92,7 +92,7 @@ class ReportInputs:
     source: Sentences | None
     references: list[Sentences]
     models: list[NamedModel]
-    tuning: TuningResult | None
+    tuning: TuneReport | None
     # The content of table.toml.
     experiment: dict[str, Any] | None
     settings: ReportSettings
@@ -155,7 +155,7 @@ def read_inputs(settings: ReportSettings) -> ReportInputs:
         raise ArgumentError(f"two systems have one name: {', '.join(names)}")
     tuning, experiment = settings.tuning_report, settings.experiment
     results = (
-        None if tuning is None else read_tuning_result(tuning),
+        None if tuning is None else read_tune_report(tuning),
         None if experiment is None else read_toml(experiment),
     )
     models = _load_models(settings.models)

@@ -21,6 +21,7 @@ from phrasescore.errors import ArgumentError
 from phrasescore.io.output import check_files, check_output
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import WeightPair
+from phrasescore.report.tuning import MethodRow, ReplicaRow, TuneReport
 from phrasescore.signals import EndedBySignal
 from phrasescore.workflows.tune.optimiser import Optimiser, read_metric
 from phrasescore.workflows.tune.outcome import OutputFiles, write_ini
@@ -30,13 +31,7 @@ from phrasescore.workflows.tune.pooling import (
     read_extracted,
     some_names,
 )
-from phrasescore.workflows.tune.report import (
-    MethodRow,
-    ReplicaRow,
-    TuneReport,
-    feature_rows,
-    with_contributions,
-)
+from phrasescore.workflows.tune.report import feature_rows, with_contributions
 from phrasescore.workflows.warnings import collecting_warnings
 from tuning.bleu import CorpusBleu
 from tuning.cross_validation import cross_validate as validate
@@ -193,7 +188,7 @@ def tune(
             features=features_found,
             notes=notes,
             replicas=rows,
-            methods=methods,
+            cross_validation=methods,
         )
         files.write(WeightPair(weights, weights), made, ini)
         if cut_short is not None:

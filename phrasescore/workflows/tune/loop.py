@@ -24,6 +24,7 @@ from phrasescore.io.state import FileDigests, digest_content
 from phrasescore.io.text import is_stream, read_lines
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import WeightPair
+from phrasescore.report.tuning import TuneReport
 from phrasescore.signals import EndedBySignal
 from phrasescore.workflows.embedded_search import EmbeddedSearch
 from phrasescore.workflows.search_settings import SearchSettings
@@ -31,7 +32,6 @@ from phrasescore.workflows.tune.loop_run import LoopRun
 from phrasescore.workflows.tune.optimiser import Optimiser, read_metric
 from phrasescore.workflows.tune.outcome import OutputFiles
 from phrasescore.workflows.tune.pooling import ListReader, find_references
-from phrasescore.workflows.tune.report import TuneReport
 from phrasescore.workflows.tune.rounds import Decoder, Rounds
 from phrasescore.workflows.tune.state import CACHE, about_search, check_folder
 from phrasescore.workflows.warnings import collecting_warnings
@@ -128,6 +128,8 @@ def tune_with_decoder(
     specs = column_specs(columns)
     if specs:
         check_columns(specs, of_phrases=False)
+    if any(column.kind == "scores" for column in specs):
+        raise ArgumentError("scores of a file are of lists that are there: not with `decoder`")
     models = [column.value for column in specs if column.kind == "model"]
     if (backoff_lm is not None or unnormalized) and not models:
         raise ArgumentError("`backoff_lm` and `unnormalized` go with models that rescore lists")

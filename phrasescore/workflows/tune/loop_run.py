@@ -12,15 +12,11 @@ from moses_integration.weights import is_sparse
 from phrasescore.io.folders import locked
 from phrasescore.io.output import open_output
 from phrasescore.records import WeightPair, Weights
+from phrasescore.report.tuning import RoundRow, TuneReport
 from phrasescore.workflows.tune.optimiser import Optimiser
 from phrasescore.workflows.tune.outcome import describe_round, explain_two_sets, find_problems
 from phrasescore.workflows.tune.pooling import some_names
-from phrasescore.workflows.tune.report import (
-    RoundRow,
-    TuneReport,
-    feature_rows,
-    with_contributions,
-)
+from phrasescore.workflows.tune.report import feature_rows, with_contributions
 from phrasescore.workflows.tune.rounds import Rounds
 from phrasescore.workflows.tune.state import INI, read_decisions, write_rounds
 from tuning.loop import LoopResult, TuningLoop
@@ -148,7 +144,7 @@ class LoopRun:
                 )
                 for done in result.rounds
             ),
-            problems=tuple(problems),
+            warnings=tuple(problems),
             ended=result.reason,
             ended_by_itself=not result.is_cut,
         )

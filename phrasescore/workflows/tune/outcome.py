@@ -13,8 +13,8 @@ from moses_integration.weights import write_weights
 from phrasescore.errors import ArgumentError
 from phrasescore.io.output import check_files, check_output, open_output, optional_path
 from phrasescore.records import WeightPair, Weights
+from phrasescore.report.tuning import TuneReport
 from phrasescore.workflows.tune.pooling import some_names
-from phrasescore.workflows.tune.report import TuneReport
 from tuning.loop import ROUND_LOSS, TOO_FAR, LoopResult
 
 _logger = logging.getLogger(__name__)

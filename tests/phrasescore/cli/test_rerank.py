@@ -84,6 +84,18 @@ def test_minimum_bayes_risk_takes_what_the_others_are_like(folder: Folder) -> No
     assert totals[0] == totals[1] > totals[2] > totals[3] == pytest.approx(1 / 3.464526, abs=1e-4)
 
 
+def test_minimum_bayes_risk_by_chrf_sees_words_that_are_almost_the_same(folder: Folder) -> None:
+    texts = ["une chose", "une porte", "grands chats", "grandes chattes", "grande chatte"]
+    folder.nbest.write_text("".join(f"0 ||| {text} ||| LM0= -1 ||| 0\n" for text in texts))
+    folder.weights.write_text("LM0= 1\n")
+    assert folder.weighted("--mbr").stdout == "une chose\n"
+    assert folder.weighted("--mbr", "--mbr-metric", "bleu").stdout == "une chose\n"
+    assert folder.weighted("--mbr", "--mbr-metric", "chrf").stdout == "grandes chattes\n"
+    line = folder.weighted("--mbr", "--mbr-metric", "chrf", "--nbest").stdout.splitlines()[0]
+    # sacrebleu's sentence_chrf against the four others: 12.90337, 11.09174, 50.94997, 66.65836.
+    assert float(line.split(" ||| ")[3]) == pytest.approx((1 + 1.4160344) / 5, abs=1e-6)
+
+
 def test_a_list_of_one_and_an_empty_hypothesis_are_as_good_as_any(folder: Folder) -> None:
     folder.nbest.write_text("0 |||  ||| LM0= -1 ||| 0\n1 ||| ||| LM0= -1 ||| 0\n")
     folder.weights.write_text("LM0= 1\n")
@@ -187,6 +199,8 @@ def test_an_input_is_never_overwritten(folder: Folder) -> None:
         (["--average", "a", "--ignore-missing"], "go with --weights"),
         (["--average", "a", "--mbr-scale", "2"], "--mbr-scale goes with --mbr"),
         (["--average", "a", "--mbr", "--mbr-scale", "0"], "--mbr-scale"),
+        (["--average", "a", "--mbr-metric", "chrf"], "--mbr-metric goes with --mbr"),
+        (["--average", "a", "--mbr", "--mbr-metric", "ter"], "--mbr-metric"),
         (["--average", "a", "--nbest", "--allow-missing"], "do not go with --nbest"),
     ],
 )

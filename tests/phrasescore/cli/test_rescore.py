@@ -46,9 +46,9 @@ def test_every_column_holds_the_reference_s_values_in_the_order_of_the_options(
     assert result.stdout == ""
     for found, (number, words) in zip(features(out), lists.hypotheses, strict=True):
         source = lists.sources[number]
-        assert list(found) == ["LM0", "RNN0", "UnknownWords0", "RNN1"]
-        assert found["RNN0"] == pytest.approx((reverse.log_prob(source, words),), abs=1e-4)
-        assert found["RNN1"] == pytest.approx((model.log_prob(source, words),), abs=1e-4)
+        assert list(found) == ["LM0", "ReverseRNN0", "UnknownWords0", "RNN0"]
+        assert found["ReverseRNN0"] == pytest.approx((reverse.log_prob(source, words),), abs=1e-4)
+        assert found["RNN0"] == pytest.approx((model.log_prob(source, words),), abs=1e-4)
         assert found["UnknownWords0"] == (sum(word not in ("la", "maison") for word in words),)
 
 
@@ -76,12 +76,12 @@ def test_normalized_columns_are_divided_by_the_predicted_words_and_their_end(
     result = run(lists, *options, "--normalize", "-o", out)
     assert result.exit_code == 0, result.output
     for found, (number, words) in zip(features(out), lists.hypotheses, strict=True):
-        names = ["LM0", "RNN0", "RNN0Norm", "RNN1", "RNN1Norm", "UnknownWords0"]
-        assert list(found) == names
-        forward, backward = found["RNN0"][0], found["RNN1"][0]
+        names = ["RNN0", "RNN0Norm", "ReverseRNN0", "ReverseRNN0Norm"]
+        assert list(found) == ["LM0", *names, "UnknownWords0"]
+        forward, backward = found["RNN0"][0], found["ReverseRNN0"][0]
         assert found["RNN0Norm"][0] == pytest.approx(forward / (len(words) + 1), rel=2e-6)
         length = len(lists.sources[number]) + 1
-        assert found["RNN1Norm"][0] == pytest.approx(backward / length, rel=2e-6)
+        assert found["ReverseRNN0Norm"][0] == pytest.approx(backward / length, rel=2e-6)
 
 
 def test_an_ensemble_averages_probabilities_word_by_word(
@@ -101,6 +101,49 @@ def test_an_ensemble_averages_probabilities_word_by_word(
         # log((exp a + exp b) / 2) at each word; by hand with base e.
         for first, second, mean in zip(*scores, strict=True):
             assert mean == pytest.approx(_log(first, second), rel=1e-5)
+
+
+def test_networks_of_each_direction_and_order_have_names_of_their_own(
+    tmp_path: Path, lists: Lists, model: RandomModel
+) -> None:
+    orders = [(False, True), (True, True), (False, True), (True, False), (False, False)]
+    models = [model] + [
+        RandomModel(
+            *(tmp_path / str(seed), SOURCE_WORDS, TARGET_WORDS),
+            seed=seed,
+            reverse=reverse,
+            right_to_left=right_to_left,
+        )
+        for seed, (reverse, right_to_left) in enumerate(orders, start=1)
+    ]
+    out = tmp_path / "out"
+    options = [option for each in models for option in ("--model", each.path)]
+    assert run(lists, *options, "-o", out).exit_code == 0
+    names = ["RNN0", "RightToLeftRNN0", "ReverseRightToLeftRNN0", "RightToLeftRNN1"]
+    names += ["ReverseRNN0", "RNN1"]
+    for found, (number, words) in zip(features(out), lists.hypotheses, strict=True):
+        assert list(found) == ["LM0", *names]
+        for name, each in zip(names, models, strict=True):
+            wanted = each.log_prob(lists.sources[number], words)
+            assert found[name] == pytest.approx((wanted,), abs=1e-4)
+
+
+def test_an_ensemble_of_both_orders_is_the_mean_of_their_scores(
+    tmp_path: Path, lists: Lists, model: RandomModel
+) -> None:
+    turned = RandomModel(
+        tmp_path / "turned", SOURCE_WORDS, TARGET_WORDS, seed=7, right_to_left=True
+    )
+    out = tmp_path / "out"
+    options = ["--model", model.path, "--model", turned.path, "--ensemble", "-o", out]
+    assert run(lists, *options).exit_code == 0
+    for found in features(out):
+        mean = (found["RNN0"][0] + found["RightToLeftRNN0"][0]) / 2
+        assert found["Ensemble0"] == pytest.approx((mean,), rel=1e-6)
+    refused = run(lists, *options, "--word-scores", tmp_path / "words")
+    assert refused.exit_code == 1
+    problem = "an ensemble of models of which some predict from right to left has none"
+    assert refused.stderr.endswith(f"log-probabilities of single words: {problem}\n")
 
 
 def test_an_ensemble_of_different_shortlists_is_warned_of_once(

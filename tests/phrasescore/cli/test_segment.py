@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -147,10 +148,13 @@ def test_more_candidates_are_worth_more() -> None:
     assert one != ten
 
 
-@pytest.mark.usefixtures("forward", "reverse")
-def test_a_swapped_model_is_a_reverse_one(folder: Path) -> None:
+@pytest.mark.usefixtures("forward")
+@pytest.mark.parametrize("right_to_left", [False, True])
+def test_a_swapped_model_is_a_reverse_one(folder: Path, right_to_left: bool) -> None:
+    make = partial(RandomModel, seed=59, right_to_left=right_to_left)
+    make(folder / "reverse", SOURCE_WORDS, TARGET_WORDS, reverse=True)
     # The same weights, trained forward from the target to the source.
-    RandomModel(folder / "swapped", TARGET_WORDS, SOURCE_WORDS, seed=59)
+    make(folder / "swapped", TARGET_WORDS, SOURCE_WORDS)
     assert run(f"{BOTH} -o a").exit_code == 0
     result = run(f"{BOTH.replace('reverse ', 'swapped ')} --swapped -o b")
     assert result.exit_code == 0, result.output

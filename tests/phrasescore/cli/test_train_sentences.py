@@ -62,13 +62,17 @@ def test_parallel_text_becomes_a_model(text: tuple[Path, Path], tmp_path: Path) 
     assert "é1" in checkpoint.target_vocabulary
 
 
-def test_an_encoder_decoder_learns_from_parallel_text_too(
+def test_an_encoder_decoder_learns_from_parallel_text_too_in_any_direction(
     text: tuple[Path, Path], tmp_path: Path
 ) -> None:
     sizes = ["--set=model.maxout_size=3", "--set=model.output_rank=4"]
     command = [*text, "-o", tmp_path / "model", "--updates", "3", *TINY, *sizes]
-    assert train("encoder-decoder", *command).exit_code == 0
-    assert load_checkpoint(tmp_path / "model").config.kind == "encoder-decoder"
+    assert train("encoder-decoder", *command, "--right-to-left", "--reverse").exit_code == 0
+    checkpoint = load_checkpoint(tmp_path / "model")
+    assert checkpoint.config.kind == "encoder-decoder"
+    assert (checkpoint.reverse, checkpoint.right_to_left) == (True, True)
+    shown = CliRunner().invoke(main, ["show", str(tmp_path / "model")]).stdout
+    assert "direction source-given-target-right-to-left" in shown
 
 
 def test_a_killed_run_with_dropout_is_resumed_to_the_same_bits(

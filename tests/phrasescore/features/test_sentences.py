@@ -17,7 +17,7 @@ from phrasescore.errors import ModelError
 from phrasescore.features.list_scoring import ListScores
 from phrasescore.features.score_cache import ScoreCache
 from phrasescore.features.sentences import SentenceScores
-from phrasescore.models.checkpoint import FORWARD, REVERSE, Checkpoint, TrainingRecord
+from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of
 from phrasescore.records import HypothesisList
 from phrasescore.scoring import tree_scorer
 from phrasescore.vocabulary import Vocabulary
@@ -37,10 +37,16 @@ def bigrams(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def checkpoint(
-    logits: list[list[float]] = LOGITS, *, words: str = "ab", reverse: bool = False, name: str = "m"
+    logits: list[list[float]] = LOGITS,
+    *,
+    words: str = "ab",
+    reverse: bool = False,
+    right_to_left: bool = False,
+    name: str = "m",
 ) -> Checkpoint:
     """Return a model whose shortlist, of both sides, has these letters."""
-    record = TrainingRecord(direction=REVERSE if reverse else FORWARD)
+    direction = direction_of(reverse=reverse, right_to_left=right_to_left)
+    record = TrainingRecord(direction=direction)
     config = Config.from_dict({"kind": "lstm"}, "test")
     vocabulary = Vocabulary(words)
     return Checkpoint(
@@ -102,8 +108,9 @@ def test_lists_are_read_as_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> N
             read.append(1)
             yield hypothesis_list("x", "a")
 
-    values = SentenceScores([checkpoint()], CPU).values(endless())
-    next(values)
+    # Left here, so that no thread of it computes rows that another test counts.
+    with SentenceScores([checkpoint()], CPU) as scores:
+        next(scores.values(endless()))
     assert len(read) <= 4
 
 
@@ -129,6 +136,27 @@ def test_a_reverse_model_predicts_the_source_after_each_hypothesis() -> None:
     assert BigramDecoder.rows_made == 7
 
 
+def test_a_right_to_left_model_predicts_the_last_word_first_and_computes_shared_ends_once() -> None:
+    scores = SentenceScores([checkpoint(right_to_left=True)], CPU)
+    BigramDecoder.rows_made = 0
+    lists = [hypothesis_list("x", "baa", "aaa", "ba", "baa"), hypothesis_list("y", "ab", "")]
+    first, second = scores.values(lists)
+    # By hand: p(a) p(a | a) p(b | a) p(</s> | b), ...
+    baa, aaa = eighths(4, 1, 4, 4), eighths(4, 1, 1, 2)
+    assert first.columns[0] == pytest.approx([baa, aaa, eighths(4, 4, 4), baa], abs=1e-6)
+    # p(b) p(a | b) p(</s> | a); p(</s>).
+    assert second.columns[0] == pytest.approx([eighths(2, 1, 2), eighths(1)], abs=1e-6)
+    # Two roots; a, aa, baa, aaa, ba as ends of the first list, b, ab of the second.
+    assert BigramDecoder.rows_made == 9
+    assert (scores.work.hypotheses, scores.work.scored) == (6, 5)
+
+
+def test_a_reverse_right_to_left_model_predicts_the_last_word_of_the_source_first() -> None:
+    scores = SentenceScores([checkpoint(reverse=True, right_to_left=True)], CPU)
+    (found,) = scores.values([hypothesis_list("ab", "b", "a")])
+    assert found.columns[0] == pytest.approx([eighths(2, 1, 2)] * 2, abs=1e-6)
+
+
 def test_each_model_has_a_column_with_its_own_shortlist() -> None:
     models = [checkpoint(), checkpoint(words="b", logits=[row[:3] for row in LOGITS[:3]])]
     (found,) = SentenceScores(models, CPU).values([hypothesis_list("x", "ab")])
@@ -149,6 +177,33 @@ def test_an_ensemble_averages_the_probability_of_each_word() -> None:
     assert found.columns[2] == pytest.approx(wanted, abs=1e-6)
 
 
+def test_an_ensemble_averages_the_scores_of_both_orders() -> None:
+    models = [checkpoint(), checkpoint(right_to_left=True), checkpoint(OTHER)]
+    (found,) = SentenceScores(models, CPU, ensemble=True).values([hypothesis_list("x", "ab", "")])
+    # From the left the mean of two at each word, as above; from the right one alone.
+    left = [math.log(5 / 16 * 5 / 16 * 6 / 16), math.log(5 / 16)]
+    right = [eighths(2, 1, 2), eighths(1)]
+    wanted = [(2 * one + other) / 3 for one, other in zip(left, right, strict=True)]
+    assert found.columns[3] == pytest.approx(wanted, abs=1e-6)
+
+
+def test_a_right_to_left_ensemble_averages_the_probability_of_each_word() -> None:
+    models = [checkpoint(right_to_left=True), checkpoint(OTHER, right_to_left=True)]
+    scores = SentenceScores(models, CPU, ensemble=True, words=True)
+    (found,) = scores.values([hypothesis_list("x", "ba")])
+    # p(a) = 5/16, p(b | a) = 5/16, p(</s> | b) = 6/16: in the order of the text, b comes first.
+    assert found.words is not None
+    wanted = np.log([5 / 16, 5 / 16, 6 / 16])
+    assert found.words[2][0] == pytest.approx(wanted, abs=1e-6)
+    assert found.columns[2] == pytest.approx([wanted.sum()], abs=1e-6)
+
+
+def test_an_ensemble_of_both_orders_has_no_scores_of_words() -> None:
+    models = [checkpoint(), checkpoint(right_to_left=True)]
+    with pytest.raises(ModelError, match="of which some predict from right to left has none"):
+        SentenceScores(models, CPU, ensemble=True, words=True)
+
+
 def test_an_ensemble_is_of_one_direction() -> None:
     with pytest.raises(ModelError, match="one direction"):
         SentenceScores([checkpoint(), checkpoint(reverse=True)], CPU, ensemble=True)
@@ -165,6 +220,15 @@ def test_single_words_add_up_to_the_score() -> None:
     for column, words in zip(found.columns, found.words, strict=True):
         assert [len(part) for part in words] == [3, 1, 5]
         assert column == pytest.approx([part.sum() for part in words], abs=1e-12)
+
+
+def test_words_predicted_from_the_right_stand_in_the_order_of_the_text() -> None:
+    scores = SentenceScores([checkpoint(right_to_left=True)], CPU, words=True)
+    (found,) = scores.values([hypothesis_list("x", "aab", "")])
+    assert found.words is not None
+    # p(a | a), p(a | b), p(b), and p(</s> | a).
+    assert found.words[0][0] == pytest.approx(np.log(np.array([1, 1, 2, 2]) / 8), abs=1e-6)
+    assert found.words[0][1] == pytest.approx([eighths(1)], abs=1e-6)
 
 
 letters = st.text("ab?", max_size=5)

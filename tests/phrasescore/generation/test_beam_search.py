@@ -91,6 +91,24 @@ def test_a_wide_beam_finds_the_best_of_all_targets(
         ]
 
 
+def test_a_right_to_left_network_s_targets_are_those_of_its_weights_turned_round() -> None:
+    settings = BeamSettings(50, 30, max_length=3, copy_unknown=True)
+    found = [
+        beam_search(
+            Generator(
+                [RandomNetwork("attention", "uv", "abc", right_to_left=order).checkpoint], CPU
+            ),
+            SOURCES,
+            settings,
+        )
+        for order in (False, True)
+    ]
+    for plain, turned in zip(*found, strict=True):
+        assert [target.words for target in turned] == [target.words[::-1] for target in plain]
+        assert [target[1:] for target in turned] == [target[1:] for target in plain]
+    assert any(target.words != target.words[::-1] for target in found[0][0])
+
+
 @pytest.mark.usefixtures("bigrams")
 def test_an_ensemble_averages_the_probability_of_each_word() -> None:
     found = beam_search(

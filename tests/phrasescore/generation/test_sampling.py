@@ -25,6 +25,7 @@ from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, load_check
 from phrasescore.scoring import tree_scorer
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import BigramNetwork, RandomCslm, RandomModel
+from tests.random_networks import RandomNetwork
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -224,3 +225,20 @@ def test_models_that_cannot_generate_together_are_refused(tmp_path: Path) -> Non
     ]
     with pytest.raises(ModelError, match="one direction"):
         Generator(models, CPU)
+    turned = RandomModel(tmp_path / "turned", "uv", "ab", right_to_left=True)
+    with pytest.raises(ModelError, match="of one order, not with some trained with --right-to-l"):
+        Generator([models[0], load_checkpoint(turned.path)], CPU)
+
+
+def test_a_right_to_left_model_s_samples_are_those_of_its_weights_turned_round() -> None:
+    found = [
+        sample_targets(
+            Generator([RandomNetwork("lstm", "uv", "abcd", right_to_left=order).checkpoint], CPU),
+            [("u", "v")],
+            SampleSettings(20),
+        )[0]
+        for order in (False, True)
+    ]
+    assert len({target.words for target in found[0]}) > 5
+    for plain, turned in zip(*found, strict=True):
+        assert turned == plain._replace(words=plain.words[::-1])

@@ -68,6 +68,13 @@ def test_one_side_may_be_stdin(paths: tuple[Path, Path], monkeypatch: pytest.Mon
     assert [line.pair.source for line in read_parallel_text("-", str(paths[1]))] == [("a",)]
 
 
+def test_lines_without_words_are_read_where_they_are_allowed(paths: tuple[Path, Path]) -> None:
+    paths[0].write_bytes(b"a\n\n\n")
+    paths[1].write_bytes(b" \r\nx\n\n")
+    found = [line.pair for line in read_parallel_text(*map(str, paths), allow_empty=True)]
+    assert found == [(("a",), ()), ((), ("x",)), ((), ())]
+
+
 def test_pairs_are_read_lazily(paths: tuple[Path, Path]) -> None:
     paths[0].write_bytes(b"a\n\n")
     paths[1].write_bytes(b"x\ny\n")

@@ -24,6 +24,7 @@ from phrasescore.models.checkpoint import (
     Checkpoint,
     CurvePoint,
     TrainingRecord,
+    direction_of,
     empty_network,
     load_checkpoint,
     save_checkpoint,
@@ -104,6 +105,19 @@ def test_the_sides_of_a_reverse_model_are_those_of_the_table_swapped(tmp_path: P
     loaded = load_checkpoint(tmp_path / "forward")
     assert not loaded.reverse
     assert loaded.table_source_vocabulary == loaded.source_vocabulary
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_model_knows_from_which_end_it_predicts(tmp_path: Path, reverse: bool) -> None:
+    found = []
+    for right_to_left in (False, True):
+        direction = direction_of(reverse=reverse, right_to_left=right_to_left)
+        save_checkpoint(tmp_path / direction, make_checkpoint(direction))
+        loaded = load_checkpoint(tmp_path / direction)
+        assert (loaded.reverse, loaded.right_to_left) == (reverse, right_to_left)
+        found.append(loaded.fingerprint)
+    # The same weights give other scores.
+    assert found[0] != found[1]
 
 
 def test_the_fingerprint_is_of_weights_vocabularies_and_direction(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from phrasescore.models.checkpoint import (
     Checkpoint,
     CurvePoint,
     TrainingRecord,
+    direction_of,
     empty_network,
     load_checkpoint,
     save_checkpoint,
@@ -64,6 +65,17 @@ def test_the_text_tells_sizes_coverage_curve_and_fingerprints(folder: Path) -> N
         "best: after update 10",
     ]:
         assert part in text
+
+
+def test_the_text_says_from_which_end_words_are_predicted(folder: Path) -> None:
+    checkpoint = load_checkpoint(folder)
+    assert "last word first" not in model_report(folder).to_text()
+    direction = direction_of(reverse=True, right_to_left=True)
+    record = dataclasses.replace(checkpoint.record, direction=direction)
+    save_checkpoint(folder, dataclasses.replace(checkpoint, record=record))
+    text = model_report(folder).to_text()
+    assert f"p(source | target) (direction {direction})" in text
+    assert "the source side, the last word first: shortlist of 3 words" in text
 
 
 def test_the_json_has_the_same_in_full(folder: Path) -> None:

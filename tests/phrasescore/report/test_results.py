@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 
 from phrasescore.report.blocks import Lines
-from phrasescore.report.results import TuningResult, experiment_section, tuning_section
+from phrasescore.report.results import experiment_section, tuning_section
+from phrasescore.report.tuning import TuneReport
 from tests.phrasescore.report.report_blocks import blocks_of, table_of
 
 TUNED = {
@@ -24,12 +25,12 @@ TUNED = {
     ],
     "replicas": [{"seed": 1, "score": 59.5}],
     "cross_validation": [{"method": "pro", "tuned_on": 58.0, "held_out": 57.5}],
-    "rounds": [{"round": 1, "score": 58.0, "hypotheses": 10, "new": 5}],
+    "rounds": [{"round": 1, "score": 58.0, "hypotheses": 10, "decoded": 57.5, "new": 5}],
 }  # fmt: skip
 
 
-def tuned(**more: Any) -> TuningResult:
-    return msgspec.convert({**TUNED, **more}, TuningResult)
+def tuned(**more: Any) -> TuneReport:
+    return msgspec.convert({**TUNED, **more}, TuneReport)
 
 
 def test_weights_come_with_what_is_lost_without_them() -> None:

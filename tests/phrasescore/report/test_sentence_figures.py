@@ -50,6 +50,18 @@ def test_a_reverse_model_reads_the_target() -> None:
     assert np.array(matrix.values) == pytest.approx(expected, abs=2e-5)
 
 
+def test_the_rows_of_a_right_to_left_network_stand_in_the_order_of_the_text() -> None:
+    network = RandomNetwork("attention", SOURCE_WORDS, TARGET_WORDS, right_to_left=True)
+    section = alignment_section([("att", network.checkpoint)], [PAIR], "given")
+    (matrix,) = section.blocks
+    assert isinstance(matrix, Matrix)
+    assert matrix.row_labels == ("the", "big", "<house>", "house", "</s>")
+    expected = reference_attention.alignments(network.parameters, [2, 1, 3], [3, 1, 1, 2])
+    turned = [*expected[:-1][::-1], expected[-1]]
+    assert np.array(matrix.values) == pytest.approx(np.array(turned), abs=2e-5)
+    assert matrix.caption.startswith("Predicted from the last word to the first. Unknown")
+
+
 def test_soft_parses_are_those_of_the_slow_network() -> None:
     network = RandomNetwork("grconv", SOURCE_WORDS, TARGET_WORDS)
     words = ("la", "maison", "grande", "est", "bleue")

@@ -225,6 +225,28 @@ def test_a_reverse_run_says_so_and_reads_the_target_side(tmp_path: Path) -> None
     assert checkpoint.table_source_vocabulary == Vocabulary(["s1"])
 
 
+def test_a_right_to_left_run_learns_what_a_run_on_targets_turned_round_learns(
+    tmp_path: Path,
+) -> None:
+    run = dataclasses.replace(make_run(tmp_path), right_to_left=True)
+    train_model(run)
+    (tmp_path / "turned").mkdir()
+    lines = [line.split(" ||| ") for line in (tmp_path / "table").read_text().splitlines()]
+    turned = "".join(
+        f"{source} ||| {' '.join(target.split()[::-1])} ||| {count}\n"
+        for source, target, count in lines
+    )
+    (tmp_path / "turned" / "table").write_text(turned)
+    other = make_run(tmp_path / "turned")
+    train_model(other)
+    assert (run.model / "model.safetensors").read_bytes() == (
+        other.model / "model.safetensors"
+    ).read_bytes()
+    record = load_checkpoint(run.model).record
+    assert (record.direction, record.right_to_left) == ("target-given-source-right-to-left", True)
+    assert not load_checkpoint(other.model).right_to_left
+
+
 def test_the_learning_rate_falls_to_zero_where_it_is_linear(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -153,6 +154,22 @@ def test_reverse_reads_the_target_side(tmp_path: Path) -> None:
     store = write_pair_store(tmp_path / "p", counted(rows), SIZES, max_length=9, reverse=True)
     assert texts(store) == [("house", "la maison")]
     assert store.record.reverse
+
+
+@pytest.mark.parametrize(
+    ("reverse", "stored"), [(False, ("a b", "z y x")), (True, ("x y z", "b a"))]
+)
+def test_right_to_left_stores_the_last_word_of_the_predicted_side_first(
+    tmp_path: Path, reverse: bool, stored: tuple[str, str]
+) -> None:
+    rows = [("a b", "x y z", 1.0)]
+    write = partial(write_pair_store, sizes=SIZES, max_length=9, reverse=reverse)
+    store = write(tmp_path / "p", counted(rows), right_to_left=True)
+    assert texts(store) == [stored]
+    assert store.record.right_to_left
+    # The record of another store is as it was before there was such a thing.
+    write(tmp_path / "q", counted(rows))
+    assert "right_to_left" not in (tmp_path / "q" / "pairs.json").read_text()
 
 
 def test_long_pairs_are_counted_and_left_out(tmp_path: Path) -> None:

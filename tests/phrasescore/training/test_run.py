@@ -192,6 +192,9 @@ def test_a_run_is_not_resumed_with_other_settings_or_another_table(tmp_path: Pat
         train_model(other, resume=True)
     with pytest.raises(ConfigError, match="`reverse`: the run to resume was started without it"):
         train_model(dataclasses.replace(run, reverse=True), resume=True)
+    problem = "`right_to_left`: the run to resume was started without it"
+    with pytest.raises(ConfigError, match=problem):
+        train_model(dataclasses.replace(run, right_to_left=True), resume=True)
     with (tmp_path / "table").open("a") as file:
         file.write("a ||| b ||| 1\n")
     with pytest.raises(PhrasescoreError, match="not the table that the run in"):

@@ -99,6 +99,23 @@ def test_a_stopped_part_is_resumed(table: Path, monkeypatch: pytest.MonkeyPatch)
     assert (table.parent / "joined").read_bytes() == whole
 
 
+def test_a_finished_part_is_not_made_again(
+    table: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    part = parts_of(table, 2, ".gz")[1]
+    before = part.read_bytes()
+    with monkeypatch.context() as context, caplog.at_level("INFO"):
+        context.delattr(TableScorer, "score")
+        assert phrasescore.annotate(table, COLUMNS, part, part="2/2", resume=True).lines == 0
+    assert f"{part} is there already; there was nothing left to do" in caplog.text
+    # What is not as it was written is made anew.
+    part.write_bytes(before[:-1])
+    assert phrasescore.annotate(table, COLUMNS, part, part="2/2", resume=True).lines > 0
+    assert part.read_bytes() == before
+    other = [ColumnSpec("feature", "number_mismatch")]
+    assert phrasescore.annotate(table, other, part, part="2/2", resume=True).lines > 0
+
+
 def test_a_wrong_line_is_found_by_the_part_that_has_it(table: Path) -> None:
     lines = table.read_bytes().splitlines(keepends=True)
     lines[8 * CHUNK] = b"no phrase pair\n"

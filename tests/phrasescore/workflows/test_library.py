@@ -18,12 +18,14 @@ from tests.tiny_runs import write_table
 CALLS: dict[str, tuple[Any, ...]] = {
     "annotate": ("table", ["model"], "out"),
     "augment": ("table", "model", "out"),
+    "combine": (["decoder", "network"], "out"),
     "evaluate": (["hypotheses"], ["references"]),
     "generate": ("text", "model", "out"),
     "load_model": ("model",),
     "perplexity": (["text"],),
     "rerank": ("lists", "out"),
     "rescore": ("lists", "text", ["model"], "out"),
+    "score": ("source", "target", ["model"], "out"),
     "segment": ("text", "model", "out"),
     "select": ("text", "out"),
     "train": ("encoder-decoder", "table", "out"),
@@ -32,21 +34,27 @@ CALLS: dict[str, tuple[Any, ...]] = {
 REFUSED: dict[str, dict[str, object]] = {
     "augment": {"ensemble": "m", "beam": 0, "num_targets": 0, "max_phrase_length": 0}
     | {"min_count": -1, "min_probability": 1.5},
+    "combine": {"lists": "decoder"},
     "evaluate": {"hypotheses": "h", "references": "r", "metrics": "bleu", "by_length": "source"}
     | {"tokenize": "x", "paired": "x", "report_format": "x", "trials": 0, "seed": 0, "width": 0},
     "generate": {"ensemble": "m", "beam": 0, "max_length": 0, "nbest": ("n", 0), "sample": 0}
     | {"top": -1, "seed": -1, "temperature": 0.0},
     "perplexity": {"texts": "text"},
-    "rerank": {"average": "LM0", "mbr_scale": -1.0, "num_sentences": 0},
+    "rerank": {"average": "LM0", "mbr_scale": -1.0, "mbr_metric": "ter", "num_sentences": 0},
     "rescore": {"columns": "model", "names": "RNN0", "cache_size": 0},
+    "score": {"columns": "model", "cache_size": 0},
     "segment": {"confidence": "x", "segmentation": "x", "max_segment": 0, "min_length": 0}
     | {"beam": 0, "candidates": 0, "seed": -1},
     "select": {"share": 2.0, "lines": 0, "processes": 0, "seed": -1},
     "train": {"kind": "x", "settings": "training.seed=1", "updates": 0},
 }
-ON_NETWORKS = ("annotate", "augment", "generate", "load_model", "perplexity", "rescore", "segment")
+ON_NETWORKS = (
+    *("annotate", "augment", "generate", "load_model", "perplexity", "rescore", "score"),
+    "segment",
+)
 CASES = [
     *((name, *case) for name, values in REFUSED.items() for case in values.items()),
+    ("combine", "lists", ["decoder"]),
     ("evaluate", "metrics", ["x"]),
     ("evaluate", "by_length", ["x"]),
     ("evaluate", "references", []),
@@ -91,6 +99,7 @@ def calls(tmp_path: Path, tiny_table: Path) -> Iterator[dict[str, Callable[[], o
         "load_model": lambda: score_pairs_twice(model),
         "perplexity": lambda: phrasescore.perplexity([text], model=cslm),
         "rescore": lambda: phrasescore.rescore(lists, text, [model], out),
+        "score": lambda: phrasescore.score(text, text, [model], out),
         "segment": lambda: phrasescore.segment(text, model, out, confidence="forward", beam=2),
         "train": lambda: phrasescore.train(
             "encoder-decoder", training, out, settings=["model.hidden_size=6"], updates=1

@@ -1,12 +1,16 @@
 """A model scores pairs and lists from Python as the reference network does."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import phrasescore
+from phrasescore.models.checkpoint import save_checkpoint
 from phrasescore.records import HypothesisList
+from tests import reference_attention, reference_grconv, reference_lstm
 from tests.doubles import RandomModel
+from tests.random_networks import RandomNetwork
 
 PAIRS = [
     phrasescore.PhrasePair(("la", "maison"), ("the", "house")),
@@ -16,12 +20,15 @@ PAIRS = [
 
 
 @pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("right_to_left", [False, True])
 def test_pairs_and_lists_have_the_reference_s_scores_in_their_order(
-    tmp_path: Path, reverse: bool
+    tmp_path: Path, reverse: bool, right_to_left: bool
 ) -> None:
-    random = RandomModel(tmp_path / "model", ["la", "maison"], ["the", "house"], reverse=reverse)
+    words = ["la", "maison"], ["the", "house"]
+    random = RandomModel(tmp_path / "model", *words, reverse=reverse, right_to_left=right_to_left)
     model = phrasescore.load_model(random.path, device="cpu", threads=1)
     assert (model.kind, model.reverse) == ("encoder-decoder", reverse)
+    assert model.right_to_left == right_to_left
     expected = [random.log_prob(pair.source, pair.target) for pair in PAIRS]
     assert list(model.score_pairs(iter(PAIRS))) == pytest.approx(expected, abs=1e-4)
     lists = (HypothesisList(pair.source, [pair.target, pair.target]) for pair in PAIRS)
@@ -29,3 +36,33 @@ def test_pairs_and_lists_have_the_reference_s_scores_in_their_order(
         assert scores == pytest.approx([score, score], abs=1e-4)
     assert list(model.score_pairs([])) == []
     assert list(model.score_lists([])) == []
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "log_prob"),
+    [
+        ("attention", reference_attention.log_prob),
+        ("grconv", reference_grconv.log_prob),
+        ("lstm", reference_lstm.log_prob),
+    ],
+)
+def test_a_right_to_left_network_gives_a_sentence_what_the_reference_gives_it_turned_round(
+    tmp_path: Path, kind: str, log_prob: Callable[..., float], reverse: bool
+) -> None:
+    words = ["la", "maison", "rue"], ["the", "house", "street"]
+    sides = words[::-1] if reverse else words
+    network = RandomNetwork(kind, *sides, reverse=reverse, right_to_left=True)
+    save_checkpoint(tmp_path / "model", network.checkpoint)
+    model = phrasescore.load_model(tmp_path / "model", device="cpu", threads=1)
+    source = ("la", "rue", "rare", "maison")
+    hypotheses = [("the", "house"), ("a", "street", "house"), (), ("house", "the"), ("the",)]
+    found = next(model.score_lists([HypothesisList(source, hypotheses)]))
+    expected = []
+    for target in hypotheses:
+        read, predicted = (target, source) if reverse else (source, target)
+        # What is read keeps its order.
+        ids = network.checkpoint.source_vocabulary.ids(read)
+        turned = network.checkpoint.target_vocabulary.ids(predicted[::-1])
+        expected.append(log_prob(network.parameters, ids, turned))
+    assert found == pytest.approx(expected, abs=1e-4)

@@ -91,6 +91,7 @@ def test_a_run_that_a_signal_stops_raises_and_goes_on_to_the_same_bits(
         ("encoder-decoder", [], {}, "expected a phrase table or two files"),
         ("cslm", ["a", "b"], {}, "cslm is trained on one text, got 2 files"),
         ("cslm", "a", {"reverse": True}, "cslm reads no source"),
+        ("cslm", "a", {"right_to_left": True}, "`right_to_left`: cslm predicts from left to right"),
         (
             "encoder-decoder",
             "a",

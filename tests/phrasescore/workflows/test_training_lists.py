@@ -34,9 +34,11 @@ def read(
     source: Sequence[str] = SOURCE,
     references: Sequence[str] = REFERENCES,
     reverse: bool = False,
+    right_to_left: bool = False,
     **weights: tuple[float, ...],
 ) -> TrainingLists:
-    RandomModel(folder / "model", ["a", "b"], ["A", "B", "C"], reverse=reverse)
+    sides = (["a", "b"], ["A", "B", "C"])
+    RandomModel(folder / "model", *sides, reverse=reverse, right_to_left=right_to_left)
     for name, lines in (("nbest", nbest), ("source", source), ("references", references)):
         (folder / name).write_text("".join(f"{line}\n" for line in lines))
     known = {**WEIGHTS, **weights}
@@ -73,6 +75,22 @@ def test_phrases_are_pairs_as_the_network_reads_them(tmp_path: Path, reverse: bo
     assert batch.part_pairs.tolist() == [0, 1, 2, 3, 1]
     assert batch.part_hypotheses.tolist() == [0, 0, 1, 1, 2]
     assert batch.taught.source.ids.tolist() == batch.pairs.source.ids.tolist()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_last_word_is_predicted_first_where_the_network_was_trained_so(
+    tmp_path: Path, reverse: bool
+) -> None:
+    store = read(
+        *(tmp_path, NBEST[1:2]),
+        source=SOURCE[:1],
+        references=REFERENCES[:1],
+        reverse=reverse,
+        right_to_left=True,
+    ).store
+    pairs = store.batch(np.arange(1)).pairs
+    assert pairs.source.ids.tolist() == [2, 3, 0]
+    assert pairs.target.ids.tolist() == [3, 2, 0]
 
 
 def test_a_feature_is_a_name_or_one_of_several_values() -> None:

@@ -54,7 +54,8 @@ def write_tuned(run: Run, weights: Weights, reached: float = 50.0) -> None:
         {"name": "LM0_0", "start": 0, "weight": 0, "share": 0.9},
         {"name": "TM0_2", "start": 0, "weight": 0, "share": 0.0},
     ]
-    rounds = [{"round": number, "score": 40} for number in (1, 2)]
+    counts = {"hypotheses": 20, "decoded": 40, "new": 10}
+    rounds = [{"round": number, "score": 40, **counts} for number in (1, 2)]
     text = tuning_report(reached=reached, features=features, rounds=rounds, ended_by_itself=False)
     run.report.write_text(text)
 

@@ -30,6 +30,25 @@ def test_a_network_that_is_another_than_its_name_says_is_refused_at_once(
     assert problem in result.stderr.replace(f"{folder}/", "")
 
 
+@pytest.mark.parametrize(
+    ("right_to_left", "problem"),
+    [
+        (True, "of the direction target-given-source-right-to-left: expected right_to_left = true"),
+        (False, "expected a model that was trained with --right-to-left"),
+    ],
+)
+def test_a_network_that_predicts_from_the_other_end_is_refused_at_once(
+    folder: Path, right_to_left: bool, problem: str
+) -> None:
+    RandomModel(folder / "old", ["a"], ["b"], right_to_left=right_to_left)
+    wanted = str(not right_to_left).lower()
+    more = f"[models.rnn]\npath = 'old'\nright_to_left = {wanted}\n"
+    (folder / "x.toml").write_text(f"systems = ['Baseline', '+RNN']\n{CONFIG}{more}")
+    result = experiment("--dry-run")
+    assert result.exit_code == 1
+    assert problem in result.stderr
+
+
 def test_a_model_that_is_still_being_trained_is_named_and_does_not_stop_a_dry_run(
     folder: Path,
 ) -> None:

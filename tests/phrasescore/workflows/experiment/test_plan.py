@@ -163,6 +163,30 @@ path = "old"
     assert plan.steps[6].partial == (folder / "out" / "models" / "reverse.work",)
 
 
+def test_the_features_of_networks_are_told_apart_by_direction(folder: Path) -> None:
+    more = """
+[models.second]
+kind = "attention"
+seed = 2
+[models.back]
+kind = "attention"
+reverse = true
+[models.turned]
+kind = "attention"
+right_to_left = true
+"""
+    rows = "['attention', 'back', 'turned', 'second']"
+    before = f"systems = ['Baseline', {{name = '+four', rescore = {rows}}}]"
+    plan = plan_of(folder, f"[tuning]\nreplicas = 1\n{more}", before)
+    commands = {step.name: step.shown() for step in plan.steps}
+    assert commands["train turned"].endswith("models/turned --right-to-left")
+    assert "--right-to-left" not in commands["train back"] + commands["train second"]
+    # As rescore names them: tests/phrasescore/cli/test_rescore.py.
+    assert list(plan.runs[1].added) == [
+        "Attention0_0", "ReverseAttention0_0", "RightToLeftAttention0_0", "Attention1_0",
+    ]  # fmt: skip
+
+
 def test_a_row_may_have_limits_of_its_own(folder: Path) -> None:
     before = "systems = ['Baseline', {name = '+x', rescore = ['length_ratio'], iterations = 4, "
     plan = plan_of(folder, "[tuning]\nreplicas = 1", before + "nbest_size = 30, patience = 2}]")

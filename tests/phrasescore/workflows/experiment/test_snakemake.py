@@ -74,6 +74,14 @@ def test_every_step_is_a_rule_and_the_first_one_is_the_table(small: Path) -> Non
     ]
 
 
+def test_a_search_with_networks_asks_for_the_threads_of_each_process(small: Path) -> None:
+    config = SMALL.replace("threads = 1", "threads = 3")
+    (small / "x.toml").write_text(f"systems = ['Baseline', '+CSLM+RNN']\n{config}")
+    threads = {name: rule["threads"] for name, rule in export(small).items() if name != "table"}
+    assert (threads["tune_Baseline_seed_1"], threads["decode_news_Baseline_seed_1"]) == (" 3", " 2")
+    assert {threads[name] for name in threads if "CSLM" in name} == {" 6"}
+
+
 def test_what_a_killed_step_goes_on_with_is_in_no_output(small: Path) -> None:
     export(small)
     plan = plan_of(small, before="systems = ['Baseline', '+RNN']")

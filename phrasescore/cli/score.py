@@ -1,0 +1,43 @@
+"""``phrasescore score``: score parallel text."""
+
+import logging
+from typing import Any
+
+import click
+
+from phrasescore.cli import options
+from phrasescore.cli.progress import show_progress
+
+_logger = logging.getLogger(__name__)
+
+
+@click.command(cls=options.OrderedColumns)
+@click.argument("source", metavar="SOURCE")
+@click.argument("target", metavar="TARGET")
+@options.models
+@options.features
+@options.language_models
+@options.lexicons
+@options.ensemble
+@options.word_scores
+@options.cache
+@options.cslm
+@options.output
+@options.computing
+@options.engine
+@options.verbosity
+@click.pass_context
+def score(ctx: click.Context, /, source: str, target: str, output: str, **settings: Any) -> None:
+    """Print the scores of each sentence of SOURCE with its translation in TARGET, a line for each.
+
+    Both are tokenised, a sentence a line. A model's score is the natural logarithm of
+    p(translation | sentence), end symbol included, or of the reverse. Several columns are separated
+    by tabs, in the order of the options.
+    """
+    from phrasescore.workflows.score import score as run
+
+    columns = options.take_columns(ctx, settings)
+    settings["engine"] = options.take_engine(settings)
+    done = run(source, target, columns, output, **settings, progress=show_progress)
+    for line in done.summary():
+        _logger.info("%s", line)

@@ -1,0 +1,85 @@
+"""Join the n-best lists of several systems, sentence by sentence."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from moses_integration.combining import MADE, ListCombiner
+from moses_integration.nbest import NbestList, read_nbest
+from phrasescore.arguments import StrPath, check_sequences
+from phrasescore.errors import ArgumentError, DataError
+from phrasescore.io.output import check_files, open_output
+from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.workflows.warnings import returns_warnings
+
+
+@dataclass(frozen=True, slots=True)
+class CombineSummary:
+    """What n-best lists have been joined."""
+
+    sentences: int
+    # Lines that come from each file, in the order of the files.
+    hypotheses: tuple[int, ...]
+    # Names of the features that say which file has a hypothesis, a feature per file.
+    features: tuple[str, ...]
+    # Of features that were filled because hypotheses lacked them, in the order of the alphabet.
+    filled: tuple[str, ...]
+    # Of features that the first file lacks, in the same order.
+    left_out: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@returns_warnings
+def combine(
+    lists: Sequence[StrPath], output: StrPath, *, progress: ProgressCallback | None = None
+) -> CombineSummary:
+    """Join the n-best lists of several systems: for each sentence one list of all hypotheses.
+
+    The first file is the decoder's, and its lines come first. Of hypotheses of the same words those
+    of the earliest file that has them are kept. Each line gets a feature per file, ``Made0``,
+    ``Made1`` and so on: 1 where that file has its words, else 0.
+
+    All hypotheses get the features of the first file. Where one of another file lacks some, their
+    values and the total are those of the first file's hypothesis with the lowest total. Features
+    that the first file lacks are left out, but for sparse ones (names with ``_``).
+
+    :param lists: two files or more, of the same sentences.
+    """
+    check_sequences(lists=lists)
+    paths, output = [os.fspath(path) for path in lists], os.fspath(output)
+    if len(paths) < 2:
+        raise ArgumentError("`lists`: expected at least two")
+    check_files(paths, (output,))
+    names = tuple(f"{MADE}{number}" for number in range(len(paths)))
+    combiner = ListCombiner()
+    sentences, hypotheses = 0, [0] * len(paths)
+    with open_output(output) as stream, Meter("combine", "hypotheses", progress) as meter:
+        for found in _aligned(paths, names):
+            sentences += 1
+            for number, lines in enumerate(combiner(found)):
+                stream.write(b"".join(lines))
+                hypotheses[number] += len(lines)
+                meter.update(len(lines))
+    filled, left_out = tuple(sorted(combiner.filled)), tuple(sorted(combiner.left_out))
+    return CombineSummary(sentences, tuple(hypotheses), names, filled, left_out)
+
+
+def _aligned(paths: Sequence[str], names: Sequence[str]) -> Iterator[list[NbestList]]:
+    """Yield the lists of each sentence, one per file.
+
+    :raises DataError: if a file lacks a sentence that another has, or has one of the new features.
+    """
+    for lists in zip_longest(*map(read_nbest, paths)):
+        there: list[NbestList] = [found for found in lists if found is not None]
+        first = min(there, key=lambda found: found.id)
+        for path, found in zip(paths, lists, strict=True):
+            if found is None:
+                raise DataError(path, None, f"ends before id {first.id}, which {first.path} has")
+            if found.id != first.id:
+                problem = f"expected id {first.id}, which {first.path} has, found {found.id}"
+                raise DataError(path, found.first_line, problem)
+            if known := [name for name in names if name in found.sizes]:
+                problem = f"has the feature {known[0]} already: combine all lists in one run"
+                raise DataError(path, found.first_line, problem)
+        yield there

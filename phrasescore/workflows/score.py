@@ -1,0 +1,122 @@
+"""Score parallel text."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from moses_integration.nbest import format_value
+from phrasescore.arguments import PrecisionName, StrPath
+from phrasescore.engines import EngineSettings
+from phrasescore.errors import ArgumentError
+from phrasescore.features import ColumnSpec, column_specs
+from phrasescore.features.list_scoring import SentenceWork
+from phrasescore.features.score_cache import DEFAULT_LIMIT
+from phrasescore.io.corpora import read_parallel_text
+from phrasescore.io.output import check_files, open_output, optional_path
+from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.records import PhrasePair
+from phrasescore.workflows.list_rescorer import ListRescorer, check_of_networks
+from phrasescore.workflows.text_checks import UnknownWordCounter
+from phrasescore.workflows.warnings import returns_warnings
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSummary:
+    """The work of one `score`."""
+
+    # What the columns are called in n-best lists, in their order, the ensemble's last.
+    features: tuple[str, ...]
+    # Sentences with their translations.
+    pairs: int
+    # How much the networks computed; None without networks.
+    networks: SentenceWork | None
+    # For each feature that is not a network's: its name, and a few words about its values.
+    notes: tuple[tuple[str, str], ...]
+    warnings: tuple[str, ...] = ()
+
+    def summary(self) -> list[str]:
+        """Return the lines for a user: of the networks together, then of each other feature."""
+        networks = [] if self.networks is None else [self.networks.computed()]
+        return networks + [f"{name}: {note}" for name, note in self.notes]
+
+
+@returns_warnings
+def score(
+    source: StrPath,
+    target: StrPath,
+    columns: Sequence[ColumnSpec | str],
+    output: StrPath,
+    *,
+    ensemble: bool = False,
+    word_scores: StrPath | None = None,
+    cache: StrPath | None = None,
+    cache_size: int = DEFAULT_LIMIT,
+    backoff_lm: StrPath | None = None,
+    unnormalized: bool = False,
+    precision: PrecisionName = "float32",
+    device: str = "auto",
+    threads: int | None = None,
+    engine: EngineSettings | None = None,
+    progress: ProgressCallback | None = None,
+) -> ScoreSummary:
+    """Write the scores of each sentence with its translation, a line for each.
+
+    They are those of :func:`phrasescore.rescore`, with 7 digits: a model's is log p(translation
+    ``</s>`` | sentence), or of the reverse, a natural logarithm that is not divided by length.
+    Several columns are separated by tabs.
+
+    :param source: tokenised sentences, one per line, which may be empty.
+    :param target: as many translations.
+    :param columns: at least one, but none of the kind ``scores``; a string is a model's folder.
+    :param ensemble: add a column in which the models' probabilities are averaged at each word.
+    :param word_scores: where the log-probability of each predicted word goes, as `rescore` writes
+        it; sentences are counted from 0.
+    :param cache: a file that keeps the networks' scores from run to run.
+    :param cache_size: scores that the cache keeps; beyond, the oldest go.
+    :param backoff_lm: an n-gram model for the words outside the shortlist of a model of the kind
+        cslm; without it they are ``<unk>``.
+    :param unnormalized: leave log Z out of the scores of a model of the kind cslm.
+    :param engine: where the networks' scores are computed, None for here.
+    """
+    source, target, output = os.fspath(source), os.fspath(target), os.fspath(output)
+    words, cache = optional_path(word_scores), optional_path(cache)
+    specs = column_specs(columns)
+    if any(column.kind == "scores" for column in specs):
+        raise ArgumentError("scores of a file are there already: nothing is to be scored")
+    check_of_networks(specs, word_scores=words, cache=cache)
+    files = (each.value for each in specs if each.kind not in ("model", "feature"))
+    check_files((source, target, *files, optional_path(backoff_lm)), (output, words, cache))
+    with (
+        ListRescorer(
+            specs,
+            ensemble=ensemble,
+            words=words is not None,
+            cache=cache,
+            cache_size=cache_size,
+            backoff_lm=backoff_lm,
+            unnormalized=unnormalized,
+            precision=precision,
+            device=device,
+            threads=threads,
+            engine=engine,
+        ) as rescorer,
+        open_output(output) as target_file,
+        nullcontext() if words is None else open_output(words) as word_file,
+        Meter("score", "sentence pairs", progress) as meter,
+    ):
+        unknown_words = UnknownWordCounter(source, rescorer.source_vocabularies)
+        for values, line in rescorer.score(_read(source, target, unknown_words)):
+            target_file.write(b"\t".join(map(format_value, values)) + b"\n")
+            if word_file is not None:
+                word_file.write(line)
+            meter.update()
+    return ScoreSummary(tuple(rescorer.names), meter.done, rescorer.work, rescorer.notes)
+
+
+def _read(source: str, target: str, unknown_words: UnknownWordCounter) -> Iterator[PhrasePair]:
+    """Yield the sentences with their translations, and count the words of the former."""
+    for line in read_parallel_text(source, target, allow_empty=True):
+        unknown_words.count(line.pair.source)
+        yield line.pair
+    unknown_words.warn()

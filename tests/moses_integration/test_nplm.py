@@ -1,0 +1,80 @@
+"""Promises of moses_integration.nplm: NPLM reads the numbers and the words that were there."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from moses_integration.nplm import NplmLayer, NplmNetwork, check_words, write_nplm
+from phrasescore.errors import ModelError
+from tests.reference_nplm import ReferenceNplm
+
+
+def numbers(rng: np.random.Generator, *shape: int) -> NDArray[np.float32]:
+    """Return float32 numbers of all sizes, down to those that are not normal."""
+    exponents = rng.uniform(-44, 38, shape)
+    return (rng.choice([-1, 1], shape) * 10.0**exponents).astype(np.float32)
+
+
+def network(inputs: list[str], outputs: list[str]) -> NplmNetwork:
+    """Return a 4-gram network with embeddings of 2, layers of 5 and 3 units."""
+    rng = np.random.default_rng(1)
+    return NplmNetwork(
+        inputs,
+        outputs,
+        "tanh",
+        numbers(rng, len(inputs), 2),
+        NplmLayer(numbers(rng, 5, 3 * 2), numbers(rng, 5)),
+        NplmLayer(numbers(rng, 3, 5), numbers(rng, 3)),
+        NplmLayer(numbers(rng, len(outputs), 3), numbers(rng, len(outputs))),
+    )
+
+
+def test_a_file_holds_every_number_to_the_last_bit_and_the_words_of_each_side(
+    tmp_path: Path,
+) -> None:
+    wanted = network(["<unk>", "la", "été", "the"], ["<unk>", "la", "été"])
+    check_words(wanted)
+    path = tmp_path / "nplm"
+    with path.open("wb") as output:
+        write_nplm(wanted, output)
+    found = ReferenceNplm(path)
+    # The names are those of NPLM's model::readConfig.
+    assert found.config == {
+        "version": "1",
+        "ngram_size": "4",
+        "input_vocab_size": "4",
+        "output_vocab_size": "3",
+        "input_embedding_dimension": "2",
+        "num_hidden": "5",
+        "output_embedding_dimension": "3",
+        "activation_function": "tanh",
+    }
+    assert found.sections["\\input_vocab"] == ["<unk>", "la", "été", "the"]
+    assert found.sections["\\output_vocab"] == ["<unk>", "la", "été"]
+    assert np.array_equal(found.matrix("input_embeddings"), wanted.input_embeddings)
+    layers = {"hidden_{} 1": wanted.first, "hidden_{} 2": wanted.second, "output_{}": wanted.output}
+    for name, layer in layers.items():
+        assert np.array_equal(found.matrix(name.format("weights")), layer.weights)
+        assert np.array_equal(found.matrix(name.format("biases"))[:, 0], layer.biases)
+    assert path.read_bytes().endswith(b"\n\n\\end\n")
+
+
+def test_moses_memory_is_a_number_per_input_word_place_and_unit_of_the_first_layer() -> None:
+    # NPLM's model::premultiply: U.resize(num_hidden, input_vocab_size * context_size), of floats.
+    assert network(["a", "b", "c", "d"], ["a"]).num_bytes_in_moses == 5 * 4 * 3 * 4
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["<unk>", "a\tb"], "'a\\tb': it holds a blank"),
+        (["<unk>", "<s>", "<s>"], "'<s>': it is one of NPLM's own words"),
+    ],
+)
+def test_words_that_nplm_reads_as_others_are_refused(words: list[str], problem: str) -> None:
+    for sides in ((words, ["<unk>"]), (["<unk>"], words)):
+        with pytest.raises(ModelError) as caught:
+            check_words(network(*sides))
+        assert str(caught.value) == f"NPLM's text model cannot hold the shortlist's word {problem}"

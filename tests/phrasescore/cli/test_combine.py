@@ -1,0 +1,123 @@
+"""``phrasescore combine`` as a user meets it."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from phrasescore.cli import main
+from tests.doubles import RandomModel
+
+DECODER = """\
+0 ||| a b ||| LM0= -1 ||| -1
+0 ||| a ||| LM0= -2 ||| -2
+1 ||| b ||| LM0= -3 ||| -3
+"""
+NETWORK = """\
+0 ||| a b ||| RNN0= -1 ||| -1
+1 ||| c ||| RNN0= -2 ||| -2
+1 ||| b b ||| RNN0= -3 ||| -3"""
+COMBINED = """\
+0 ||| a b ||| LM0= -1 Made0= 1 Made1= 1 ||| -1
+0 ||| a ||| LM0= -2 Made0= 1 Made1= 0 ||| -2
+1 ||| b ||| LM0= -3 Made0= 1 Made1= 0 ||| -3
+1 ||| c ||| LM0= -3 Made0= 0 Made1= 1 ||| -3
+1 ||| b b ||| LM0= -3 Made0= 0 Made1= 1 ||| -3
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the lists, where the command runs."""
+    monkeypatch.chdir(tmp_path)
+    Path("decoder").write_text(DECODER)
+    Path("network").write_text(NETWORK)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+def test_the_union_of_each_sentence_is_written_and_what_was_done_is_said() -> None:
+    result = run("combine", "decoder", "network", "-o", "out.gz")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert gzip.decompress(Path("out.gz").read_bytes()).decode() == COMBINED
+    for line in (
+        "Made0: 3 hypotheses of decoder",
+        "Made1: 2 hypotheses of network",
+        "filled where they were lacking: LM0",
+        "left out, because the first file lacks them: RNN0; rescore adds them to all",
+    ):
+        assert f"phrasescore: {line}\n" in result.stderr
+
+
+def test_lists_come_from_stdin_and_go_to_stdout() -> None:
+    result = CliRunner().invoke(main, ["-q", "combine", "decoder", "-"], input=NETWORK)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, COMBINED, "")
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        ("0 ||| a ||| RNN0= -1 ||| -1\n", "network: ends before id 1, which decoder has"),
+        (NETWORK + "\n2 ||| a ||| RNN0= -1 ||| -1\n", "decoder: ends before id 2, which network"),
+        (
+            "0 ||| a ||| RNN0= -1 ||| -1\n2 ||| a ||| RNN0= -1 ||| -1\n",
+            "network:2: expected id 1, which decoder has, found 2",
+        ),
+        ("1 ||| a ||| RNN0= -1 ||| -1\n", "network:1: expected id 0, which decoder has, found 1"),
+        (
+            "0 ||| a ||| LM0= -1 -2 ||| -1\n",
+            "network:1: expected 1 values of LM0 as in decoder, found 2",
+        ),
+        ("0 ||| a b ||| LM0= -1 Made1= 0 ||| -1\n", "network:1: has the feature Made1 already"),
+        ("0 ||| a ||| RNN0= nan ||| -1\n", "network:1: expected a number, found 'nan'"),
+        ("", "network: expected an n-best list, found no lines"),
+    ],
+)
+def test_lists_that_do_not_go_together_are_refused_and_nothing_is_written(
+    network: str, message: str
+) -> None:
+    Path("network").write_text(network.replace("||| a |||", "||| x |||"))
+    result = run("-q", "combine", "decoder", "network", "-o", "out")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: {message}")
+    assert result.stderr.count("\n") == 1
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["decoder"], 2, "NBEST: expected at least two"),
+        ([], 2, "Missing argument 'NBEST...'"),
+        (["-", "-"], 2, "two files cannot share stdin"),
+        (["decoder", "network", "-o", "network"], 1, "would overwrite another file"),
+    ],
+)
+def test_calls_that_mean_nothing_are_refused(arguments: list[str], code: int, message: str) -> None:
+    result = run("combine", *arguments)
+    assert result.exit_code == code
+    assert message in result.stderr
+    assert Path("network").read_text() == NETWORK
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_the_networks_own_hypotheses_can_be_scored_tuned_and_chosen() -> None:
+    """The whole chain; the references are what the network makes, and the decoder lacks."""
+    RandomModel(Path("model"), "uvw", "abcd", seed=6)
+    Path("text").write_text("u v\nw\n")
+    Path("weights").write_text("LM0= 1\n")
+    for command in (
+        "generate model text --no-unknown --beam 3 --nbest network 3 -o references --threads 1",
+        "combine decoder network -o combined",
+        "rescore combined --source text --model model --threads 1 -o rescored",
+        "tune rescored --references references --weights weights --method xbleu -o tuned",
+        "rerank rescored --weights tuned -o reranked",
+        "evaluate reranked --references references --nbest rescored",
+    ):
+        result = run(*command.split())
+        assert result.exit_code == 0, result.stderr
+    assert Path("reranked").read_text() == Path("references").read_text()

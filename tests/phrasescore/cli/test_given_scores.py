@@ -1,0 +1,288 @@
+"""``--scores`` of ``rescore`` and ``annotate``: scores of another program as a feature."""
+
+import gzip
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from numpy.typing import NDArray
+
+import phrasescore
+from phrasescore.cli import main
+from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.features import ColumnSpec
+from phrasescore.io.resumable import InputLines
+from phrasescore.workflows.given_scores import GivenScores
+from phrasescore.workflows.join import join
+from tests.doubles import RandomModel
+from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, features
+from tests.random_tables import make_table
+
+LINES = 300
+
+
+def values(count: int) -> list[float]:
+    """Return another logarithm for each line, of at most 7 digits."""
+    return [-(37 * place % 101) / 8 for place in range(count)]
+
+
+def write(path: Path, numbers: list[float]) -> Path:
+    text = "".join(f"{number}\n" for number in numbers).encode()
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    return path
+
+
+def run(*arguments: object, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(main, [*map(str, arguments)], input=stdin)
+
+
+@pytest.fixture
+def lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lists:
+    """Random lists of many equal hypotheses, in chunks of two lists."""
+    monkeypatch.setattr("phrasescore.workflows.list_rescorer.CHUNK_LISTS", 2)
+    monkeypatch.chdir(tmp_path)
+    return Lists(tmp_path, sentences=10, size=LINES // 10)
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A random table in chunks of 50 lines."""
+    monkeypatch.setattr("phrasescore.io.text.BLOCK_SIZE", 1024)
+    monkeypatch.setattr("phrasescore.workflows.annotate.CHUNK_LINES", 50)
+    for name in ("annotate", "table_scoring"):
+        monkeypatch.setattr(f"phrasescore.workflows.{name}.BLOCK_SIZE", {"cpu": 50})
+    monkeypatch.chdir(tmp_path)
+    return make_table(tmp_path / "table", LINES)
+
+
+def rescore(lists: Lists, *arguments: object, stdin: bytes | None = None) -> Result:
+    return run("rescore", lists.path, "--source", lists.source, *arguments, stdin=stdin)
+
+
+# rescore
+
+
+def test_each_line_gets_its_own_number_between_the_other_features(
+    tmp_path: Path, lists: Lists
+) -> None:
+    model = RandomModel(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS)
+    write(tmp_path / "a=b.gz", values(LINES))
+    write(tmp_path / "other", values(LINES)[::-1])
+    options = ["--scores", "a=b.gz=Marian", "--model", model.path, "--scores", "other=QE0"]
+    result = rescore(lists, *options, "--name", "Net", "--normalize", "-o", "out")
+    assert result.exit_code == 0, result.output
+    found = features(Path("out"))
+    assert list(found[0]) == ["LM0", "Marian", "Net", "NetNorm", "QE0"]
+    assert [each["Marian"][0] for each in found] == values(LINES)
+    assert [each["QE0"][0] for each in found] == values(LINES)[::-1]
+    assert "Marian: 300 scores from a=b.gz" in result.stderr
+    # The network's values are those without the scores.
+    rescore(lists, "--model", model.path, "-o", "alone")
+    assert [each["Net"] for each in found] == [each["RNN0"] for each in features(Path("alone"))]
+
+
+def test_scores_from_stdin_and_lists_from_stdin_give_the_same_lines(
+    tmp_path: Path, lists: Lists
+) -> None:
+    path = write(tmp_path / "scores", values(LINES))
+    assert rescore(lists, "--scores", "scores=QE", "-o", "out").exit_code == 0
+    piped = rescore(lists, "--scores", "-=QE", stdin=path.read_bytes())
+    assert piped.stdout_bytes == Path("out").read_bytes()
+    arguments = ("rescore", "-", "--source", lists.source, "--scores", "scores=QE")
+    assert run(*arguments, stdin=Path(lists.path).read_bytes()).stdout_bytes == piped.stdout_bytes
+
+
+def test_joined_parts_of_lists_have_the_scores_of_the_whole(tmp_path: Path, lists: Lists) -> None:
+    scores = ColumnSpec("scores", str(write(tmp_path / "scores", values(LINES))), name="QE")
+    columns = [scores, ColumnSpec("feature", "target_length")]
+    phrasescore.rescore(lists.path, lists.source, columns, "whole")
+    for number in (1, 2, 3):
+        part = f"{number}/3"
+        phrasescore.rescore(lists.path, lists.source, columns, f"part{number}", part=part)
+    join([f"part{number}" for number in (1, 2, 3)], "joined")
+    assert Path("joined").read_bytes() == Path("whole").read_bytes()
+    write(tmp_path / "scores", values(LINES)[::-1])
+    phrasescore.rescore(lists.path, lists.source, columns, "part2", part="2/3")
+    with pytest.raises(PhrasescoreError, match="another feature 1"):
+        join([f"part{number}" for number in (1, 2, 3)], "again")
+
+
+def stopped(line: int, *arguments: object) -> Result:
+    """Run a command that Ctrl-C stops where it takes the score of a line, from 0."""
+    of = GivenScores.of
+
+    def interrupted(scores: GivenScores, lines: InputLines) -> NDArray[np.float64]:
+        if lines.before >= line:
+            raise KeyboardInterrupt
+        return of(scores, lines)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GivenScores, "of", interrupted)
+        return run(*arguments)
+
+
+def test_a_run_that_was_stopped_goes_on_with_the_same_scores_alone(
+    tmp_path: Path, lists: Lists
+) -> None:
+    options = ["--scores", "scores=QE", "--feature", "target_length"]
+    command = ["rescore", lists.path, "--source", lists.source, *options]
+    write(tmp_path / "scores", values(LINES))
+    assert stopped(200, *command, "-o", "out").exit_code == 130
+    write(tmp_path / "scores", values(LINES)[::-1])
+    changed = run(*command, "-o", "out", "--resume")
+    assert (changed.exit_code, "begun with another feature 1 (QE" in changed.stderr) == (1, True)
+    write(tmp_path / "scores", values(LINES))
+    result = run(*command, "-o", "out", "--resume")
+    assert (result.exit_code, "going on after line " in result.stderr) == (0, True)
+    assert Path("out").read_bytes() == run(*command).stdout_bytes
+
+
+def test_a_feature_that_is_there_is_refused_or_replaced(tmp_path: Path, lists: Lists) -> None:
+    write(tmp_path / "scores", values(LINES))
+    result = rescore(lists, "--scores", "scores=LM0", "-o", "out")
+    assert (result.exit_code, Path("out").exists()) == (1, False)
+    assert f"{lists.path}:1: has the feature LM0 already" in result.stderr
+    assert rescore(lists, "--scores", "scores=LM0", "--replace", "-o", "out").exit_code == 0
+    assert [each["LM0"] for each in features(Path("out"))] == [(n,) for n in values(LINES)]
+
+
+@pytest.mark.parametrize("value", ["scores", "=QE", "scores=", "scores=Q_E", "scores=0"])
+def test_scores_of_lists_need_a_name_that_moses_takes(
+    tmp_path: Path, lists: Lists, value: str
+) -> None:
+    write(tmp_path / "scores", values(LINES))
+    result = rescore(lists, "--scores", value)
+    assert (result.exit_code, result.stdout) == (2, "")
+    expected = "feature name" if value.startswith("scores=") and value[7:] else "expected FILE=NAME"
+    assert expected in result.stderr
+
+
+# annotate
+
+
+def added(path: Path, how_many: int) -> list[list[float]]:
+    """Return the natural logarithms of the last scores of each line."""
+    scores = [
+        line.split(b" ||| ")[2].split()[-how_many:] for line in path.read_bytes().splitlines()
+    ]
+    return [[math.log(float(score)) for score in line] for line in scores]
+
+
+def test_each_line_of_a_table_gets_exp_of_its_number_between_the_other_columns(
+    tmp_path: Path, table: Path
+) -> None:
+    write(tmp_path / "one.gz", values(LINES))
+    write(tmp_path / "two", [88.0, -200.0, *values(LINES)[2:]])
+    options = ["--scores", "one.gz", "--feature", "number_mismatch", "--scores", "two"]
+    result = run("annotate", table, *options, "-o", "out")
+    assert result.exit_code == 0, result.output
+    first, middle, last = zip(*added(Path("out"), 3), strict=True)
+    assert first == pytest.approx(values(LINES), abs=1e-6)
+    assert set(middle) == {0.0}
+    # Moses floors at -100, where float32 is coarse; above 88, exp is infinite to it.
+    assert last[:2] == pytest.approx((88.0, -100.0), abs=0.1)
+    assert last[2:] == pytest.approx(values(LINES)[2:], abs=1e-6)
+    messages = result.stderr.splitlines()[-3:]
+    assert [messages[0], messages[2]] == [
+        "phrasescore: 300 scores from one.gz",
+        "phrasescore: 300 scores from two",
+    ]
+
+
+def test_tables_and_scores_may_be_streams(tmp_path: Path, table: Path) -> None:
+    path = write(tmp_path / "scores", values(LINES))
+    whole = run("annotate", table, "--scores", "scores").stdout_bytes
+    assert run("annotate", table, "--scores", "-", stdin=path.read_bytes()).stdout_bytes == whole
+    assert run("annotate", "-", "--scores", path, stdin=table.read_bytes()).stdout_bytes == whole
+    both = run("annotate", "-", "--scores", "-")
+    assert (both.exit_code, "two files cannot share stdin" in both.stderr) == (2, True)
+
+
+def test_scores_of_the_whole_table_go_with_its_parts_and_with_the_lines_that_a_text_needs(
+    tmp_path: Path, table: Path
+) -> None:
+    write(tmp_path / "scores", values(LINES))
+    columns = ["--feature", "number_mismatch", "--scores", "scores"]
+    whole = run("annotate", table, *columns).stdout_bytes.splitlines(keepends=True)
+    (tmp_path / "text").write_text("la la\nmaison rue\n")
+    for name in ("part1", "part2", "part3"):
+        result = run("annotate", table, *columns, "--part", f"{name[-1]}/3", "-o", name)
+        assert result.exit_code == 0, result.output
+    join(["part1", "part2", "part3"], "joined")
+    assert Path("joined").read_bytes() == b"".join(whole)
+    kept = run("annotate", table, *columns, "--for", "text").stdout_bytes
+    sources = [f"{source} ".encode() for source in ("la", "maison", "rue", "la la", "maison rue")]
+    wanted = [line for line in whole if line.partition(b"|||")[0] in sources]
+    assert 0 < len(wanted) < LINES
+    assert kept == b"".join(wanted)
+
+
+def test_annotate_goes_on_with_the_same_scores_alone(tmp_path: Path, table: Path) -> None:
+    command = ["annotate", table, "--scores", "scores", "--feature", "number_mismatch"]
+    write(tmp_path / "scores", values(LINES))
+    assert stopped(200, *command, "-o", "out").exit_code == 130
+    write(tmp_path / "scores", values(LINES)[::-1])
+    changed = run(*command, "-o", "out", "--resume")
+    assert (changed.exit_code, "begun with another scores 1 (" in changed.stderr) == (1, True)
+    write(tmp_path / "scores", values(LINES))
+    result = run(*command, "-o", "out", "--resume")
+    assert (result.exit_code, "going on after line " in result.stderr) == (0, True)
+    assert Path("out").read_bytes() == run(*command).stdout_bytes
+
+
+def test_a_number_that_no_table_can_hold_is_refused(tmp_path: Path, table: Path) -> None:
+    write(tmp_path / "scores", [*values(10), 88.5, *values(289)])
+    result = run("annotate", table, "--scores", "scores", "-o", "out")
+    assert (result.exit_code, Path("out").exists()) == (1, False)
+    problem = "expected a natural logarithm of at most 88, found '88.5'"
+    assert result.stderr == f"Error: scores:11: {problem}\n"
+
+
+# Both
+
+
+BAD = [
+    (["1", "nan"], "scores:2: expected a number, found 'nan'"),
+    (["-inf"], "scores:1: expected a number, found '-inf'"),
+    (["1", "0,5"], "scores:2: expected a number, found '0,5'"),
+    (["1", "2", "1 2"], "scores:3: expected a number, found '1 2'"),
+    (["1", ""], "scores:2: expected a number, found ''"),
+    (["-1e39"], "scores:1: expected a number, found '-1e39'"),
+    (["-0.5"] * 299, "INPUT:300: expected a score for each of 300 lines, scores has 299"),
+    (["-.5"] * 302, "scores:301: expected 300 scores, one per line of INPUT, found 302"),
+    ([], "INPUT:1: expected a score for each of 300 lines, scores has 0"),
+]
+
+
+@pytest.mark.parametrize(("lines", "message"), BAD)
+def test_bad_scores_are_one_line_with_their_place_and_leave_no_file(
+    tmp_path: Path, lists: Lists, table: Path, lines: list[str], message: str
+) -> None:
+    (tmp_path / "scores").write_text("".join(f"{line}\n" for line in lines))
+    there = sorted(tmp_path.iterdir())
+    of_lists = ["--source", lists.source, "--scores", "scores=QE", "-o", "out"]
+    of_table = ["--scores", "scores", "-o", "out"]
+    for verb, path, options in (
+        ("rescore", lists.path, of_lists),
+        ("annotate", str(table), of_table),
+    ):
+        result = run(verb, path, *options)
+        expected = message.replace("INPUT", path)
+        assert (result.exit_code, result.stderr) == (1, f"Error: {expected}\n")
+        piped = run(verb, "-", *options, stdin=Path(path).read_bytes())
+        expected = message.replace("INPUT", "<stdin>")
+        assert (piped.exit_code, piped.stderr) == (1, f"Error: {expected}\n")
+        assert sorted(tmp_path.iterdir()) == there
+
+
+def test_from_python_scores_need_a_name_for_lists_and_no_decoder() -> None:
+    scores: list[ColumnSpec | str] = [ColumnSpec("scores", "scores")]
+    with pytest.raises(ArgumentError, match="a feature of n-best lists needs a name"):
+        phrasescore.rescore("nbest", "source", scores, "out")
+    named: list[ColumnSpec | str] = [ColumnSpec("scores", "scores", name="QE")]
+    with pytest.raises(ArgumentError, match="not with `decoder`"):
+        phrasescore.tune_with_decoder("moses", "text", ["text"], None, "work", columns=named)
+    with pytest.raises(ArgumentError, match="nothing is to be scored"):
+        phrasescore.score("source", "target", named, "out")

@@ -1,0 +1,192 @@
+"""``phrasescore score`` as a user runs it: what it writes for parallel text, and refuses."""
+
+import gzip
+import math
+import random
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import phrasescore
+from phrasescore.cli import main
+from phrasescore.errors import ArgumentError
+from phrasescore.progress import Progress
+from tests.doubles import RandomCslm, RandomModel
+from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, features
+from tests.reference_cslm import word_log_probs
+from tests.tiny_arpa import TINY_ARPA
+
+LINES = 40
+
+
+def run(*arguments: object, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(main, [*map(str, arguments)], input=stdin)
+
+
+@pytest.fixture(autouse=True)
+def pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], list[str]]]:
+    """Write some pairs, a few of them twice and some sides empty, and models of their words."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("phrasescore.features.sentences.GROUP_SIZE", {"cpu": 8})
+    generator = random.Random(7)
+
+    def sentence(shortlist: list[str]) -> list[str]:
+        return generator.choices([*shortlist, "rare"], k=generator.randint(0, 4))
+
+    found = [(sentence(SOURCE_WORDS), sentence(TARGET_WORDS)) for _ in range(LINES - 3)]
+    found += found[:3]
+    for name, side in (("source", 0), ("target", 1)):
+        text = "".join(f"{' '.join(pair[side])}\n" for pair in found)
+        Path(name).write_text(text, encoding="utf-8")
+    RandomCslm(["la", "maison"], path=Path("cslm"))
+    Path("lm").write_text(TINY_ARPA)
+    return found
+
+
+@pytest.fixture
+def model() -> RandomModel:
+    return RandomModel(Path("model"), SOURCE_WORDS, TARGET_WORDS)
+
+
+@pytest.fixture
+def reverse() -> RandomModel:
+    return RandomModel(Path("back"), ["the"], ["la", "maison"], seed=1, reverse=True)
+
+
+COLUMNS = ["--lm", "lm", "--model", "back", "--feature", "unknown_words@1", "--model", "model"]
+COLUMNS += ["--model", "cslm"]
+
+
+def rows(result: Result) -> list[list[float]]:
+    assert result.exit_code == 0, result.output
+    return [list(map(float, line.split("\t"))) for line in result.stdout.split("\n")[:-1]]
+
+
+def test_each_pair_has_a_line_of_the_reference_s_values_in_the_order_of_the_options(
+    pairs: list[tuple[list[str], list[str]]], model: RandomModel, reverse: RandomModel
+) -> None:
+    cslm = RandomCslm(["la", "maison"])
+    result = run("score", "source", "target", *COLUMNS)
+    for (source, target), row in zip(pairs, rows(result), strict=True):
+        ngrams, backward, unknown, forward, language = row
+        if not target:  # by hand: log10 p(<s>'s back-off) and p(</s>)
+            assert ngrams == pytest.approx(-1.25 * math.log(10), abs=1e-5)
+        assert backward == pytest.approx(reverse.log_prob(source, target), abs=1e-4)
+        assert forward == pytest.approx(model.log_prob(source, target), abs=1e-4)
+        ids = cslm.vocabulary.ids(target)
+        assert language == pytest.approx(sum(word_log_probs(cslm.parameters, 4, ids)), abs=1e-4)
+        assert unknown == sum(word not in ("la", "maison") for word in target)
+    assert f"score: {LINES} sentence pairs in " in result.stderr
+    assert f"{LINES} scored in " in result.stderr
+    assert f"KenLM0: {LINES} scored by a 2-gram model" in result.stderr
+
+
+@pytest.mark.usefixtures("model", "reverse")
+def test_the_values_are_those_of_lists_of_one_hypothesis(
+    pairs: list[tuple[list[str], list[str]]],
+) -> None:
+    lines = [f"{n} ||| {' '.join(pair[1])} ||| X= 0 ||| 0\n" for n, pair in enumerate(pairs)]
+    Path("nbest").write_text("".join(lines), encoding="utf-8")
+    run("rescore", "nbest", "--source", "source", *COLUMNS, "-o", "rescored")
+    values = [[value for (value,) in each.values()][1:] for each in features(Path("rescored"))]
+    assert rows(run("score", "source", "target", *COLUMNS)) == values
+
+
+@pytest.mark.parametrize("column", [["--model", "cslm"], ["--lm", "lm"]])
+def test_the_sum_of_a_language_model_s_scores_is_what_perplexity_reports(
+    pairs: list[tuple[list[str], list[str]]], column: list[str]
+) -> None:
+    total = sum(row[0] for row in rows(run("score", "source", "target", *column)))
+    option = {column[0].removeprefix("--"): column[1]}
+    (text,) = phrasescore.perplexity(["target"], **option).texts  # type: ignore[arg-type]
+    found = text.models[0].found
+    assert found.tokens == sum(len(target) + 1 for _, target in pairs)
+    assert math.exp(-total / found.tokens) == pytest.approx(found.including_unknown, rel=1e-6)
+
+
+@pytest.mark.usefixtures("model", "reverse")
+def test_engines_a_cache_gzip_and_streams_give_the_same_lines() -> None:
+    other = RandomModel(Path("other"), SOURCE_WORDS, TARGET_WORDS, seed=4)
+    columns = ["--model", "model", "--model", other.path, "--ensemble", "--lm", "lm"]
+    whole = run("score", "source", "target", *columns, "--threads", 1).stdout_bytes
+    assert whole.count(b"\n") == LINES
+    cached = ["--cache", "cache"]
+    for options in (["--engine", "processes", "--workers", 2], cached, cached):
+        result = run("score", "source", "target", *columns, *options, "-o", "out.gz")
+        assert gzip.decompress(Path("out.gz").read_bytes()) == whole
+    assert "0 scored in 0 decoder steps" in result.stderr
+    Path("source.gz").write_bytes(gzip.compress(Path("source").read_bytes()))
+    text = Path("target").read_bytes()
+    assert run("score", "source.gz", "-", *columns, stdin=text).stdout_bytes == whole
+
+
+@pytest.mark.usefixtures("model", "reverse")
+def test_word_scores_add_up_to_the_values(pairs: list[tuple[list[str], list[str]]]) -> None:
+    columns = ["--model", "model", "--model", "back"]
+    found = rows(run("score", "source", "target", *columns, "--word-scores", "words"))
+    lines = Path("words").read_text("utf-8").split("\n")[:-1]
+    for number, (pair, row, line) in enumerate(zip(pairs, found, lines, strict=True)):
+        identity, *fields = line.split(" ||| ")
+        assert identity == str(number)
+        for value, words, field in zip(row, pair[::-1], fields, strict=True):
+            items = [item.rpartition("=") for item in field.split(" ")]
+            assert [word for word, _, _ in items] == [*words, "</s>"]
+            assert sum(float(log_prob) for _, _, log_prob in items) == pytest.approx(value, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (b"la\n", "target:2: expected as many lines as source has, found the end of the file"),
+        (b"la\n" * 41, "source:41: expected as many lines as target has, found the end of the"),
+        (b"la\nla \xff\n", "target:2: expected UTF-8, found byte 0xff at byte 4 of the line"),
+        (b"0 ||| la ||| LM0= 1 ||| 1\n", "target:1: expected a sentence, found '|||' among its"),
+    ],
+)
+@pytest.mark.usefixtures("model")
+def test_a_bad_text_is_one_line_with_its_place_and_leaves_no_file(
+    tmp_path: Path, target: bytes, message: str
+) -> None:
+    Path("target").write_bytes(target)
+    there = sorted(tmp_path.iterdir())
+    options = ["--model", "model", "-o", "out", "--word-scores", "words"]
+    result = run("score", "source", "target", *options)
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert result.stderr.startswith(f"Error: {message}")
+    assert sorted(tmp_path.iterdir()) == there
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "nothing to add: give a model, or another column"),
+        (["--lm", "lm", "--cache", "cache"], "--cache is for the scores of a model, and there is"),
+        (["--lm", "lm", "--word-scores", "w"], "--word-scores is for the scores of a model"),
+        (["--model", "model", "--cache", "-"], "--cache needs a file"),
+        (["--model", "model", "--ensemble"], "--ensemble averages at least two models"),
+        (["--model", "model", "--unnormalized"], "--unnormalized is for a model of the kind cslm"),
+    ],
+)
+@pytest.mark.usefixtures("model")
+def test_a_wrong_command_line_is_refused(arguments: list[str], message: str) -> None:
+    result = run("score", "source", "target", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
+@pytest.mark.usefixtures("model")
+def test_the_function_returns_counts_and_warnings_and_refuses_what_is_there() -> None:
+    Path("source").write_text("unheard of words\n" * LINES)
+    columns: list[str | phrasescore.ColumnSpec] = ["model"]
+    columns.append(phrasescore.ColumnSpec("feature", "target_length"))
+    seen: list[Progress] = []
+    done = phrasescore.score("source", "target", columns, "out", progress=seen.append)
+    assert (done.features, done.pairs) == (("RNN0", "TargetLength0"), LINES)
+    assert (seen[-1].task, seen[-1].done, seen[-1].finished) == ("score", LINES, True)
+    assert done.networks is not None
+    assert done.networks.lists == LINES
+    (warning,) = done.warnings
+    assert warning.startswith("source: 120 of its first 120 words are unknown to model: is it in")
+    with pytest.raises(ArgumentError, match="two files cannot share stdin"):
+        phrasescore.score("-", "-", columns, "out")

@@ -1,0 +1,193 @@
+"""``phrasescore.export``: what Moses gets is what the network says."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import phrasescore
+from phrasescore.errors import ArgumentError, ConfigError, ModelError, PhrasescoreError
+from tests import reference_cslm
+from tests.doubles import RandomCslm, RandomModel
+from tests.reference_nplm import ReferenceNplm
+
+INI = """\
+[feature]
+WordPenalty
+KENLM name=LM0 factor=0 path=/lm order=4
+
+[weight]
+WordPenalty0= -1
+LM0= 0.5 # tuned
+
+[threads]
+4
+"""
+ORDER = 4
+# Sentences of one word and of more than an n-gram, with unknown words and literal symbols.
+SENTENCES = ["u", "w v u w v u", "x v x x y", "v </s> <unk> u", ""]
+
+
+def export_into_ini(folder: Path, output: str) -> None:
+    phrasescore.export(
+        folder / "cslm",
+        folder / output,
+        moses_ini=folder / "old.ini",
+        moses_ini_out=folder / "new.ini",
+    )
+
+
+@pytest.fixture
+def cslm(tmp_path: Path) -> RandomCslm:
+    """A 4-gram model of three words in the folder ``cslm``, as if self-normalised."""
+    return RandomCslm("uvw", order=ORDER, self_normalization=0.1, path=tmp_path / "cslm")
+
+
+@pytest.fixture
+def exported(cslm: RandomCslm, tmp_path: Path) -> ReferenceNplm:  # noqa: ARG001
+    """The file that Moses reads."""
+    phrasescore.export(tmp_path / "cslm", tmp_path / "nplm")
+    return ReferenceNplm(tmp_path / "nplm")
+
+
+def test_moses_has_the_logits_of_every_word_of_a_sentence(
+    cslm: RandomCslm, exported: ReferenceNplm
+) -> None:
+    for sentence in SENTENCES:
+        # Of the literal symbols NPLM knows no other than its own, and the network none.
+        words = sentence.replace("</s>", "x").split()
+        padded = ["<s>"] * (ORDER - 1) + words + ["</s>"]
+        ids = [0] * (ORDER - 1) + cslm.vocabulary.ids(words) + [0]
+        for place in range(ORDER - 1, len(padded)):
+            begin = place - ORDER + 1
+            wanted = reference_cslm.logits(cslm.parameters, ids[begin:place])[ids[place]]
+            found = exported.value(padded[begin : place + 1])
+            assert found == pytest.approx(wanted, abs=1e-5)
+
+
+def test_the_sum_over_nplm_s_words_is_the_network_s(
+    cslm: RandomCslm, exported: ReferenceNplm
+) -> None:
+    """NPLM can normalise (testNeuralNetwork), and gives nothing to words that cannot come."""
+    values = [exported.value(["u", "v", "w", word]) for word in exported.sections["\\output_vocab"]]
+    logits = reference_cslm.logits(cslm.parameters, cslm.vocabulary.ids("uvw"))
+    assert np.logaddexp.reduce(values) == pytest.approx(np.logaddexp.reduce(logits), abs=1e-5)
+
+
+def test_a_word_that_moses_does_not_know_yet_is_the_mean_of_the_shortlist(
+    cslm: RandomCslm, exported: ReferenceNplm
+) -> None:
+    parameters = dict(cslm.parameters)
+    mean = parameters["embedding"][2:].mean(axis=0)
+    parameters["embedding"] = np.vstack([parameters["embedding"], mean])
+    null, u, v = len(cslm.vocabulary), *cslm.vocabulary.ids("uv")
+    for words, context in (("v", [null, null, null]), ("uv", [null, null, u])):
+        wanted = reference_cslm.logits(parameters, context)[v]
+        assert exported.value(words) == pytest.approx(wanted, abs=1e-5)
+
+
+@pytest.mark.usefixtures("cslm")
+def test_moses_ini_gets_the_feature_below_the_others_at_weight_0(tmp_path: Path) -> None:
+    (tmp_path / "0.ini").write_text(INI)
+    names = []
+    for old, new in pairwise(("0.ini", "1.ini", "2.ini")):
+        done = phrasescore.export(
+            tmp_path / "cslm",
+            tmp_path / new[0],
+            moses_ini=tmp_path / old,
+            moses_ini_out=tmp_path / new,
+        )
+        names.append(done.name)
+    assert names == ["CSLM0", "CSLM1"]
+    assert (done.kind, done.order, done.input_words) == ("NeuralLM", ORDER, len("uvw") + 4)
+    features = [
+        f"NeuralLM name=CSLM{n} factor=0 order=4 path={tmp_path / str(n + 1)}" for n in (0, 1)
+    ]
+    changed = INI.replace("order=4\n", "\n".join(["order=4", *features, ""]))
+    changed = changed.replace("# tuned\n", "# tuned\nCSLM0= 0\nCSLM1= 0\n")
+    assert (tmp_path / "2.ini").read_text() == changed
+
+
+@pytest.mark.usefixtures("cslm")
+def test_the_path_in_moses_ini_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """mert-moses.pl runs Moses in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    Path("old.ini").write_text(INI)
+    phrasescore.export("cslm", "nplm", moses_ini="old.ini", moses_ini_out="new.ini")
+    assert f" path={tmp_path}/nplm\n" in Path("new.ini").read_text()
+
+
+def test_other_networks_are_refused(tmp_path: Path) -> None:
+    RandomModel(tmp_path / "rnn", "ab", "uv")
+    with pytest.raises(ModelError) as caught:
+        phrasescore.export(tmp_path / "rnn", tmp_path / "nplm")
+    problem = "NPLM's text model holds networks of the kind cslm, not encoder-decoder"
+    assert str(caught.value) == f"{tmp_path}/rnn: {problem}"
+
+
+def test_a_network_that_is_not_self_normalised_is_refused(tmp_path: Path) -> None:
+    RandomCslm("uvw", path=tmp_path / "cslm")
+    with pytest.raises(ModelError) as caught:
+        phrasescore.export(tmp_path / "cslm", tmp_path / "nplm")
+    assert str(caught.value) == (
+        f"{tmp_path}/cslm: Moses leaves log Z out of NPLM's scores, and this network was trained "
+        "without self-normalization; train one with --set model.self_normalization=0.1"
+    )
+    assert not (tmp_path / "nplm").exists()
+
+
+def test_a_shortlist_with_a_word_of_nplm_s_own_is_refused_and_nothing_is_written(
+    tmp_path: Path,
+) -> None:
+    RandomCslm(["u", "<null>"], self_normalization=0.1, path=tmp_path / "cslm")
+    (tmp_path / "old.ini").write_text(INI)
+    with pytest.raises(
+        ModelError, match=r"^\S+/cslm: NPLM's .* hold the shortlist's word '<null>'"
+    ):
+        export_into_ini(tmp_path, "nplm")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cslm", "old.ini"]
+
+
+@pytest.mark.usefixtures("cslm")
+@pytest.mark.parametrize(
+    ("output", "ini", "problem"),
+    [
+        ("a b", INI, r"^\S+old.ini: \[feature\] CSLM0: expected a path without blanks and '#'"),
+        ("nplm", INI.replace("[weight]", "[x]"), r"^\S+old.ini: \[weight\]: expected a section"),
+        ("nplm", "", r"^\S+old.ini: \[feature\]: expected a section that gets CSLM0, found none"),
+    ],
+)
+def test_a_moses_ini_that_cannot_have_the_feature_is_refused(
+    tmp_path: Path, output: str, ini: str, problem: str
+) -> None:
+    (tmp_path / "old.ini").write_text(ini)
+    with pytest.raises(ConfigError, match=problem):
+        export_into_ini(tmp_path, output)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cslm", "old.ini"]
+
+
+@pytest.mark.usefixtures("cslm")
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"output": "x.gz"}, "`output`: NPLM reads no gzip"),
+        ({"output": "x", "moses_ini": "i"}, "`moses_ini` and `moses_ini_out` go together"),
+        ({"output": "-", "moses_ini": "i", "moses_ini_out": "o"}, "`moses_ini` needs an `output`"),
+        ({"output": "x", "model_format": "onnx"}, "`model_format`: expected one of nplm"),
+    ],
+)
+def test_arguments_that_do_not_go_together_are_refused(
+    tmp_path: Path, arguments: dict[str, str], problem: str
+) -> None:
+    with pytest.raises(ArgumentError, match=problem):
+        phrasescore.export(tmp_path / "cslm", **arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("cslm")
+def test_neither_a_model_nor_what_moses_reads_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "old.ini").write_text(INI.replace("/lm", f"{tmp_path}/lm"))
+    with pytest.raises(PhrasescoreError, match="/lm: would overwrite another file"):
+        export_into_ini(tmp_path, "lm")
+    with pytest.raises(PhrasescoreError, match="would overwrite a part of a model"):
+        phrasescore.export(tmp_path / "cslm", tmp_path / "cslm" / "config.toml")
