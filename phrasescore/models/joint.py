@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from phrasescore.config.settings import JointConfig
+from phrasescore.devices import move
 from phrasescore.models.batches import BatchSide, PairBatch
 from phrasescore.models.feed_forward import FeedForwardNetwork, NgramBatch
 from phrasescore.models.layers import draw_uniformly
@@ -67,17 +68,16 @@ class JointNetwork(FeedForwardNetwork):
         :return: ``(words + batch, 2 * source_window + 1)``, in the order of ``side.ids``.
         """
         width = self.config.source_window
-        first = len(self.output.bias)
-        ids = side.ids + first
-        around = torch.arange(-width, width + 1)
-        lengths = torch.repeat_interleave(side.lengths, side.lengths + 1).unsqueeze(1)
+        first, count = len(self.output.bias), len(side.ids)
+        # On the CPU: the place of each id, and for those outside of the sentence two more.
         starts = torch.repeat_interleave(side.starts, side.lengths + 1).unsqueeze(1)
-        places = torch.arange(len(ids)).unsqueeze(1) - starts + around  # (words + batch, window)
-        before, behind = places < 0, places > lengths
-        places = (starts + places).clamp_(0, len(ids) - 1)
-        before, behind, places = (part.to(ids.device) for part in (before, behind, places))
-        windows = ids[places].masked_fill_(before, len(self.embedding) - 1)
-        return windows.masked_fill_(behind, first + Vocabulary.END)
+        ends = starts + torch.repeat_interleave(side.lengths, side.lengths + 1).unsqueeze(1)
+        places = torch.arange(count).unsqueeze(1) + torch.arange(-width, width + 1)
+        places = torch.where(places < starts, count, torch.where(places > ends, count + 1, places))
+        ids = side.ids
+        before, behind = ids.new_full((1,), len(self.embedding) - 1), ids.new_full((1,), first)
+        table = torch.cat([ids + first, before, behind + Vocabulary.END])
+        return table[move(ids.device, places.flatten())[0]].reshape(places.shape)
 
     @property
     def target_embedding(self) -> Tensor:
