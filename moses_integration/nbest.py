@@ -8,7 +8,8 @@ it (mert/Data.cpp, loadNBest and AddFeatures) and does not suffer from it:
   writes two spaces after a hypothesis, and for an empty line of input an empty hypothesis.
 * A token of field 3 that ends in ``=`` names a feature, and the numbers after it are its values. A
   name with an underscore is a sparse feature to Moses, and has one value.
-* Fields after the total (phrase segmentation, word alignment) are never looked at.
+* Fields after the total (phrase segmentation, word alignment) are for
+  :mod:`moses_integration.affiliation` alone.
 * Moses reads ``nan``, ``inf`` and ``0,5`` with atof, without a word. They are refused here, and so
   are numbers that are infinite to Moses, whose values are float32.
 
@@ -17,7 +18,7 @@ Values are natural logarithms as they are: nothing is exp'd, as it is in a phras
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from phrasescore.errors import DataError, ModelError
@@ -59,6 +60,12 @@ class NbestList(NamedTuple):
         """
         return {field: self._words(field) for field in dict.fromkeys(self.hypotheses)}
 
+    def aligned_keys(self) -> list[bytes]:
+        """Return each line's hypothesis with the fields after its total, where alignments are."""
+        parts = (raw.split(b"|||", 4)[4:] for raw in self.raws)
+        pairs = zip(self.hypotheses, parts, strict=True)
+        return [b"|||".join([hypothesis, *rest]) for hypothesis, rest in pairs]
+
     def _words(self, field: bytes) -> tuple[str, ...]:
         try:
             text = field.decode()
@@ -76,15 +83,16 @@ class NbestList(NamedTuple):
         """Return the decoder's total of a hypothesis (0-based), as :func:`parse_total`."""
         return parse_total(self.raws[place], self.path, self.first_line + place)
 
-    def with_features(self, added: dict[bytes, bytes]) -> bytes:
+    def with_features(self, added: dict[bytes, bytes], keys: Sequence[bytes]) -> bytes:
         """Return the lines, newlines included, with text from :func:`format_features` inserted.
 
-        :param added: the text for each distinct hypothesis, by its field.
+        :param added: the text for each distinct hypothesis, by its key.
+        :param keys: of the lines; usually the ``hypotheses``.
         """
         return b"\n".join(
             [
-                raw[:end] + added[hypothesis] + raw[end:]
-                for raw, hypothesis, end in zip(self.raws, self.hypotheses, self.ends, strict=True)
+                raw[:end] + added[key] + raw[end:]
+                for raw, key, end in zip(self.raws, keys, self.ends, strict=True)
             ]
             + [b""] * len(self.newline)
         )

@@ -19,11 +19,17 @@ from phrasescore.arguments import (
     check_compute,
     check_sequences,
 )
-from phrasescore.config.settings import LANGUAGE_MODELS
+from phrasescore.config.settings import ALIGNED, LANGUAGE_MODELS
 from phrasescore.devices import choose_device, torch_threads
 from phrasescore.engines import EngineSettings, device_on, engine_or_here
 from phrasescore.errors import ArgumentError
-from phrasescore.features import ColumnSpec, check_columns, check_cslm, column_specs, list_scoring
+from phrasescore.features import (
+    ColumnSpec,
+    check_columns,
+    check_feed_forward,
+    column_specs,
+    list_scoring,
+)
 from phrasescore.features.list_scoring import ListScores, SentenceWork
 from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
 from phrasescore.features.sentences import SentenceScores
@@ -32,7 +38,6 @@ from phrasescore.io.resumable import ResumableOutput, open_resumable
 from phrasescore.language_models.word_scorer import CslmOptions
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.records import HypothesisList
 from phrasescore.version import __version__
 from phrasescore.workflows.columns import added_features, fingerprint
 from phrasescore.workflows.parts import InputPart, PartNumber
@@ -110,7 +115,7 @@ class ListRescorer:
         self._checkpoints = [load_checkpoint(path) for path in paths]
         backoff = optional_path(self.backoff_lm)
         configs = [checkpoint.config for checkpoint in self._checkpoints]
-        check_cslm(configs, backoff, unnormalized=self.unnormalized)
+        check_feed_forward(configs, backoff, unnormalized=self.unnormalized)
         self._specs = specs
         self._cslm = CslmOptions(normalized=not self.unnormalized, backoff=backoff)
         self._added = added_features(
@@ -127,6 +132,9 @@ class ListRescorer:
             for path, checkpoint in zip(paths, self._checkpoints, strict=True)
             if checkpoint.config.kind not in LANGUAGE_MODELS
         }
+        self._aligned = any(config.kind in ALIGNED for config in configs)
+        if self._aligned and self.ensemble:
+            raise ArgumentError("`ensemble`: a joint model reads alignments, and is in none")
         self._scores: SentenceScores | None = None
         self._stack = ExitStack()
 
@@ -168,6 +176,7 @@ class ListRescorer:
             allow_missing=allow_missing,
             unknown_words=unknown_words,
             part=task,
+            aligned=self._aligned,
         )
         # Mistakes in the files often show here, before the networks are laid out.
         head = list(islice(lists, 1))  # a part may be empty
@@ -184,7 +193,8 @@ class ListRescorer:
                 kept = each.nbest.without_features(self.names) if replace else each.nbest
                 written += 1
                 target.write(
-                    *(kept.with_features(self._texts(each, result)), each.raw, each.num_lines),
+                    kept.with_features(self._texts(each, result), each.keys),
+                    *(each.raw, each.num_lines),
                     ends_chunk=each.place % CHUNK_LISTS == CHUNK_LISTS - 1,
                 )
                 if words is not None and result is not None:
@@ -270,18 +280,21 @@ class ListRescorer:
 
     def _texts(self, found: SourcedList, scores: ListScores | None) -> dict[bytes, bytes]:
         """Return what is added to the lines of each distinct hypothesis."""
-        hypotheses = list(found.distinct.values())
+        hypotheses = found.distinct.hypotheses
         values = [added.values(found.source, hypotheses, scores) for added in self._added]
         return {
-            field: format_features(zip(self.names, row, strict=True))
-            for field, *row in zip(found.distinct, *values, strict=True)
+            key: format_features(zip(self.names, row, strict=True))
+            for key, *row in zip(dict.fromkeys(found.keys), *values, strict=True)
         }
 
     def _write_words(self, target: BinaryIO, found: SourcedList, scores: ListScores) -> None:
         """Write a line per hypothesis: its id, and for each network a field of ``word=log p``."""
         assert scores.words is not None
         lines = {}
-        for place, (field, hypothesis) in enumerate(found.distinct.items()):
+        keys = dict.fromkeys(found.keys)
+        for place, (key, hypothesis) in enumerate(
+            zip(keys, found.distinct.hypotheses, strict=True)
+        ):
             parts = [str(found.nbest.id).encode()]
             for added in self._added:
                 if added.network is None or added.normalized:
@@ -294,8 +307,8 @@ class ListRescorer:
                         for word, log_prob in zip((*predicted, "</s>"), log_probs, strict=True)
                     )
                 )
-            lines[field] = b" ||| ".join(parts) + b"\n"
-        target.writelines(lines[field] for field in found.nbest.hypotheses)
+            lines[key] = b" ||| ".join(parts) + b"\n"
+        target.writelines(lines[key] for key in found.keys)
 
 
 def _scored(
@@ -307,5 +320,4 @@ def _scored(
             yield found, None
         return
     lists, ahead = tee(lists)
-    wanted = (HypothesisList(each.source, list(each.distinct.values())) for each in ahead)
-    yield from zip(lists, scores.values(wanted), strict=True)
+    yield from zip(lists, scores.values(each.distinct for each in ahead), strict=True)

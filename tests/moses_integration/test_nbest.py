@@ -34,7 +34,10 @@ def write(folder: Path, *lines: bytes, end: bytes = b"\n") -> str:
 
 
 def annotated(lists: Iterator[NbestList], text: bytes) -> bytes:
-    return b"".join(found.with_features(dict.fromkeys(found.hypotheses, text)) for found in lists)
+    return b"".join(
+        found.with_features(dict.fromkeys(found.hypotheses, text), found.hypotheses)
+        for found in lists
+    )
 
 
 # Every byte survives
