@@ -120,7 +120,7 @@ class StackDecoder:
         tables, search = self._lm.tables, self._configuration.search
         keep_words = bool(self.buffers)
         sentence = make_sentence(options, self._configuration, tables, keep_words=keep_words)
-        affiliations = self._table.affiliations(options)
+        affiliations = self._table.affiliations(options) if self.buffers else None
         aligned = None if affiliations is None else AlignedWords(tokens, affiliations)
         stacks = StackSearch(
             *(sentence, tables, search, self.buffers), keep_arcs=nbest > 1, aligned=aligned
