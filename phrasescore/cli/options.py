@@ -199,7 +199,7 @@ lexicons = together(
         "Moses' lex.e2f: adds log p(source | target) of IBM Model 1.",
     ),
 )
-# Of the models of the kind cslm.
+# Of the models of the kinds cslm and joint.
 cslm = together(
     file(
         "--backoff-lm",
@@ -208,7 +208,8 @@ cslm = together(
     ),
     flag(
         "--unnormalized",
-        "Leave log Z out of a cslm's scores; for one trained with self_normalization.",
+        "Leave log Z out of the scores of a cslm or joint; for one trained with "
+        "self_normalization.",
     ),
 )
 # How a network computes.
