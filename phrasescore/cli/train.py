@@ -24,7 +24,7 @@ _logger = logging.getLogger(__name__)
     "--preset",
     "Settings to start from.",
     preset_names(),
-    show_default="small, lstm-small, attention-small, grconv-small or cslm-small, by KIND",
+    show_default="small or KIND-small",
 )
 @options.file("--config", "A TOML file of settings, instead.")
 @options.option(
@@ -33,6 +33,7 @@ _logger = logging.getLogger(__name__)
     multiple=True,
     metavar="TABLE.KEY=VALUE",
 )
+@options.file("--alignments", "The text's word alignment, 0-0 1-2 per line; for a joint model.")
 @options.flag("--reverse", "Learn p(source | target).")
 @options.flag("--right-to-left", "Predict the last word first; the other side is read as ever.")
 @options.count("--updates", "Stop after this many batches.")
@@ -56,8 +57,9 @@ def train(ctx: click.Context, /, output: str, seed: int, processes: int, **argum
 
     It learns from parallel text, which is the files SOURCE and TARGET with a tokenised sentence per
     line; an encoder-decoder also from the phrase pairs of the phrase table TABLE. A cslm, which is
-    a language model, learns from one file, TEXT; it goes by the options of the target. Files may be
-    compressed by gzip, and one of them may be -, which is stdin.
+    a language model, learns from one file, TEXT; it goes by the options of the target. A joint
+    model learns from aligned text. Files may be compressed by gzip, and one of them may be -, which
+    is stdin.
 
     Training stops at the first limit that is reached, or when the perplexity of held-out pairs
     stops falling. A run that was stopped by Ctrl-C or killed goes on with --resume.
