@@ -8,7 +8,8 @@ it (mert/Data.cpp, loadNBest and AddFeatures) and does not suffer from it:
   writes two spaces after a hypothesis, and for an empty line of input an empty hypothesis.
 * A token of field 3 that ends in ``=`` names a feature, and the numbers after it are its values. A
   name with an underscore is a sparse feature to Moses, and has one value.
-* Fields after the total (phrase segmentation, word alignment) are never looked at.
+* Fields after the total (phrase segmentation, word alignment) are for
+  :mod:`moses_integration.affiliation` alone.
 * Moses reads ``nan``, ``inf`` and ``0,5`` with atof, without a word. They are refused here, and so
   are numbers that are infinite to Moses, whose values are float32.
 
@@ -58,6 +59,12 @@ class NbestList(NamedTuple):
         :raises DataError: at a hypothesis that is not UTF-8.
         """
         return {field: self._words(field) for field in dict.fromkeys(self.hypotheses)}
+
+    def aligned_keys(self) -> list[bytes]:
+        """Return each line's hypothesis with the fields after its total, where alignments are."""
+        parts = (raw.split(b"|||", 4)[4:] for raw in self.raws)
+        pairs = zip(self.hypotheses, parts, strict=True)
+        return [b"|||".join([hypothesis, *rest]) for hypothesis, rest in pairs]
 
     def _words(self, field: bytes) -> tuple[str, ...]:
         try:

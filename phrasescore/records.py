@@ -1,6 +1,6 @@
 """What flows through the project: phrase pairs, hypotheses, and weights of features."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
@@ -62,6 +62,19 @@ class HypothesisList(NamedTuple):
 
     source: tuple[str, ...]
     hypotheses: list[tuple[str, ...]]
+    # For each hypothesis the place in the source that each word is affiliated with, from 0 on; the
+    # number of source words is the place of their end. None where no alignment is known.
+    affiliations: list[tuple[int, ...]] | None = None
+
+    def select(self, places: Iterable[int]) -> Self:
+        """Return the list with some of its hypotheses, in their order."""
+        chosen = list(places)
+        affiliations = self.affiliations
+        return type(self)(
+            self.source,
+            [self.hypotheses[place] for place in chosen],
+            None if affiliations is None else [affiliations[place] for place in chosen],
+        )
 
 
 class FeatureLabel(NamedTuple):

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from phrasescore.config.config import Config
-from phrasescore.config.settings import CslmConfig, EncoderDecoderConfig
+from phrasescore.config.settings import CslmConfig, EncoderDecoderConfig, JointConfig
 from phrasescore.models.checkpoint import (
     Checkpoint,
     TrainingRecord,
@@ -17,11 +17,12 @@ from phrasescore.models.checkpoint import (
 )
 from phrasescore.models.cslm import CslmNetwork
 from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.models.joint import JointNetwork
 from phrasescore.scoring.prefix_tree import Sequences as TokenSequences
 from phrasescore.scoring.prefix_tree import TreeStep
 from phrasescore.scoring.products import Products
 from phrasescore.vocabulary import Vocabulary
-from tests import reference_cslm
+from tests import reference_cslm, reference_joint
 from tests.reference_encoder_decoder import log_prob, random_parameters
 
 SIZES = {"hidden_size": 9, "embedding_size": 5, "maxout_units": 6, "output_rank": 4}
@@ -106,6 +107,71 @@ class RandomCslm:
         )
         if path is not None:
             save_checkpoint(path, self.checkpoint)
+
+
+class RandomJoint:
+    """A joint model with random weights, and as the reference's parameters.
+
+    :param upper_size: 0 for one layer.
+    """
+
+    def __init__(
+        self,
+        source_words: Iterable[str],
+        target_words: Iterable[str],
+        *,
+        order: int = 3,
+        window: int = 2,
+        upper_size: int = 6,
+        seed: int = 0,
+        self_normalization: float = 0.1,
+        path: Path | None = None,
+    ) -> None:
+        layers = {"embedding_size": 5, "hidden_size": 9, "upper_size": upper_size}
+        self.vocabularies = Vocabulary(source_words), Vocabulary(target_words)
+        self._order, self._window = order, window
+        self._sizes = sizes = len(self.vocabularies[0]), len(self.vocabularies[1])
+        self.parameters = reference_joint.random_parameters(
+            np.random.default_rng(seed), order=order, window=window, sizes=sizes, **layers
+        )
+        config = JointConfig(order, window, self_normalization=self_normalization, **layers)
+        network = JointNetwork(config, *sizes).eval()
+        network.load_state_dict(
+            {k: torch.from_numpy(v).float() for k, v in self.parameters.items()}
+        )
+        self.checkpoint = Checkpoint(
+            network,
+            Config(kind="joint", model=config),
+            *self.vocabularies,
+            TrainingRecord(),
+            fingerprint=f"random joint {seed}",
+        )
+        if path is not None:
+            save_checkpoint(path, self.checkpoint)
+
+    def word_scores(
+        self,
+        source: Sequence[str],
+        target: Sequence[str],
+        affiliations: Sequence[int],
+        *,
+        normalized: bool = True,
+    ) -> list[float]:
+        """Return log p of each word and of ``</s>``, by the independent implementation."""
+        read, predicted = self.vocabularies
+        return reference_joint.word_scores(
+            *(self.parameters, read.ids(source), predicted.ids(target), affiliations),
+            order=self._order,
+            window=self._window,
+            sizes=self._sizes,
+            normalized=normalized,
+        )
+
+    def log_prob(
+        self, source: Sequence[str], target: Sequence[str], affiliations: Sequence[int]
+    ) -> float:
+        """Return the sum of these."""
+        return sum(self.word_scores(source, target, affiliations))
 
 
 class BigramNetwork(nn.Module):

@@ -158,7 +158,7 @@ def test_translations_that_depend_on_the_buffer_are_found_out(task: Task) -> Non
     class Unsteady(LastWords):
         """A value depends on how many are asked at once, as of a careless network."""
 
-        def scores(self, histories: Any, phrases: Any, offsets: Any, ends: Any) -> Any:
+        def scores(self, histories: Any, phrases: Any, offsets: Any, ends: Any, *_: Any) -> Any:
             found = super().scores(histories, phrases, offsets, ends)
             return found * (1 + 1e-12 * len(found))
 

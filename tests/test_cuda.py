@@ -26,7 +26,7 @@ from tests.tiny_lists import ListTask
 
 pytestmark = pytest.mark.gpu
 
-KINDS = ("encoder-decoder", "lstm", "attention", "grconv", "cslm")
+KINDS = ("encoder-decoder", "lstm", "attention", "grconv", "cslm", "joint")
 # What a GPU's products may change of a log-probability of some words, or of a perplexity, as a
 # share.
 ERRORS = {"float32": 1e-4, "tf32": 0.01, "bfloat16": 0.05}
@@ -49,7 +49,8 @@ def run(*arguments: object) -> str:
 
 def train(kind: str, folder: Path, model: Path, *options: object) -> None:
     texts = [folder / "fr"] if kind == "cslm" else [folder / "en", folder / "fr"]
-    run("train", kind, *texts, "-o", model, *SIZES, *TRAINING, *options)
+    aligned = ("--alignments", folder / "links") if kind == "joint" else ()
+    run("train", kind, *texts, "-o", model, *aligned, *SIZES, *TRAINING, *options)
 
 
 @pytest.fixture(scope="module", name="folder")
@@ -62,6 +63,7 @@ def written_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         # With a word that no model knows.
         texts[side] = [" ".join(numbers.choice([*words, "rare"], 1 + i % 6)) for i in range(200)]
         (folder / side).write_text("".join(f"{line}\n" for line in texts[side]))
+    (folder / "links").write_text("0-0\n" * 200)
     few = {"en": [*texts["en"][:11], ""], "fr": texts["fr"][:12]}
     for side, lines in few.items():
         (folder / f"few.{side}").write_text("".join(f"{line}\n" for line in lines))
@@ -69,6 +71,9 @@ def written_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for i in range(60):
             nbest.write(f"{i // 5} ||| {texts['fr'][i]} ||| LM0= -{i} ||| -{i}\n")
             table.write(f"{texts['en'][i]} ||| {texts['fr'][i]} ||| 0.5 ||| ||| 1 1 1\n")
+    # The last list is of an empty sentence, with which no word can be aligned.
+    lines = (folder / "nbest").read_text().splitlines()[:55]
+    (folder / "nbest.aligned").write_text("".join(f"{line} ||| 0-0\n" for line in lines))
     for kind in KINDS:
         train(kind, folder, folder / kind, UPDATES, "--device=cpu")
     return folder
@@ -170,7 +175,8 @@ def test_an_update_waits_for_nothing(
     network = load_checkpoint(folder / kind).model.train().to(device)
     steps = build_optimizer(network, TrainingConfig(optimizer=optimizer))
     # One without words on each side.
-    batch = batch_pairs([([2, 3, 1], [3, 2]), ([], [3]), ([2], []), ([3], [2, 4, 3, 2])])
+    pairs = [([2, 3, 1], [3, 2]), ([], [3]), ([2], []), ([3], [2, 4, 3, 2])]
+    batch = batch_pairs(pairs, [[0, 2], [0], [], [0, 0, 0, 1]])
     batch = batch.pin_memory()
     network(batch.to(device)).sum().backward()
     steps.step(0.001, 1.0)  # optimizers make their state at the first step
@@ -210,7 +216,8 @@ def test_a_table_gets_the_scores_of_the_cpu(folder: Path, precision: str) -> Non
 @EVERY_PRECISION
 @pytest.mark.parametrize("kind", KINDS)
 def test_hypotheses_get_the_scores_of_the_cpu(folder: Path, kind: str, precision: str) -> None:
-    rescore = ("rescore", folder / "nbest", "--source", folder / "few.en", "--name", "N0")
+    lists = folder / ("nbest.aligned" if kind == "joint" else "nbest")
+    rescore = ("rescore", lists, "--source", folder / "few.en", "--name", "N0", "--allow-missing")
     options = ("--model", folder / kind, f"--precision={precision}")
     values = [
         [each["N0"][0] for each in features(path)] for path in on_both(folder, *rescore, *options)
@@ -264,14 +271,15 @@ def test_unknown_words_are_copied_as_on_the_cpu(folder: Path) -> None:
     assert cuda.read_bytes() == cpu.read_bytes()
 
 
+@pytest.mark.parametrize(("kind", "name"), [("cslm", "CSLM0"), ("joint", "Joint0")])
 def test_a_search_asks_a_network_there(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     files = {"table": TABLE, "lm.arpa": LM, "moses.ini": INI, "source": "la maison\nla bleue\n" * 3}
     for name, text in files.items():
         Path(name).write_text(text)
-    model = ("--feature=cslm", "--model", folder / "cslm", "--feature-weight=CSLM0=0.3")
+    model = (f"--feature={kind}", "--model", folder / kind, f"--feature-weight={name}=0.3")
     # One process: this one has used the device, and cannot be forked any more.
     command = ("decode", "source", "--config=moses.ini", *model, "--processes=1")
     cpu, cuda = on_both(tmp_path, *command)

@@ -8,6 +8,7 @@ limit, are kept; and the best sums of scores that cover a span are the estimate 
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,6 +89,12 @@ class OptionTable:
         self._reordering = tables.reordering[kept]
         self._unique, self._offsets, self._ids = unique[kept], offsets, ids
         self._alignments: list[bytes] = [pairs.alignments[row] for row in kept]
+        self._affiliations = None
+        if pairs.affiliations is not None:
+            found = chain.from_iterable(pairs.affiliations[row] for row in kept)
+            self._affiliations = np.fromiter(found, np.int32)
+        sizes = np.diff(offsets)[self._unique]
+        self._affiliation_starts = np.cumsum(sizes) - sizes
         self._longest = configuration.search.max_phrase_length
 
     def _target_ids(self, targets: list[bytes]) -> tuple[Any, Any, Any]:
@@ -150,6 +157,19 @@ class OptionTable:
                 if found is not None:
                     spans.append((start, end, *found))
         return np.array(spans, np.int64).reshape(-1, 4)
+
+    def affiliations(self, options: SentenceOptions) -> Any | None:
+        """Return the place in the sentence that each word of its options is affiliated with.
+
+        Moses looks for an aligned word in the phrase (BilingualLM::getSourceWords).
+
+        :return: int32 like ``options.target``; None where the tables were read without alignments.
+        """
+        if self._affiliations is None:
+            return None
+        sizes = np.diff(options.offsets)
+        of_phrases = self._affiliations[ranges(self._affiliation_starts[options.rows], sizes)]
+        return of_phrases + np.repeat(options.start, sizes)
 
     def alignment(self, row: int) -> str:
         """Return the word alignment of an option, ``0-0 1-2``; empty where the table has none."""

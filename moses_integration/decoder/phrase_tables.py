@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from moses_integration.affiliation import Affiliations, affiliate_phrase
 from moses_integration.decoder.configuration import (
     NUM_REORDERING_SCORES,
     PHRASE_TABLE,
@@ -48,6 +49,9 @@ class PhrasePairs(NamedTuple):
     log_probs: Any
     # Word alignments as the file has them, "0-0 1-2"; empty where there is none.
     alignments: list[bytes]
+    # The place in the source phrase that each target word is affiliated with; None if not asked
+    # for.
+    affiliations: list[Affiliations] | None = None
 
 
 class PhraseTables(NamedTuple):
@@ -62,19 +66,24 @@ class PhraseTables(NamedTuple):
 
 
 def read_tables(
-    configuration: DecoderConfiguration, sentences: Iterable[Sequence[str]]
+    configuration: DecoderConfiguration,
+    sentences: Iterable[Sequence[str]],
+    *,
+    aligned: bool = False,
 ) -> PhraseTables:
     """Read of the phrase and the reordering table what some sentences need.
 
     A word that is no source phrase of its own is an unknown word, and becomes its own translation,
     or none with ``[drop-unknown]`` (TranslationOptionCollection::ProcessOneUnknownWord).
 
+    :param aligned: whether the affiliations of target words are wanted.
     :raises DataError: with file and line, if a table is not what it should be.
     """
     sentences = list(sentences)
     slot = configuration.slot(PHRASE_TABLE)
     longest = configuration.search.max_phrase_length
-    pairs = read_phrase_pairs(slot.arguments["path"], sentences, longest, len(slot.weights))
+    path, num_scores = slot.arguments["path"], len(slot.weights)
+    pairs = read_phrase_pairs(path, sentences, longest, num_scores, aligned=aligned)
     num_known = len(pairs.sources)
     words = {word.encode() for sentence in sentences for word in sentence}
     unknown = sorted(words - set(pairs.sources))
@@ -83,6 +92,8 @@ def read_tables(
         pairs.sources.append(word)
         pairs.targets.append(b"" if dropped else word)
         pairs.alignments.append(b"" if dropped else b"0-0")
+        if pairs.affiliations is not None:
+            pairs.affiliations.append(() if dropped else (0,))
     starts = np.append(pairs.starts, pairs.starts[-1] + 1 + np.arange(len(unknown)))
     zeros = np.zeros((len(unknown), len(slot.weights)))
     pairs = pairs._replace(starts=starts, log_probs=np.concatenate([pairs.log_probs, zeros]))
@@ -103,19 +114,27 @@ def _read_reordering(configuration: DecoderConfiguration, pairs: PhrasePairs) ->
 
 
 def read_phrase_pairs(
-    path: str, sentences: Iterable[Sequence[str]], max_phrase_length: int, num_scores: int
+    path: str,
+    sentences: Iterable[Sequence[str]],
+    max_phrase_length: int,
+    num_scores: int,
+    *,
+    aligned: bool = False,
 ) -> PhrasePairs:
     """Read the pairs whose source phrase stands in some sentence.
 
     :param num_scores: that each pair has; moses.ini's ``num-features``.
+    :param aligned: whether the affiliations of target words are wanted.
     :raises DataError: if the file cannot be read, or a line is no phrase pair with
-        ``num_scores`` probabilities.
+        ``num_scores`` probabilities and, where it is wanted, a word alignment.
     """
     places: dict[bytes, int] = {}
     groups: list[int] = []
     targets: list[bytes] = []
     alignments: list[bytes] = []
     scores: list[float] = []
+    affiliations: list[Affiliations] = []
+    affiliated: dict[tuple[bytes, int, int], Affiliations] = {}
     known: dict[bytes, bytes] = {}  # a text is in memory once
     for number, line in lines_of_phrases(path, sentences, max_phrase_length):
         fields = line.split(b"|||", 4)
@@ -134,6 +153,11 @@ def read_phrase_pairs(
         scores += _parse_probabilities(path, number, fields[2], num_scores)
         targets.append(known.setdefault(target, target))
         alignments.append(known.setdefault(alignment, alignment))
+        if aligned:
+            key = (alignment, source.count(b" ") + 1, target.count(b" ") + 1)
+            if key not in affiliated:
+                affiliated[key] = affiliate_phrase(*key, path, number)
+            affiliations.append(affiliated[key])
         groups.append(places.setdefault(source, len(places)))
     order = np.argsort(np.array(groups, np.int64), kind="stable")
     sizes = np.bincount(np.array(groups, np.int64), minlength=len(places))
@@ -145,6 +169,7 @@ def read_phrase_pairs(
         [targets[row] for row in order],
         log_probs[order],
         [alignments[row] for row in order],
+        [affiliations[row] for row in order] if aligned else None,
     )
 
 

@@ -28,7 +28,12 @@ from moses_integration.decoder.options import OptionTable, SentenceOptions
 from moses_integration.decoder.search_kernels import NUM_ORIENTATIONS, find_orientation
 from moses_integration.decoder.sentence import make_sentence
 from moses_integration.decoder.stack_search import StackSearch
-from moses_integration.decoder.stateful import DEFAULT_BUFFER_SIZE, RequestBuffer, StatefulFeature
+from moses_integration.decoder.stateful import (
+    DEFAULT_BUFFER_SIZE,
+    AlignedWords,
+    RequestBuffer,
+    StatefulFeature,
+)
 
 # What n-best-factor 0, no limit, is in Moses (Manager.cpp).
 _MOST_PATHS = 1000
@@ -115,7 +120,11 @@ class StackDecoder:
         tables, search = self._lm.tables, self._configuration.search
         keep_words = bool(self.buffers)
         sentence = make_sentence(options, self._configuration, tables, keep_words=keep_words)
-        stacks = StackSearch(sentence, tables, search, self.buffers, keep_arcs=nbest > 1)
+        affiliations = self._table.affiliations(options) if self.buffers else None
+        aligned = None if affiliations is None else AlignedWords(tokens, affiliations)
+        stacks = StackSearch(
+            *(sentence, tables, search, self.buffers), keep_arcs=nbest > 1, aligned=aligned
+        )
         lattice = stacks.run()
         if lattice.goal < 0:
             return self._empty(-np.inf)

@@ -32,7 +32,7 @@ from moses_integration.decoder.search_tables import (
 )
 from moses_integration.decoder.sentence import Sentence
 from moses_integration.decoder.stack_kernels import Limits, expand, prune, recombine
-from moses_integration.decoder.stateful import RequestBuffer, Requests
+from moses_integration.decoder.stateful import AlignedWords, RequestBuffer, Requests
 
 # Rows that tables begin with: those of a sentence of some ten words.
 _FEW, _MANY = 1 << 10, 1 << 15
@@ -46,6 +46,7 @@ class StackSearch:
     :param tables: the language model's NgramTables.
     :param buffers: other features and their weights.
     :param keep_arcs: whether recombined hypotheses are kept for n-best lists.
+    :param aligned: of the words of the options.
     """
 
     def __init__(
@@ -56,8 +57,10 @@ class StackSearch:
         buffers: Sequence[tuple[RequestBuffer, float]] = (),
         *,
         keep_arcs: bool,
+        aligned: AlignedWords | None = None,
     ) -> None:
         self._sentence, self._tables = sentence, tables
+        self._aligned = aligned
         self._buffers, self._limits = buffers, limits
         self._last = Limits(limits.stack_size, limits.beam_width, keep_arcs, by_request=False)
         self._first = self._last
@@ -196,8 +199,11 @@ class StackSearch:
         begins, sizes = self._sentence.offsets[options], np.diff(self._sentence.offsets)[options]
         offsets = np.zeros(len(keys) + 1, np.int64)
         np.cumsum(sizes, out=offsets[1:])
-        phrases = self._sentence.target[ranges(begins, sizes)]
-        return Requests(np.ascontiguousarray(histories), phrases, offsets, ends)
+        places = ranges(begins, sizes)
+        phrases, aligned = self._sentence.target[places], self._aligned
+        if aligned is not None:
+            aligned = aligned._replace(affiliations=aligned.affiliations[places])
+        return Requests(np.ascontiguousarray(histories), phrases, offsets, ends, aligned)
 
     def _store(self, stack: int) -> None:
         """Make the pool's rows the hypotheses of a stack, by coverage, the best ones first."""

@@ -13,6 +13,15 @@ import numpy as np
 DEFAULT_BUFFER_SIZE = 4096
 
 
+class AlignedWords(NamedTuple):
+    """What some target words are translations of."""
+
+    # The sentence.
+    source: Sequence[str]
+    # int32: the place in it that each target word is affiliated with.
+    affiliations: Any
+
+
 class StatefulFeature(Protocol):
     """A feature of target words and the words before them."""
 
@@ -30,7 +39,15 @@ class StatefulFeature(Protocol):
         Ids 0, 1 and 2 are ``<unk>``, ``<s>`` and ``</s>``.
         """
 
-    def scores(self, histories: Any, phrases: Any, offsets: Any, ends: Any) -> Any:
+    def scores(
+        self,
+        histories: Any,
+        phrases: Any,
+        offsets: Any,
+        ends: Any,
+        aligned: AlignedWords | None = None,
+        /,
+    ) -> Any:
         """Return the logarithm of the probability of each phrase after its history.
 
         Rows may repeat. A score depends on its row alone, to the last bit.
@@ -40,6 +57,7 @@ class StatefulFeature(Protocol):
         :param phrases: int32, the words of all phrases.
         :param offsets: int64 (rows + 1,), where they begin.
         :param ends: bool (rows,), whether ``</s>`` follows and is scored, too.
+        :param aligned: of all phrases; None where the tables were read without alignments.
         :return: float64 (rows,), natural logarithms.
         """
 
@@ -51,6 +69,7 @@ class Requests(NamedTuple):
     phrases: Any
     offsets: Any
     ends: Any
+    aligned: AlignedWords | None = None
 
 
 class RequestBuffer:

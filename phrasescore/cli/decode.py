@@ -7,7 +7,7 @@ import click
 
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
-from phrasescore.workflows.search_settings import SearchSettings
+from phrasescore.workflows.search_settings import SEARCH_FEATURES, SearchSettings
 
 # Of a limit of the search.
 _FROM_INI = "as in moses.ini"
@@ -44,8 +44,8 @@ def _parse_weights(
 )
 @options.choice(
     "--feature features",
-    "One more feature in the search, CSLM0 in lists; needs a --model.",
-    ["cslm"],
+    "One more feature in the search, CSLM0 or Joint0 in lists; needs a --model.",
+    sorted(SEARCH_FEATURES),
     multiple=True,
 )
 @options.files("--model models", "Of the --feature, in its order.", "MODEL")

@@ -243,7 +243,7 @@ cache = together(
         default=10_000_000,
     ),
 )
-# Of the models of the kind cslm.
+# Of the models of the kinds cslm and joint.
 cslm = together(
     file(
         "--backoff-lm",
@@ -252,7 +252,8 @@ cslm = together(
     ),
     flag(
         "--unnormalized",
-        "Leave log Z out of a cslm's scores; for one trained with self_normalization.",
+        "Leave log Z out of the scores of a cslm or joint; for one trained with "
+        "self_normalization.",
     ),
 )
 # How a network computes.

@@ -24,7 +24,7 @@ _logger = logging.getLogger(__name__)
     "Name of a new feature: one per column in the order of the options, then the ensemble's.",
     multiple=True,
     metavar="NAME",
-    show_default="LSTM0, Attention0, RNN0, GrConv0, CSLM0, KenLM0, UnknownWords0 and so on",
+    show_default="LSTM0, Attention0, RNN0, GrConv0, CSLM0, Joint0, KenLM0, UnknownWords0 and so on",
 )
 @options.ensemble
 @options.flag(

@@ -27,7 +27,7 @@ _OF_LISTS = ("model", "lists", "source", "references", "weights", "feature", "li
     "--preset",
     "Settings to start from.",
     preset_names(),
-    show_default="small, lstm-small, attention-small, grconv-small or cslm-small, by KIND",
+    show_default="small or KIND-small",
 )
 @options.file("--config", "A TOML file of settings, instead.")
 @options.option(
@@ -36,6 +36,7 @@ _OF_LISTS = ("model", "lists", "source", "references", "weights", "feature", "li
     multiple=True,
     metavar="TABLE.KEY=VALUE",
 )
+@options.file("--alignments", "The text's word alignment, 0-0 1-2 per line; for a joint model.")
 @options.choice(
     "--objective",
     "Likelihood; or the expected BLEU of n-best lists, for which a trained network is trained on.",
@@ -82,8 +83,9 @@ def train(ctx: click.Context, /, seed: int, processes: int, **arguments: Any) ->
 
     It learns from parallel text, which is the files SOURCE and TARGET with a tokenised sentence per
     line; an encoder-decoder also from the phrase pairs of the phrase table TABLE. A cslm, which is
-    a language model, learns from one file, TEXT; it goes by the options of the target. Files may be
-    compressed by gzip, and one of them may be -, which is stdin.
+    a language model, learns from one file, TEXT; it goes by the options of the target. A joint
+    model learns from aligned text. Files may be compressed by gzip, and one of them may be -, which
+    is stdin.
 
     With --objective xbleu the network MODEL of --from is trained on, from n-best lists: so that the
     hypotheses that the weights choose, its own among them, have a higher expected BLEU. It stops

@@ -32,6 +32,7 @@ DEFAULT_PRESETS = {
     "cslm": "cslm-small",
     "encoder-decoder": "small",
     "grconv": "grconv-small",
+    "joint": "joint-small",
     "lstm": "lstm-small",
 }
 # The settings that may differ when a run is resumed: how long it goes on and how often it saves.

@@ -118,8 +118,31 @@ class CslmConfig:
     self_normalization: Annotated[float, Meta(ge=0.0, le=1e6)] = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class JointConfig:
+    """Sizes of the joint model; the defaults are those of Devlin et al. (2014), 2.1 and 2.2."""
+
+    # Words of the target n-gram: one is predicted from those before it.
+    order: Annotated[int, Meta(ge=2, le=32)] = 4
+    # Source words that are read on each side of the affiliated one: 5 make the paper's m = 11.
+    source_window: Annotated[int, Meta(ge=0, le=32)] = 5
+    # Of each word of the context, source or target.
+    embedding_size: Size = 192
+    # tanh units of the first layer, which reads all embeddings, and of the second; 0: no second.
+    hidden_size: Size = 512
+    upper_size: Annotated[int, Meta(ge=0, le=1 << 16)] = 512
+    # All weights start uniformly between minus this and this.
+    init_range: Positive = 0.05
+    # Not the paper's: share of embeddings and units that an update drops.
+    dropout: Dropout = 0.0
+    # alpha, by which training keeps the softmax's log Z near 0; 0: not so.
+    self_normalization: Annotated[float, Meta(ge=0.0, le=1e6)] = 0.1
+
+
 # The settings of any kind of network.
-ModelConfig = EncoderDecoderConfig | LstmConfig | AttentionConfig | GrconvConfig | CslmConfig
+ModelConfig = (
+    EncoderDecoderConfig | LstmConfig | AttentionConfig | GrconvConfig | CslmConfig | JointConfig
+)
 
 # The kinds of networks, by the dataclass of their sizes.
 MODEL_CONFIGS: dict[str, type[ModelConfig]] = {
@@ -127,11 +150,17 @@ MODEL_CONFIGS: dict[str, type[ModelConfig]] = {
     "cslm": CslmConfig,
     "encoder-decoder": EncoderDecoderConfig,
     "grconv": GrconvConfig,
+    "joint": JointConfig,
     "lstm": LstmConfig,
 }
 
 # Kinds that learn from one text, and read no source.
 LANGUAGE_MODELS = frozenset({"cslm"})
+# Kinds that read of the source what a word alignment says.
+ALIGNED = frozenset({"joint"})
+# Kinds that predict a word from a fixed number of others: they learn how often a sentence comes,
+# and may be trained to need no log Z.
+FEED_FORWARD = LANGUAGE_MODELS | ALIGNED
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from phrasescore.config.settings import FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.errors import ArgumentError
 from phrasescore.records import PhrasePair
 
@@ -96,6 +97,7 @@ NETWORK_NAMES = {
     "cslm": "CSLM",
     "encoder-decoder": "RNN",
     "grconv": "GrConv",
+    "joint": "Joint",
     "lstm": "LSTM",
 }
 # Of scores that come from a file, by the kind of the column.
@@ -202,21 +204,26 @@ def column_name(kind: str, value: str) -> str:
     return FILE_NAMES.get(kind) or value.title().replace("_", "")
 
 
-def check_cslm(configs: "Sequence[Config]", backoff_lm: str | None, *, unnormalized: bool) -> None:
-    """Check the arguments for models of the kind cslm, before the models are loaded.
+def check_feed_forward(
+    configs: "Sequence[Config]", backoff_lm: str | None, *, unnormalized: bool
+) -> None:
+    """Check the arguments for models of the kinds cslm and joint, before the models are loaded.
 
     :param configs: of all models, whatever their kind.
-    :raises ArgumentError: if there is no cslm, or both arguments are given.
+    :raises ArgumentError: if there is no model that an argument is for, or both are given.
     """
     if backoff_lm is not None and unnormalized:
         raise ArgumentError("`backoff_lm` divides probabilities: not with `unnormalized`")
-    models = [config for config in configs if config.kind == "cslm"]
-    for name, is_given in (("backoff_lm", backoff_lm is not None), ("unnormalized", unnormalized)):
-        if is_given and not models:
-            raise ArgumentError(f"`{name}` is for a model of the kind cslm, and there is none")
+    models = [config for config in configs if config.kind in FEED_FORWARD]
+    if backoff_lm is not None and all(config.kind not in LANGUAGE_MODELS for config in models):
+        raise ArgumentError("`backoff_lm` is for a model of the kind cslm, and there is none")
+    if unnormalized and not models:
+        problem = "is for a model of the kind cslm or joint, and there is none"
+        raise ArgumentError(f"`unnormalized` {problem}")
     for config in models if unnormalized else ():
         if not config.model.self_normalization:  # type: ignore[union-attr]
             _logger.warning(
-                "unnormalized scores: a cslm was trained without self_normalization: its scores "
-                "without log Z mean little"
+                "unnormalized scores: a %s was trained without self_normalization: its scores "
+                "without log Z mean little",
+                config.kind,
             )

@@ -1,32 +1,17 @@
 """A feed-forward language model as a feature inside a search."""
 
-from collections.abc import Sequence
-
-import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from phrasescore.features.search_network import SearchNetwork, add_up
 from phrasescore.kernels.precision import Precision
-from phrasescore.language_models.word_scorer import (
-    BOUNDARY,
-    USUAL,
-    CslmOptions,
-    Numbering,
-    WordScorer,
-)
+from phrasescore.language_models.word_scorer import USUAL, CslmOptions, WordScorer
 from phrasescore.models.checkpoint import Checkpoint
 
 
-class SearchCslm:
-    """A language model for partial translations, as a search asks for them.
-
-    :ivar name: of the feature in n-best lists.
-    :ivar context: words before a phrase that its score depends on.
-    """
-
-    # The number of <s> in the word list. A history has BOUNDARY in the places before <s>.
-    START = 1
+class SearchCslm(SearchNetwork[WordScorer]):
+    """A language model for partial translations, whatever their source."""
 
     def __init__(
         self,
@@ -37,32 +22,12 @@ class SearchCslm:
         options: CslmOptions = USUAL,
         name: str = "CSLM0",
     ) -> None:
-        self.name = name
-        self._scorer = WordScorer(
-            checkpoint,
-            device,
-            precision or Precision("float32", device),
+        scorer = WordScorer(
+            *(checkpoint, device, precision or Precision("float32", device)),
             normalized=options.normalized,
             backoff=options.backoff,
         )
-        self.context = self._scorer.order - 1
-        self._numbering = self._scorer.number(())
-        # The same contexts come in stack after stack.
-        self._memo = self._scorer.new_memo()
-
-    @property
-    def contexts_scored(self) -> int:
-        """Softmaxes so far."""
-        return self._scorer.contexts_scored
-
-    def begin(self, words: Sequence[str]) -> None:
-        """Take the search's list of words, which begins with the list of the call before.
-
-        :param words: ``<unk>``, ``<s>``, ``</s>`` first.
-        """
-        known = self._numbering.ids[:-1]
-        new = self._scorer.number(words[len(known) :])
-        self._numbering = Numbering(words, np.concatenate([known, new.ids]))
+        super().__init__(scorer, name)
 
     def scores(
         self,
@@ -70,47 +35,14 @@ class SearchCslm:
         phrases: NDArray[np.int32],
         offsets: NDArray[np.int64],
         ends: NDArray[np.bool_],
+        _aligned: object = None,
+        /,
     ) -> NDArray[np.float64]:
         """Return log p of each phrase after its history, ``(n,)``, a natural logarithm.
 
         A value depends on its row alone, to the last bit. Contexts of earlier calls are not
-        computed again.
-
-        :param histories: ``(n, context)`` numbers of the last words, the oldest first; 1 is ``<s>``
-            and -1 stands in the places before it.
-        :param phrases: numbers of the phrases' words, one phrase after another.
-        :param offsets: ``(n + 1,)``: where each phrase begins, and the end of the last.
-        :param ends: ``(n,)``: whether the phrase ends the sentence; ``</s>`` is then scored, too.
+        computed again. The parameters are those of :meth:`SearchNetwork.list_ngrams`.
         """
-        before = np.where(histories == self.START, BOUNDARY, histories)
-        ngrams = int(offsets[-1] - offsets[0]) + np.count_nonzero(ends)
-        contexts = np.empty((ngrams, histories.shape[1]), np.int32)
-        words = np.empty(ngrams, np.int32)
-        _list_ngrams(before, phrases, offsets, ends, contexts, words)
+        contexts, words = self.list_ngrams(histories, phrases, offsets, ends)
         values = self._scorer.log_probs(self._numbering, contexts, words, self._memo)
-        totals: NDArray[np.float64] = np.zeros(len(ends))
-        # One after another: a sum has the same bits whatever rows are beside it.
-        np.add.at(totals, np.repeat(np.arange(len(ends)), np.diff(offsets) + ends), values)
-        return totals
-
-
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def _list_ngrams(  # type: ignore[no-untyped-def]
-    histories, phrases, offsets, ends, contexts, words
-):
-    """Write the context and the word of each n-gram of some phrases, row by row.
-
-    :param histories: ``(n, context)``; the others as of :meth:`SearchCslm.scores`.
-    """
-    width, at = histories.shape[1], 0
-    for row in range(len(ends)):
-        begin, size = offsets[row], offsets[row + 1] - offsets[row]
-        for position in range(size + ends[row]):
-            for place in range(width):
-                word = position + place - width
-                if word < 0:
-                    contexts[at, place] = histories[row, width + word]
-                else:
-                    contexts[at, place] = phrases[begin + word]
-            words[at] = phrases[begin + position] if position < size else BOUNDARY
-            at += 1
+        return add_up(values, offsets, ends)

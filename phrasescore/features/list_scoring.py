@@ -10,10 +10,11 @@ import torch
 from numpy.typing import NDArray
 
 from phrasescore.arguments import PrecisionName
-from phrasescore.config.settings import LANGUAGE_MODELS
+from phrasescore.config.settings import ALIGNED, FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.devices import choose_device, torch_threads
 from phrasescore.io.state import digest_content
 from phrasescore.kernels.precision import Precision
+from phrasescore.language_models.joint_scorer import JointScorer, score_aligned
 from phrasescore.language_models.word_scorer import CslmOptions, WordScorer, score_tree
 from phrasescore.models.checkpoint import Checkpoint, ModelFolder
 from phrasescore.records import HypothesisList
@@ -107,7 +108,7 @@ class ListScoring:
         with torch_threads(1):
             networks = _Networks(self)
             # Compiles the kernels before several threads do so at once.
-            networks.score([HypothesisList(("a",), [("a",)])])
+            networks.score([HypothesisList(("a",), [("a",)], [(0,)])])
         return networks.compute
 
 
@@ -121,12 +122,7 @@ class _Networks:
         loaded = (
             model.load() if isinstance(model, ModelFolder) else model for model in scoring.models
         )
-        self._models: list[NetworkScores | CslmScores] = [
-            CslmScores(checkpoint, device, self._precision, scoring.cslm)
-            if checkpoint.config.kind in LANGUAGE_MODELS
-            else NetworkScores(checkpoint, device, self._precision)
-            for checkpoint in loaded
-        ]
+        self._models = [_scores(item, device, self._precision, scoring.cslm) for item in loaded]
 
     def compute(self, lists: list[HypothesisList]) -> ComputedLists:
         """Return the scores of some lists, computed by one thread, and the work of them."""
@@ -219,6 +215,46 @@ class CslmScores:
         return TreeLogProbs(tree.renumber(ids), values), 0
 
 
+class JointScores:
+    """The scores of aligned lists under a joint model.
+
+    A distinct context is computed once for all lists that are scored together.
+    """
+
+    right_to_left = False
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        device: torch.device,
+        precision: Precision,
+        options: CslmOptions,
+    ) -> None:
+        self._vocabulary = checkpoint.source_vocabulary
+        normalized = options.normalized
+        self._scorer = JointScorer(checkpoint, device, precision, normalized=normalized)
+
+    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, int]:
+        """See :meth:`NetworkScores.score`.
+
+        :raises ModelError: if the lists have no affiliations.
+        """
+        ids = (self._vocabulary.ids(source) for source in texts.sources)
+        unknown_read = sum(found.count(Vocabulary.UNKNOWN) for found in ids)
+        return score_aligned(self._scorer, texts), unknown_read
+
+
+def _scores(
+    checkpoint: Checkpoint, device: torch.device, precision: Precision, options: CslmOptions
+) -> NetworkScores | CslmScores | JointScores:
+    """Return the scores under a network of any kind."""
+    if checkpoint.config.kind in LANGUAGE_MODELS:
+        return CslmScores(checkpoint, device, precision, options)
+    if checkpoint.config.kind in ALIGNED:
+        return JointScores(checkpoint, device, precision, options)
+    return NetworkScores(checkpoint, device, precision)
+
+
 def _mean(
     found: list[TreeLogProbs], orders: list[bool], right_to_left: bool
 ) -> tuple[float, TreeLogProbs]:
@@ -245,14 +281,14 @@ def _words(log_probs: TreeLogProbs, right_to_left: bool) -> list[Floats]:
 def fingerprint(checkpoint: Checkpoint, cslm: CslmOptions) -> str:
     """Return all that a network's scores of lists depend on but precision and device.
 
-    :param cslm: of a language model.
+    :param cslm: of a language model or a joint model.
     """
     parts = [checkpoint.fingerprint]
-    if checkpoint.config.kind in LANGUAGE_MODELS:
-        if not cslm.normalized:
-            parts.append("without log Z")
-        if cslm.backoff is not None:
-            parts.append(f"backoff {digest_content(cslm.backoff)}")
+    kind = checkpoint.config.kind
+    if kind in FEED_FORWARD and not cslm.normalized:
+        parts.append("without log Z")
+    if kind in LANGUAGE_MODELS and cslm.backoff is not None:
+        parts.append(f"backoff {digest_content(cslm.backoff)}")
     return " ".join(parts)
 
 

@@ -70,9 +70,12 @@ def score_keys(name: str, hypotheses: HypothesisList) -> list[bytes]:
         data = part.encode()
         start.update(b"%d " % len(data) + data)
     keys = []
-    for hypothesis in hypotheses.hypotheses:
+    for place, hypothesis in enumerate(hypotheses.hypotheses):
         key = start.copy()
-        key.update(_joined(hypothesis).encode())
+        text = _joined(hypothesis)
+        if hypotheses.affiliations is not None:
+            text += f"\n{hypotheses.affiliations[place]}"
+        key.update(text.encode())
         keys.append(key.digest())
     return keys
 

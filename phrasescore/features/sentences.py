@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from phrasescore.arguments import PrecisionName
+from phrasescore.config.settings import ALIGNED
 from phrasescore.devices import GPU_THREADS
 from phrasescore.engines import EngineSettings, open_pool
 from phrasescore.engines.pool import Pending, WorkerPool
@@ -44,7 +45,8 @@ class SentenceScores:
     Natural logarithms, summed over the words of the predicted side and its ``</s>``, not divided
     by length. Each model predicts the side that it was trained for, from the end that it was
     trained for; a word outside its shortlist is scored as ``<unk>``. A value depends on source and
-    hypothesis alone, to the last bit: not on other lists, the number of threads, or a cache.
+    hypothesis alone, to the last bit: not on other lists, the number of threads, or a cache. A
+    joint model's depends on the affiliations, too, which its lists must have.
 
     A context manager, which ends the workers; threads of this process end with the object, too.
 
@@ -58,7 +60,8 @@ class SentenceScores:
     :param words: whether to give the log-probabilities of single words, too; not with an ensemble
         of which some models predict from right to left.
     :param cache: where scores of hypotheses are looked up and kept; it is not used with ``words``.
-    :param cslm: of the language models among the networks, which score the hypothesis alone.
+    :param cslm: of the language models among the networks, which score the hypothesis alone, and
+        of the joint models whether log Z is left out.
     :raises ModelError: if the models cannot be an ensemble, or have weights that are not finite;
         with a cache the weights are checked when the first hypothesis is scored.
     """
@@ -80,6 +83,8 @@ class SentenceScores:
         if ensemble and words and len({each.right_to_left for each in checkpoints}) > 1:
             problem = "an ensemble of models of which some predict from right to left has none"
             raise ModelError(f"log-probabilities of single words: {problem}")
+        if ensemble and any(checkpoint.config.kind in ALIGNED for checkpoint in checkpoints):
+            raise ModelError("a joint model reads alignments, and is in no ensemble")
         self._precision = Precision(precision, device)
         self._engine = engine or EngineSettings(workers=1)
         if self._engine.name == "here" and device.type != "cpu":
@@ -93,13 +98,19 @@ class SentenceScores:
         self._stack = ExitStack()
         self._cache = None if words else cache
         self._group_size = GROUP_SIZE[device.type]
-        # The names of the columns in the cache.
+        # The names of the columns in the cache, and of those that depend on alignments.
         self._names = [""] * len(checkpoints)
+        self._aligned: set[str] = set()
         if self._cache is not None:
             self._names = [
                 f"{fingerprint(checkpoint, cslm)} {precision} {device.type}"
                 for checkpoint in checkpoints
             ]
+            self._aligned = {
+                name
+                for name, checkpoint in zip(self._names, checkpoints, strict=True)
+                if checkpoint.config.kind in ALIGNED
+            }
         if ensemble:
             # The mean is summed in the order of the models.
             self._names.append(" + ".join(self._names))
@@ -141,7 +152,7 @@ class SentenceScores:
     def _submit(self, group: "_ListGroup") -> Pending[ComputedLists] | None:
         """Let a worker score the hypotheses that the cache lacks; None where there are none."""
         missing = [
-            HypothesisList(item.source, [item.hypotheses[place] for place in places])
+            item.select(places)
             for item, places in zip(group.lists, group.missing, strict=True)
             if len(places)
         ]
@@ -173,7 +184,7 @@ class SentenceScores:
         if self._cache is None:
             known = [np.full(shape, np.nan) for shape in shapes]
         else:
-            keys = [[score_keys(name, item) for name in self._names] for item in lists]
+            keys = [self._keys(item) for item in lists]
             wanted = [key for of_list in keys for of_column in of_list for key in of_column]
             values = iter(self._cache.lookup(wanted))
             known = [
@@ -182,6 +193,11 @@ class SentenceScores:
             ]
         missing = [np.flatnonzero(np.isnan(scores).any(axis=0)) for scores in known]
         return _ListGroup(lists, keys, known, missing)
+
+    def _keys(self, item: HypothesisList) -> list[list[bytes]]:
+        """Return the keys of each column's scores; only those of joint models have alignments."""
+        words = item._replace(affiliations=None)
+        return [score_keys(name, item if name in self._aligned else words) for name in self._names]
 
     def _finish(
         self, group: "_ListGroup", pending: Pending[ComputedLists] | None

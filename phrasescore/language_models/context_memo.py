@@ -28,17 +28,17 @@ class ContextMemo:
 
     For one thread at a time. Memory that nothing has been written to is not taken.
 
-    :param order: of the model; a context has one word less.
+    :param words: of a context.
     :param width: numbers per row.
     :param device: where the rows are kept.
     :param capacity: contexts that are kept; as many as take 64 MB if None.
     """
 
     def __init__(
-        self, order: int, width: int, device: torch.device, capacity: int | None = None
+        self, words: int, width: int, device: torch.device, capacity: int | None = None
     ) -> None:
         self.capacity = capacity or max(1, _BYTES // (4 * width))
-        self._contexts = np.empty((self.capacity, order - 1), np.int32)
+        self._contexts = np.empty((self.capacity, words), np.int32)
         self._slots = np.full(1 << (2 * self.capacity).bit_length(), -1, np.int32)
         self._count = 0
         self._rows = torch.empty(self.capacity, width, device=device)
@@ -51,7 +51,7 @@ class ContextMemo:
     ) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
         """Return rows, log Z, and the place of each context among them.
 
-        :param contexts: ``(n, order - 1)`` ids; ``n`` is at most the capacity.
+        :param contexts: ``(n, words)`` ids; ``n`` is at most the capacity.
         :param compute: from contexts to their rows and log Z; called with each new one, once.
         """
         if self._count + len(contexts) > self.capacity:

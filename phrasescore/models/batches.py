@@ -1,10 +1,12 @@
 """Batches of phrase or sentence pairs as word ids, without padding."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from phrasescore.devices import move
@@ -20,6 +22,14 @@ class BatchSide(NamedTuple):
 
     ids: Tensor  # (words + batch,) int64
     lengths: Tensor  # (batch,) int64: words of each sequence, ``</s>`` not counted; on the CPU
+    # Of the target of aligned text: (words + batch,) int64, for each id the place of the one that
+    # it is affiliated with among the ids of the source.
+    affiliations: Tensor | None = None
+
+    def placed(self, place: Callable[[Tensor], Tensor]) -> "BatchSide":
+        """Return the side with its ids elsewhere."""
+        affiliations = None if self.affiliations is None else place(self.affiliations)
+        return self._replace(ids=place(self.ids), affiliations=affiliations)
 
     @property
     def starts(self) -> Tensor:
@@ -50,12 +60,12 @@ class PairBatch(NamedTuple):
 
     def pin_memory(self) -> "PairBatch":
         """Return the batch with its words where a CUDA device can fetch them by itself."""
-        return PairBatch(*(side._replace(ids=side.ids.pin_memory()) for side in self))
+        return PairBatch(*(side.placed(Tensor.pin_memory) for side in self))
 
     def to(self, device: torch.device) -> "PairBatch":
         """Return the batch with its words on ``device``."""
         return PairBatch(
-            *(side._replace(ids=side.ids.to(device, non_blocking=True)) for side in self)
+            *(side.placed(lambda ids: ids.to(device, non_blocking=True)) for side in self)
         )
 
 
@@ -66,10 +76,35 @@ def batch_sequences(sequences: Sequence[Sequence[int]]) -> BatchSide:
     return BatchSide(torch.tensor(ids, dtype=torch.int64), torch.tensor(lengths, dtype=torch.int64))
 
 
-def batch_pairs(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> PairBatch:
-    """Return a batch of (source ids, target ids) pairs, in their order."""
+def batch_pairs(
+    pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+    affiliations: Sequence[Sequence[int]] | None = None,
+) -> PairBatch:
+    """Return a batch of (source ids, target ids) pairs, in their order.
+
+    :param affiliations: for each pair the place in its source of each target word's affiliation.
+        That of ``</s>`` is the source's ``</s>``.
+    """
     sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
-    return PairBatch(batch_sequences(sources), batch_sequences(targets))
+    source, target = batch_sequences(sources), batch_sequences(targets)
+    if affiliations is None:
+        return PairBatch(source, target)
+    places = torch.tensor([place for each in affiliations for place in each], dtype=torch.int64)
+    absolute = absolute_affiliations(places.numpy(), source.lengths.numpy(), target.lengths.numpy())
+    return PairBatch(source, target._replace(affiliations=torch.from_numpy(absolute)))
+
+
+def absolute_affiliations(
+    places: NDArray[np.int64], source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the `affiliations` of a batch's targets, ``(words + batch,)``.
+
+    :param places: ``(words,)``: in the source of each pair, one pair after another.
+    """
+    ends = np.cumsum(target_lengths)
+    starts = np.cumsum(source_lengths + 1) - (source_lengths + 1)
+    found: NDArray[np.int64] = np.insert(places, ends, source_lengths)
+    return found + np.repeat(starts, target_lengths + 1)
 
 
 # No named tuple: where it is given to an autograd function, torch's autocast would take it apart

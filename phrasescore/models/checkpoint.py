@@ -40,6 +40,7 @@ NETWORKS = {
     "cslm": "phrasescore.models.cslm:CslmNetwork",
     "encoder-decoder": "phrasescore.models.encoder_decoder:EncoderDecoder",
     "grconv": "phrasescore.models.grconv:GrconvNetwork",
+    "joint": "phrasescore.models.joint:JointNetwork",
     "lstm": "phrasescore.models.lstm:LstmNetwork",
 }
 

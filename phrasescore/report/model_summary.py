@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from phrasescore.config.settings import LANGUAGE_MODELS
+from phrasescore.config.settings import FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.models.checkpoint import Checkpoint, CurvePoint, load_checkpoint
 
 # Points of the curve that the text shows at most.
@@ -78,6 +78,7 @@ def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
             ("sentences", f"{record.training_pairs:,} for training ({left_out})"),
             ("held out", f"{record.validation_pairs:,} sentences for validation"),
         ]
+    distinct = "" if kind in FEED_FORWARD else "distinct "
     reads, predicts = ("target", "source") if model.reverse else ("source", "target")
     end = ", the last word first" if model.right_to_left else ""
     read = (len(model.source_vocabulary) - 2, record.source_coverage, record.source_shortlist_from)
@@ -85,7 +86,7 @@ def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
         ("kind", f"{kind}, p({predicts} | {reads}) (direction {record.direction})"),
         ("reads", _shortlist(f"the {reads} side", *read)),
         ("predicts", _shortlist(f"the {predicts} side{end}", *predicted)),
-        ("pairs", f"{record.training_pairs:,} distinct for training ({left_out})"),
+        ("pairs", f"{record.training_pairs:,} {distinct}for training ({left_out})"),
         ("held out", f"{record.validation_pairs:,} pairs for validation"),
     ]
 

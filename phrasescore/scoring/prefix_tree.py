@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from phrasescore.devices import move
+from phrasescore.errors import ModelError
 from phrasescore.kernels import tree_kernels
 from phrasescore.records import HypothesisList
 
@@ -204,17 +205,22 @@ def plan_pairs(sources: Sequences, targets: Sequences, piece_size: int) -> PairP
 
 
 class HypothesisTexts:
-    """The sentences of some lists as numbers of their distinct words."""
+    """The sentences of some lists as numbers of their distinct words.
+
+    :ivar sources: of the lists.
+    :ivar words: the distinct words by their numbers.
+    """
 
     def __init__(self, group: list[HypothesisList]) -> None:
         # A word's number is made where it is first looked up: how many there are before it.
         numbers: defaultdict[str, int] = defaultdict()
         numbers.default_factory = numbers.__len__
-        sources = [item.source for item in group]
+        self.sources = [item.source for item in group]
         hypotheses = list(chain.from_iterable(item.hypotheses for item in group))
-        self._sources = _sequences(sources, numbers)
+        self._sources = _sequences(self.sources, numbers)
         self._hypotheses = _sequences(hypotheses, numbers)
         self._source_of = np.repeat(np.arange(len(group)), [len(item.hypotheses) for item in group])
+        self._affiliations = [item.affiliations for item in group]
         self.words = list(numbers)
         # By whether the last word of a hypothesis comes first.
         self._trees: dict[bool, PrefixTree] = {}
@@ -246,6 +252,23 @@ class HypothesisTexts:
                 hypotheses, self._source_of, len(self._sources.lengths)
             )
         return self._trees[right_to_left]
+
+    def plan_aligned(self) -> tuple[PrefixTree, int]:
+        """Return the tree of the hypotheses as aligned words, and how many numbers a word has.
+
+        Where a word has n numbers, word w with the affiliation a is the number w * n + a.
+
+        :raises ModelError: if a list has no affiliations.
+        """
+        found: list[int] = []
+        for affiliations in self._affiliations:
+            if affiliations is None:
+                raise ModelError("a joint model scores aligned hypotheses, and these have none")
+            found += chain.from_iterable(affiliations)
+        places = int(self._sources.lengths.max(initial=0)) + 1
+        ids = self._hypotheses.ids * places + np.array(found, np.int64)
+        sequences = self._hypotheses._replace(ids=ids)
+        return build_prefix_tree(sequences, self._source_of, len(self.sources)), places
 
 
 def _sequences(sentences: Sequence[tuple[str, ...]], numbers: defaultdict[str, int]) -> Sequences:

@@ -3,8 +3,9 @@
 A store is a folder of flat arrays, about 12 bytes per pair and 2 per word, so that a table of 100
 million pairs takes some 3 GB of disk and next to no memory: ``words.bin`` holds the ids of each
 pair's source and then of its target, ``starts.bin`` where each pair begins and
-``source_lengths.bin`` where its target does. It is made by
-:mod:`phrasescore.training.pair_store_writer`.
+``source_lengths.bin`` where its target does. ``affiliations.bin``, which is there for a joint model
+alone, holds for each word of ``words.bin`` the place in the source that it is affiliated with; of
+source words it means nothing. It is made by :mod:`phrasescore.training.pair_store_writer`.
 
 An epoch is a pseudo-random permutation of the pairs, computed place by place: so a run is resumed
 in the middle of an epoch by its number and the number of the batch, and 100 million pairs need no
@@ -23,11 +24,13 @@ import torch
 from phrasescore.config.settings import TrainingConfig
 from phrasescore.errors import ModelError
 from phrasescore.io.state import read_state
-from phrasescore.models.batches import BatchSide, PairBatch
+from phrasescore.models.batches import BatchSide, PairBatch, absolute_affiliations
 from phrasescore.vocabulary import Vocabulary
 
 # The file of a store's record.
 RECORD = "pairs.json"
+# The file of the words' affiliations.
+AFFILIATIONS = "affiliations.bin"
 Indices = npt.NDArray[np.int64]
 
 # Of the Feistel network of a permutation.
@@ -81,6 +84,9 @@ class PairStore:
         self._words = self._map("words.bin", word_type(*sizes))
         self._starts = self._map("starts.bin", np.int64)
         self._source_lengths = self._map("source_lengths.bin", np.uint16)
+        self._affiliations = None
+        if (self.folder / AFFILIATIONS).exists():
+            self._affiliations = self._map(AFFILIATIONS, np.uint16)
         sizes = (len(self._starts) - 1, len(self._source_lengths))
         if sizes != (len(self), len(self)) or len(self._words) != self._starts[-1]:
             raise ModelError(f"{self.folder}: expected {len(self)} pairs, got other sizes of files")
@@ -106,17 +112,26 @@ class PairStore:
         """Return the pairs of these indices, in their order."""
         starts = self._starts[indices]
         source_lengths, target_lengths = self.lengths(indices)
-        return PairBatch(
-            self._side(starts, source_lengths), self._side(starts + source_lengths, target_lengths)
-        )
+        source = self._side(_places(starts, source_lengths), source_lengths)
+        of_targets = _places(starts + source_lengths, target_lengths)
+        target = self._side(of_targets, target_lengths)
+        if self._affiliations is None:
+            return PairBatch(source, target)
+        affiliated = self._affiliations[of_targets].astype(np.int64)
+        absolute = absolute_affiliations(affiliated, source_lengths, target_lengths)
+        return PairBatch(source, target._replace(affiliations=torch.from_numpy(absolute)))
 
-    def _side(self, starts: Indices, lengths: Indices) -> BatchSide:
-        """Return the words from ``starts`` on, ``lengths`` per pair, with ``</s>`` after them."""
-        ends = np.cumsum(lengths)  # (batch,)
-        places = np.repeat(starts - ends + lengths, lengths) + np.arange(lengths.sum())  # (words,)
+    def _side(self, places: Indices, lengths: Indices) -> BatchSide:
+        """Return the words at some places, with ``</s>`` after each pair's."""
         words = self._words[places].astype(np.int64)
-        ids = np.insert(words, ends, Vocabulary.END)  # (words + batch,)
+        ids = np.insert(words, np.cumsum(lengths), Vocabulary.END)  # (words + batch,)
         return BatchSide(torch.from_numpy(ids), torch.from_numpy(lengths))
+
+
+def _places(starts: Indices, lengths: Indices) -> Indices:
+    """Return the places from each start on, ``lengths`` of them, ``(words,)``."""
+    ends = np.cumsum(lengths)  # (batch,)
+    return np.repeat(starts - ends + lengths, lengths) + np.arange(lengths.sum())
 
 
 def word_type(source_size: int, target_size: int) -> type[np.uint16] | type[np.int32]:

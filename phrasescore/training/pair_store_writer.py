@@ -8,8 +8,9 @@ In memory are the table's distinct words and a byte per pair; no pair is kept as
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,13 @@ from phrasescore.io.folders import writing_folder
 from phrasescore.io.state import new_digest, write_state
 from phrasescore.io.text import read_blocks, read_lines
 from phrasescore.records import PhrasePair
-from phrasescore.training.pair_store import RECORD, PairStore, PairStoreRecord, word_type
+from phrasescore.training.pair_store import (
+    AFFILIATIONS,
+    RECORD,
+    PairStore,
+    PairStoreRecord,
+    word_type,
+)
 from phrasescore.vocabulary import Vocabulary
 
 # Lines that become arrays together: more of them fall out of the cache.
@@ -41,6 +48,8 @@ class CountedPair(NamedTuple):
     raw: bytes
     pair: PhrasePair
     weight: float
+    # Of aligned text: the place in the source that each target word is affiliated with.
+    affiliations: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +103,8 @@ def write_pair_store(
     :param reverse: read the table's target side and predict its source side.
     :param right_to_left: store the words of the predicted side with the last one first.
     :param shortlists: of the side that the network reads and of the one that it predicts.
-    :param distinct: leave out repeated pairs; a language model learns how often a sentence comes.
+    :param distinct: leave out repeated pairs; a language model learns how often a sentence comes,
+        and so does a joint model.
     :raises PhrasescoreError: if no pair is left, or the folder cannot be written.
     """
     with writing_folder(folder) as new:
@@ -143,7 +153,7 @@ def fingerprint_input(paths: Sequence[str]) -> str:
 
     They are decompressed and not parsed, about 20 times faster than making the store.
 
-    :param paths: a phrase table, or the two files of a parallel text.
+    :param paths: a phrase table, or the files of a parallel text, its alignments the last.
     :raises DataError: as :func:`phrasescore.io.text.read_blocks`.
     """
     digest = new_digest()
@@ -199,10 +209,13 @@ def _write_arrays(
         (folder / "source_lengths.bin").open("wb") as lengths_file,
     ):
         starts_file.write(np.zeros(1, np.int64).tobytes())
-        for chosen, lengths, ids in table.chunks():
+        for chosen, lengths, ids, affiliations in table.chunks():
             kept = keep[chosen]
-            ids = ids[np.repeat(kept, lengths.sum(axis=1))]
-            lengths = lengths[kept]
+            kept_words = np.repeat(kept, lengths.sum(axis=1))
+            ids, lengths = ids[kept_words], lengths[kept]
+            if affiliations is not None:
+                with (folder / AFFILIATIONS).open("ab") as file:
+                    file.write(affiliations[kept_words].astype(np.uint16).tobytes())
             is_target = _find_targets(lengths)
             final = np.empty(len(ids), kind)
             final[~is_target] = final_ids[0][ids[~is_target]]
@@ -259,8 +272,8 @@ class TableSpool:
         self._order = (1, 0) if reverse else (0, 1)
         # Of the words of the side that is read, and of the predicted one.
         self._steps = (1, -1 if right_to_left else 1)
-        self._words, self._lengths, self._hashes = self._paths = [
-            folder / f"{name}.part" for name in ("words", "lengths", "hashes")
+        self._words, self._lengths, self._hashes, self._affiliations = self._paths = [
+            folder / f"{name}.part" for name in ("words", "lengths", "hashes", "affiliations")
         ]
 
     def add(self, chunk: Sequence[CountedPair]) -> None:
@@ -283,8 +296,13 @@ class TableSpool:
         self._fits += (lengths.max(axis=1) <= self._max_length).tobytes()
         # Python's hash of text is a keyed one of 64 bits (SipHash).
         hashes = np.fromiter((hash(line.pair) for line in chunk), np.int64, len(chunk))
-        arrays: tuple[Array, ...] = (mixed, lengths.astype(np.uint32), hashes)
-        for path, array in zip(self._paths, arrays, strict=True):
+        arrays: list[Array] = [mixed, lengths.astype(np.uint32), hashes]
+        found = [line.affiliations for line in chunk if line.affiliations is not None]
+        if found:  # of all lines, or of none
+            affiliations = np.zeros(len(is_target), np.int32)
+            affiliations[is_target] = np.fromiter(chain.from_iterable(found), np.int32)
+            arrays.append(affiliations)
+        for path, array in zip(self._paths, arrays, strict=False):
             with path.open("ab") as file:
                 file.write(array.tobytes())
 
@@ -296,16 +314,23 @@ class TableSpool:
         """Return a hash of the pair of each line, ``(lines,)``, from the disk."""
         return np.memmap(self._hashes, np.uint64, mode="r") if self.lines else np.zeros(0)
 
-    def chunks(self) -> Iterator[tuple[slice, Array, Array]]:
-        """Yield which lines, their lengths ``(lines, 2)`` and their provisional ids, in order."""
-        with self._words.open("rb") as words, self._lengths.open("rb") as lengths:
+    def chunks(self) -> Iterator[tuple[slice, Array, Array, Array | None]]:
+        """Yield which lines, their lengths ``(lines, 2)``, provisional ids and affiliations."""
+        with ExitStack() as stack:
+            words, lengths = (
+                stack.enter_context(path.open("rb")) for path in (self._words, self._lengths)
+            )
+            aligned = None
+            if self._affiliations.exists():
+                aligned = stack.enter_context(self._affiliations.open("rb"))
             for start in range(0, self.lines, _CHUNK_BACK):
                 part = np.fromfile(lengths, np.uint32, 2 * _CHUNK_BACK).astype(np.int64)
                 part = part.reshape(-1, 2)
-                chosen = slice(start, start + len(part))
-                yield chosen, part, np.fromfile(words, np.int32, part.sum())
+                chosen, size = slice(start, start + len(part)), part.sum()
+                affiliations = None if aligned is None else np.fromfile(aligned, np.int32, size)
+                yield chosen, part, np.fromfile(words, np.int32, size), affiliations
 
     def remove(self) -> None:
         """Remove the part files."""
         for path in self._paths:
-            path.unlink()
+            path.unlink(missing_ok=True)

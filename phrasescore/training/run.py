@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from phrasescore.config.config import Config
-from phrasescore.config.settings import LANGUAGE_MODELS
+from phrasescore.config.settings import FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.devices import is_out_of_memory
 from phrasescore.errors import ConfigError, PhrasescoreError, StoppedError, shown_path
 from phrasescore.models.checkpoint import (
@@ -43,8 +43,8 @@ _logger = logging.getLogger(__name__)
 class TrainingRun:
     """A run: its inputs, its settings and its folders.
 
-    :param inputs: the path of a phrase table or of a language model's text, or the two of a
-        parallel text; ``-`` for stdin.
+    :param inputs: the path of a phrase table or of a language model's text, or those of a parallel
+        text and of its alignments; ``-`` for stdin.
     :param read: opens them and yields their pairs; called once at most.
     :param model: the folder that will be written.
     :param work: the folder of the unfinished run.
@@ -218,7 +218,7 @@ def _store_pairs(run: TrainingRun, folder: RunFolder, is_resumed: bool) -> PairS
         reverse=run.reverse,
         right_to_left=run.right_to_left,
         shortlists=run.shortlists(),
-        distinct=not run.is_language_model,
+        distinct=run.config.kind not in FEED_FORWARD,
     )
 
 
@@ -273,9 +273,8 @@ def _describe(run: TrainingRun, store: PairStore, loop: TrainingLoop, network: P
         if number
     ]
     parameters = sum(parameter.numel() for parameter in network.parameters())
-    unit, reads = "distinct pairs", f"reads {record.source_coverage:.2%}, "
-    if run.is_language_model:
-        unit, reads = "sentences", ""
+    unit = "sentences" if run.config.kind in FEED_FORWARD else "distinct pairs"
+    reads = "" if run.is_language_model else f"reads {record.source_coverage:.2%}, "
     return "; ".join(
         [
             f"{record.lines:,} lines, {record.pairs:,} {unit}",

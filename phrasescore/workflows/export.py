@@ -15,7 +15,8 @@ from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.features import NETWORK_NAMES
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
-from phrasescore.models.cslm import BOUNDARY, CslmNetwork
+from phrasescore.models.cslm import CslmNetwork
+from phrasescore.models.feed_forward import BOUNDARY
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.annotate import check_moses_ini
 from phrasescore.workflows.warnings import returns_warnings
@@ -113,6 +114,7 @@ def _cslm(checkpoint: Checkpoint) -> _MosesFeature:
     """
     network = checkpoint.model
     assert isinstance(network, CslmNetwork)
+    assert network.upper is not None
     if not network.config.self_normalization:
         raise ModelError(
             "Moses leaves log Z out of NPLM's scores, and this network was trained without "

@@ -18,11 +18,17 @@ from phrasescore.arguments import (
     check_compute,
     check_sequences,
 )
-from phrasescore.config.settings import LANGUAGE_MODELS
+from phrasescore.config.settings import ALIGNED, LANGUAGE_MODELS
 from phrasescore.devices import choose_device, torch_threads
 from phrasescore.engines import EngineSettings, device_on, engine_or_here
 from phrasescore.errors import ArgumentError
-from phrasescore.features import ColumnSpec, check_columns, check_cslm, column_specs, list_scoring
+from phrasescore.features import (
+    ColumnSpec,
+    check_columns,
+    check_feed_forward,
+    column_specs,
+    list_scoring,
+)
 from phrasescore.features.list_scoring import ListScores, SentenceWork
 from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
 from phrasescore.features.sentences import SentenceScores
@@ -113,7 +119,7 @@ class ListRescorer:
         self._checkpoints = [load_checkpoint(path) for path in paths]
         backoff = optional_path(self.backoff_lm)
         configs = [checkpoint.config for checkpoint in self._checkpoints]
-        check_cslm(configs, backoff, unnormalized=self.unnormalized)
+        check_feed_forward(configs, backoff, unnormalized=self.unnormalized)
         self._specs = specs
         self._cslm = CslmOptions(normalized=not self.unnormalized, backoff=backoff)
         self._added = added_features(
@@ -130,6 +136,9 @@ class ListRescorer:
             for path, checkpoint in zip(paths, self._checkpoints, strict=True)
             if checkpoint.config.kind not in LANGUAGE_MODELS
         }
+        self._aligned = any(config.kind in ALIGNED for config in configs)
+        if self._aligned and self.ensemble:
+            raise ArgumentError("`ensemble`: a joint model reads alignments, and is in none")
         self._scores: SentenceScores | None = None
         self._stack = ExitStack()
 
@@ -175,6 +184,7 @@ class ListRescorer:
                 allow_missing=allow_missing,
                 unknown_words=unknown_words,
                 part=task,
+                aligned=self._aligned,
             ),
             path,
             [added.given for added in self._added if added.given is not None],
@@ -339,7 +349,7 @@ def check_of_networks(
 
 
 def _list_of(found: SourcedList) -> HypothesisList:
-    return HypothesisList(found.source, list(found.distinct.values()))
+    return found.distinct
 
 
 def _list_of_one(pair: PhrasePair) -> HypothesisList:

@@ -22,8 +22,8 @@ def feature_texts(
         if is_given:
             parts += [_given_texts(added, found) for added in of_group]
         else:
-            of_field = _texts_of_distinct(of_group, found, scores)
-            parts.append(map(of_field.__getitem__, found.nbest.hypotheses))
+            of_key = _texts_of_distinct(of_group, found, scores)
+            parts.append(map(of_key.__getitem__, found.keys))
     return map(b"".join, zip(*parts, strict=True))
 
 
@@ -36,13 +36,13 @@ def _given_texts(added: AddedFeature, found: SourcedList) -> Iterator[bytes]:
 def _texts_of_distinct(
     features: Sequence[AddedFeature], found: SourcedList, scores: ListScores | None
 ) -> dict[bytes, bytes]:
-    """Return the text of some features of each distinct hypothesis, by its field."""
+    """Return the text of some features of each distinct hypothesis, by its key."""
     names = [added.name for added in features]
-    hypotheses = list(found.distinct.values())
+    hypotheses = found.distinct.hypotheses
     values = [added.values(found.source, hypotheses, scores) for added in features]
     return {
-        field: format_features(zip(names, row, strict=True))
-        for field, *row in zip(found.distinct, *values, strict=True)
+        key: format_features(zip(names, row, strict=True))
+        for key, *row in zip(dict.fromkeys(found.keys), *values, strict=True)
     }
 
 
@@ -50,11 +50,12 @@ def word_lines(
     features: Sequence[AddedFeature], found: SourcedList, scores: ListScores
 ) -> Iterator[bytes]:
     """Return a line of word scores for each line of a list."""
+    distinct = zip(dict.fromkeys(found.keys), found.distinct.hypotheses, strict=True)
     lines = {
-        field: word_line(features, found.nbest.id, found.source, hypothesis, scores, place)
-        for place, (field, hypothesis) in enumerate(found.distinct.items())
+        key: word_line(features, found.nbest.id, found.source, hypothesis, scores, place)
+        for place, (key, hypothesis) in enumerate(distinct)
     }
-    return map(lines.__getitem__, found.nbest.hypotheses)
+    return map(lines.__getitem__, found.keys)
 
 
 def word_line(

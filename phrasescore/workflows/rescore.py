@@ -52,6 +52,8 @@ def rescore(
     that is not divided by length. Features go to the end of field 3, in the order of the columns;
     every other byte of a line stays, and so does the order of the lines.
 
+    A model of the kind joint needs lists with word alignments.
+
     :param source: the sentences that were translated, tokenised, one per line.
     :param columns: one feature per column; a string is a model's folder. Those of the kind
         ``scores`` have a file of a number per line of the lists, and the ``name`` of their feature.
@@ -69,7 +71,7 @@ def rescore(
     :param cache_size: scores that the cache keeps; beyond, the oldest go.
     :param backoff_lm: an n-gram model for the words outside the shortlist of a model of the kind
         cslm; without it they are ``<unk>``.
-    :param unnormalized: leave log Z out of the scores of a model of the kind cslm.
+    :param unnormalized: leave log Z out of the scores of models of the kinds cslm and joint.
     :param part: ``I/N`` for the I-th of N parts of the run, which :func:`phrasescore.join` joins.
         Not with ``word_scores``.
     :param resume: go on with a run of the same arguments that was killed; it may have left nothing.

@@ -8,10 +8,10 @@ from moses_integration.decoder.search_limits import ALGORITHMS, limit_values
 from moses_integration.decoder.search_limits import LIMITS as ALL_LIMITS
 from phrasescore.config.config import Config
 from phrasescore.errors import ArgumentError, DataError, ModelError
-from phrasescore.features import check_cslm
+from phrasescore.features import NETWORK_NAMES, check_feed_forward
 
 # Features that a search may have beside those of moses.ini, and their names in n-best lists.
-SEARCH_FEATURES = {"cslm": "CSLM"}
+SEARCH_FEATURES = {name: NETWORK_NAMES[name] for name in ("cslm", "joint")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class SearchSettings:
     # Features beside those of moses.ini, of `SEARCH_FEATURES`, and the folder of each one's model.
     features: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
-    # Of models of the kind cslm: an n-gram model for the words outside the shortlist, and whether
-    # log Z is left out.
+    # An n-gram model for the words outside the shortlist of a model of the kind cslm, and whether
+    # log Z is left out, of all models.
     backoff_lm: str | None = None
     unnormalized: bool = False
     # Features of moses.ini that are left out, by their names.
@@ -98,7 +98,7 @@ class SearchSettings:
             if config.kind != name:
                 problem = f"expected a model of kind {name}, found one of {config.kind}"
                 raise ModelError(f"{model}: {problem}")
-        check_cslm(configs, self.backoff_lm, unnormalized=self.unnormalized)
+        check_feed_forward(configs, self.backoff_lm, unnormalized=self.unnormalized)
         if self.backoff_lm is not None and not os.path.exists(self.backoff_lm):
             raise DataError(self.backoff_lm, None, "cannot open: No such file or directory")
 

@@ -17,6 +17,7 @@ from moses_integration.decoder.search import StackDecoder, Translation
 from moses_integration.decoder.stateful import StatefulFeature
 from moses_integration.nbest_lines import format_hypothesis
 from moses_integration.segmentation import PhraseSpan, format_segmentation
+from phrasescore.config.settings import ALIGNED
 from phrasescore.engines import EngineName
 from phrasescore.errors import DataError
 from phrasescore.records import Weights
@@ -109,7 +110,8 @@ class SentenceTranslator:
         # For each value of each feature, whether n-best lists show it.
         self._shown = {slot.name: configuration.shown(slot) for slot in configuration.slots}
         self._shown |= dict.fromkeys(settings.feature_names, (True,))
-        self._tables = read_tables(configuration, sentences)
+        aligned = not ALIGNED.isdisjoint(settings.features)
+        self._tables = read_tables(configuration, sentences, aligned=aligned)
         unknown = {word.decode() for word in self._tables.pairs.sources[self._tables.num_known :]}
         self._num_copied = sum(word in unknown for words in sentences for word in words)
         self._language_model = read_language_model(configuration)
@@ -210,6 +212,7 @@ def _load_networks(settings: SearchSettings, threads: int) -> list[StatefulFeatu
 
     from phrasescore.devices import choose_device
     from phrasescore.features.cslm import SearchCslm
+    from phrasescore.features.joint import SearchJoint
     from phrasescore.language_models.word_scorer import CslmOptions
     from phrasescore.models.checkpoint import load_checkpoint
 
@@ -217,6 +220,10 @@ def _load_networks(settings: SearchSettings, threads: int) -> list[StatefulFeatu
     device = choose_device(settings.device)
     options = CslmOptions(normalized=not settings.unnormalized, backoff=settings.backoff_lm)
     return [
-        SearchCslm(load_checkpoint(model), device, options=options, name=name)
-        for name, model in zip(settings.feature_names, settings.models, strict=True)
+        (SearchJoint if kind in ALIGNED else SearchCslm)(
+            load_checkpoint(model), device, options=options, name=name
+        )
+        for kind, name, model in zip(
+            settings.features, settings.feature_names, settings.models, strict=True
+        )
     ]

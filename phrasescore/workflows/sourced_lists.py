@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
+from moses_integration.affiliation import affiliate_hypothesis
 from moses_integration.nbest import NbestList, read_nbest, with_sources
+from phrasescore.records import HypothesisList
 from phrasescore.workflows.parts import InputPart
 from phrasescore.workflows.text_checks import UnknownWordCounter
 
@@ -18,6 +20,8 @@ class SourcedList:
     place: int
     nbest: NbestList
     source: tuple[str, ...]
+    # Whether the lines' word alignments matter.
+    aligned: bool = False
 
     @property
     def before(self) -> int:
@@ -45,12 +49,33 @@ class SourcedList:
             ends=nbest.ends[part],
             matches=nbest.matches[part],
         )
-        return SourcedList(self.place, lines, self.source)
+        return SourcedList(self.place, lines, self.source, self.aligned)
 
     @cached_property
-    def distinct(self) -> dict[bytes, tuple[str, ...]]:
-        """The words of each distinct hypothesis, by its field."""
-        return self.nbest.distinct()
+    def keys(self) -> list[bytes]:
+        """What is equal in lines whose features are."""
+        return self.nbest.aligned_keys() if self.aligned else self.nbest.hypotheses
+
+    @cached_property
+    def distinct(self) -> HypothesisList:
+        """The hypotheses of the distinct keys, in the order of their first lines.
+
+        :raises DataError: at a hypothesis that is not UTF-8, or lacks a word alignment.
+        """
+        words = self.nbest.distinct()
+        first = {key: place for place, key in reversed(list(enumerate(self.keys)))}
+        places = [first[key] for key in dict.fromkeys(self.keys)]
+        hypotheses = [words[self.nbest.hypotheses[place]] for place in places]
+        if not self.aligned:
+            return HypothesisList(self.source, hypotheses)
+        affiliations = [
+            affiliate_hypothesis(
+                *(self.nbest.raws[place], len(self.source), len(hypothesis)),
+                *(self.nbest.path, self.nbest.first_line + place),
+            )
+            for place, hypothesis in zip(places, hypotheses, strict=True)
+        ]
+        return HypothesisList(self.source, hypotheses, affiliations)
 
 
 def read_sourced_lists(
@@ -61,6 +86,7 @@ def read_sourced_lists(
     allow_missing: bool,
     unknown_words: UnknownWordCounter | None,
     part: InputPart | None = None,
+    aligned: bool = False,
 ) -> Iterator[SourcedList]:
     """Yield each list of a file with its source, lazily.
 
@@ -68,6 +94,7 @@ def read_sourced_lists(
     :param allow_missing: whether a sentence may have no list.
     :param unknown_words: counts the words of the source, and warns at the end.
     :param part: the lists to yield; None for all.
+    :param aligned: whether the word alignments of the lines matter.
     :raises DataError: on reaching lines that are not as they should be.
     """
     lists = with_sources(read_nbest(nbest, new_names), source, allow_missing=allow_missing)
@@ -77,6 +104,6 @@ def read_sourced_lists(
     for place, (found, words) in islice(enumerate(lists), first, after):
         if unknown_words is not None:
             unknown_words.count(words)
-        yield SourcedList(place, found, words)
+        yield SourcedList(place, found, words, aligned)
     if unknown_words is not None:
         unknown_words.warn()

@@ -11,7 +11,7 @@ from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
 from phrasescore.arguments import StrPath, check_at_least, check_compute, check_sequences
 from phrasescore.config.config import layer_settings
-from phrasescore.config.settings import LANGUAGE_MODELS, MODEL_CONFIGS
+from phrasescore.config.settings import ALIGNED, FEED_FORWARD, LANGUAGE_MODELS, MODEL_CONFIGS
 from phrasescore.config.toml_file import unknown
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
@@ -27,6 +27,7 @@ from phrasescore.training.ranks import device_of_rank, local_ranks
 from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.vocabulary import Vocabulary, count_words
+from phrasescore.workflows.aligned_text import read_aligned_text
 from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
@@ -59,6 +60,7 @@ def train(
     updates: int | None = None,
     epochs: float | None = None,
     minutes: float | None = None,
+    alignments: StrPath | None = None,
     source_corpus: StrPath | None = None,
     target_corpus: StrPath | None = None,
     source_vocabulary: StrPath | None = None,
@@ -82,7 +84,7 @@ def train(
 
     :param kind: of network, as the keys of `phrasescore.config.settings.MODEL_CONFIGS`.
     :param inputs: the two files of a parallel text; or a phrase table, for an encoder-decoder; or
-        one text, for a language model. One of them may be ``-``, which is stdin.
+        one text, for a language model. One of all files may be ``-``, which is stdin.
     :param output: the folder to make.
     :param preset: name of the settings to start from; by default the small ones of the kind.
     :param config: a TOML file of settings, instead of a preset.
@@ -93,6 +95,8 @@ def train(
     :param updates: stop after this many batches.
     :param epochs: stop after this many passes over the pairs.
     :param minutes: stop after this many minutes of training, all resumptions counted.
+    :param alignments: the word alignment of the parallel text, ``0-0 1-2`` per line; for a joint
+        model.
     :param source_corpus: a text whose most frequent words are the source shortlist; by default
         those of ``inputs`` are. ``target_corpus`` likewise.
     :param source_vocabulary: a ``source.vocab`` of another model, instead; ``target_vocabulary``
@@ -107,12 +111,16 @@ def train(
     """
     names = [inputs] if isinstance(inputs, str | os.PathLike) else inputs
     paths = tuple(os.fspath(name) for name in names)
+    aligned = optional_path(alignments)
     source = _Side("source", optional_path(source_corpus), optional_path(source_vocabulary))
     target = _Side("target", optional_path(target_corpus), optional_path(target_vocabulary))
     check_sequences(settings=settings)
     check_at_least(1, updates=updates)
     check_compute(device, None, threads)
-    _check_arguments(kind, paths, source, target, reverse=reverse, right_to_left=right_to_left)
+    _check_arguments(
+        kind, paths, aligned, source, target, reverse=reverse, right_to_left=right_to_left
+    )
+    paths = paths if aligned is None else (*paths, aligned)
     model, work = run_folders(output, work_dir)
     stored = RunFolder(work).settings() if resume else None
     limits = {"updates": updates, "epochs": epochs, "minutes": minutes, "seed": seed}
@@ -162,6 +170,7 @@ class _Side(NamedTuple):
 def _check_arguments(
     kind: str,
     inputs: tuple[str, ...],
+    alignments: str | None,
     source: _Side,
     target: _Side,
     *,
@@ -171,16 +180,13 @@ def _check_arguments(
     """Refuse inputs from which this kind cannot learn, and options that exclude one another."""
     if kind not in MODEL_CONFIGS:
         raise ArgumentError(f"`kind`: {unknown('kind of network', kind, MODEL_CONFIGS)}")
-    check_files((*inputs, *source[1:], *target[1:]), ())
+    check_files((*inputs, alignments, *source[1:], *target[1:]), ())
     if kind in LANGUAGE_MODELS:
         if len(inputs) != 1:
             raise ArgumentError(f"{kind} is trained on one text, got {len(inputs)} files")
         if reverse or source.corpus or source.vocabulary:
             problem = "it has no reverse and no source shortlist"
             raise ArgumentError(f"{kind} reads no source: {problem}")
-        if right_to_left:
-            problem = "predicts from left to right alone, as the search asks it"
-            raise ArgumentError(f"`right_to_left`: {kind} {problem}")
     elif len(inputs) not in (1, 2):
         problem = "expected a phrase table or two files of parallel text"
         raise ArgumentError(f"{problem}, got {len(inputs)} files")
@@ -189,6 +195,16 @@ def _check_arguments(
         raise ArgumentError(f"{kind} {problem}")
     elif len(inputs) == 2 and same_file(*inputs):
         raise ArgumentError("SOURCE and TARGET are one file: expected a text and a translation")
+    if kind in FEED_FORWARD and right_to_left:
+        problem = "predicts from left to right alone, as the search asks it"
+        raise ArgumentError(f"`right_to_left`: {kind} {problem}")
+    if kind in ALIGNED and alignments is None:
+        problem = "`alignments` is missing: the word alignment of SOURCE and TARGET"
+        raise ArgumentError(f"{kind} is trained on aligned text: {problem}")
+    if kind in ALIGNED and reverse:
+        raise ArgumentError(f"{kind} predicts the target alone: it has no reverse")
+    if kind not in ALIGNED and alignments is not None:
+        raise ArgumentError(f"`alignments` is for {', '.join(ALIGNED)}, not for {kind}")
     for side in (source, target):
         if side.corpus is not None and side.vocabulary is not None:
             both = f"`{side.name}_corpus` and `{side.name}_vocabulary`"
@@ -209,6 +225,9 @@ def _read(
         elif len(inputs) == 1:
             for line in meter.track(read_phrase_table(inputs[0])):
                 yield CountedPair(line.raw, line.pair, joint_count(line.raw))
+        elif kind in ALIGNED:
+            for aligned in meter.track(read_aligned_text(*inputs)):
+                yield CountedPair(aligned.raw, aligned.pair, 1.0, aligned.affiliations)
         else:
             for sentence in meter.track(read_parallel_text(*inputs)):
                 yield CountedPair(sentence.raw, sentence.pair, 1.0)

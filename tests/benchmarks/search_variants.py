@@ -83,7 +83,7 @@ class Counted:
         # Words, with the ends of sentences.
         self.ngrams = 0
 
-    def scores(self, histories: Any, phrases: Any, offsets: Any, ends: Any) -> Any:
+    def scores(self, histories: Any, phrases: Any, offsets: Any, ends: Any, *_: Any) -> Any:
         """Pass a request on."""
         self.ngrams += int(offsets[-1] - offsets[0]) + int(ends.sum())
         return self._feature.scores(histories, phrases, offsets, ends)

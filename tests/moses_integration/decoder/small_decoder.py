@@ -256,7 +256,7 @@ class SecondModel:
     def begin(self, words: Sequence[str]) -> None:
         self._words = list(words)
 
-    def scores(self, histories: Any, phrases: Any, offsets: Any, ends: Any) -> Any:
+    def scores(self, histories: Any, phrases: Any, offsets: Any, ends: Any, *_: Any) -> Any:
         return np.array(
             [
                 self._score(history, phrases[offsets[row] : offsets[row + 1]], bool(ends[row]))
@@ -286,7 +286,7 @@ class LastWords:
     def begin(self, words: Sequence[str]) -> None:
         self._words = list(words)
 
-    def scores(self, histories: Any, phrases: Any, offsets: Any, ends: Any) -> Any:
+    def scores(self, histories: Any, phrases: Any, offsets: Any, ends: Any, *_: Any) -> Any:
         self.sizes.append(len(histories))
         found = []
         for row, history in enumerate(histories):

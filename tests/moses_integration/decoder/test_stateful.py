@@ -20,7 +20,7 @@ class Squares:
     def begin(self, words: Any) -> None:
         pass
 
-    def scores(self, histories: Any, phrases: Any, offsets: Any, ends: Any) -> Any:
+    def scores(self, histories: Any, phrases: Any, offsets: Any, ends: Any, *_: Any) -> Any:
         assert len(histories) == len(offsets) - 1 == len(ends)
         self.batches.append(phrases.tolist())
         return phrases.astype(float) ** 2

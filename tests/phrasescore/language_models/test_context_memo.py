@@ -34,7 +34,7 @@ def check(memo: ContextMemo, contexts: np.ndarray, layers: Layers) -> None:
 
 def test_each_context_is_computed_once() -> None:
     generator = np.random.default_rng(1)
-    memo, layers = ContextMemo(4, 3, CPU, capacity=1000), Layers()
+    memo, layers = ContextMemo(3, 3, CPU, capacity=1000), Layers()
     seen = []
     for count in (1, 0, 200, 300):
         seen.append(generator.integers(0, 7, (count, 3)).astype(np.int32))
@@ -45,7 +45,7 @@ def test_each_context_is_computed_once() -> None:
 
 
 def test_a_full_one_forgets_and_goes_on() -> None:
-    memo, layers = ContextMemo(3, 2, CPU, capacity=5), Layers()
+    memo, layers = ContextMemo(2, 2, CPU, capacity=5), Layers()
     one, two = (np.array(rows, np.int32) for rows in ([[1, 2], [3, 4]], [[5, 6], [7, 8], [5, 6]]))
     for contexts in (one, two, one, two):
         check(memo, contexts, layers)
@@ -54,7 +54,7 @@ def test_a_full_one_forgets_and_goes_on() -> None:
 
 
 def test_what_could_not_be_computed_is_not_known() -> None:
-    memo, layers = ContextMemo(3, 2, CPU, capacity=5), Layers()
+    memo, layers = ContextMemo(2, 2, CPU, capacity=5), Layers()
     contexts = np.array([[1, 2]], np.int32)
 
     def fail(_: np.ndarray) -> tuple[Tensor, Tensor]:
@@ -77,7 +77,7 @@ def test_values_have_the_same_bits_as_without_it(normalized: bool, capacity: int
     expected = scorer.log_probs_of_ids(contexts, words)
     assert scorer.contexts_scored == len(np.unique(contexts, axis=0))
     # 6 is the upper layer's size.
-    memo = ContextMemo(4, 6, CPU, capacity)
+    memo = ContextMemo(3, 6, CPU, capacity)
     for _ in range(2):
         assert np.array_equal(scorer.log_probs_of_ids(contexts, words, memo), expected)
     if capacity == 1000:

@@ -14,9 +14,10 @@ from phrasescore.features.cslm import SearchCslm
 from phrasescore.features.score_cache import ScoreCache
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.kernels.precision import Precision
-from phrasescore.language_models import word_scorer
+from phrasescore.language_models import context_scorer
+from phrasescore.language_models.context_scorer import distinct_rows
 from phrasescore.language_models.kenlm_model import BackoffModel
-from phrasescore.language_models.word_scorer import BOUNDARY, CslmOptions, WordScorer, distinct_rows
+from phrasescore.language_models.word_scorer import BOUNDARY, CslmOptions, WordScorer
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList
 from tests.doubles import RandomCslm
@@ -107,7 +108,7 @@ def test_contexts_beyond_what_is_held_at_once_come_in_parts(
     words = np.arange(100, dtype=np.int32) % 6
     whole = WordScorer(model.checkpoint, CPU, EXACT).log_probs_of_ids(contexts, words)
     # 84 distinct contexts: the last part has fewer than the others.
-    monkeypatch.setitem(word_scorer._CONTEXTS, "cpu", 19)
+    monkeypatch.setitem(context_scorer._CONTEXTS, "cpu", 19)
     parts = WordScorer(model.checkpoint, CPU, EXACT).log_probs_of_ids(contexts, words)
     assert len(np.unique(contexts, axis=0)) % 19 > 0
     assert np.array_equal(parts, whole)

@@ -9,7 +9,8 @@ import torch
 from phrasescore.config.config import Config
 from phrasescore.config.settings import CslmConfig
 from phrasescore.models.batches import batch_pairs, batch_sequences
-from phrasescore.models.cslm import CslmNetwork, all_ngrams
+from phrasescore.models.cslm import CslmNetwork
+from phrasescore.models.feed_forward import all_ngrams
 from phrasescore.records import PhrasePair
 from phrasescore.training.pair_store_writer import CountedPair
 from phrasescore.training.run import TrainingRun, train_model

@@ -20,7 +20,7 @@ from phrasescore.workflows.search_settings import moses_limits
         ({"beam_threshold": 1.5}, "`beam_threshold`: expected a number from 0 to 1, got 1.5"),
         ({"buffer_size": 0}, "`buffer_size`: expected a whole number from 1, got 0"),
         ({"processes": 0}, "`processes`: expected a whole number from 1, got 0"),
-        ({"features": ("rnn",), "models": ("m",)}, "`features`: expected cslm, got 'rnn'"),
+        ({"features": ("rnn",), "models": ("m",)}, "`features`: expected cslm or joint, got 'rnn'"),
     ],
 )
 def test_a_value_that_a_setting_may_not_have_is_refused(given: Any, problem: str) -> None:

@@ -1,0 +1,100 @@
+"""Feed-forward networks as features inside a search."""
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasescore.language_models.context_scorer import ContextScorer, Floats, Numbering, WordIds
+from phrasescore.language_models.word_scorer import BOUNDARY
+
+Scorer = TypeVar("Scorer", bound=ContextScorer)
+
+
+class SearchNetwork(Generic[Scorer]):
+    """A network for partial translations, as a search asks for them.
+
+    :ivar name: of the feature in n-best lists.
+    :ivar context: words before a phrase that its score depends on.
+    """
+
+    # The number of <s> in the word list. A history has BOUNDARY in the places before <s>.
+    START = 1
+
+    def __init__(self, scorer: Scorer, name: str) -> None:
+        self.name = name
+        self._scorer = scorer
+        self.context = scorer.order - 1
+        self._numbering = scorer.number(())
+        # The same contexts come in stack after stack.
+        self._memo = scorer.new_memo()
+
+    @property
+    def contexts_scored(self) -> int:
+        """Softmaxes so far."""
+        return self._scorer.contexts_scored
+
+    def begin(self, words: Sequence[str]) -> None:
+        """Take the search's list of words, which begins with the list of the call before.
+
+        :param words: ``<unk>``, ``<s>``, ``</s>`` first.
+        """
+        known = self._numbering.ids[:-1]
+        new = self._scorer.number(words[len(known) :])
+        self._numbering = Numbering(words, np.concatenate([known, new.ids]))
+
+    def list_ngrams(
+        self,
+        histories: NDArray[np.int32],
+        phrases: NDArray[np.int32],
+        offsets: NDArray[np.int64],
+        ends: NDArray[np.bool_],
+    ) -> tuple[WordIds, WordIds]:
+        """Return the contexts ``(ngrams, context)`` and words ``(ngrams,)`` of phrases, in order.
+
+        BOUNDARY stands for ``<s>``, and for ``</s>`` where a word is predicted.
+
+        :param histories: ``(n, context)`` numbers of the last words, the oldest first; 1 is ``<s>``
+            and -1 stands in the places before it.
+        :param phrases: numbers of the phrases' words, one phrase after another.
+        :param offsets: ``(n + 1,)``: where each phrase begins, and the end of the last.
+        :param ends: ``(n,)``: whether the phrase ends the sentence; ``</s>`` is then scored, too.
+        """
+        before = np.where(histories == self.START, BOUNDARY, histories)
+        ngrams = int(offsets[-1] - offsets[0]) + np.count_nonzero(ends)
+        contexts = np.empty((ngrams, histories.shape[1]), np.int32)
+        words = np.empty(ngrams, np.int32)
+        _list_ngrams(before, phrases, offsets, ends, contexts, words)
+        return contexts, words
+
+
+def add_up(values: Floats, offsets: NDArray[np.int64], ends: NDArray[np.bool_]) -> Floats:
+    """Return the sum of each phrase's values, which are of `list_ngrams`, ``(phrases,)``."""
+    totals: Floats = np.zeros(len(ends))
+    # One after another: a sum has the same bits whatever rows are beside it.
+    np.add.at(totals, np.repeat(np.arange(len(ends)), np.diff(offsets) + ends), values)
+    return totals
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def _list_ngrams(  # type: ignore[no-untyped-def]
+    histories, phrases, offsets, ends, contexts, words
+):
+    """Write the context and the word of each n-gram of some phrases, row by row.
+
+    :param histories: ``(n, context)``; the others as of :meth:`SearchNetwork.list_ngrams`.
+    """
+    width, at = histories.shape[1], 0
+    for row in range(len(ends)):
+        begin, size = offsets[row], offsets[row + 1] - offsets[row]
+        for position in range(size + ends[row]):
+            for place in range(width):
+                word = position + place - width
+                if word < 0:
+                    contexts[at, place] = histories[row, width + word]
+                else:
+                    contexts[at, place] = phrases[begin + word]
+            words[at] = phrases[begin + position] if position < size else BOUNDARY
+            at += 1

@@ -1,0 +1,239 @@
+"""The scores of a feed-forward network, of words after contexts that are its own ids.
+
+Each distinct context is computed once, in the order of the contexts, and so is a word's share of
+the first layer at a place: W_i e(w) is a row of a table that grows with the words that come
+(Devlin et al., 2014, section 2.3, compute all of it before). A value does not depend on the other
+contexts of a call, to the last bit (:mod:`phrasescore.scoring.products`).
+"""
+
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import embedding_bag
+
+from phrasescore.kernels.precision import Precision
+from phrasescore.language_models.context_memo import ContextMemo
+from phrasescore.models.feed_forward import FeedForwardNetwork
+from phrasescore.scoring.prefix_tree import on_device
+from phrasescore.scoring.products import FixedProducts
+from phrasescore.scoring.tree_scorer import check_weights
+from phrasescore.scoring.word_probabilities import WordProbabilities, check_log_probs
+from phrasescore.vocabulary import Vocabulary
+
+Floats = NDArray[np.float64]
+WordIds = NDArray[np.int32]
+
+# Distinct contexts whose layers are held at once.
+_CONTEXTS = {"cpu": 4096, "cuda": 65536}
+
+
+class Numbering(NamedTuple):
+    """Words by the caller's numbers, which are their places."""
+
+    words: Sequence[str]
+    # The network's id of each, and at the end that of ``</s>``.
+    ids: WordIds
+
+
+class ContextScorer:
+    """log p(word | context). Several threads may use one instance at once.
+
+    :ivar order: of the network's n-grams of target words.
+    :ivar contexts_scored: softmaxes so far.
+
+    :param vocabulary: of the predicted words.
+    :param precision: of the matrix products.
+    :param normalized: False leaves log Z out: values are then near log p only where training kept
+        log Z near 0, and may be above 0.
+    :param shortlist: the ids among which the network shares its probability; None for all.
+    :raises ModelError: if the network has a weight that is not finite.
+    """
+
+    def __init__(
+        self,
+        network: FeedForwardNetwork,
+        vocabulary: Vocabulary,
+        device: torch.device,
+        precision: Precision,
+        *,
+        normalized: bool,
+        shortlist: WordIds | None = None,
+    ) -> None:
+        check_weights(network)
+        self.order = network.config.order
+        self.contexts_scored = 0
+        self._vocabulary = vocabulary
+        self._normalized = normalized
+        self._device = device
+        self._activate = network.activate
+        self._num_inputs = len(network.embedding)
+        self._width = len(network.input_ranges())
+        # The rows of the softmax by the network's ids; -1 where another model predicts the word.
+        self._rows = np.arange(len(vocabulary))
+        self._upper: Any = None
+        with torch.inference_mode():
+            self._products = FixedProducts(precision, device)
+            self._first = _FirstLayer(network, self._products)
+            if network.upper is not None:
+                self._upper = self._products.prepare(network.upper.weight.t())
+                self._upper_bias = self._products.place(network.upper.bias)
+            weight, bias = network.output.weight.detach(), network.output.bias.detach()
+            if shortlist is not None:
+                chosen = on_device(shortlist.astype(np.int64), weight.device)
+                weight, bias = weight[chosen], bias[chosen]
+                self._rows = np.full(len(self._rows), -1)
+                self._rows[shortlist] = np.arange(len(shortlist))
+            self._num_factors = weight.shape[1]
+            self._probabilities = WordProbabilities(weight, bias, self._products)
+
+    def number(self, words: Sequence[str]) -> Numbering:
+        """Return the caller's words with the network's ids."""
+        ids = np.array([*self._vocabulary.ids(words), Vocabulary.END], dtype=np.int32)
+        return Numbering(words, ids)
+
+    def new_memo(self) -> ContextMemo:
+        """Return an empty memory of contexts for :meth:`log_probs_of_ids`."""
+        return ContextMemo(self._width, self._num_factors, self._device)
+
+    def log_probs_of_ids(
+        self, contexts: WordIds, words: WordIds, memo: ContextMemo | None = None
+    ) -> Floats:
+        """Return log p of each word after its context, ``(n,)``, natural logarithms.
+
+        :param contexts: ``(n, width)`` ids of the network. Equal rows cost one softmax.
+        :param words: ``(n,)`` ids: 0 is ``</s>``, 1 is ``<unk>``; of the shortlist.
+        :param memo: its contexts cost no softmax, and it learns the others; for one thread.
+        :raises ModelError: if a value is not a finite log-probability.
+        """
+        if len(words) == 0:
+            return np.zeros(0)
+        with torch.inference_mode():
+            if memo is None:
+                found = self._distinct_log_probs(contexts, words)
+            else:
+                found = self._known_log_probs(contexts, words, memo)
+        return check_log_probs(found, 0.0 if self._normalized else np.inf)
+
+    def _distinct_log_probs(self, contexts: WordIds, words: WordIds) -> Floats:
+        """Return log p, with a softmax for each distinct context, in the order of the contexts."""
+        distinct, places = distinct_rows(contexts, self._num_inputs)
+        self.contexts_scored += len(distinct)
+        order = np.argsort(places, kind="stable")
+        step = _CONTEXTS[self._device.type]
+        starts = range(0, len(distinct), step)
+        cuts = np.searchsorted(places[order], np.array(starts[1:], dtype=np.int64))
+        found = np.empty(len(words))
+        for start, asked in zip(starts, np.split(order, cuts), strict=True):
+            rows = self._hidden(distinct[start : start + step])
+            wanted = self._rows[words[asked]]
+            found[asked] = self._values(rows, places[asked] - start, wanted)
+        return found
+
+    def _known_log_probs(self, contexts: WordIds, words: WordIds, memo: ContextMemo) -> Floats:
+        """Return log p, with a softmax for each context that the memo does not know."""
+        found = np.empty(len(words))
+        step = min(memo.capacity, _CONTEXTS[self._device.type])
+        for start in range(0, len(words), step):
+            part = slice(start, start + step)
+            rows, normalizers, places = memo.find(contexts[part], self._layers)
+            found[part] = self._values(rows, places, self._rows[words[part]], normalizers)
+        return found
+
+    def _layers(self, contexts: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        """Return the rows that the softmax reads after contexts, and log Z; 0 if left out."""
+        self.contexts_scored += len(contexts)
+        rows = self._hidden(contexts)
+        if not self._normalized:
+            return rows, rows.new_zeros(len(rows), dtype=torch.float64)
+        return rows, self._probabilities.log_normalizers(rows)
+
+    def _hidden(self, contexts: NDArray[np.int64]) -> Tensor:
+        """Return the rows that the softmax reads after contexts, ``(contexts, upper_size)``."""
+        rows = self._activate(self._first.units(contexts))
+        if self._upper is None:
+            return rows
+        upper = self._products.multiply("upper", rows, self._upper)
+        return self._activate(upper.add_(self._upper_bias))
+
+    def _values(
+        self,
+        rows: Tensor,
+        places: NDArray[np.int64],
+        words: NDArray[np.int64],
+        normalizers: Tensor | None = None,
+    ) -> NDArray[np.float64]:
+        if not self._normalized:
+            found = self._probabilities.logits(rows, places, words)
+        else:
+            if normalizers is None:
+                normalizers = self._probabilities.log_normalizers(rows)
+            found = self._probabilities.log_probs(rows, normalizers, places, words)
+        values: Floats = found.cpu().numpy()
+        return values
+
+
+class _FirstLayer:
+    """W e + b, where W_i e(w) of word w at place i is computed when it first comes."""
+
+    def __init__(self, network: FeedForwardNetwork, products: FixedProducts) -> None:
+        self._products = products
+        device = products.device
+        self._embedding = products.place(network.embedding)
+        width = self._embedding.shape[1]
+        weight = network.lower.weight.detach()
+        self._matrices = [products.prepare(part.t()) for part in weight.split(width, dim=1)]
+        self._bias = products.place(network.lower.bias)
+        # Each place has rows for the words that it may hold, that of word w at starts[place] + w.
+        ranges = network.input_ranges()
+        ends = np.cumsum([len(words) for words in ranges])
+        self._cuts = ends[:-1]
+        self._starts = ends - np.array([words.stop for words in ranges])
+        # Memory that is not written to is not taken.
+        self._table = torch.empty(int(ends[-1]), len(weight), device=device)
+        self._known = np.zeros(len(self._table), dtype=bool)
+        self._lock = threading.Lock()
+
+    def units(self, contexts: NDArray[np.int64]) -> Tensor:
+        """Return the inputs of the layer's units after contexts, ``(contexts, hidden_size)``."""
+        places = contexts + self._starts
+        new = places[~self._known[places]]
+        if len(new):
+            with self._lock:
+                self._compute(np.unique(new))
+        chosen = on_device(places, self._table.device)
+        return embedding_bag(chosen, self._table, mode="sum").add_(self._bias)
+
+    def _compute(self, rows: NDArray[np.int64]) -> None:
+        cuts = np.searchsorted(rows, self._cuts)
+        parts = np.split(rows, cuts)
+        for part, start, matrix in zip(parts, self._starts, self._matrices, strict=True):
+            if not len(part):
+                continue
+            words = on_device(part - start, self._table.device)
+            products = self._products.multiply("first", self._embedding[words], matrix)
+            self._table[on_device(part, self._table.device)] = products
+        self._known[rows] = True
+
+
+def distinct_rows(
+    rows: NDArray[np.integer], size: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the distinct rows, sorted by their columns, and which of them each row is.
+
+    :param rows: ``(rows, columns)``, each number from 0 to ``size - 1``.
+    """
+    keys = np.zeros(len(rows), dtype=np.int64)
+    limit = 1  # keys are below it
+    for column in np.asarray(rows, dtype=np.int64).T:
+        if limit > (1 << 62) // size:
+            keys = np.unique(keys, return_inverse=True)[1]
+            limit = len(rows)
+        keys = keys * size + column
+        limit *= size
+    _, first, places = np.unique(keys, return_index=True, return_inverse=True)
+    return np.asarray(rows[first], dtype=np.int64), places

@@ -1,0 +1,87 @@
+"""A joint model for aligned words: those of hypotheses in lists, and of phrases in a search."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from phrasescore.errors import ModelError
+from phrasescore.kernels.precision import Precision
+from phrasescore.language_models.context_scorer import ContextScorer, WordIds
+from phrasescore.models.batches import batch_sequences
+from phrasescore.models.checkpoint import Checkpoint
+from phrasescore.models.joint import JointNetwork
+from phrasescore.scoring.prefix_tree import HypothesisTexts
+from phrasescore.scoring.tree_scorer import TreeLogProbs
+from phrasescore.vocabulary import Vocabulary
+
+
+class JointScorer(ContextScorer):
+    """log p(word | the words before it, the source words around its affiliation).
+
+    Natural logarithms. A word outside the shortlist has the probability of ``<unk>``, which is that
+    of all such words together.
+
+    :param checkpoint: of the kind joint.
+    :raises ModelError: if the network is of another kind, or has a weight that is not finite.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        device: torch.device,
+        precision: Precision,
+        *,
+        normalized: bool = True,
+    ) -> None:
+        network = checkpoint.model
+        if not isinstance(network, JointNetwork):
+            kind = checkpoint.config.kind
+            raise ModelError(f"expected a joint model, found a model of the kind {kind}")
+        super().__init__(
+            *(network, checkpoint.target_vocabulary, device, precision), normalized=normalized
+        )
+        self._network = network
+        self._source_vocabulary = checkpoint.source_vocabulary
+
+    def windows(self, sources: Sequence[Sequence[str]]) -> WordIds:
+        """Return what a context holds of the source, for each of its words and for its end.
+
+        :return: ``(words + sources, 2 * source_window + 1)``, one source after another.
+        """
+        batch = batch_sequences([self._source_vocabulary.ids(words) for words in sources])
+        found: WordIds = self._network.source_windows(batch).numpy().astype(np.int32)
+        return found
+
+
+def score_aligned(scorer: JointScorer, texts: HypothesisTexts) -> TreeLogProbs:
+    """Return the log-probability of every word of the hypotheses, a sequence each.
+
+    Each distinct context is computed once. The words of the tree are ids of the target vocabulary.
+
+    :raises ModelError: if a list has no affiliations.
+    """
+    tree, places = texts.plan_aligned()
+    ids = scorer.number(texts.words).ids
+    windows = scorer.windows(texts.sources)
+    lengths = np.array([len(words) for words in texts.sources], np.int64)
+    # Rows of the windows: of each source's first word, and of its end.
+    starts = np.cumsum(lengths + 1) - (lengths + 1)
+    ends = starts + lengths
+    history = np.full((tree.num_roots, scorer.order - 1), Vocabulary.END, np.int32)
+    roots = np.arange(tree.num_roots)
+    histories, rows = [history[tree.empty_roots]], [ends[tree.empty_roots]]
+    predicted = [np.full(len(tree.empty), Vocabulary.END, np.int32)]
+    for level in tree.levels:
+        words, affiliations = np.divmod(level.words, places)
+        roots = roots[level.parents]
+        before, found = history[level.parents], ids[words]
+        history = np.concatenate([before[:, 1:], found[:, None]], axis=1)
+        histories += [before, history[level.end_nodes]]
+        rows += [starts[roots] + affiliations, ends[roots[level.end_nodes]]]
+        predicted += [found, np.full(len(level.ends), Vocabulary.END, np.int32)]
+    contexts = np.concatenate([windows[np.concatenate(rows)], np.concatenate(histories)], axis=1)
+    values = scorer.log_probs_of_ids(contexts, np.concatenate(predicted))
+    levels = [level._replace(words=level.words // places) for level in tree.levels]
+    words_tree = tree._replace(levels=levels).renumber(ids.astype(np.int64))
+    return TreeLogProbs(words_tree, values)

@@ -1,0 +1,109 @@
+"""Networks that predict a word from a context of a fixed number of words, one word at a time.
+
+The embeddings of the context, one after the other, go through one or two layers of units to a
+softmax over the shortlist (Schwenk, 2007; Devlin et al., 2014). What the context is, a network of
+this kind says itself.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+from phrasescore.config.settings import CslmConfig, JointConfig
+from phrasescore.devices import move
+from phrasescore.models.batches import BatchSide, PairBatch
+from phrasescore.models.layers import PairNetwork, WordLogProb
+from phrasescore.vocabulary import Vocabulary
+
+# Stands in a context at each place before the first word of a sentence: the id of </s>, which no
+# context holds otherwise.
+BOUNDARY = Vocabulary.END
+
+
+class NgramBatch(NamedTuple):
+    """Every n-gram of the sentences of a batch, ``</s>`` predicted at the end of each."""
+
+    contexts: Tensor  # (ngrams, order - 1) the words before, the oldest first
+    words: Tensor  # (ngrams,) the words to predict
+    sentences: Tensor  # (ngrams,) which sentence of the batch
+
+
+def all_ngrams(side: BatchSide, order: int) -> NgramBatch:
+    """Return the n-grams of the sentences of one side."""
+    ids = side.ids
+    sentences = torch.repeat_interleave(side.lengths + 1)  # (ngrams,)
+    times = torch.arange(len(sentences)) - side.starts[sentences]  # (ngrams,)
+    sentences, times = move(ids.device, sentences, times)
+    before = torch.cat([ids.new_full((order - 1,), BOUNDARY), ids[:-1]])
+    contexts = before.unfold(0, order - 1, 1)  # (ngrams, order - 1)
+    # Of the n-gram at place t of a sentence, the last t words of the context are the sentence's.
+    from_the_end = torch.arange(order - 1, 0, -1, device=ids.device)
+    outside = from_the_end > times.unsqueeze(1)  # (ngrams, order - 1)
+    return NgramBatch(contexts.masked_fill(outside, BOUNDARY), ids, sentences)
+
+
+class FeedForwardNetwork(PairNetwork):
+    """p(word | a context of ``width`` words).
+
+    :ivar activate: of the units; may change its argument.
+    :ivar upper: the second layer; None where the softmax reads the first one.
+
+    :param input_size: ids that a context may hold.
+    :param upper_size: 0 for no second layer.
+    """
+
+    config: CslmConfig | JointConfig
+    activate: Callable[[Tensor], Tensor]
+
+    def __init__(
+        self, config: CslmConfig | JointConfig, width: int, input_size: int, target_size: int
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Parameter(torch.empty(input_size, config.embedding_size))
+        self.lower = nn.Linear(width * config.embedding_size, config.hidden_size)
+        self.upper = None
+        if config.upper_size:
+            self.upper = nn.Linear(config.hidden_size, config.upper_size)
+        self.output = nn.Linear(config.upper_size or config.hidden_size, target_size)
+
+    def input_ranges(self) -> list[range]:
+        """Return the ids that each place of a context may hold."""
+        raise NotImplementedError
+
+    def contexts(self, batch: PairBatch, ngrams: NgramBatch) -> Tensor:
+        """Return the context of each word to predict, ``(ngrams, width)`` ids.
+
+        :param ngrams: of the batch's targets.
+        """
+        raise NotImplementedError
+
+    def forward(self, batch: PairBatch) -> Tensor:
+        """Return log p(target ``</s>``) of each pair, ``(batch,)``.
+
+        See :class:`PairNetwork`. In training the penalty of ``self_normalization`` is taken from
+        it: training maximises log p - alpha (log Z)^2 (Devlin et al., 2014, equation 2).
+        """
+        found = all_ngrams(batch.target, self.config.order)
+        rows = self.hidden(self.contexts(batch, found))  # (ngrams, upper_size)
+        weight, bias = self.output.weight, self.output.bias
+        values: Tensor = WordLogProb.apply(rows, weight, bias, found.words)  # (ngrams,)
+        alpha = self.config.self_normalization
+        if self.training and alpha > 0:
+            logits = (rows * embedding(found.words, weight)).sum(1)
+            logits = logits + bias.index_select(0, found.words)
+            values = values - alpha * (logits - values).square()
+        return values.new_zeros(len(batch.target.lengths)).index_add(0, found.sentences, values)
+
+    def hidden(self, contexts: Tensor) -> Tensor:
+        """Return the rows that the softmax reads after contexts, ``(rows, upper_size)``.
+
+        :param contexts: ``(rows, width)`` ids.
+        """
+        # (rows, width * embedding)
+        rows = self.drop(embedding(contexts, self.embedding).flatten(1))
+        rows = self.drop(self.activate(self.lower(rows)))  # (rows, hidden)
+        return rows if self.upper is None else self.drop(self.activate(self.upper(rows)))

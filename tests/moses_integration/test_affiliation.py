@@ -1,0 +1,116 @@
+"""Which source word a target word is affiliated with, and where alignments are read from."""
+
+import random
+
+import pytest
+
+from moses_integration.affiliation import (
+    affiliate,
+    affiliate_hypothesis,
+    affiliate_phrase,
+    affiliate_sentence,
+    parse_links,
+)
+from phrasescore.errors import DataError
+from tests.reference_joint import affiliate_in_phrase, affiliate_in_text
+
+
+def test_an_aligned_word_has_the_middle_one_of_its_source_words() -> None:
+    # By hand: of one the one, of two the first, of three the second, of four the second.
+    linked = [[4], [3, 2], [9, 1, 5], [8, 6, 0, 7]]
+    assert affiliate(linked) == (4, 2, 5, 6)
+    assert affiliate([[2, 2, 5, 5, 5]]) == (2,)  # a link counts once
+
+
+def test_another_word_has_that_of_the_nearest_one_the_right_one_of_two() -> None:
+    # Word 1 is between 0 and 2, and takes 2's; 3 is next to 2, 5 to 6, and 4 between the two.
+    linked: list[list[int]] = [[10], [], [20], [], [], [], [30]]
+    assert affiliate(linked) == (10, 20, 20, 20, 30, 30, 30)
+    assert affiliate([[], [], [7]]) == (7, 7, 7)
+    assert affiliate([[7], [], []]) == (7, 7, 7)
+
+
+def test_a_sentence_has_its_end_to_the_right_and_a_phrase_has_not() -> None:
+    # The last word is unaligned: </s>, affiliated with the source's end, is as near as word 0.
+    assert affiliate_sentence([[0], []], 5) == (0, 5)
+    assert affiliate([[0], []]) == (0, 0)
+    assert affiliate_sentence([[], []], 5) == (5, 5)
+    assert affiliate([[], []]) is None
+
+
+def test_both_rules_are_those_of_moses() -> None:
+    draw = random.Random(3)
+    for _ in range(300):
+        source_size, size = draw.randrange(1, 7), draw.randrange(1, 9)
+        pairs = [(s, t) for s in range(source_size) for t in range(size)]
+        links = draw.sample(pairs, draw.randrange(min(len(pairs), 7)))
+        field = " ".join(f"{s}-{t}" for s, t in links).encode()
+        linked = parse_links(field, source_size, size, "f", 1)
+        found, expected = affiliate(linked), affiliate_in_phrase(links, size)
+        assert found == (None if expected is None else tuple(expected))
+        whole = affiliate_sentence(linked, source_size)
+        assert list(whole) == affiliate_in_text(links, source_size, size)
+
+
+@pytest.mark.parametrize(
+    ("field", "problem"),
+    [
+        (b"0-0 x", "expected a word alignment, as '0-0 1-2', found '0-0 x'"),
+        (b"0-0-S", "expected a word alignment"),
+        (b"0-0\t1-1", "expected a word alignment"),
+        (b"0-0 3-1", r"the words 3-1 of the alignment \(from 0\) are outside of a pair of 3 and 2"),
+        (b"0-2", "the words 0-2 of the alignment"),
+    ],
+)
+def test_links_of_another_form_or_sentence_are_refused(field: bytes, problem: str) -> None:
+    with pytest.raises(DataError, match=f"text.align:7: {problem}"):
+        parse_links(field, 3, 2, "text.align", 7)
+
+
+def test_a_phrase_without_links_is_refused() -> None:
+    assert affiliate_phrase(b"1-0", 2, 2, "table", 4) == (1, 1)
+    with pytest.raises(DataError, match="table:4: expected a word alignment in the fourth field"):
+        affiliate_phrase(b"", 2, 2, "table", 4)
+
+
+# Four target words, of which the second and the third are unaligned.
+LINE = b"0 ||| a b c d  ||| LM0= -1 ||| -2"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (b" ||| 2-0 0-3", (2, 2, 0, 0)),
+        (b" ||| 2-0 0-3 \r", (2, 2, 0, 0)),
+        # As in the sentence, but within phrases of 1 and 3 words, and of 3 and 1.
+        (b" ||| 2=0 0-1=1-3 ||| 2-0 0-3", (2, 0, 0, 0)),
+        (b" ||| 2-3=0-2 0=3 ||| 2-0 0-3 ||| source words", (2, 2, 2, 0)),
+        # An empty phrase begins where the next one does, and has no end.
+        (b" ||| 2=0 1=1 0=1-3 ||| 2-0 0-3", (2, 0, 0, 0)),
+    ],
+)
+def test_a_hypothesis_has_its_alignment_after_its_total(
+    fields: bytes, expected: tuple[int, ...]
+) -> None:
+    assert affiliate_hypothesis(LINE + fields, 4, 4, "nbest", 9) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        (b"", "nbest:9: expected a word alignment after the total, found none: Moses writes it "),
+        (b" ||| 0-3=0-3", "with -print-alignment-info-in-n-best, phrasescore decode with --align"),
+        (b" ||| ", "expected a word alignment"),
+        (b" ||| 0-4", "the words 0-4 of the alignment"),
+        (b" ||| 0=0 1=1-3 ||| 0-0", "the words 1 to 3 .from 0. are a phrase without an alignment"),
+        (b" ||| 0=1 1=2 ||| 0-0", "expected phrases of 4 words, found '0=1 1=2'"),
+        (b" ||| 0=0 1=5 ||| 0-0", "expected phrases of 4 words"),
+    ],
+)
+def test_a_hypothesis_without_one_is_refused(fields: bytes, problem: str) -> None:
+    with pytest.raises(DataError, match=problem):
+        affiliate_hypothesis(LINE + fields, 4, 4, "nbest", 9)
+
+
+def test_an_empty_hypothesis_needs_none() -> None:
+    assert affiliate_hypothesis(b"0 |||  ||| LM0= 0 ||| 0", 0, 0, "nbest", 1) == ()
