@@ -24,6 +24,7 @@ from phrasescore.training.run_folder import RunFolder
 from phrasescore.workflows import fine_tune as module
 from phrasescore.workflows.train import TrainSummary
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
+from tests.doubles import RandomJoint
 from tests.tiny_lists import FEATURES, WEIGHTS, ListTask
 from tests.tiny_runs import KilledError
 from tuning.bleu import Bleu, sentence_bleu
@@ -289,12 +290,12 @@ def test_lists_of_several_files_follow_one_another(tmp_path: Path) -> None:
     ]
 
 
-def test_a_kind_that_cannot_learn_from_lists_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kind_that_cannot_learn_from_lists_is_refused(tmp_path: Path) -> None:
     task = ListTask(tmp_path, "lstm", sentences=20)
     with pytest.raises(ModelError, match="expected a model of the kind grconv, found lstm"):
         fine_tune(task, "lstm", kind="grconv")
-    monkeypatch.setattr(module, "OF_SENTENCES", frozenset({"attention"}))
-    with pytest.raises(ModelError, match="the objective xbleu is not for the kind lstm"):
+    task.model = tmp_path / "joint"
+    RandomJoint(["s1"], ["t1"], path=task.model)
+    with pytest.raises(ModelError, match="joint: the objective xbleu is not for the kind joint"):
         fine_tune(task, "lstm")
+    assert not (tmp_path / "model").exists()
