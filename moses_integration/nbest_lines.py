@@ -31,12 +31,14 @@ def format_hypothesis(
     features: Iterable[tuple[str, Sequence[float]]],
     total: float,
     alignment: str | None = None,
+    segmentation: str | None = None,
 ) -> bytes:
     """Return a line of a list, newline included.
 
     :param features: names, without ``=``, and values: natural logarithms and counts, unweighted.
     :param total: the model score.
     :param alignment: as Moses has it, ``0-0 1-2``; None leaves the field out.
+    :param segmentation: as `moses_integration.segmentation` has it; None likewise.
     :raises ModelError: if a value is not finite.
 
     >>> format_hypothesis(0, ["la", "maison"], [("LM0", [-2.5]), ("TM0", [-1, 0])], -1.25)
@@ -46,6 +48,5 @@ def format_hypothesis(
         b" ".join([f"{name}=".encode(), *map(format_value, values)]) for name, values in features
     )
     fields = [b"%d" % sent_id, f"{' '.join(words)} ".encode(), shown, format_value(total)]
-    if alignment is not None:
-        fields.append(alignment.encode())
+    fields += [field.encode() for field in (segmentation, alignment) if field is not None]
     return b" ||| ".join(fields) + b"\n"

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from phrasescore.workflows.experiment.table import ExperimentTable as ExperimentTable
     from phrasescore.workflows.export import ExportSummary as ExportSummary
     from phrasescore.workflows.export import export as export
+    from phrasescore.workflows.fine_tune import fine_tune as fine_tune
     from phrasescore.workflows.generate import GenerateSummary as GenerateSummary
     from phrasescore.workflows.generate import generate as generate
     from phrasescore.workflows.join import JoinSummary as JoinSummary
@@ -93,6 +94,7 @@ _NAMES = {
     "workflows.experiment.snakemake": ("export_experiment",),
     "workflows.experiment.table": ("ExperimentTable",),
     "workflows.export": ("ExportSummary", "export"),
+    "workflows.fine_tune": ("fine_tune",),
     "workflows.generate": ("GenerateSummary", "generate"),
     "workflows.join": ("JoinSummary", "join"),
     "workflows.load_model": ("ScoringModel", "load_model"),

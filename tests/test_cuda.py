@@ -22,6 +22,7 @@ from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.training.optimizers import build_optimizer
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 from tests.random_lists import features
+from tests.tiny_lists import ListTask
 
 pytestmark = pytest.mark.gpu
 
@@ -149,6 +150,20 @@ def test_training_goes_as_on_the_cpu(
         trained = dict(cpu.model.named_parameters())
         for name, weight in cuda.model.named_parameters():
             assert torch.allclose(weight, trained[name], rtol=0.01, atol=1e-3), name
+
+
+@pytest.mark.parametrize("kind", ["cslm", "encoder-decoder"])
+def test_training_from_lists_goes_as_on_the_cpu(tmp_path: Path, kind: str) -> None:
+    task = ListTask(tmp_path, kind, sentences=20)
+    records = []
+    for device in ("cpu", "cuda"):
+        limits = ("--updates=4", "--set=training.validation_updates=2")
+        run(*task.arguments(kind, device), *limits, f"--device={device}")
+        records.append(load_checkpoint(tmp_path / device).record)
+    curves = [[point.expected_bleu for point in record.curve] for record in records]
+    assert len(curves[0]) == 3
+    assert curves[1] == pytest.approx(curves[0], rel=1e-3)
+    assert records[1].device == "cuda"
 
 
 @pytest.mark.parametrize("optimizer", ["adadelta", "adam", "sgd"])

@@ -121,20 +121,25 @@ def bleu(sums: Statistics) -> Statistics:
     return np.where((matches > 0).all(axis=-1), np.exp(logs), 0.0)
 
 
-def sentence_bleu(statistics: Statistics) -> Statistics:
+def sentence_bleu(statistics: Statistics, *, rewards_length: bool = False) -> Statistics:
     """Return smoothed sentence BLEU, 0 to 1: one is added to matches and n-grams of n > 1.
 
     Lin and Och (2004), ORANGE; as in Moses' minimum-Bayes-risk decoding (moses/mbr.cpp). A
     hypothesis without a matching word has 0, an empty one too.
 
     :param statistics: (..., NUM_STATISTICS).
+    :param rewards_length: let the brevity penalty exp(1 - reference / words) be above 1 for a
+        hypothesis that is longer than the reference; the result may then be above 1, too. What is
+        trained for smoothed BLEU without it grows short (Nakov et al., 2012, Optimizing for
+        Sentence-Level BLEU+1 Yields Short Translations).
     """
     smooth = np.array([0.0, 1.0, 1.0, 1.0])
     matches, totals = statistics[..., MATCHES], statistics[..., TOTALS]
     words, reference = statistics[..., LENGTH], statistics[..., REFERENCE_LENGTH]
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log((matches + smooth) / (totals + smooth)).mean(axis=-1)
-        logs = logs + np.minimum(0.0, 1.0 - reference / words)
+        penalty = 1.0 - reference / words
+        logs = logs + (penalty if rewards_length else np.minimum(0.0, penalty))
     return np.where(matches[..., 0] > 0, np.exp(logs), 0.0)
 
 

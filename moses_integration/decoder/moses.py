@@ -134,6 +134,8 @@ class NbestRequest(NamedTuple):
     distinct: bool = False
     # With the word alignment of the phrase table.
     alignment: bool = False
+    # With the phrases of each hypothesis.
+    segmentation: bool = False
 
 
 def translate_with_moses(
@@ -168,6 +170,7 @@ def translate_with_moses(
             command += ["-n-best-list", nbest, str(request.size)]
             command += ["distinct"] if request.distinct else []
             command += ["-print-alignment-info-in-n-best"] if request.alignment else []
+            command += ["-include-segmentation-in-n-best"] if request.segmentation else []
         with open(source, "wb") as stream:
             stream.writelines(f"{' '.join(words)}\n".encode() for words in sentences)
         _run(command, source, found, log, keeps_log=False)

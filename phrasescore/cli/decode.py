@@ -65,6 +65,7 @@ def _parse_weights(
 )
 @options.flag("--distinct", "Only different translations, for --nbest.")
 @options.flag("--alignment", "With word alignments, for --nbest.")
+@options.flag("--segmentation", "With the phrases of each hypothesis, for --nbest.")
 @options.choice(
     "--decoder",
     "The search of this package, or Moses itself.",

@@ -15,10 +15,13 @@ from phrasescore.config.settings import MODEL_CONFIGS
 
 _logger = logging.getLogger(__name__)
 
+# Parameters of the objective xbleu alone.
+_OF_LISTS = ("model", "lists", "source", "references", "weights", "feature", "likelihood")
+
 
 @click.command()
 @click.argument("kind", metavar="KIND", type=click.Choice(sorted(MODEL_CONFIGS)))
-@click.argument("inputs", metavar="TABLE|TEXT|SOURCE TARGET", nargs=-1, required=True)
+@click.argument("inputs", metavar="[TABLE|TEXT|SOURCE TARGET]", nargs=-1)
 @options.file("-o --output", "The folder to make.", "MODEL", required=True)
 @options.choice(
     "--preset",
@@ -34,6 +37,29 @@ _logger = logging.getLogger(__name__)
     metavar="TABLE.KEY=VALUE",
 )
 @options.file("--alignments", "The text's word alignment, 0-0 1-2 per line; for a joint model.")
+@options.choice(
+    "--objective",
+    "Likelihood; or the expected BLEU of n-best lists, for which a trained network is trained on.",
+    ("likelihood", "xbleu"),
+    default="likelihood",
+)
+@options.file("--from model", "Of xbleu: the network to train on.", "MODEL")
+@options.files("--lists", "Of xbleu: n-best lists of the sentences of --source, from Moses.")
+@options.file("--source", "Of xbleu: the sentences, one per line.")
+@options.files("--references", "Of xbleu: their translations; NAME for NAME0, NAME1, ...")
+@options.file("--weights", "Of xbleu: a file of all features' weights, or a moses.ini.")
+@options.option(
+    "--feature",
+    "Of xbleu: the network's in --weights; TranslationModel0_4 is the fifth score of a table.",
+    metavar="NAME",
+    show_default="as rescore names it",
+)
+@options.option(
+    "--likelihood",
+    "Of xbleu: the factor of -log p per word of the references, or of the phrase pairs.",
+    type=click.FloatRange(min=0),
+    default=0.1,
+)
 @options.flag("--reverse", "Learn p(source | target).")
 @options.flag("--right-to-left", "Predict the last word first; the other side is read as ever.")
 @options.count("--updates", "Stop after this many batches.")
@@ -52,7 +78,7 @@ _logger = logging.getLogger(__name__)
 @options.threads
 @options.verbosity
 @click.pass_context
-def train(ctx: click.Context, /, output: str, seed: int, processes: int, **arguments: Any) -> None:
+def train(ctx: click.Context, /, seed: int, processes: int, **arguments: Any) -> None:
     """Train a network of KIND and write the folder MODEL.
 
     It learns from parallel text, which is the files SOURCE and TARGET with a tokenised sentence per
@@ -61,9 +87,24 @@ def train(ctx: click.Context, /, output: str, seed: int, processes: int, **argum
     model learns from aligned text. Files may be compressed by gzip, and one of them may be -, which
     is stdin.
 
+    With --objective xbleu the network MODEL of --from is trained on, from n-best lists: so that the
+    hypotheses that the weights choose, its own among them, have a higher expected BLEU. It stops
+    when that of held-out lists no longer rises.
+
     Training stops at the first limit that is reached, or when the perplexity of held-out pairs
     stops falling. A run that was stopped by Ctrl-C or killed goes on with --resume.
     """
+    # The seed is one of the settings, of which an option that is not given changes none.
+    is_given = ctx.get_parameter_source("seed") != ParameterSource.DEFAULT
+    arguments["seed"] = seed if is_given else None
+    for_lists = {name: arguments.pop(name) for name in _OF_LISTS}
+    if arguments.pop("objective") == "xbleu":
+        _train_on_lists(ctx, {**arguments, **for_lists})
+        return
+    if others := [flag for name, flag in options.given_flags(ctx).items() if name in for_lists]:
+        raise click.UsageError(f"{', '.join(others)}: only with --objective xbleu")
+    if not arguments["inputs"]:
+        raise click.UsageError("Missing argument 'TABLE|TEXT|SOURCE TARGET'.")
     is_rank = "WORLD_SIZE" in os.environ
     if processes > 1 and not is_rank:
         from phrasescore.training.ranks import start_ranks
@@ -77,14 +118,25 @@ def train(ctx: click.Context, /, output: str, seed: int, processes: int, **argum
     from phrasescore.training.ranks import RankLostError
     from phrasescore.workflows.train import train as train_network
 
-    # The seed is one of the settings, of which an option that is not given changes none.
-    is_given = ctx.get_parameter_source("seed") != ParameterSource.DEFAULT
     try:
-        done = train_network(
-            output=output, seed=seed if is_given else None, progress=show_progress, **arguments
-        )
+        done = train_network(progress=show_progress, **arguments)
     except RankLostError:
         if is_first:
             raise
         ctx.exit(1)
-    _logger.info("%s: %s", output, done.record.summary())
+    _logger.info("%s: %s", arguments["output"], done.record.summary())
+
+
+def _train_on_lists(ctx: click.Context, arguments: dict[str, Any]) -> None:
+    from phrasescore.workflows.fine_tune import fine_tune
+
+    taken = options.arguments_of(fine_tune, arguments)
+    # Positional ones, which are the pairs to learn from, and those of a new network.
+    reason = "not with --objective xbleu, which trains a network on from lists"
+    options.refuse_others(ctx, {*taken, "objective"}, reason)
+    for name in ("model", "lists", "source", "references", "weights"):
+        if not taken[name]:
+            flag = {"model": "from"}.get(name, name)
+            raise click.UsageError(f"--objective xbleu needs --{flag}")
+    done = fine_tune(**taken, progress=show_progress)
+    _logger.info("%s: %s", taken["output"], done.record.summary())

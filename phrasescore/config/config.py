@@ -16,6 +16,7 @@ from importlib import resources
 from typing import Any
 
 from phrasescore.config.settings import (
+    FINE_TUNING,
     MODEL_CONFIGS,
     EncoderDecoderConfig,
     ModelConfig,
@@ -171,7 +172,32 @@ def layer_settings(
         known = f"; presets of {kind}: {', '.join(preset_names(kind))}" if preset else ""
         problem = f"the settings are for {config.kind!r}, not {kind!r}{known}"
         raise ConfigError(origin, "kind", problem)
+    return _with_limits(config.override(assignments), limits)
+
+
+def fine_tuning_settings(
+    start: Config,
+    assignments: Iterable[str],
+    limits: Mapping[str, int | float | None],
+    stored: Config | None = None,
+) -> Config:
+    """Return the settings of a run that trains a network on from n-best lists.
+
+    :param start: of the network, which keeps its sizes.
+    :param assignments: see `layer_settings`, as for ``limits``.
+    :param stored: of a run to resume.
+    :raises ConfigError: if a setting is wrong, or is not one of training.
+    """
+    config = stored or dataclasses.replace(start, training=FINE_TUNING)
     config = config.override(assignments)
+    for name in ("model", "vocabulary"):
+        if getattr(config, name) != getattr(start, name):
+            problem = "a network that is trained already keeps its sizes; change [training] alone"
+            raise ConfigError("`settings`", f"[{name}]", problem)
+    return _with_limits(config, limits)
+
+
+def _with_limits(config: Config, limits: Mapping[str, int | float | None]) -> Config:
     for name, value in limits.items():
         if value is not None:
             config = config.override([f"training.{name}={value}"], path=f"`{name}`")

@@ -221,3 +221,18 @@ class TrainingConfig:
     checkpoint_updates: Count = 0
     # Of the start weights, the held-out part and the order of the pairs.
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 1
+
+
+# How a trained network learns from n-best lists, where no setting says something else: its pairs
+# are lists, and a validation without a better score halves the learning rate.
+FINE_TUNING = TrainingConfig(
+    batch_size=16,
+    loss="mean",
+    optimizer="adam",
+    learning_rate=5e-4,
+    epsilon=1e-8,
+    validation_pairs=1000,
+    validation_share=0.1,
+    validation_updates=50,
+    patience=3,
+)

@@ -72,6 +72,36 @@ class CurvePoint:
     training_loss: float
     # exp of the same on the held-out pairs; None where there are none.
     validation_perplexity: float | None
+    # Of the held-out lists, where a network learns from lists: 100 if all are references. The
+    # training loss is then that of the objective, per list.
+    expected_bleu: float | None = None
+
+    def quality(self) -> str:
+        """Return the measure of the held-out part with its name; empty where there is none."""
+        if self.expected_bleu is not None:
+            return f"expected BLEU {self.expected_bleu:.2f}"
+        if self.validation_perplexity is not None:
+            return f"validation perplexity {self.validation_perplexity:.3f}"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class FineTuning:
+    """How a trained network was trained on from n-best lists."""
+
+    objective: str
+    # Of the network that it began as.
+    start_fingerprint: str
+    # Lists for training, and those held out.
+    lists: int
+    held_out_lists: int
+    # The network's feature in the log-linear model, and its weight.
+    feature: str
+    weight: float
+    # Of the log-linear model's scores in the softmax over a list.
+    scale: float
+    # The factor of -log p per predicted word in the loss.
+    likelihood: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +131,9 @@ class TrainingRecord:
     stopped_by: str = ""
     device: str = ""
     curve: tuple[CurvePoint, ...] = ()
+    # Where the network was trained on from lists: pairs and coverage are those of its first
+    # training, all else is of the last one.
+    fine_tuning: FineTuning | None = None
 
     @property
     def reverse(self) -> bool:
@@ -115,10 +148,12 @@ class TrainingRecord:
     def summary(self) -> str:
         """Return why training ended, and how good the weights that were kept are."""
         best = [
-            f"validation perplexity {point.validation_perplexity:.3f} after update {point.update:,}"
+            f"{point.quality()} after update {point.update:,}"
             for point in self.curve
-            if point.update == self.best_update and point.validation_perplexity is not None
+            if point.update == self.best_update and point.quality()
         ]
+        if self.fine_tuning is not None:
+            best.append(f"{self.curve[0].quality()} before")
         return "; ".join([f"stopped by {self.stopped_by}", *best])
 
 

@@ -12,6 +12,8 @@ from phrasescore.models.checkpoint import Checkpoint, CurvePoint, load_checkpoin
 
 # Points of the curve that the text shows at most.
 _MAX_POINTS = 20
+# Headings of a curve's columns.
+_OF_PAIRS = ("loss a word", "validation perplexity")
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -52,6 +54,7 @@ class ModelReport:
             ("sizes", _settings(dataclasses.asdict(model.config.model))),
             ("parameters", f"{model.num_parameters:,}"),
             *data,
+            *_fine_tuning_rows(model),
             ("trained", _trained(model)),
             ("settings", _settings(dataclasses.asdict(model.config.training))),
             ("data", record.data_fingerprint),
@@ -88,6 +91,19 @@ def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
     ]
 
 
+def _fine_tuning_rows(model: Checkpoint) -> list[tuple[str, str]]:
+    """Return the row about the n-best lists from which the network was trained on, if it was."""
+    tuning = model.record.fine_tuning
+    if tuning is None:
+        return []
+    lists = f"{tuning.lists:,} n-best lists ({tuning.held_out_lists:,} held out)"
+    factors = f"scale {tuning.scale:.4g}, likelihood {tuning.likelihood:g}"
+    return [
+        ("trained on", f"for {tuning.objective} from {lists}, begun as {tuning.start_fingerprint}"),
+        ("as feature", f"{tuning.feature} with the weight {tuning.weight:g}; {factors}"),
+    ]
+
+
 def model_report(path: str | os.PathLike[str]) -> ModelReport:
     """Load a model folder and return the report on it.
 
@@ -111,9 +127,11 @@ def curve_lines(curve: Sequence[CurvePoint], best_update: int) -> list[str]:
         for place, point in enumerate(curve)
         if place % step == 0 or place + 1 == len(curve) or point.update == best_update
     ]
-    header = f"{'update':>10} {'minutes':>9} {'loss a word':>12} {'validation perplexity':>22}"
+    of_lists = curve[0].expected_bleu is not None
+    loss, held_out = ("loss a list", "expected BLEU") if of_lists else _OF_PAIRS
+    header = f"{'update':>10} {'minutes':>9} {loss:>12} {held_out:>22}"
     return ["", f"curve       {sparkline(_heights(curve))}", header, *map(_row, shown)] + (
-        [f"best: after update {best_update:,}"] if curve[-1].validation_perplexity else []
+        [f"best: after update {best_update:,}"] if curve[-1].quality() else []
     )
 
 
@@ -131,15 +149,19 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 def _heights(curve: Sequence[CurvePoint]) -> list[float]:
-    """Return the perplexities, or the losses where there are none."""
-    perplexities = [point.validation_perplexity for point in curve]
-    known = [value for value in perplexities if value is not None]
+    """Return the measures of the held-out part, or the losses where there are none."""
+    measures = [_measure(point) for point in curve]
+    known = [value for value in measures if value is not None]
     return known if len(known) == len(curve) else [point.training_loss for point in curve]
 
 
+def _measure(point: CurvePoint) -> float | None:
+    return point.validation_perplexity if point.expected_bleu is None else point.expected_bleu
+
+
 def _row(point: CurvePoint) -> str:
-    perplexity = point.validation_perplexity
-    shown = "-" if perplexity is None else f"{perplexity:.3f}"
+    measure = _measure(point)
+    shown = "-" if measure is None else f"{measure:.3f}"
     return f"{point.update:>10,} {point.minutes:>9.1f} {point.training_loss:>12.4f} {shown:>22}"
 
 

@@ -30,6 +30,7 @@ def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
             [(one.update, math.exp(min(one.training_loss, 700.0))) for one in model.record.curve],
         )
         for name, model in models
+        if model.record.fine_tuning is None  # the loss of lists is not that of words
     )
     caption = f"Points above {_HIGHEST:,} are left out."
     blocks = [

@@ -1,4 +1,4 @@
-"""The training loop: from pairs on disk to weights, with validation, limits and checkpoints.
+"""The training loop: from batches to weights, with validation, limits and checkpoints.
 
 A run is deterministic: the order of the pairs comes from the seed and the number of the epoch, and
 which units an update drops (dropout) from the seed and the number of the update. On a CPU, a run
@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,19 +26,16 @@ from torch import Tensor
 
 from phrasescore.config.settings import TrainingConfig
 from phrasescore.errors import ModelError, PhrasescoreError
-from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import CurvePoint
 from phrasescore.models.layers import PairNetwork
 from phrasescore.signals import catching_signals
 from phrasescore.training.optimizers import build_optimizer
-from phrasescore.training.pair_store import PairDraw, PairStore, mix
+from phrasescore.training.pair_store import PairDraw, mix
 from phrasescore.training.ranks import Ranks
 from phrasescore.training.run_folder import RunFolder
 
 # Batches that are read ahead.
 _LOOKAHEAD = 4
-# Pairs of a batch in validation.
-_VALIDATION_BATCH = 256
 # Updates after which the losses of a GPU are looked at: each look waits for it.
 _GPU_UPDATES = 16
 
@@ -74,11 +71,25 @@ class _PendingUpdate(NamedTuple):
     words: int
 
 
-class TrainingLoop:
-    """Train a network from where its work folder says it is.
+class Batch(Protocol):
+    """What an update learns from."""
+
+    def pin_memory(self) -> Self:
+        """Return the batch where a CUDA device can fetch it by itself."""
+
+    def to(self, device: torch.device) -> Self:
+        """Return the batch on ``device``."""
+
+
+_Batch = TypeVar("_Batch", bound=Batch)
+
+
+class UpdateLoop(Generic[_Batch]):
+    """Train a network from where its work folder says it is; a subclass has the objective.
 
     :param network: on its device, with its start weights. If it has dropout, torch's global
         generators start each update from a state that the seed and the update's number give.
+    :param draw: of the items of each batch.
     :param folder: of the run's states.
     :param report: called after each update.
     :param ranks: the processes of the run; each has a loop. The first one writes the states.
@@ -89,14 +100,13 @@ class TrainingLoop:
     def __init__(
         self,
         network: PairNetwork,
-        store: PairStore,
+        draw: PairDraw,
         config: TrainingConfig,
         folder: RunFolder,
         report: Callable[[TrainingProgress], None],
         ranks: Ranks,
     ) -> None:
         self._network = network
-        self._store = store
         self._config = config
         self._folder = folder
         self._report = report
@@ -106,8 +116,7 @@ class TrainingLoop:
         # under autocast, as TF32. A CPU rounds the factors of float32 products by itself.
         is_mixed = self._device.type == "cuda" and config.precision == "bfloat16"
         self._autocast = torch.autocast("cuda", torch.bfloat16, is_mixed)
-        self.held_out = min(config.validation_pairs, int(config.validation_share * len(store)))
-        self._draw = PairDraw(store, config, self.held_out)
+        self._draw = draw
         self._optimizer = build_optimizer(network, config)
         self.state = folder.load_state(network, self._optimizer)
         if self.state.update and self.state.world_size != ranks.size:
@@ -141,6 +150,7 @@ class TrainingLoop:
             _precision(self._config, self._device),
             contextlib.closing(self._batches()) as batches,
         ):
+            self._begin()
             stopped_by = self._stop_reason()
             while not stopped_by:
                 self._update(*next(batches))
@@ -154,41 +164,66 @@ class TrainingLoop:
             self._save()
         return stopped_by
 
-    def _batches(self) -> Generator[tuple[PairBatch, int], None, None]:
-        """Yield this rank's share of each batch on its device, and the pairs of the whole batch."""
+    # The objective
+
+    def _begin(self) -> None:
+        """Do what comes before the first update of this process."""
+
+    def _read_batch(self, indices: npt.NDArray[np.int64]) -> _Batch:
+        """Return a batch, in another thread than that of the updates."""
+        raise NotImplementedError
+
+    def _sizes(self, batch: _Batch) -> tuple[int, int]:
+        """Return the words of a batch, without ``</s>``, and what its loss is divided by."""
+        raise NotImplementedError
+
+    def _make_gradient(self, batch: _Batch, count: int) -> Tensor:
+        """Give the parameters the gradient of a batch's loss, and return the sum of its losses.
+
+        :param batch: this rank's share.
+        :param count: items of the whole batch.
+        """
+        raise NotImplementedError
+
+    def _validate(self) -> None:
+        """Add a point to the curve, and keep the weights if they are the best so far."""
+        raise NotImplementedError
+
+    # The updates
+
+    def _batches(self) -> Generator[tuple[_Batch, int], None, None]:
+        """Yield this rank's share of each batch on its device, and the size of the whole batch."""
         position = (self.state.epoch, self.state.batch)
-        waiting: deque[Future[tuple[PairBatch, int]]] = deque()
+        waiting: deque[Future[tuple[_Batch, int]]] = deque()
         with ThreadPoolExecutor(1) as pool:
             try:
                 while True:
                     while len(waiting) < _LOOKAHEAD:
                         waiting.append(pool.submit(self._read, *position))
                         position = self._next(*position)
-                    batch, pairs = waiting.popleft().result()
-                    yield batch.to(self._device), pairs
+                    batch, count = waiting.popleft().result()
+                    yield batch.to(self._device), count
             finally:
                 pool.shutdown(cancel_futures=True)
 
-    def _read(self, epoch: int, number: int) -> tuple[PairBatch, int]:
+    def _read(self, epoch: int, number: int) -> tuple[_Batch, int]:
         indices = self._draw.batch(epoch, number)
-        batch = self._store.batch(self._ranks.share(indices))
+        batch = self._read_batch(self._ranks.share(indices))
         return batch.pin_memory() if self._device.type == "cuda" else batch, len(indices)
 
     def _next(self, epoch: int, number: int) -> tuple[int, int]:
         last = number + 1 == self._draw.batches_per_epoch
         return (epoch + 1, 0) if last else (epoch, number + 1)
 
-    def _update(self, batch: PairBatch, pairs: int) -> None:
+    def _update(self, batch: _Batch, count: int) -> None:
         """Make one update: the gradient of a batch, and a step of the optimizer.
 
         :param batch: this rank's share.
-        :param pairs: of the whole batch.
+        :param count: items of the whole batch.
         """
         state, config = self.state, self._config
-        loss_sum = self._make_gradient(batch, pairs)
-        target_words = int(batch.target.lengths.sum())
-        words = int(batch.source.lengths.sum()) + target_words
-        predicted = target_words + len(batch.target.lengths)
+        loss_sum = self._make_gradient(batch, count)
+        words, predicted = self._sizes(batch)
         if self._ranks.size > 1:
             # All ranks have to decide alike: they go by the first one's clock.
             clock = self._seconds() if self._ranks.is_first else 0.0
@@ -209,18 +244,6 @@ class TrainingLoop:
             self._look_at_losses()
         self._look_at_clock()
         self._report(self._progress())
-
-    def _make_gradient(self, batch: PairBatch, pairs: int) -> Tensor:
-        """Give the parameters the gradient of the batch's loss, and return -log p of its pairs."""
-        if not len(batch.target.lengths):  # a last batch of fewer pairs than there are ranks
-            return torch.zeros(())
-        if self._network.config.dropout > 0:
-            seed = _seed_of_update(self._config.seed, self.state.update)
-            torch.manual_seed(seed + self._ranks.rank)
-        with self._autocast:
-            loss_sum: Tensor = -self._network(batch).float().sum()
-        (loss_sum / pairs if self._config.loss == "mean" else loss_sum).backward()
-        return loss_sum.detach()
 
     def _seconds(self) -> float:
         """Return the seconds of training, all resumptions counted, by this rank's clock."""
@@ -252,41 +275,6 @@ class TrainingLoop:
         updates = self._config.validation_updates
         # The first batch of an epoch is next when the last one is done.
         return self.state.update % updates == 0 if updates else self.state.batch == 0
-
-    def _validate(self) -> None:
-        """Add a point to the curve, and keep the weights if they are the best so far."""
-        self._look_at_losses()
-        state = self.state
-        perplexity = self._perplexity() if self.held_out else None
-        self._look_at_clock()
-        loss = state.loss_sum / max(state.loss_words, 1)
-        state.curve.append(CurvePoint(state.update, state.seconds / 60, loss, perplexity))
-        state.loss_sum, state.loss_words = 0.0, 0
-        if perplexity is None:
-            return
-        if state.best_perplexity is None or perplexity < state.best_perplexity:
-            if self._ranks.is_first:
-                self._folder.save_best(state.update, self._network)
-            state.best_update, state.best_perplexity, state.stale = state.update, perplexity, 0
-        else:
-            state.stale += 1
-
-    def _perplexity(self) -> float:
-        """Return exp(-log p per predicted word, ``</s>`` included) of the held-out pairs."""
-        held_out = self._draw.held_out()
-        total, words = 0.0, 0.0
-        self._network.eval()
-        with torch.inference_mode(), self._autocast:
-            for indices in np.split(
-                held_out, range(_VALIDATION_BATCH, len(held_out), _VALIDATION_BATCH)
-            )[self._ranks.rank :: self._ranks.size]:
-                batch = self._store.batch(indices)
-                words += int(batch.target.lengths.sum()) + len(indices)
-                total -= self._network(batch.to(self._device)).double().sum().item()
-        self._network.train()
-        total, words = self._ranks.sum([total, words])
-        self._check_finite(total, self.state.update, "validation loss")
-        return math.exp(min(total / words, 700.0))
 
     def _lacks_validation(self) -> bool:
         curve = self.state.curve
@@ -348,7 +336,13 @@ class TrainingLoop:
         )
 
 
-def _seed_of_update(seed: int, update: int) -> int:
+def held_out_size(config: TrainingConfig, size: int) -> int:
+    """Return how many of so many items are held out for validation."""
+    return min(config.validation_pairs, int(config.validation_share * size))
+
+
+def seed_of_update(seed: int, update: int) -> int:
+    """Return where the random choices of an update begin."""
     numbers: npt.NDArray[np.uint64] = np.array([seed, update], np.uint64)
     return int(mix(mix(numbers[:1]) ^ numbers[1:])[0] >> np.uint64(1))
 

@@ -14,7 +14,7 @@ list of 100 million numbers.
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -187,6 +187,18 @@ class Permutation:
         return (left << self._half_bits) | right
 
 
+class Drawn(Protocol):
+    """What a `PairDraw` draws from: pairs, or others that have a source and a target side."""
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        ...
+
+    def lengths(self, indices: Indices) -> tuple[Indices, Indices]:
+        """Return the words of the sources and of the targets, without ``</s>``."""
+        ...
+
+
 class PairDraw:
     """Which pairs are held out, and which make up each batch of each epoch.
 
@@ -200,7 +212,7 @@ class PairDraw:
     :param held_out: how many pairs are held out.
     """
 
-    def __init__(self, store: PairStore, config: TrainingConfig, held_out: int) -> None:
+    def __init__(self, store: Drawn, config: TrainingConfig, held_out: int) -> None:
         if not 0 <= held_out < len(store):
             raise ValueError(f"cannot hold out {held_out} of {len(store)} pairs")
         self._store = store

@@ -24,7 +24,8 @@ from phrasescore.models.checkpoint import (
     save_checkpoint,
 )
 from phrasescore.models.layers import PairNetwork
-from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
+from phrasescore.training.likelihood_loop import TrainingLoop
+from phrasescore.training.loop import INTERRUPTED, TrainingProgress
 from phrasescore.training.pair_store import PairStore
 from phrasescore.training.pair_store_writer import (
     CountedPair,
@@ -86,7 +87,7 @@ def train_model(
         folders is or holds the other; if memory is short; and for whatever is wrong with table,
         settings or disk.
     """
-    _check_settings(run)
+    check_settings(run.config, run.device)
     folder = RunFolder(run.work)
     with joined_ranks(run.device) as ranks, contextlib.ExitStack() as stack:
         if ranks.is_first:
@@ -95,7 +96,7 @@ def train_model(
         _logger.info("%s", _describe(run, store, loop, network))
         batch = run.config.training.batch_size
         problem = f"a batch does not fit; choose a training.batch_size below {batch}"
-        with _enough_memory(run.device, problem):
+        with enough_memory(run.device, problem):
             stopped_by = loop.run()
         if stopped_by == INTERRUPTED:
             problem = f"stopped after update {loop.state.update}; `resume` goes on from there"
@@ -115,9 +116,13 @@ def train_model(
     return record
 
 
-def _check_settings(run: TrainingRun) -> None:
-    training = run.config.training
-    if training.precision == "tf32" and run.device.type != "cuda":
+def check_settings(config: Config, device: torch.device) -> None:
+    """Check that a device has a run's precision, and that the run would end.
+
+    :raises ConfigError: if not.
+    """
+    training = config.training
+    if training.precision == "tf32" and device.type != "cuda":
         raise ConfigError("`settings`", "[training] precision", "tf32 needs a CUDA device")
     limits = (training.updates, training.epochs, training.minutes)
     if training.schedule == "linear" and not any(limits):
@@ -163,7 +168,7 @@ def _prepare(
         if ranks.is_first:
             ranks.wait()
         problem = "the network does not fit; choose smaller sizes in [model] or [vocabulary]"
-        with _enough_memory(run.device, problem):
+        with enough_memory(run.device, problem):
             sizes = (len(store.source_vocabulary), len(store.target_vocabulary))
             network = empty_network(config, *sizes).to_empty(device="cpu").train()
             # On the CPU, so that a seed gives the same start on every device.
@@ -182,8 +187,11 @@ def _prepare(
 
 
 @contextlib.contextmanager
-def _enough_memory(device: torch.device, problem: str) -> Iterator[None]:
-    """Turn the errors of torch and numpy where memory is short into one for the user."""
+def enough_memory(device: torch.device, problem: str) -> Iterator[None]:
+    """Turn the errors of torch and numpy where memory is short into one for the user.
+
+    :param problem: what does not fit, and the cure.
+    """
     try:
         yield
     except (MemoryError, RuntimeError) as error:

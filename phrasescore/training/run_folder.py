@@ -7,6 +7,7 @@ pairs/                       :mod:`phrasescore.training.pair_store`
 state-UPDATE/                weights, the optimizer's averages, and a `RunState`: from these
                              the run goes on to the same weights after a kill
 best-UPDATE.safetensors      the best weights so far
+inputs.json                  of a run on n-best lists, which has no pairs: `RunInputs`
 lock                         held as long as a process is at work
 ============================ ==================================================================
 
@@ -36,12 +37,12 @@ from phrasescore.io.folders import (
     remove_folder,
     writing_folder,
 )
-from phrasescore.io.state import read_state, write_state
+from phrasescore.io.state import check_same_run, read_state, write_state
 from phrasescore.models.checkpoint import CurvePoint, load_checkpoint, save_tensors
 from phrasescore.training.optimizers import Optimizer
 from phrasescore.training.pair_store import PairStore
 
-_SETTINGS, _PAIRS = "run.json", "pairs"
+_SETTINGS, _PAIRS, _INPUTS = "run.json", "pairs", "inputs.json"
 _WEIGHTS, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 # Files of a run that was killed as it began, or as it was begun anew, without its settings.
 _BEGINNINGS = {LOCK, _PAIRS, f"{_PAIRS}{NEW}", f"{_SETTINGS}.new", f"{_SETTINGS}.part"}
@@ -65,7 +66,21 @@ class RunState(msgspec.Struct):
     best_perplexity: float | None = None
     # Validations since the best one.
     stale: int = 0
+    # Where a network learns from lists: the best expected BLEU, 1 if all are references; how often
+    # the learning rate was halved; and the scale of the softmax, which is chosen at the start.
+    best_expected_bleu: float | None = None
+    halvings: int = 0
+    scale: float = 0.0
     curve: list[CurvePoint] = msgspec.field(default_factory=list)
+
+
+class RunInputs(msgspec.Struct):
+    """What a run on n-best lists depends on beside its settings."""
+
+    # By what it is; the lists have digests.
+    inputs: dict[str, str]
+    # Of all inputs, as in the record of the model.
+    fingerprint: str
 
 
 class _Settings(msgspec.Struct):
@@ -151,6 +166,20 @@ class RunFolder:
         :raises PhrasescoreError: if the disk does not take it.
         """
         write_state(self.path / _SETTINGS, _Settings(**config.to_dict()))
+
+    def check_inputs(self, inputs: RunInputs) -> None:
+        """Note what a run on lists depends on, or refuse to go on with another run.
+
+        :raises PhrasescoreError: if the run to resume was begun with other inputs, or has pairs.
+        """
+        known = read_state(self.path / _INPUTS, RunInputs)
+        if known is None and self.has_state:
+            problem = "the run to resume does not learn from n-best lists"
+            raise PhrasescoreError(f"{self.path}: {problem}; choose another `work_dir`")
+        if known is not None:
+            where = f"{self.path}: the run"
+            check_same_run(known.inputs, inputs.inputs, where, "choose another `work_dir`")
+        write_state(self.path / _INPUTS, inputs)
 
     def remove(self) -> None:
         """Remove the folder, its settings first: what a kill leaves is no unfinished run."""
@@ -285,16 +314,21 @@ class RunFolder:
 
     def _has_made(self, model: Path, config: Config) -> bool:
         """Return whether a folder is a model that this run has made, and may replace."""
-        store = PairStore(self.pairs)
+        inputs = read_state(self.path / _INPUTS, RunInputs)
+        store = PairStore(self.pairs) if inputs is None else None
         try:
             made = load_checkpoint(model)
             check_resumable(made.config, config)
         except PhrasescoreError:
             return False
         last_update = int(self._states()[-1].name.removesuffix(OLD)[6:])
+        if made.record.updates > last_update:
+            return False
+        if inputs is not None:
+            return made.record.data_fingerprint == inputs.fingerprint
+        assert store is not None
         return (
-            made.record.updates <= last_update
-            and made.record.data_fingerprint == store.record.fingerprint
+            made.record.data_fingerprint == store.record.fingerprint
             and made.reverse == store.record.reverse
             and made.right_to_left == store.record.right_to_left
             and made.source_vocabulary == store.source_vocabulary

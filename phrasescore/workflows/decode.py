@@ -48,6 +48,7 @@ def decode(
     nbest: tuple[str | os.PathLike[str], int] | None = None,
     distinct: bool = False,
     alignment: bool = False,
+    segmentation: bool = False,
     decoder: Literal["embedded", "moses"] = "embedded",
     moses_bin: str | os.PathLike[str] | None = None,
     search: SearchSettings | None = None,
@@ -67,6 +68,7 @@ def decode(
     :param nbest: the file for n-best lists in Moses' format, and the hypotheses per sentence.
     :param distinct: let n-best lists have each translation once.
     :param alignment: let n-best lists have word alignments.
+    :param segmentation: let n-best lists say which source words became which target words.
     :param moses_bin: the folder of Moses' programs, for the decoder ``moses``.
     :param search: its features, limits and processes; of Moses, the limits and threads.
     :param engine: where the embedded search runs; None for the engine processes, whose ``workers``
@@ -79,9 +81,9 @@ def decode(
     settings = SearchSettings() if search is None else search
     request = None
     if nbest is not None:
-        request = NbestRequest(os.fspath(nbest[0]), nbest[1], distinct, alignment)
-    elif distinct or alignment:
-        raise ArgumentError("`distinct` and `alignment` go with `nbest`")
+        request = NbestRequest(os.fspath(nbest[0]), nbest[1], distinct, alignment, segmentation)
+    elif distinct or alignment or segmentation:
+        raise ArgumentError("`distinct`, `alignment` and `segmentation` go with `nbest`")
     if config == "-":
         raise ArgumentError("`config` cannot be stdin: it is read more than once")
     if (decoder == "moses") != (moses_bin is not None):

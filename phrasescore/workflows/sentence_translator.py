@@ -16,6 +16,7 @@ from moses_integration.decoder.phrase_tables import read_tables
 from moses_integration.decoder.search import StackDecoder, Translation
 from moses_integration.decoder.stateful import StatefulFeature
 from moses_integration.nbest_lines import format_hypothesis
+from moses_integration.segmentation import PhraseSpan, format_segmentation
 from phrasescore.config.settings import ALIGNED
 from phrasescore.engines import EngineName
 from phrasescore.errors import DataError
@@ -153,11 +154,9 @@ class SentenceTranslator:
             features = list(zip(self.load_networks(), self._network_weights, strict=True))
             self._decoder = self._make_decoder(features, buffer_size=self._settings.buffer_size)
         before = self._counts(self._decoder)
-        size, distinct, aligned = 0, False, False
-        if task.nbest is not None:
-            size, distinct, aligned = task.nbest[1:]
+        size, distinct = (0, False) if task.nbest is None else task.nbest[1:3]
         best = self._decoder.translate(task.words, nbest=size, distinct=distinct)
-        lines = [self._hypothesis(task.sent_id, found, aligned) for found in best.nbest]
+        lines = [self._hypothesis(task, found) for found in best.nbest]
         counts = self._counts(self._decoder) - before
         counts["untranslated"] = int(not math.isfinite(best.score))
         return OutputLines(f"{' '.join(best.words)}\n".encode(), b"".join(lines), counts)
@@ -169,14 +168,18 @@ class SentenceTranslator:
             counts.update(requests=buffer.requests, distinct=buffer.distinct, calls=buffer.calls)
         return counts
 
-    def _hypothesis(self, sent_id: int, found: Translation, aligned: bool) -> bytes:
+    def _hypothesis(self, task: SentenceTask, found: Translation) -> bytes:
         """Return a line of a list."""
+        assert task.nbest is not None
         features = []
         for (name, shown), values in zip(self._shown.items(), found.values, strict=True):
             if kept := list(itertools.compress(values, shown)):
                 features.append((name, kept))
-        alignment = self._alignment(found) if aligned else None
-        return format_hypothesis(sent_id, found.words, features, found.score, alignment)
+        return format_hypothesis(
+            *(task.sent_id, found.words, features, found.score),
+            alignment=self._alignment(found) if task.nbest.alignment else None,
+            segmentation=_segmentation(found) if task.nbest.segmentation else None,
+        )
 
     def _alignment(self, found: Translation) -> str:
         """Return the word alignment of the phrase table, phrase after phrase."""
@@ -188,6 +191,17 @@ class SentenceTranslator:
                 points.append(f"{segment.start + source}-{position + target}")
             position += len(segment.words)
         return " ".join(points)
+
+
+def _segmentation(found: Translation) -> str:
+    """Return the phrases, in the order of the target."""
+    ends = itertools.accumulate(len(segment.words) for segment in found.segments)
+    return format_segmentation(
+        [
+            PhraseSpan(segment.start, segment.end, end - len(segment.words), end)
+            for segment, end in zip(found.segments, ends, strict=True)
+        ]
+    )
 
 
 def _load_networks(settings: SearchSettings, threads: int) -> list[StatefulFeature]:

@@ -121,11 +121,7 @@ def train(
         kind, paths, aligned, source, target, reverse=reverse, right_to_left=right_to_left
     )
     paths = paths if aligned is None else (*paths, aligned)
-    model = Path(os.path.normpath(output))
-    if not model.name or os.fspath(output) == "-":
-        shown = os.fspath(output) or repr("")
-        raise PhrasescoreError(f"{shown}: expected the name of a folder to make")
-    work = Path(work_dir) if work_dir else model.with_name(f"{model.name}.work")
+    model, work = run_folders(output, work_dir)
     stored = RunFolder(work).settings() if resume else None
     limits = {"updates": updates, "epochs": epochs, "minutes": minutes, "seed": seed}
     layered = layer_settings(kind, preset, optional_path(config), settings, limits, stored)
@@ -148,7 +144,9 @@ def train(
     curve: list[CurvePoint] = []
     threads = threads or max(1, usable_threads(None) // local_ranks())
     with torch_threads(threads), Meter("train", "updates", progress) as meter:
-        record = train_model(run, resume=resume, report=lambda now: _report(meter, now, curve))
+        record = train_model(
+            run, resume=resume, report=lambda now: report_update(meter, now, curve)
+        )
     return TrainSummary(record)
 
 
@@ -235,8 +233,23 @@ def _read(
                 yield CountedPair(sentence.raw, sentence.pair, 1.0)
 
 
-def _report(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) -> None:
-    """Count an update, and log each point of the curve once."""
+def run_folders(output: StrPath, work_dir: StrPath | None) -> tuple[Path, Path]:
+    """Return the folder of the model to make, and that of its unfinished run.
+
+    :raises PhrasescoreError: if the first is not the name of a folder.
+    """
+    model = Path(os.path.normpath(output))
+    if not model.name or os.fspath(output) == "-":
+        shown = os.fspath(output) or repr("")
+        raise PhrasescoreError(f"{shown}: expected the name of a folder to make")
+    return model, Path(work_dir) if work_dir else model.with_name(f"{model.name}.work")
+
+
+def report_update(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) -> None:
+    """Count an update, and log each point of the curve once.
+
+    :param curve: the points that were logged, to which new ones are added.
+    """
     left = f", {format_duration(now.seconds_left)} left" if now.seconds_left is not None else ""
     meter.update(
         1,
@@ -248,9 +261,8 @@ def _report(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) -> Non
         # Points from before a run was resumed are not news.
         is_news = bool(curve) or point.update >= now.update - 1
         curve.append(point)
-        if is_news and point.validation_perplexity is not None:
+        if is_news and point.quality():
             _logger.info(
-                "update %s, %.1f minutes: loss %.3f, validation perplexity %.3f",
-                *(f"{point.update:,}", point.minutes, point.training_loss),
-                point.validation_perplexity,
+                "update %s, %.1f minutes: loss %.3f, %s",
+                *(f"{point.update:,}", point.minutes, point.training_loss, point.quality()),
             )

@@ -18,7 +18,8 @@ from moses_integration.table_line import joint_count
 from phrasescore.config.config import Config
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
+from phrasescore.training.likelihood_loop import TrainingLoop
+from phrasescore.training.loop import INTERRUPTED, TrainingProgress
 from phrasescore.training.optimizers import build_optimizer
 from phrasescore.training.pair_store import Indices, PairDraw, PairStore
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist, write_pair_store

@@ -152,6 +152,15 @@ def test_sentence_bleu_adds_one_from_bigrams_on() -> None:
     assert sentence_bleu(statistics).tolist() == pytest.approx([by_hand, 0.0, 0.0])
 
 
+def test_length_may_have_a_reward() -> None:
+    # By hand: "a b c" against "a b" has 2/3, 2/3, 1/2 and 1; as short as "a" there is a penalty.
+    statistics = Bleu([[["a", "b"]]]).statistics([["a", "b", "c"], ["a", "b"], ["a"]], [0, 0, 0])
+    precisions = (2 / 3 * 2 / 3 * 1 / 2) ** 0.25
+    rewarded = sentence_bleu(statistics, rewards_length=True)
+    assert rewarded.tolist() == pytest.approx([precisions * math.exp(1 / 3), 1.0, math.exp(-1)])
+    assert sentence_bleu(statistics)[0] == pytest.approx(precisions)
+
+
 def test_references_of_different_sizes_are_refused() -> None:
     with pytest.raises(ValueError, match=r"got \[1, 2\]"):
         Bleu([[["a"]], [["a"], ["b"]]])

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from moses_integration.nbest import read_nbest
+from moses_integration.segmentation import parse_segmentation
 from phrasescore.cli import main
 
 INI = """\
@@ -86,6 +87,20 @@ def test_lists_have_the_values_of_all_features_but_those_that_moses_hides() -> N
     assert first.total(0) == pytest.approx(total, 1e-6)
     assert first.raws[0].endswith(b" ||| 0-0 1-1")
     assert lists[1].hypotheses[0].strip() == b""
+
+
+@pytest.mark.usefixtures("folder")
+def test_lists_have_the_phrases_of_each_hypothesis_before_their_alignment() -> None:
+    options = ["--nbest", "nbest", "9", "--segmentation", "--alignment", "-o", "out"]
+    assert decode(*options).exit_code == 0
+    first = next(iter(read_nbest("nbest")))
+    # "la maison" is one phrase of the table, or two with "the" for "la".
+    assert first.raws[0].endswith(b" ||| 0-1=0-1 ||| 0-0 1-1")
+    assert any(raw.endswith(b" ||| 0=0 1=1 ||| 0-0 1-1") for raw in first.raws)
+    found = zip(first.raws, first.distinct().values(), strict=False)
+    for number, (raw, words) in enumerate(found):
+        spans = parse_segmentation(raw, 2, len(words), "nbest", number)
+        assert spans[-1].target_end == len(words)
 
 
 @pytest.mark.usefixtures("folder")
@@ -174,7 +189,7 @@ def test_a_table_without_matches_is_told(folder: Path) -> None:
         (["--feature-weight", "LM0"], "expected NAME=VALUE"),
         (["--feature-weight", "LM0=nan"], "expected NAME=VALUE"),
         (["--feature", "cslm"], "expected a --model for each --feature of the search, got 0 for 1"),
-        (["--distinct"], "--distinct and --alignment go with --nbest"),
+        (["--distinct"], "--distinct, --alignment and --segmentation go with"),
         (["--decoder", "moses"], "--decoder moses and --moses-bin go together"),
         (["--nbest", "nbest", "0"], "0 is not in the range x>=1"),
         (["--nbest", "-", "5"], "two files cannot share stdin or stdout"),
@@ -271,6 +286,7 @@ def drive(*options: str) -> Result:
 def test_moses_is_driven_by_the_same_options(moses: Path) -> None:
     (moses / "weights").write_text("LM0= 0.25\nLSTM0= 1\n")
     options = ["--weights", "weights", "--nbest", "nbest.gz", "5", "--distinct", "--alignment"]
+    options.append("--segmentation")
     result = drive(*options, "--stack", "50", "--search-algorithm", "cube", "-o", "out")
     assert result.exit_code == 0, result.output
     assert (moses / "out").read_text() == "LA MAISON\n\nXYZ\nMAISON\n"
@@ -279,7 +295,7 @@ def test_moses_is_driven_by_the_same_options(moses: Path) -> None:
     assert arguments.startswith(
         "-f moses.ini -threads 2 -stack 50 -search-algorithm 1 -weight-overwrite LM0= 0.25 "
     )
-    assert arguments.endswith(" 5 distinct -print-alignment-info-in-n-best")
+    assert arguments.endswith(" -print-alignment-info-in-n-best -include-segmentation-in-n-best")
     assert "LSTM0" in result.stderr
 
 

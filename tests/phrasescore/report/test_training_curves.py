@@ -1,10 +1,11 @@
 """Learning curves, worked out by hand."""
 
+import dataclasses
 import math
 
 import pytest
 
-from phrasescore.models.checkpoint import Checkpoint, CurvePoint, TrainingRecord
+from phrasescore.models.checkpoint import Checkpoint, CurvePoint, FineTuning, TrainingRecord
 from phrasescore.report.blocks import Lines
 from phrasescore.report.training_curves import training_section
 from tests.phrasescore.report.report_blocks import blocks_of, table_of
@@ -35,3 +36,15 @@ def test_curves_are_perplexities_by_update() -> None:
     assert rows[0][4:6] == (1, 2)
     assert rows[0][7:11] == (30, 1.3, 20, 5.5)
     assert rows[1][10] is None
+
+
+def test_the_loss_of_lists_is_not_drawn_as_a_perplexity() -> None:
+    curve = (CurvePoint(5, 0.1, -0.5, None, expected_bleu=40.0),)
+    model = trained(*curve)
+    record = dataclasses.replace(
+        model.record,
+        fine_tuning=FineTuning("xbleu", "f00d", 9, 1, "LSTM0", 0.5, 2.0, 0.1),
+    )
+    section = training_section([("m", dataclasses.replace(model, record=record))])
+    assert "training-seen" not in blocks_of(section)
+    assert "training-seen" in blocks_of(training_section([("m", model)]))

@@ -36,7 +36,7 @@ def test_the_summary_has_the_figures_and_the_warnings_of_a_run(folder: Path) -> 
 
 
 def test_arguments_that_do_not_go_together_are_refused(folder: Path) -> None:
-    with pytest.raises(ArgumentError, match="`distinct` and `alignment` go with `nbest`"):
+    with pytest.raises(ArgumentError, match="`distinct`, `alignment` and `segmentation` go with"):
         phrasescore.decode("source", "moses.ini", folder / "out", distinct=True)
     assert not (folder / "out").exists()
 

@@ -1,0 +1,138 @@
+"""Train a network on, for the expected BLEU of n-best lists."""
+
+import os
+from collections.abc import Iterable, Sequence
+
+from moses_integration.weights import WeightsSource, load_weights, weights_path
+from phrasescore.arguments import (
+    StrPath,
+    check_at_least,
+    check_compute,
+    check_positive,
+    check_sequences,
+)
+from phrasescore.config.config import fine_tuning_settings
+from phrasescore.devices import torch_threads, usable_threads
+from phrasescore.errors import ArgumentError, ModelError
+from phrasescore.features import network_name
+from phrasescore.io.output import check_files
+from phrasescore.models.checkpoint import CurvePoint, load_checkpoint
+from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.training.list_loop import ExpectedBleu
+from phrasescore.training.list_run import ListRun, train_on_lists
+from phrasescore.training.ranks import device_of_rank
+from phrasescore.training.run_folder import RunFolder
+from phrasescore.workflows.train import TrainSummary, report_update, run_folders
+from phrasescore.workflows.training_lists import (
+    OF_PHRASES,
+    OF_SENTENCES,
+    find_feature,
+    read_training_lists,
+)
+from phrasescore.workflows.tune.pooling import find_references
+from phrasescore.workflows.warnings import returns_warnings
+
+
+@returns_warnings
+def fine_tune(
+    model: StrPath,
+    lists: Sequence[StrPath],
+    source: StrPath,
+    references: Sequence[StrPath],
+    weights: WeightsSource,
+    output: StrPath,
+    *,
+    kind: str | None = None,
+    feature: str | None = None,
+    likelihood: float = 0.1,
+    settings: Iterable[str] = (),
+    updates: int | None = None,
+    epochs: float | None = None,
+    minutes: float | None = None,
+    resume: bool = False,
+    work_dir: StrPath | None = None,
+    keep_work: bool = False,
+    seed: int | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    progress: ProgressCallback | None = None,
+) -> TrainSummary:
+    """Train a network on, so that the log-linear model with it has a higher expected BLEU.
+
+    The gradient of the expected sentence BLEU of n-best lists goes into the network alone: its
+    weight and those of the other features stay. A part of the lists is held out; from time to time
+    the network is kept if their expected BLEU has risen, else the best one comes back and the
+    learning rate is halved. Gao et al. (2014), section 4; Auli and Gao (2014), section 4.
+
+    :param model: the folder of a trained network.
+    :param lists: of all sentences, which no table, language model or network should have learned
+        from; the lists of several files follow one another. For an encoder-decoder, with a
+        segmentation into phrases, which `decode` writes.
+    :param source: the sentences, tokenised, one per line.
+    :param references: their translations; ``NAME`` may stand for ``NAME0``, ``NAME1`` and so on.
+    :param weights: of the log-linear model: a file of them, or values; the network's among them.
+    :param output: the folder to make.
+    :param kind: of the network that is expected; None for any.
+    :param feature: the network's in ``weights``, with ``_4`` for the fifth of several values; by
+        default the first that `rescore` gives a network of its kind, such as ``LSTM0``. Values that
+        the lists have of it do not count.
+    :param likelihood: factor of a regulariser, -log p per predicted word of the references; of an
+        encoder-decoder, of the phrase pairs in the lists.
+    :param settings: changes of settings of training, as ``training.learning_rate=1e-4``.
+    :param updates: stop after this many batches of lists; ``epochs`` and ``minutes`` likewise.
+    :param resume: go on with the unfinished run in ``work_dir``, if there is one.
+    :param work_dir: for the state of the run; by default ``output`` with ``.work`` at its end.
+    :param keep_work: keep that folder at the end, to train further by ``resume``.
+    :param seed: of the held-out lists and the order of the others.
+    :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
+    :raises DataError: if a file is not what it should be, or files are of other sentences.
+    :raises PhrasescoreError: if a folder is in the way, the run to resume is another one, or the
+        network has no weight.
+    """
+    check_sequences(lists=lists, references=references, settings=settings)
+    check_at_least(1, updates=updates)
+    check_at_least(0, likelihood=likelihood)
+    check_positive(epochs=epochs, minutes=minutes)
+    check_compute(device, None, threads)
+    if not lists or not references:
+        raise ArgumentError("`lists` and `references` are needed, at least one of each")
+    paths = [os.fspath(path) for path in lists]
+    texts = [os.fspath(source), *find_references([os.fspath(path) for path in references])]
+    files = tuple(path for path in (*paths, *texts, weights_path(weights)) if path is not None)
+    check_files(files, ())
+    folder, work = run_folders(output, work_dir)
+    start = load_checkpoint(model)
+    found = start.config.kind
+    if found not in OF_PHRASES | OF_SENTENCES:
+        raise ModelError(f"{os.fspath(model)}: the objective xbleu is not for the kind {found}")
+    if kind not in (None, found):
+        raise ModelError(f"{os.fspath(model)}: expected a model of the kind {kind}, found {found}")
+    known, where = load_weights(weights).lists, weights_path(weights) or "the weights"
+    prefix = network_name(found, reverse=start.reverse, right_to_left=start.right_to_left)
+    name = feature or f"{prefix}0"
+    own = find_feature(known, name, where)
+    stored = RunFolder(work).settings() if resume else None
+    limits = {"updates": updates, "epochs": epochs, "minutes": minutes, "seed": seed}
+    run = ListRun(
+        start=start,
+        feature=name,
+        objective=ExpectedBleu(own.weight, likelihood),
+        inputs=files,
+        read=lambda: read_training_lists(
+            *(paths, texts[0], texts[1:], known, own, start), where=where, progress=progress
+        ),
+        model=folder,
+        work=work,
+        config=fine_tuning_settings(start.config, settings, limits, stored),
+        device=device_of_rank(device),
+        keep_work=keep_work,
+    )
+    curve: list[CurvePoint] = []
+    with (
+        torch_threads(threads or usable_threads(None)),
+        Meter("train", "updates", progress) as meter,
+    ):
+        record = train_on_lists(
+            run, resume=resume, report=lambda now: report_update(meter, now, curve)
+        )
+    return TrainSummary(record)

@@ -1,0 +1,284 @@
+"""Read n-best lists of training text for a network that learns from them."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from moses_integration.nbest import NbestList, read_nbest
+from moses_integration.reranking import Values, feature_matrix
+from moses_integration.segmentation import parse_segmentation
+from moses_integration.tuning_lists import FeatureColumns
+from moses_integration.weights import is_sparse
+from phrasescore.config.settings import LANGUAGE_MODELS
+from phrasescore.errors import DataError, PhrasescoreError, shown_path
+from phrasescore.evaluation.sentences import check_aligned, read_sentences
+from phrasescore.io.state import digest_text, new_digest
+from phrasescore.models.checkpoint import Checkpoint
+from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.records import FeatureLabel, Weights
+from phrasescore.training.list_run import TrainingLists
+from phrasescore.training.list_store import ListStore
+from phrasescore.workflows.text_checks import warn_of_lengths
+from phrasescore.workflows.tune.pooling import some_names
+from tuning.bleu import Bleu, sentence_bleu
+from tuning.weights import weights_vector
+
+_logger = logging.getLogger(__name__)
+
+# The kinds of networks that can learn from lists: those that score the phrases of a hypothesis,
+# and those that score it as a whole.
+OF_PHRASES = frozenset({"encoder-decoder"})
+OF_SENTENCES = frozenset({"attention", "cslm", "grconv", "lstm"})
+
+# Hypotheses of a list that a network learns from: of all different ones those with the highest
+# model scores. Gao et al. (2014) and Auli and Gao (2014) have 100-best lists.
+_LARGEST_LIST = 100
+# Distinct hypotheses whose BLEU is computed in one go.
+_BATCH = 20_000
+
+
+class NetworkFeature(NamedTuple):
+    """A network's feature in the log-linear model."""
+
+    label: FeatureLabel
+    # As the user knows it: LSTM0, or TranslationModel0_4.
+    name: str
+    weight: float
+
+
+def find_feature(weights: Weights, name: str, where: str) -> NetworkFeature:
+    """Return a network's feature, whose name may be ``NAME_PLACE`` for one of several values.
+
+    :param where: the weights come from, for the message.
+    :raises PhrasescoreError: if it has no weight, or the weight is 0.
+    """
+    label = FeatureLabel(name, 0)
+    base, _, place = name.rpartition("_")
+    if name not in weights and place.isdecimal():
+        label = FeatureLabel(base, int(place))
+    found = weights.get(label.name, ())
+    if label.place >= len(found) or (label.name == name and len(found) > 1):
+        cure = (
+            "name the network's feature by `feature`, as TranslationModel0_4 for the fifth score "
+            "of a table, or tune weights on lists that have it"
+        )
+        raise PhrasescoreError(f"{where}: expected one weight of {name}: {cure}")
+    if not found[label.place]:
+        problem = f"the weight of {name} is 0, so that no network changes a choice"
+        raise PhrasescoreError(f"{where}: {problem}: tune weights on lists that have it")
+    return NetworkFeature(label, name, found[label.place])
+
+
+class _Pairs:
+    """Puts pairs into a store as a network reads and predicts them; a language model has no source.
+
+    :param checkpoint: of the network.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, store: ListStore) -> None:
+        self.kind, self._reverse = checkpoint.config.kind, checkpoint.reverse
+        self._order = -1 if checkpoint.right_to_left else 1
+        self._read, self._predicted = checkpoint.source_vocabulary, checkpoint.target_vocabulary
+        self._store = store
+        # The places of phrase pairs, which many hypotheses have.
+        self._known: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
+
+    def add(self, source: tuple[str, ...], target: tuple[str, ...]) -> int:
+        """Return the place of a pair, of the translation's sides."""
+        if self.kind not in OF_PHRASES:
+            return self._add(source, target)
+        if (source, target) not in self._known:
+            self._known[source, target] = self._add(source, target)
+        return self._known[source, target]
+
+    def _add(self, source: tuple[str, ...], target: tuple[str, ...]) -> int:
+        read, predicted = (target, source) if self._reverse else (source, target)
+        ids = [] if self.kind in LANGUAGE_MODELS else self._read.ids(read)
+        return self._store.add_pair(ids, self._predicted.ids(predicted[:: self._order]))
+
+
+def read_training_lists(
+    paths: Sequence[str],
+    source: str,
+    references: Sequence[str],
+    weights: Weights,
+    feature: NetworkFeature,
+    checkpoint: Checkpoint,
+    *,
+    where: str,
+    progress: ProgressCallback | None = None,
+) -> TrainingLists:
+    """Return the lists of some files, which follow one another; each file counts from 0.
+
+    Of hypotheses with the same words the one with the highest model score counts. A sentence
+    without words has no list to learn from.
+
+    :param source: the sentences of all lists.
+    :param references: one file of translations of these sentences, or more.
+    :param weights: of all features; the network's own need not be in the lists.
+    :param where: the weights come from, for messages.
+    :raises DataError: if a file is not what it should be, the files are not of as many sentences,
+        or a feature with a weight is not in the lists; of an encoder-decoder, if the lists have no
+        segmentation into phrases.
+    """
+    texts = [read_sentences(path) for path in (source, *references)]
+    check_aligned(texts)
+    sources, first = texts[0].words, texts[1].words
+    store = ListStore()
+    pairs = _Pairs(checkpoint, store)
+    reader = _Reader(pairs, weights, feature, where)
+    bleu = _Gains(Bleu([text.words for text in texts[1:]]))
+    digest = new_digest()
+    num_words = 0
+    with Meter("read", "lists", progress) as meter:
+        for place, nbest in enumerate(_numbered(paths, len(sources), source)):
+            digest.update(b"\n".join(nbest.raws) + b"\n")
+            meter.update()
+            if not sources[place]:
+                continue
+            num_words += len(next(iter(nbest.distinct().values())))
+            scores, words, found = reader.read(nbest, sources[place])
+            bleu.add(place, words)
+            if pairs.kind in OF_PHRASES:
+                taught = sorted({pair for row in found for pair in row})
+            else:
+                taught = [pairs.add(sources[place], first[place])]
+            store.add_list(scores, found, taught)
+    if not len(store):
+        raise DataError(source, None, "expected sentences with words, found none")
+    warn_of_lengths(paths[0], num_words, sum(map(len, first)))
+    for text in texts:
+        digest.update(repr(text.words).encode())
+    store.set_gains(bleu.all())
+    if missing := [name for name in reader.columns.sizes if name not in weights]:
+        _logger.info("without a weight in %s, and so 0: %s", where, some_names(missing))
+    inputs = {
+        "text of lists, source or references": digest.hexdigest(),
+        "weights": digest_text(repr(sorted(weights.items()))),
+        "feature": feature.name,
+        "model": checkpoint.fingerprint,
+    }
+    return TrainingLists(store, inputs)
+
+
+def _numbered(paths: Sequence[str], size: int, source: str) -> Iterator[NbestList]:
+    """Yield the lists of files that follow one another, a list per sentence.
+
+    :raises DataError: if a sentence has no list, or a list no sentence.
+    """
+    done = 0
+    path = paths[0]
+    for path in paths:
+        begin = done
+        for nbest in read_nbest(path):
+            if nbest.id != done - begin:
+                problem = f"expected id {done - begin}, found {nbest.id}"
+                raise DataError(path, nbest.first_line, f"{problem}: a sentence has no hypotheses")
+            if done == size:
+                problem = f"expected lists of the {size:,} sentences of {shown_path(source)}"
+                raise DataError(path, nbest.first_line, f"{problem}, found one more")
+            yield nbest
+            done += 1
+    if done < size:
+        problem = f"expected lists of the {size:,} sentences of {shown_path(source)}"
+        raise DataError(path, None, f"{problem}, found {done:,}")
+
+
+@dataclass
+class _Reader:
+    """Takes from lists what the network learns from, all but BLEU."""
+
+    pairs: _Pairs
+    weights: Weights
+    feature: NetworkFeature
+    where: str
+    columns: FeatureColumns = field(default_factory=FeatureColumns)
+    _vector: Values = field(default_factory=lambda: np.empty(0))
+
+    def read(
+        self, nbest: NbestList, source: tuple[str, ...]
+    ) -> tuple[list[float], list[tuple[str, ...]], list[list[int]]]:
+        """Return the model scores, words and pairs of the best hypotheses of a list."""
+        values = self.columns.arrange(nbest, feature_matrix(nbest))
+        if values.shape[1] != len(self._vector):
+            self._vector = self._make_vector(nbest)
+        # Row by row: a matrix product gives equal rows other last bits.
+        scores = (values * self._vector).sum(axis=1).tolist()
+        best: dict[tuple[str, ...], int] = {}
+        words = nbest.distinct()
+        for place, hypothesis in enumerate(nbest.hypotheses):
+            known = best.setdefault(words[hypothesis], place)
+            if scores[place] > scores[known]:
+                best[words[hypothesis]] = place
+        kept = sorted(best, key=lambda each: -scores[best[each]])[:_LARGEST_LIST]
+        found = [self._pairs_of(nbest, best[each], source, each) for each in kept]
+        return [scores[best[each]] for each in kept], kept, found
+
+    def _make_vector(self, nbest: NbestList) -> Values:
+        """Return the weight of each column, of the network's own 0."""
+        sizes = self.columns.sizes
+        own = self.feature.label
+        for name, size in sizes.items():
+            if len(self.weights.get(name, (0.0,) * size)) != size:
+                problem = f"{name} has {size} values, and {len(self.weights[name])} weights"
+                raise DataError(nbest.path, nbest.first_line, f"{problem} in {self.where}")
+        lost = [
+            name
+            for name in self.weights
+            if name not in sizes and not is_sparse(name) and name != self.feature.name
+        ]
+        if lost:
+            problem = f"expected the features {some_names(lost)}, which have weights"
+            raise DataError(nbest.path, nbest.first_line, f"{problem} in {self.where}, found none")
+        known = {name: values for name, values in self.weights.items() if name in sizes}
+        vector = weights_vector(known, self.columns.labels)
+        vector[[label == own for label in self.columns.labels]] = 0.0
+        return vector
+
+    def _pairs_of(
+        self, nbest: NbestList, place: int, source: tuple[str, ...], words: tuple[str, ...]
+    ) -> list[int]:
+        """Return the pairs of a hypothesis: the sentence, or its phrases."""
+        if self.pairs.kind not in OF_PHRASES:
+            return [self.pairs.add(source, words)]
+        spans = parse_segmentation(
+            *(nbest.raws[place], len(source), len(words), nbest.path, nbest.first_line + place)
+        )
+        return [
+            self.pairs.add(
+                source[span.source_start : span.source_end],
+                words[span.target_start : span.target_end],
+            )
+            for span in spans
+        ]
+
+
+class _Gains:
+    """Sentence BLEU of hypotheses, smoothed, where length has a reward."""
+
+    def __init__(self, metric: Bleu) -> None:
+        self._metric = metric
+        self._done: list[float] = []
+        self._words: list[tuple[str, ...]] = []
+        self._segments: list[int] = []
+
+    def add(self, segment: int, hypotheses: Sequence[tuple[str, ...]]) -> None:
+        """Add hypotheses of a sentence."""
+        self._words += hypotheses
+        self._segments += [segment] * len(hypotheses)
+        if len(self._words) >= _BATCH:
+            self._compute()
+
+    def all(self) -> list[float]:
+        """Return the BLEU of all that were added, in order: 1 for the reference."""
+        self._compute()
+        return self._done
+
+    def _compute(self) -> None:
+        if self._words:
+            statistics = self._metric.statistics(self._words, self._segments)
+            self._done += sentence_bleu(statistics, rewards_length=True).tolist()
+            self._words, self._segments = [], []

@@ -1,0 +1,95 @@
+"""Promises of ``phrasescore train --objective xbleu``, as a user meets them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from phrasescore.cli import main
+from phrasescore.models.checkpoint import load_checkpoint
+from tests.tiny_lists import DECODER, WEIGHTS, ListTask
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, list(map(str, arguments)), catch_exceptions=False)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_network_is_trained_on_and_show_tells_it(tmp_path: Path) -> None:
+    task = ListTask(tmp_path, "encoder-decoder")
+    before = names(tmp_path)
+    done = run(*task.arguments("encoder-decoder"), "--updates=20", "--set=training.batch_size=8")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == ""
+    assert "40 lists, 200 hypotheses; 4 lists held out; TranslationModel0_1 with the" in done.stderr
+    assert "update 0, 0.0 minutes: loss 0.000, expected BLEU " in done.stderr
+    assert "model: stopped by updates; expected BLEU " in done.stderr
+    assert names(tmp_path) == sorted([*before, "model"])
+    shown = run("show", tmp_path / "model").stdout
+    start = load_checkpoint(task.model).fingerprint
+    assert f"for xbleu from 36 n-best lists (4 held out), begun as {start}" in shown
+    assert "TranslationModel0_1 with the weight 1; scale " in shown
+    assert "loss a list          expected BLEU" in shown
+    record = json.loads((tmp_path / "model" / "training.json").read_text())
+    assert record["fine_tuning"]["objective"] == "xbleu"
+    assert record["curve"][0]["expected_bleu"] > 0
+
+
+@pytest.mark.parametrize(
+    ("added", "code", "problem"),
+    [
+        (["{references}"], 2, "Error: TABLE|TEXT|SOURCE TARGET: not with --objective xbleu"),
+        (["--preset=lstm-small"], 2, "--preset: not with --objective xbleu, which trains a"),
+        (["--reverse"], 2, "--reverse: not with --objective xbleu"),
+        (["--processes=2"], 2, "--processes: not with --objective xbleu"),
+        (["--set=model.hidden_size=3"], 1, "--set: [model]: a network that is trained already"),
+        (["--feature=LSTM0"], 1, "weights: expected one weight of LSTM0: name the network's feat"),
+        (["--set=training.validation_share=0.01"], 1, "no list is held out of 40 lists"),
+        (["--set=training.patience=0"], 1, "the run would never end"),
+        (["--from={source}"], 1, "source: expected the folder of a trained model"),
+        (["--lists={lists}"], 1, "nbest:1: expected lists of the 40 sentences of"),
+    ],
+)
+def test_a_mistake_is_said_in_one_line_and_leaves_nothing(
+    tmp_path: Path, added: list[str], code: int, problem: str
+) -> None:
+    task = ListTask(tmp_path, "lstm")
+    before = names(tmp_path)
+    done = run(*task.arguments("lstm"), *(argument.format(**vars(task)) for argument in added))
+    assert done.exit_code == code
+    assert problem in " ".join(done.stderr.split())
+    assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize("left_out", ["from", "lists", "source", "references", "weights"])
+def test_what_is_needed_is_named(tmp_path: Path, left_out: str) -> None:
+    task = ListTask(tmp_path, "lstm")
+    arguments = task.arguments("lstm")
+    place = arguments.index(f"--{left_out}")
+    done = run(*arguments[:place], *arguments[place + 2 :])
+    assert (done.exit_code, names(tmp_path)) == (2, names(task.folder))
+    assert f"--objective xbleu needs --{left_out}" in done.stderr
+
+
+def test_options_of_lists_need_the_objective(tmp_path: Path) -> None:
+    done = run("train", "lstm", "a", "b", "-o", tmp_path / "model", "--lists=c", "--likelihood=1")
+    assert done.exit_code == 2
+    assert "--lists, --likelihood: only with --objective xbleu" in done.stderr
+
+
+def test_a_weight_of_no_feature_of_the_lists_is_refused(tmp_path: Path) -> None:
+    task = ListTask(tmp_path, "lstm")
+    task.write_weights({**WEIGHTS, "Other0": (1.0,)})
+    done = run(*task.arguments("lstm"))
+    assert done.exit_code == 1
+    problem = "nbest:1: expected the features Other0, which have weights in"
+    assert f"Error: {tmp_path}/{problem}" in done.stderr
+    task.write_weights({name: WEIGHTS[name] for name in DECODER})
+    done = run(*task.arguments("lstm"))
+    assert "weights: expected one weight of Network0: name the network's feature" in done.stderr
