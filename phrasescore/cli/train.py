@@ -12,6 +12,7 @@ from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
 from phrasescore.config.config import preset_names
 from phrasescore.config.settings import MODEL_CONFIGS
+from phrasescore.errors import ArgumentError
 
 _logger = logging.getLogger(__name__)
 
@@ -61,8 +62,11 @@ def train(ctx: click.Context, /, output: str, seed: int, processes: int, **argum
     Training stops at the first limit that is reached, or when the perplexity of held-out pairs
     stops falling. A run that was stopped by Ctrl-C or killed goes on with --resume.
     """
-    is_rank = "WORLD_SIZE" in os.environ
-    if processes > 1 and not is_rank:
+    # Job systems set WORLD_SIZE, too; this is of torchrun, by which we start ranks as well.
+    if processes > 1 and "TORCHELASTIC_RUN_ID" in os.environ:
+        if processes != int(size := os.environ["WORLD_SIZE"]):
+            raise ArgumentError(f"torchrun has started {size} processes; `processes` is for none")
+    elif processes > 1:
         from phrasescore.training.ranks import start_ranks
 
         command = (sys.executable, "-m", "phrasescore", *sys.argv[1:])
