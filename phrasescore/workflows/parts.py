@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-from phrasescore.engines.actors import describe
+from phrasescore.engines.likeness import describe
 from phrasescore.errors import ArgumentError
 from phrasescore.io.output import writing
 from phrasescore.io.resumable import ResumableOutput, is_resumable
@@ -165,6 +165,7 @@ class InputPart:
             num_bytes, digest = os.path.getsize(target.part), digest_file(Path(target.part))
         done = self.after - self.first
         state = PartState(
-            *(verb, *self.number, done, unit, num_bytes, digest, settings, describe(), table)
+            *(verb, *self.number, done, unit, num_bytes, digest, settings),
+            *(describe(settings.get("device", "cpu")), table),
         )
         write_state(state_path(target.path), state)

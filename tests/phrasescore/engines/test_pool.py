@@ -1,5 +1,6 @@
 """Promises of phrasescore.engines: every engine gives the results in order, whatever happens."""
 
+import errno
 import importlib.util
 import os
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -237,3 +239,50 @@ def test_auto_is_a_gpu_here_alone() -> None:
     assert device_on(EngineSettings("ray"), "cuda") == "cuda"
     with pytest.raises(ArgumentError, match="forked processes cannot use a GPU"):
         device_on(EngineSettings("processes"), "cuda:0")
+    with pytest.raises(ArgumentError, match=r"^`device` cuda:1: Ray gives each worker a GPU; say"):
+        device_on(EngineSettings("ray"), "cuda:1")
+
+
+@dataclass(frozen=True)
+class Failing:
+    """Raises an error for each item, as a program or a machine does."""
+
+    name: str
+
+    def load(self) -> Callable[[None], None]:
+        return self._fail
+
+    def _fail(self, _: None) -> None:
+        if self.name == "unreadable":
+            raise UnreadableError("two", "arguments")
+        raise KeyError("a bug") if self.name == "bug" else OSError(errno.ENOSPC, "No space left")
+
+
+class UnreadableError(Exception):
+    """Cannot be unpickled: its arguments are two, and what it keeps of them is one."""
+
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(f"{one} {other}")
+
+
+def test_a_bug_is_of_the_same_kind_on_every_engine(engine: EngineSettings) -> None:
+    with open_pool(engine, Failing("bug")) as pool, pytest.raises(KeyError) as caught:
+        list(pool.map([None]))
+    assert type(caught.value) is KeyError
+    assert "\033" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_full_disk_is_told_with_the_node_that_has_it(engine: EngineSettings) -> None:
+    expected: type[Exception] = PhrasescoreError if engine.name == "ray" else OSError
+    with open_pool(engine, Failing("disk")) as pool, pytest.raises(expected) as caught:
+        list(pool.map([None]))
+    if engine.name == "ray":
+        assert str(caught.value) == f"on node {socket.gethostname()}: No space left"
+
+
+def test_an_error_that_cannot_be_read_is_no_death() -> None:
+    with (
+        open_pool(EngineSettings("processes", workers=2), Failing("unreadable")) as pool,
+        pytest.raises(RuntimeError, match="UnreadableError: two arguments"),
+    ):
+        list(pool.map([None]))
