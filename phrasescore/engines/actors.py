@@ -7,6 +7,7 @@ pool reads all items before it gives the first result, and its retries are off u
 import contextlib
 import logging
 import queue
+import re
 import socket
 import threading
 from collections import deque
@@ -32,6 +33,9 @@ _DEATHS = 3
 _PATIENCE = 120.0
 # Seconds for the calls of killed actors to end.
 _LAST_CALLS = 10.0
+
+# Ray colours the traceback of a worker.
+_COLOUR = re.compile("\033\\[[0-9;]*m")
 
 _logger = logging.getLogger(__name__)
 
@@ -329,5 +333,5 @@ def _cause(error: BaseException, where: str) -> BaseException:
     if cause is None:
         return PhrasescoreError(f"Ray: {where}: {first_line(error)}")
     if not isinstance(cause, PhrasescoreError):  # a bug: the traceback of the worker says more
-        cause.add_note(getattr(error, "traceback_str", str(error)))
+        cause.add_note(_COLOUR.sub("", str(error)))
     return cause

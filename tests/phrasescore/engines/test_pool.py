@@ -23,6 +23,13 @@ from phrasescore.errors import ArgumentError, DataError, ModelError, Phrasescore
 ENGINES: list[EngineName] = ["here", "processes", "ray"]
 
 
+class UnreadableError(Exception):
+    """Cannot be unpickled: its arguments are two, and what it keeps of them is one."""
+
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(f"{one} {other}")
+
+
 @dataclass(frozen=True)
 class Double:
     """Doubles numbers; some of them make trouble, once or always."""
@@ -39,6 +46,12 @@ class Double:
         return self._double
 
     def _double(self, number: int) -> int:
+        if number == 4:
+            raise UnreadableError("two", "arguments")
+        if number == 5:
+            raise KeyError("a bug")
+        if number == 6:
+            raise OSError(errno.ENOSPC, "No space left")
         if number == 7:
             raise DataError("table", 7, "seven is bad")
         if number == 8:
@@ -95,7 +108,17 @@ def test_an_error_of_the_work_is_that_of_the_whole(engine: EngineSettings, tmp_p
         assert [next(results), next(results)] == [2, 4]
         with pytest.raises(DataError, match=r"^table:7: seven is bad$") as caught:
             next(results)
+        with pytest.raises(KeyError) as bug:
+            list(pool.map([5]))
+        with pytest.raises(PhrasescoreError if engine.name == "ray" else OSError) as full_disk:
+            list(pool.map([6]))
     assert (caught.value.path, caught.value.line) == ("table", 7)
+    assert type(bug.value) is KeyError
+    said = "".join(traceback.format_exception(bug.value))
+    assert "in _double" in said
+    assert "\033" not in said  # nothing is coloured
+    if engine.name == "ray":  # of several machines, it is that of one
+        assert str(full_disk.value) == f"on node {socket.gethostname()}: No space left"
 
 
 def test_a_work_that_cannot_be_loaded_is_told_on_entering(
@@ -243,46 +266,9 @@ def test_auto_is_a_gpu_here_alone() -> None:
         device_on(EngineSettings("ray"), "cuda:1")
 
 
-@dataclass(frozen=True)
-class Failing:
-    """Raises an error for each item, as a program or a machine does."""
-
-    name: str
-
-    def load(self) -> Callable[[None], None]:
-        return self._fail
-
-    def _fail(self, _: None) -> None:
-        if self.name == "unreadable":
-            raise UnreadableError("two", "arguments")
-        raise KeyError("a bug") if self.name == "bug" else OSError(errno.ENOSPC, "No space left")
-
-
-class UnreadableError(Exception):
-    """Cannot be unpickled: its arguments are two, and what it keeps of them is one."""
-
-    def __init__(self, one: str, other: str) -> None:
-        super().__init__(f"{one} {other}")
-
-
-def test_a_bug_is_of_the_same_kind_on_every_engine(engine: EngineSettings) -> None:
-    with open_pool(engine, Failing("bug")) as pool, pytest.raises(KeyError) as caught:
-        list(pool.map([None]))
-    assert type(caught.value) is KeyError
-    assert "\033" not in "".join(traceback.format_exception(caught.value))
-
-
-def test_a_full_disk_is_told_with_the_node_that_has_it(engine: EngineSettings) -> None:
-    expected: type[Exception] = PhrasescoreError if engine.name == "ray" else OSError
-    with open_pool(engine, Failing("disk")) as pool, pytest.raises(expected) as caught:
-        list(pool.map([None]))
-    if engine.name == "ray":
-        assert str(caught.value) == f"on node {socket.gethostname()}: No space left"
-
-
-def test_an_error_that_cannot_be_read_is_no_death() -> None:
+def test_an_error_that_cannot_be_read_is_no_death(tmp_path: Path) -> None:
     with (
-        open_pool(EngineSettings("processes", workers=2), Failing("unreadable")) as pool,
+        open_pool(EngineSettings("processes", workers=2), Double(tmp_path)) as pool,
         pytest.raises(RuntimeError, match="UnreadableError: two arguments"),
     ):
-        list(pool.map([None]))
+        list(pool.map([4]))
