@@ -247,7 +247,9 @@ class ActorPool(WorkerPool[Item, Result]):
             _logger.warning("a worker of Ray has died as it loaded; another one is started")
             self._start_worker()
         elif self._all:
-            _logger.warning("a worker of Ray has died as it loaded; the run goes on with fewer")
+            note = f"{self.workers} workers of Ray were wanted, and some died as they loaded"
+            if note not in self.notes:
+                self.notes = (*self.notes, note)
         else:
             problem = "all workers have died as they loaded; was there too little memory?"
             self._fail(PhrasescoreError(f"Ray: {problem} ({first_line(error)})"))
