@@ -83,6 +83,14 @@ def is_out_of_memory(error: MemoryError | RuntimeError) -> bool:
     return any(words in str(error) for words in known)
 
 
+def memory_problem(error: MemoryError | RuntimeError) -> str | None:
+    """Return what a user is told where memory is short; None of any other error."""
+    if not is_out_of_memory(error):
+        return None
+    reason = str(error).partition("\n")[0].split(". ")[0]
+    return f"out of memory{': ' if reason else ''}{reason}"
+
+
 def usable_threads(wanted: int | None) -> int:
     """Return how many threads to use: as many as wanted, else one for each core we may use."""
     if wanted is not None:

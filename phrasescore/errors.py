@@ -12,7 +12,12 @@
 ``str()`` of each is the whole message for the user. Anything else that escapes is a bug.
 """
 
+import errno
+import os
 from typing import Any
+
+# What a machine, and not a program, does wrong; other errors without a file name are bugs.
+_MACHINE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EMFILE}
 
 
 def shown_path(path: str) -> str:
@@ -94,3 +99,11 @@ class StoppedError(PhrasescoreError):
     def __init__(self, signal: int, problem: str) -> None:
         self.signal = signal
         super().__init__(problem)
+
+
+def file_problem(error: OSError) -> str | None:
+    """Return what a user is told of an error of a file or a disk; None where it is a bug."""
+    if error.filename is None and error.errno not in _MACHINE_ERRORS:
+        return None
+    where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+    return f"{where}{error.strerror or error}"

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 # Code whose callers swallow exceptions, by its files: Python's own import code, which torch calls
 # as it starts, and LLVM's, which runs as numba's functions are loaded.
@@ -94,6 +94,39 @@ def ending_on_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def deferring_signals() -> Iterator[None]:
+    """Let SIGINT and SIGTERM wait, but for a second SIGINT, and keep their handlers as they are.
+
+    Ray, as it starts, sets a handler of SIGTERM, and is left in a state that ends in a crash where
+    a handler raises.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waiting: list[int] = []
+
+    def defer(number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGINT and number in waiting:
+            raise KeyboardInterrupt
+        waiting.append(number)
+
+    def keep(*_: Any, **__: Any) -> None:
+        pass
+
+    install = signal.signal
+    before = {number: install(number, defer) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal = keep
+    try:
+        yield
+    finally:
+        signal.signal = install
+        for number, handler in before.items():
+            install(number, handler)
+        if waiting:
+            signal.raise_signal(waiting[0])
 
 
 def _outermost_swallowing(frame: FrameType | None) -> FrameType | None:

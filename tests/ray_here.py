@@ -16,11 +16,11 @@ def run_ray() -> Iterator[None]:
     """Run Ray as the engine starts it; starting takes seconds, so a module shares one."""
     if importlib.util.find_spec("ray") is None:  # not imported: it would read its settings too soon
         pytest.skip("Ray is not installed")
-    from phrasescore.engines import actors
+    from phrasescore.engines.ray_connection import RayConnection
 
-    ray, _ = actors._connect(EngineSettings("ray", workers=2))
+    connection = RayConnection(EngineSettings("ray", workers=2))
     yield
-    ray.shutdown()
+    connection.close()
 
 
 def kill_worker() -> None:

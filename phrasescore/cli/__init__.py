@@ -18,7 +18,6 @@ Anything else is a bug and shows its traceback. Importing this module, or any ve
 neither torch nor numpy: a verb imports what is heavy inside its function.
 """
 
-import errno
 import importlib
 import io
 import logging
@@ -30,8 +29,8 @@ import click
 
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
-from phrasescore.devices import is_out_of_memory
-from phrasescore.errors import ArgumentError, PhrasescoreError, StoppedError
+from phrasescore.devices import memory_problem
+from phrasescore.errors import ArgumentError, PhrasescoreError, StoppedError, file_problem
 from phrasescore.signals import EndedBySignal, ending_on_signals
 from phrasescore.version import __version__
 from phrasescore.workflows.warnings import LOGGERS
@@ -46,9 +45,6 @@ VERBS = (
     *("perplexity", "report", "rerank", "rescore", "score", "segment", "select", "show", "train"),
     "tune",
 )
-
-# What a machine, and not a program, does wrong; other errors without a file name are bugs.
-_MACHINE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EMFILE}
 
 
 class VerbGroup(click.Group):
@@ -100,12 +96,10 @@ class VerbGroup(click.Group):
         except (MemoryError, RuntimeError) as error:
             raise click.ClickException(_problem(error)) from error
         except OSError as error:
-            if error.filename is None and error.errno not in _MACHINE_ERRORS:
+            if (found := file_problem(error)) is None:
                 raise
             _discard_stdout()
-            where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
-            problem = _one_line(f"{where}{error.strerror or error}")
-            raise click.ClickException(problem) from error
+            raise click.ClickException(_one_line(found)) from error
         finally:
             show_progress.close()
 
@@ -130,10 +124,10 @@ def _problem(error: MemoryError | RuntimeError) -> str:
     if "no locator available" in str(error):
         problem = "there is no folder to keep compiled code in; set NUMBA_CACHE_DIR to one"
         return f"{problem} that can be written to"
-    if is_out_of_memory(error):
-        reason = str(error).partition("\n")[0].split(". ")[0]
-        return f"out of memory{': ' if reason else ''}{reason}"
-    raise error
+    found = memory_problem(error)
+    if found is None:
+        raise error
+    return found
 
 
 def _one_line(message: str) -> str:

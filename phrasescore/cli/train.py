@@ -12,6 +12,7 @@ from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
 from phrasescore.config.config import preset_names
 from phrasescore.config.settings import MODEL_CONFIGS
+from phrasescore.errors import ArgumentError
 
 _logger = logging.getLogger(__name__)
 
@@ -105,8 +106,11 @@ def train(ctx: click.Context, /, seed: int, processes: int, **arguments: Any) ->
         raise click.UsageError(f"{', '.join(others)}: only with --objective xbleu")
     if not arguments["inputs"]:
         raise click.UsageError("Missing argument 'TABLE|TEXT|SOURCE TARGET'.")
-    is_rank = "WORLD_SIZE" in os.environ
-    if processes > 1 and not is_rank:
+    # Job systems set WORLD_SIZE, too; this is of torchrun, by which we start ranks as well.
+    if processes > 1 and "TORCHELASTIC_RUN_ID" in os.environ:
+        if processes != int(size := os.environ["WORLD_SIZE"]):
+            raise ArgumentError(f"torchrun has started {size} processes; `processes` is for none")
+    elif processes > 1:
         from phrasescore.training.ranks import start_ranks
 
         command = (sys.executable, "-m", "phrasescore", *sys.argv[1:])

@@ -61,10 +61,12 @@ def engine_or_here(engine: EngineSettings | None, threads: int | None) -> Engine
 def device_on(engine: EngineSettings, device: str) -> str:
     """Return the device of an engine's workers: ``auto`` is the CPU, but here.
 
-    :raises ArgumentError: if forked processes are to use a GPU.
+    :raises ArgumentError: if forked processes are to use a GPU, or Ray's workers one by its number.
     """
     if engine.name == "here":
         return device
+    if engine.name == "ray" and device.startswith("cuda:"):
+        raise ArgumentError(f"`device` {device}: Ray gives each worker a GPU; say cuda")
     if engine.name == "processes" and device.startswith("cuda"):
         raise ArgumentError("`device` cuda: forked processes cannot use a GPU; here and ray can")
     return "cpu" if device == "auto" else device

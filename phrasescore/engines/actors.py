@@ -4,38 +4,38 @@ Ray places the actors and carries items and results. Order, window and faults ar
 pool reads all items before it gives the first result, and its retries are off unless asked for.
 """
 
+import contextlib
 import logging
-import os
-import platform
 import queue
-import secrets
+import re
 import socket
-import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import Any, Generic, Self
 
+from phrasescore.devices import memory_problem
 from phrasescore.engines import EngineSettings
-from phrasescore.engines.pool import Item, Result, Work, WorkerPool
-from phrasescore.errors import PhrasescoreError
+from phrasescore.engines.likeness import describe
+from phrasescore.engines.pool import Item, Result, Work, WorkerPool, device_of
+from phrasescore.engines.ray_connection import RayConnection, first_line
+from phrasescore.errors import PhrasescoreError, file_problem
 from phrasescore.version import __version__
 
 # Items that an actor has at a time: one at work, and one that is there when it is done.
 _AT_A_TIME = 2
-# Workers that an item may outlive.
+# Workers that an item may outlive, and those that may die as they load before they are fewer.
 _DEATHS = 3
-# Seconds without any worker after which we give up, and those for a first answer of an address.
+# Seconds without any worker's process after which we give up.
 _PATIENCE = 120.0
-_ANSWER = 5.0
-# Ray's own switch: 0 binds all that it starts to 127.0.0.1, on every system.
-_NETWORK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+# Seconds for the calls of killed actors to end.
+_LAST_CALLS = 10.0
 
-# Instructions by which the libraries of matrix products choose their kernels.
-_INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
+# Ray colours the traceback of a worker.
+_COLOUR = re.compile("\033\\[[0-9;]*m")
 
 _logger = logging.getLogger(__name__)
 
@@ -43,43 +43,41 @@ _logger = logging.getLogger(__name__)
 class _Actor:
     """A worker; Ray runs it in a process of its own."""
 
+    def begin(self) -> None:
+        """Show that the process is there; loading may take long after it."""
+
     def load(self, work: Work[Any, Any]) -> dict[str, str]:
         """Load the work, and return what the last bits of its results may depend on.
 
         :raises PhrasescoreError: and nothing more special, for it is about a node, and a run with
             others can go on.
         """
-        try:
-            self._compute = work.load()
-        except PhrasescoreError as error:
-            raise PhrasescoreError(f"on node {socket.gethostname()}: {error}") from error
-        return describe()
+        with _naming_node():
+            try:
+                self._compute = work.load()
+            except PhrasescoreError as error:
+                raise _on_node(str(error)) from error
+        return describe(device_of(work))
 
     def compute(self, item: Any) -> Any:
-        return self._compute(item)
+        with _naming_node():
+            return self._compute(item)
 
 
-def describe() -> dict[str, str]:
-    """Return what results may depend on beside the work: two workers should not differ in it."""
-    found = {"phrasescore": __version__, "processor": _processor()}
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        found["torch"] = str(torch.__version__)
-        if torch.cuda.is_available():
-            found["GPU"] = torch.cuda.get_device_name()
-    return found
-
-
-def _processor() -> str:
-    """Return what decides the last bits of a product: the maker, and the vector instructions."""
+@contextlib.contextmanager
+def _naming_node() -> Iterator[None]:
+    """Turn an error of the machine, such as a full disk, into a line; a bug stays what it is."""
     try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
-    except OSError:  # not on every system
-        return platform.machine()
-    found = dict(line.split(":", 1) for line in text.replace("\t", "").splitlines())
-    flags = found.get("flags", "").split()
-    known = [name for name in _INSTRUCTIONS if name in flags]
-    return " ".join([platform.machine(), found.get("vendor_id", "").strip(), *known])
+        yield
+    except (OSError, MemoryError, RuntimeError) as error:
+        found = file_problem(error) if isinstance(error, OSError) else memory_problem(error)
+        if found is None:
+            raise
+        raise _on_node(found) from error
+
+
+def _on_node(problem: str) -> PhrasescoreError:
+    return PhrasescoreError(f"on node {socket.gethostname()}: {problem}")
 
 
 @dataclass(eq=False)
@@ -93,7 +91,8 @@ class _Piece(Generic[Item, Result]):
 @dataclass(eq=False)
 class _Worker:
     actor: Any
-    node: str = ""
+    # Whether its process runs, and whether it has loaded the work.
+    is_there: bool = False
     is_ready: bool = False
     tasks: "deque[_Piece[Any, Any]]" = field(default_factory=deque)
 
@@ -102,7 +101,8 @@ class ActorPool(WorkerPool[Item, Result]):
     """Actors of Ray, each with one CPU, or one GPU.
 
     An actor that dies costs its items, which others compute again; another actor is started in its
-    place as soon as Ray has room for it.
+    place as soon as Ray has room for it. Of actors that die as they load, only the first ones are
+    replaced: where the work does not fit so many times, fewer go on.
     """
 
     def __init__(self, work: Work[Item, Result], engine: EngineSettings) -> None:
@@ -115,16 +115,20 @@ class ActorPool(WorkerPool[Item, Result]):
         self._likeness: dict[str, str] | None = None
         self._error: BaseException | None = None
         self._first_ready = threading.Event()
+        # Calls of actors that have not ended, and actors that died as they loaded.
+        self._calls = 0
+        self._lost = 0
 
     def __enter__(self) -> Self:
-        self._ray, self._is_ours = _connect(self._engine)
+        self._connection = RayConnection(self._engine)
+        self._ray = self._connection.ray
         try:
-            resources = self._ray.cluster_resources()
-            kind = "GPU" if getattr(self._work, "device", "cpu").startswith("cuda") else "CPU"
-            self._resources = {f"num_{kind.lower()}s": 1}
-            self.workers = self.workers or int(resources.get(kind, 0))
-            if self.workers == 0:
+            kind = "GPU" if device_of(self._work).startswith("cuda") else "CPU"
+            count = int(self._ray.cluster_resources().get(kind, 0))
+            if count == 0:
                 raise PhrasescoreError(f"Ray has no {kind} for a worker")
+            self._resources = {f"num_{kind.lower()}s": 1}
+            self.workers = self.workers or count
             self._class = self._ray.remote(_Actor)
             self._thread = threading.Thread(target=self._run, daemon=True)
             self._thread.start()
@@ -142,10 +146,13 @@ class ActorPool(WorkerPool[Item, Result]):
         self._events.put(None)
         if hasattr(self, "_thread"):
             self._thread.join()
-        for worker in self._all:
-            self._ray.kill(worker.actor)
-        if self._is_ours:
-            self._ray.shutdown()
+        self._connection.close()
+
+    @property
+    def machine(self) -> dict[str, str]:
+        """What the first worker that was ready has told of its node."""
+        assert self._likeness is not None
+        return self._likeness
 
     def submit(self, item: Item) -> "Future[Result]":
         """Let an actor compute an item."""
@@ -156,8 +163,18 @@ class ActorPool(WorkerPool[Item, Result]):
     # In the thread
 
     def _run(self) -> None:
+        self._handle_events()
+        for worker in self._all:
+            self._ray.kill(worker.actor)
+        # Ray's own threads call us as calls end: none may do so while Ray or Python shuts down.
+        with contextlib.suppress(queue.Empty):
+            while self._calls:
+                self._events.get(timeout=_LAST_CALLS)
+                self._calls -= 1
+
+    def _handle_events(self) -> None:
         while True:
-            has_worker = any(worker.is_ready for worker in self._all)
+            has_worker = any(worker.is_there for worker in self._all)
             try:
                 event = self._events.get(timeout=None if has_worker else _PATIENCE)
             except queue.Empty:
@@ -187,18 +204,30 @@ class ActorPool(WorkerPool[Item, Result]):
         # A worker that is not ready has no room, and one that dies is replaced by us.
         worker = _Worker(self._class.options(max_restarts=0, **self._resources).remote())
         self._all.append(worker)
-        reference = worker.actor.load.remote(self._work)
+        self._when_done(worker.actor.begin.remote(), partial(self._began, worker))
+        self._when_done(worker.actor.load.remote(self._work), partial(self._loaded, worker))
+
+    def _when_done(self, reference: Any, then: "Callable[[Future[Any]], None]") -> None:
+        """Handle the end of an actor's call as an event of the thread."""
+        self._calls += 1
         reference.future().add_done_callback(
-            lambda found: self._events.put(lambda: self._loaded(worker, found))
+            lambda found: self._events.put(lambda: self._end_call(found, then))
         )
+
+    def _end_call(self, found: "Future[Any]", then: "Callable[[Future[Any]], None]") -> None:
+        self._calls -= 1
+        then(found)
+
+    def _began(self, worker: _Worker, found: "Future[None]") -> None:
+        worker.is_there = found.exception() is None  # of its death the call after this one tells
 
     def _loaded(self, worker: _Worker, found: "Future[dict[str, str]]") -> None:
         error = found.exception()
         if error is not None:
-            if _is_death(self._ray, error) and self._first_ready.is_set():
-                self._all.remove(worker)  # its node went as it began
-                return
-            self._fail(_cause(error, "a worker could not start"))
+            if _is_death(self._ray, error):
+                self._lose(worker, error)
+            else:
+                self._fail(_cause(error, "a worker could not start"))
             return
         likeness = found.result()
         if self._likeness is None:
@@ -210,6 +239,21 @@ class ActorPool(WorkerPool[Item, Result]):
         worker.is_ready = True
         self._first_ready.set()
         self._share_out()
+
+    def _lose(self, worker: _Worker, error: BaseException) -> None:
+        """Start another worker for one that died as it loaded, or go on with the others."""
+        self._all.remove(worker)
+        self._lost += 1
+        if self._lost < _DEATHS:
+            _logger.warning("a worker of Ray has died as it loaded; another one is started")
+            self._start_worker()
+        elif self._all:
+            note = f"{self.workers} workers of Ray were wanted, and some died as they loaded"
+            if note not in self.notes:
+                self.notes = (*self.notes, note)
+        else:
+            problem = "all workers have died as they loaded; was there too little memory?"
+            self._fail(PhrasescoreError(f"Ray: {problem} ({first_line(error)})"))
 
     def _compare(self, one: dict[str, str], other: dict[str, str]) -> None:
         """Refuse workers that are not alike, or note it."""
@@ -240,11 +284,8 @@ class ActorPool(WorkerPool[Item, Result]):
             worker = min(free, key=lambda each: len(each.tasks))
             task = self._waiting.popleft()
             worker.tasks.append(task)
-            worker.actor.compute.remote(task.item).future().add_done_callback(
-                lambda found, worker=worker, task=task: self._events.put(
-                    lambda: self._computed(worker, task, found)
-                )
-            )
+            reference = worker.actor.compute.remote(task.item)
+            self._when_done(reference, partial(self._computed, worker, task))
 
     def _computed(
         self, worker: _Worker, task: _Piece[Item, Result], found: "Future[Result]"
@@ -274,54 +315,11 @@ class ActorPool(WorkerPool[Item, Result]):
                 f"a piece of the work has ended {_DEATHS} workers; was there too little memory?"
             )
             self._waiting.extendleft(reversed(worker.tasks))
-            self._fail(PhrasescoreError(f"{problem} ({_first_line(error)})"))
+            self._fail(PhrasescoreError(f"{problem} ({first_line(error)})"))
             return
         self._waiting.extendleft(reversed(worker.tasks))
         _logger.warning("a worker of Ray has died; its piece of the work is computed again")
         self._start_worker()
-
-
-def _connect(engine: EngineSettings) -> tuple[Any, bool]:
-    """Return Ray, connected, and whether it was us who did that."""
-    if "ray" not in sys.modules:  # it reads these when it is imported
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        if engine.ray_address is None:
-            os.environ.setdefault(_NETWORK, "0")
-            if os.environ.setdefault("RAY_AUTH_MODE", "token") == "token":
-                os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    try:
-        import ray
-    except ImportError as error:
-        problem = "the engine ray needs Ray: pip install 'phrasescore[cluster]'"
-        raise PhrasescoreError(problem) from error
-    if ray.is_initialized():
-        return ray, False
-    usual: dict[str, Any] = {
-        "log_to_driver": False,
-        "logging_level": logging.ERROR,
-        "configure_logging": True,
-    }
-    if engine.ray_address is None:
-        ray.init(num_cpus=engine.workers, include_dashboard=False, **usual)
-        return ray, True
-    _check_answer(engine.ray_address)
-    try:
-        ray.init(address=engine.ray_address, **usual)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise PhrasescoreError(f"Ray at {engine.ray_address}: {_first_line(error)}") from error
-    return ray, True
-
-
-def _check_answer(address: str) -> None:
-    """Refuse an address where nobody listens, at once: Ray itself tries for minutes."""
-    host, _, port = address.rpartition(":")
-    if address == "auto" or address.startswith("ray://"):
-        return
-    try:
-        socket.create_connection((host, int(port)), timeout=_ANSWER).close()
-    except (OSError, ValueError) as error:
-        problem = f"expected HOST:PORT of a running Ray, found {address!r}: {error}"
-        raise PhrasescoreError(f"`ray_address`: {problem}") from error
 
 
 def _is_death(ray: Any, error: BaseException) -> bool:
@@ -333,14 +331,10 @@ def _is_death(ray: Any, error: BaseException) -> bool:
 
 
 def _cause(error: BaseException, where: str) -> BaseException:
-    """Return the error that a work raised on purpose, or a line about another one."""
-    cause = getattr(error, "cause", None)
-    if isinstance(cause, PhrasescoreError):
-        return cause
-    if cause is not None:
-        return error  # a bug: its traceback says more
-    return PhrasescoreError(f"Ray: {where}: {_first_line(error)}")
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+    """Return the error that a work raised, or a line about one of Ray's."""
+    cause: BaseException | None = getattr(error, "cause", None)
+    if cause is None:
+        return PhrasescoreError(f"Ray: {where}: {first_line(error)}")
+    if not isinstance(cause, PhrasescoreError):  # a bug: the traceback of the worker says more
+        cause.add_note(_COLOUR.sub("", str(error)))
+    return cause

@@ -3,7 +3,9 @@
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from phrasescore.engines.likeness import describe
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -23,6 +25,12 @@ class Work(Protocol[_Item, _Result]):
         ...
 
 
+def device_of(work: Work[Any, Any]) -> str:
+    """Return where a work computes: on the CPU, unless it says so."""
+    device: str = getattr(work, "device", "cpu")
+    return device
+
+
 class Pending(Protocol[_Result]):
     """A result that is being computed."""
 
@@ -40,9 +48,15 @@ class WorkerPool(ABC, Generic[Item, Result]):
 
     workers: int
     notes: tuple[str, ...] = ()
+    _work: Work[Item, Result]
 
     def __enter__(self) -> Self:
         return self
+
+    @property
+    def machine(self) -> dict[str, str]:
+        """What the last bits of results may depend on; it is alike for all workers."""
+        return describe(device_of(self._work))
 
     @abstractmethod
     def __exit__(self, *error: object) -> None:

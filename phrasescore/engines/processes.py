@@ -6,9 +6,11 @@ import os
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, Generic, Self
 
 from phrasescore.devices import usable_threads
@@ -136,4 +138,12 @@ def _end_with(parent: int) -> None:
 
 def _compute(item: Any) -> Any:
     assert _Start.compute is not None
-    return _Start.compute(item)
+    try:
+        return _Start.compute(item)
+    except Exception as error:
+        try:
+            # What cannot be read again there would look like the death of this process.
+            ForkingPickler.loads(ForkingPickler.dumps(error))
+        except Exception:
+            raise RuntimeError("".join(traceback.format_exception(error))) from None
+        raise

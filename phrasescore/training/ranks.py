@@ -27,6 +27,9 @@ from phrasescore.errors import PhrasescoreError
 
 # The first rank may read a large table while the others wait.
 _PREPARATION = timedelta(days=30)
+# Between two sums of gradients the others wait for it to save the state, at the longest: on a slow
+# disk that takes minutes. Of a machine that has vanished nothing else tells.
+_PATIENCE = timedelta(minutes=10)
 
 _logger = logging.getLogger(__name__)
 
@@ -161,7 +164,8 @@ def joined_ranks(device: torch.device) -> Iterator[Ranks]:
         yield Ranks()
         return
     with _told():
-        torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        torch.distributed.init_process_group(backend, timeout=_PATIENCE)
     try:
         rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
         yield Ranks(rank, size, device)

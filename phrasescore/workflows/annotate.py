@@ -125,7 +125,7 @@ def annotate(
     with TableScorer(scoring, engine) as scorer:
         settings = {**scorer.settings, "chunk": str(CHUNK_LINES)}
         size = block_lines(num_lines, settings.get("device", "cpu"))
-        settings |= {} if task is None else task.settings
+        settings |= {} if task is None else task.settings(scorer.machine)
         settings |= {f"scores {place + 1}": each.fingerprint for place, each in given.items()}
         if chosen is not None:  # few of the lines of a block are scored: it may have more of them
             settings |= chosen.settings

@@ -88,7 +88,11 @@ class EmbeddedSearch:
         forks = engine.name == "processes"
         pool = ProcessPool(work, engine, closed) if forks else open_pool(engine, work)
         self._pool = pool.__enter__()
-        _report_unknown(self._pool.submit(None).result().counts["copied"], sentences)
+        try:
+            _report_unknown(self._pool.submit(None).result().counts["copied"], sentences)
+        except BaseException:  # Ctrl-C, too: a Ray must be left before this process ends
+            self._pool.__exit__()
+            raise
         return self
 
     def __enter__(self) -> Self:

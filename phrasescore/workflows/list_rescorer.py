@@ -21,6 +21,7 @@ from phrasescore.arguments import (
 from phrasescore.config.settings import ALIGNED, LANGUAGE_MODELS
 from phrasescore.devices import choose_device, torch_threads
 from phrasescore.engines import EngineSettings, device_on, engine_or_here
+from phrasescore.engines.likeness import describe
 from phrasescore.errors import ArgumentError
 from phrasescore.features import (
     ColumnSpec,
@@ -175,7 +176,7 @@ class ListRescorer:
         task = None
         if part is not None:
             task = InputPart.of_lists(part, path, os.fspath(source), CHUNK_LISTS)
-            settings = self._settings(replace) | task.settings
+            settings = self._settings(replace) | task.settings({})
             if resume and task.is_done("rescore", os.fspath(output), settings):
                 return RescoreSummary(tuple(self.names), 0, 0, None, ())
         lists = check_counts(
@@ -277,7 +278,10 @@ class ListRescorer:
         """Return the output; see :meth:`rescore`."""
         if resume is None:
             return StreamOutput(path)
-        settings = self._settings(replace) | ({} if part is None else part.settings)
+        settings = self._settings(replace)
+        if part is not None:
+            machine = describe() if self._scores is None else self._scores.machine
+            settings |= part.settings(machine)
         return open_resumable(path, settings, resume=resume)
 
     def _settings(self, replace: bool) -> dict[str, str]:

@@ -14,7 +14,6 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-from phrasescore.engines.actors import describe
 from phrasescore.errors import ArgumentError
 from phrasescore.io.output import writing
 from phrasescore.io.resumable import ResumableOutput, is_resumable, packing, work_files
@@ -22,6 +21,9 @@ from phrasescore.io.state import digest_file, new_digest, read_state, write_stat
 from phrasescore.io.text import count_lines, is_stream, read_blocks, split_block
 
 _logger = logging.getLogger(__name__)
+
+# How settings of the machine begin: a part that is resumed is of one kind of machine, too.
+_MACHINE = "machine's "
 
 
 class AnnotatedTable(msgspec.Struct, frozen=True):
@@ -152,10 +154,13 @@ class InputPart:
             digest.update(block)
         return cls(number, total, *number.share(total, chunk_lists), digest.hexdigest())
 
-    @property
-    def settings(self) -> dict[str, str]:
-        """What the bytes of the part depend on, beside the settings of the run."""
-        return {"part": str(self.number), "input": self.digest}
+    def settings(self, machine: Mapping[str, str]) -> dict[str, str]:
+        """Return what the bytes of the part depend on, beside the settings of the run.
+
+        :param machine: what their last bits may depend on.
+        """
+        of_machine = {f"{_MACHINE}{name}": text for name, text in machine.items()}
+        return {"part": str(self.number), "input": self.digest, **of_machine}
 
     def is_done(self, verb: str, output: str, settings: Mapping[str, str]) -> bool:
         """Return whether an earlier run has made this part, and it is there as it was written.
@@ -181,16 +186,29 @@ class InputPart:
         """Write the file beside the part, of which all is done but that it appears."""
         if target.finished:  # an earlier run had come to its last step, and has written the file
             return
-        settings = _of_run(target.settings)
+        settings, machine = _of_run(target.settings), _of_machine(target.settings)
         with writing(target.path):
             num_bytes, digest = os.path.getsize(target.part), digest_file(Path(target.part))
         done = self.after - self.first
         state = PartState(
-            *(verb, *self.number, done, unit, num_bytes, digest, settings, describe(), table)
+            *(verb, *self.number, done, unit, num_bytes, digest, settings, machine, table)
         )
         write_state(state_path(target.path), state)
 
 
 def _of_run(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the settings that all parts of a run have."""
-    return {name: text for name, text in settings.items() if name != "part"}
+    return {
+        name: text
+        for name, text in settings.items()
+        if name != "part" and not name.startswith(_MACHINE)
+    }
+
+
+def _of_machine(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return what last bits may depend on."""
+    return {
+        name.removeprefix(_MACHINE): text
+        for name, text in settings.items()
+        if name.startswith(_MACHINE)
+    }

@@ -1,5 +1,6 @@
 """Promises of phrasescore.engines: every engine gives the results in order, whatever happens."""
 
+import errno
 import importlib.util
 import os
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,13 @@ from phrasescore.engines.processes import ProcessPool
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
 
 ENGINES: list[EngineName] = ["here", "processes", "ray"]
+
+
+class UnreadableError(Exception):
+    """Cannot be unpickled: its arguments are two, and what it keeps of them is one."""
+
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(f"{one} {other}")
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,12 @@ class Double:
         return self._double
 
     def _double(self, number: int) -> int:
+        if number == 4:
+            raise UnreadableError("two", "arguments")
+        if number == 5:
+            raise KeyError("a bug")
+        if number == 6:
+            raise OSError(errno.ENOSPC, "No space left")
         if number == 7:
             raise DataError("table", 7, "seven is bad")
         if number == 8:
@@ -93,7 +108,17 @@ def test_an_error_of_the_work_is_that_of_the_whole(engine: EngineSettings, tmp_p
         assert [next(results), next(results)] == [2, 4]
         with pytest.raises(DataError, match=r"^table:7: seven is bad$") as caught:
             next(results)
+        with pytest.raises(KeyError) as bug:
+            list(pool.map([5]))
+        with pytest.raises(PhrasescoreError if engine.name == "ray" else OSError) as full_disk:
+            list(pool.map([6]))
     assert (caught.value.path, caught.value.line) == ("table", 7)
+    assert type(bug.value) is KeyError
+    said = "".join(traceback.format_exception(bug.value))
+    assert "in _double" in said
+    assert "\033" not in said  # nothing is coloured
+    if engine.name == "ray":  # of several machines, it is that of one
+        assert str(full_disk.value) == f"on node {socket.gethostname()}: No space left"
 
 
 def test_a_work_that_cannot_be_loaded_is_told_on_entering(
@@ -237,3 +262,13 @@ def test_auto_is_a_gpu_here_alone() -> None:
     assert device_on(EngineSettings("ray"), "cuda") == "cuda"
     with pytest.raises(ArgumentError, match="forked processes cannot use a GPU"):
         device_on(EngineSettings("processes"), "cuda:0")
+    with pytest.raises(ArgumentError, match=r"^`device` cuda:1: Ray gives each worker a GPU; say"):
+        device_on(EngineSettings("ray"), "cuda:1")
+
+
+def test_an_error_that_cannot_be_read_is_no_death(tmp_path: Path) -> None:
+    with (
+        open_pool(EngineSettings("processes", workers=2), Double(tmp_path)) as pool,
+        pytest.raises(RuntimeError, match="UnreadableError: two arguments"),
+    ):
+        list(pool.map([4]))

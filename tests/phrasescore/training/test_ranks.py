@@ -5,13 +5,16 @@ import re
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import torch
+from click.testing import CliRunner
 from safetensors.torch import load_file
 
-from phrasescore.training.ranks import RankLostError, Ranks
+from phrasescore.cli import main
+from phrasescore.training.ranks import RankLostError, Ranks, joined_ranks
 
 # 64 pairs to learn from in batches of 9: the last one has a pair, and two ranks of three none.
 TINY = (
@@ -120,6 +123,45 @@ main()
     assert resumed.returncode == 0, resumed.stderr
     weights = [path / "model.safetensors" for path in (whole, killed)]
     assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+def test_processes_are_refused_under_torchrun_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+
+    def start(count: int, _command: object) -> int:
+        started.append(count)
+        return 0
+
+    monkeypatch.setattr("phrasescore.training.ranks.start_ranks", start)
+    words = ["train", "cslm", "text", "-o", str(tmp_path / "model"), "--processes=2"]
+    monkeypatch.setenv("WORLD_SIZE", "1")  # as job systems do
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
+    assert CliRunner().invoke(main, words).exit_code == 0
+    assert started == [2]
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
+    run = CliRunner().invoke(main, words)
+    assert run.exit_code == 2
+    assert "torchrun has started 3 processes; --processes is for none" in run.stderr
+    assert started == [2]
+
+
+def test_a_machine_that_vanishes_is_not_waited_for_half_an_hour(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options: dict[str, timedelta] = {}
+
+    def init(_backend: str, **given: timedelta) -> None:
+        options.update(given)
+        raise RuntimeError("connect() timed out")
+
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(torch.distributed, "init_process_group", init)
+    with pytest.raises(RankLostError), joined_ranks(torch.device("cpu")):
+        pass
+    assert options["timeout"] <= timedelta(minutes=10)
 
 
 def test_a_lost_rank_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +11,7 @@ import phrasescore
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.progress import Progress
+from phrasescore.workflows import embedded_search
 from phrasescore.workflows.decode import DecodeSummary
 from phrasescore.workflows.embedded_search import choose_engine
 from phrasescore.workflows.search_settings import SearchSettings
@@ -133,3 +135,27 @@ def test_moses_runs_on_no_engine(folder: Path) -> None:
         phrasescore.decode(
             *("source", "moses.ini", "out"), decoder="moses", moses_bin=folder, engine=RAY
         )
+
+
+def test_workers_are_ended_where_ctrl_c_comes_as_they_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    class Pool:
+        is_ended = False
+
+        def __enter__(self) -> "Pool":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            Pool.is_ended = True
+
+        def submit(self, _: object) -> SimpleNamespace:
+            return SimpleNamespace(result=interrupt)
+
+    monkeypatch.setattr(embedded_search, "open_pool", lambda *_: Pool())
+    with pytest.raises(KeyboardInterrupt):
+        decode("interrupted", RAY)
+    assert Pool.is_ended

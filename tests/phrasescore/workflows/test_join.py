@@ -99,6 +99,28 @@ def test_a_stopped_part_is_resumed(table: Path, monkeypatch: pytest.MonkeyPatch)
     assert (table.parent / "joined").read_bytes() == whole
 
 
+def test_a_part_is_resumed_on_a_like_machine_alone(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = table.parent / "part"
+    with monkeypatch.context() as context:
+        context.setattr("phrasescore.engines.likeness._processor", lambda: "another one")
+        context.setattr("phrasescore.workflows.parts.InputPart.write_state", stop_here)
+        with pytest.raises(KeyboardInterrupt):
+            annotate(table, part, part="1/2")
+    with pytest.raises(PhrasescoreError, match="another machine's processor"):
+        annotate(table, part, part="1/2", resume=True)
+    with monkeypatch.context() as context:
+        context.setattr("phrasescore.engines.likeness._processor", lambda: "another one")
+        annotate(table, part, part="1/2", resume=True)
+    state = json.loads(Path(f"{part}.json").read_text())
+    assert state["machine"]["processor"] == "another one"
+
+
+def stop_here(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_finished_part_is_not_made_again(
     table: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

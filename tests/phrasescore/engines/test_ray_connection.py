@@ -1,0 +1,118 @@
+"""Promises of the connection with a Ray: which one it is, what it refuses, what it leaves."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+import types
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phrasescore.devices import usable_threads
+from phrasescore.engines import EngineSettings
+from phrasescore.engines.ray_connection import RayConnection
+from phrasescore.errors import PhrasescoreError
+
+
+class FakeRay(types.ModuleType):
+    """Takes the arguments of ``ray.init``, and makes the folder that a Ray of one's own has."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__("ray")
+        self.folder = folder
+        self.arguments: dict[str, Any] = {}
+        self.error: Exception | None = None
+
+    def is_initialized(self) -> bool:
+        return bool(self.arguments)
+
+    def init(self, **arguments: Any) -> object:
+        if self.error is not None:
+            raise self.error
+        self.arguments = arguments
+        # As Ray does.
+        signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(number))
+        self.folder.mkdir(parents=True)
+        (self.folder / "log").touch()
+        self.folder.with_name("session_latest").symlink_to(self.folder)
+        return types.SimpleNamespace(address_info={"session_dir": str(self.folder)})
+
+    def shutdown(self) -> None:
+        assert self.folder.exists()
+        self.arguments = {}
+
+
+@pytest.fixture
+def ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeRay:
+    fake = FakeRay(tmp_path / "ray" / "session_1")
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    return fake
+
+
+def test_a_ray_of_our_own_is_started_and_leaves_no_folder(ray: FakeRay) -> None:
+    neighbour = ray.folder.with_name("session_0")
+    neighbour.mkdir(parents=True)
+    connection = RayConnection(EngineSettings("ray"))
+    # By default Ray connects to one that runs, and counts cores that this process may not use.
+    assert ray.arguments["address"] == "local"
+    assert ray.arguments["num_cpus"] == usable_threads(None)
+    connection.close()
+    assert list(ray.folder.parent.iterdir()) == [neighbour]
+
+
+def test_the_link_to_the_latest_ray_stays_where_it_is_of_another(ray: FakeRay) -> None:
+    connection = RayConnection(EngineSettings("ray"))
+    latest = ray.folder.with_name("session_latest")
+    latest.unlink()
+    latest.symlink_to("session_2")
+    connection.close()
+    assert os.readlink(latest) == "session_2"
+
+
+def test_a_ray_that_was_there_is_left_as_it_is(ray: FakeRay) -> None:
+    ray.init(address="auto")
+    RayConnection(EngineSettings("ray")).close()
+    assert ray.is_initialized()
+    assert ray.folder.exists()
+
+
+def test_a_ray_that_cannot_be_started_is_told_in_a_line(ray: FakeRay) -> None:
+    ray.error = OSError("AF_UNIX path is too long\nand more")
+    with pytest.raises(PhrasescoreError) as caught:
+        RayConnection(EngineSettings("ray"))
+    assert str(caught.value) == "Ray cannot be started: AF_UNIX path is too long"
+
+
+@pytest.mark.usefixtures("ray")
+def test_ray_does_not_replace_our_handlers_of_signals() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with closing(RayConnection(EngineSettings("ray"))):
+        assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+@pytest.fixture
+def web_server() -> Iterator[str]:
+    """Answer the first bytes as http.server answers a request that it does not know."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(100)
+                connection.sendall(b"HTTP/1.0 505 HTTP Version Not Supported\r\n\r\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        thread.join()
+
+
+def test_another_service_at_the_address_is_refused_at_once(ray: FakeRay, web_server: str) -> None:
+    with pytest.raises(PhrasescoreError, match=f"found '{web_server}': what listens there is no R"):
+        RayConnection(EngineSettings("ray", ray_address=web_server))
+    assert not ray.arguments
