@@ -157,21 +157,25 @@ class WeightedSum:
             raise DataError(nbest.path, line, f"{problem} (`ignore_missing` takes 0)")
 
 
-@dataclass(frozen=True)
+@dataclass
 class EvenAverage:
     """The mean of the decoder's total and of named scores, each with the same weight.
 
     Sutskever et al. (2014, section 3.3) averaged the decoder's score and one network's, or one
-    ensemble's, log-probability.
+    ensemble's, log-probability. The total's part in the choice depends on the scale of the
+    decoder's weights; mert-moses.pl makes their sizes sum to 1.
     """
 
     # Features of one value each; at least one.
     names: Sequence[str]
+    # For each list so far, the variance of the totals, and of the sums of the named scores.
+    variances: list[tuple[float, float]] = field(default_factory=list)
 
     def __call__(self, nbest: NbestList) -> Values:
         """Return the mean for each hypothesis."""
         matrix = feature_matrix(nbest)
-        scores, columns = totals(nbest), matrix.columns()
+        decoder, columns = totals(nbest), matrix.columns()
+        scores = decoder
         for name in self.names:
             place = matrix.first_without(name)
             size = matrix.sizes[name] if place is None else 0
@@ -180,7 +184,13 @@ class EvenAverage:
                 problem = f"expected one value of the feature {name}, found {found}"
                 raise DataError(nbest.path, nbest.first_line + (place or 0), problem)
             scores = scores + columns[name][:, 0]
+        self.variances.append((float(decoder.var()), float((scores - decoder).var())))
         return scores / (1 + len(self.names))
+
+    def deviations(self) -> tuple[float, float]:
+        """Return the deviation within lists of the totals, and of the sums of the named scores."""
+        decoder, named = np.sqrt(np.mean(self.variances or [(0.0, 0.0)], axis=0)).tolist()
+        return decoder, named
 
 
 def totals(nbest: NbestList) -> Values:

@@ -38,7 +38,8 @@ class Meter:
     """Counts finished things and hands each new count to a callback.
 
     A context manager: entering it hands over the beginning, leaving it without an error the last
-    count as ``finished``. In between the callback is called at most every `INTERVAL` seconds.
+    count as ``finished``. In between the callback is called at most every `INTERVAL` seconds. The
+    clock of the work starts with the beginning that was handed over last.
 
     :param callback: gets every `Progress`; None for nobody.
 
@@ -60,8 +61,12 @@ class Meter:
 
     def __enter__(self) -> Self:
         """Hand over that the work begins."""
-        self._report(finished=False)
+        self.begin()
         return self
+
+    def begin(self) -> None:
+        """Hand over that the work begins, again where its preparation has ended only now."""
+        self._report(finished=False)
 
     def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         """Hand over the last count, unless an error ended the work."""
@@ -92,6 +97,19 @@ class Meter:
             self._callback(
                 Progress(self.task, self.unit, self.done, self.total, self._note, finished)
             )
+
+
+def format_count(number: int, unit: str) -> str:
+    """Return how many things there are.
+
+    :param unit: what they are, in the plural.
+
+    >>> format_count(1, "updates"), format_count(1, "hypotheses"), format_count(1209173, "lines")
+    ('1 update', '1 hypothesis', '1,209,173 lines')
+    """
+    if number == 1:
+        unit = f"{unit[:-2]}is" if unit.endswith("ses") else unit.removesuffix("s")
+    return f"{number:,} {unit}"
 
 
 def format_duration(seconds: float) -> str:

@@ -134,7 +134,9 @@ def test_the_loop_with_real_moses_ends_with_the_bleu_that_it_says(task: Task) ->
     result = tune("--decoder", task.decoder, *inputs, *work, "-o", task.path("loop"))
     scores = [float(text) for text in re.findall(r"round \d+: BLEU ([0-9.]+)", result.stderr)]
     assert max(scores) > scores[0]
-    assert result.stderr.splitlines()[-1] == f"phrasescore: BLEU {max(scores):.2f}"
+    assert result.stderr.splitlines()[-1] == (
+        f"phrasescore: BLEU {scores[0]:.2f} -> {max(scores):.2f}"
+    )
     (task.folder / "best").write_text(task.decode("work/moses.ini"), "utf-8")
     options = ["--references", task.path("dev.fr"), "--metric", "multi-bleu"]
     measured = CliRunner().invoke(main, ["evaluate", task.path("best"), *options])

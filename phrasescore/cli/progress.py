@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-from phrasescore.progress import Progress, format_duration
+from phrasescore.progress import Progress, format_count, format_duration
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -103,13 +103,13 @@ show_progress = ProgressDisplay()
 
 def _summary(now: Progress, elapsed: float) -> str:
     rate = f" ({_rate(now, elapsed)})" if now.done and elapsed > 0 else ""
-    return f"{now.task}: {now.done:,} {now.unit} in {elapsed:.1f} s{rate}"
+    return f"{now.task}: {format_count(now.done, now.unit)} in {elapsed:.1f} s{rate}"
 
 
 def _line(now: Progress, elapsed: float) -> str:
-    how_far = f"{now.done:,} {now.unit}"
+    how_far = format_count(now.done, now.unit)
     if now.total:
-        how_far = f"{now.done / now.total:.0%} of {now.total:,} {now.unit}"
+        how_far = f"{now.done / now.total:.0%} of {format_count(now.total, now.unit)}"
     parts = [how_far, _rate(now, elapsed), _time_left(now, elapsed), now.note]
     return f"{now.task}: " + ", ".join(part for part in parts if part)
 

@@ -11,7 +11,6 @@ from click.core import ParameterSource
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
 from phrasescore.config.config import preset_names
-from phrasescore.config.settings import MODEL_CONFIGS
 from phrasescore.errors import ArgumentError
 
 _logger = logging.getLogger(__name__)
@@ -21,7 +20,7 @@ _OF_LISTS = ("model", "lists", "source", "references", "weights", "feature", "li
 
 
 @click.command()
-@click.argument("kind", metavar="KIND", type=click.Choice(sorted(MODEL_CONFIGS)))
+@click.argument("kind", metavar="KIND")
 @click.argument("inputs", metavar="[TABLE|TEXT|SOURCE TARGET]", nargs=-1)
 @options.file("-o --output", "The folder to make.", "MODEL", required=True)
 @options.choice(

@@ -154,6 +154,14 @@ MODEL_CONFIGS: dict[str, type[ModelConfig]] = {
     "lstm": LstmConfig,
 }
 
+# The kinds that papers call by other names, in small letters.
+NAMES_IN_PAPERS = {
+    "rnnsearch": "attention",
+    "rnnenc": "encoder-decoder",
+    "rnn": "encoder-decoder",
+    "seq2seq": "lstm",
+}
+
 # Kinds that learn from one text, and read no source.
 LANGUAGE_MODELS = frozenset({"cslm"})
 # Kinds that read of the source what a word alignment says.

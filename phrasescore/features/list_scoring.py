@@ -50,8 +50,10 @@ class SentenceWork:
     cached: int | None = None
     # Distinct prefixes: decoder steps of one network.
     steps: int = 0
-    # Words outside the shortlists, over all models: in sentences that were read, and in distinct
-    # prefixes of predicted ones.
+    # Words over all models: of sentences that were read, and of distinct prefixes of predicted
+    # ones; and those of them outside the shortlists.
+    read: int = 0
+    predicted: int = 0
     unknown_read: int = 0
     unknown_words: int = 0
 
@@ -63,9 +65,11 @@ class SentenceWork:
 
     def computed(self) -> str:
         """Return the figures but for the number of lists and hypotheses, as a line."""
+        read = f"{self.unknown_read:,} of {self.read:,}"
+        predicted = f"{self.unknown_words:,} of {self.predicted:,}"
         parts = [
             f"{self.scored:,} scored in {self.steps:,} decoder steps",
-            f"unknown words: {self.unknown_read:,} read, {self.unknown_words:,} predicted",
+            f"unknown words: {read} read, {predicted} predicted",
         ]
         if self.cached is not None:
             parts.append(f"{self.cached:,} found in the cache")
@@ -136,9 +140,11 @@ class _Networks:
         texts = HypothesisTexts(lists)
         found: list[TreeLogProbs] = []
         for model in self._models:
-            log_probs, unknown_read = model.score(texts)
+            log_probs, read, unknown_read = model.score(texts)
             tree = log_probs.tree
             work.steps += tree.num_nodes + tree.num_roots
+            work.read += read
+            work.predicted += tree.num_nodes
             work.unknown_read += unknown_read
             work.unknown_words += sum(
                 int((level.words == Vocabulary.UNKNOWN).sum()) for level in tree.levels
@@ -174,8 +180,8 @@ class NetworkScores:
         products = FixedProducts(precision, device)
         self._scorer = TreeScorer(checkpoint.config.kind, checkpoint.model, products)
 
-    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, int]:
-        """Return the predicted words' log-probabilities, and the number of unknown words read."""
+    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, int, int]:
+        """Return log p of the predicted words, and how many are read, and are unknown there."""
         plan, sources = texts.plan(
             reverse=self._checkpoint.reverse, right_to_left=self.right_to_left
         )
@@ -183,7 +189,7 @@ class NetworkScores:
         source_ids = _ids(self._checkpoint.source_vocabulary, texts)
         read = Sequences(source_ids[sources.ids], sources.lengths)
         unknown_read = int((read.ids == Vocabulary.UNKNOWN).sum())
-        return self._scorer.score(read, tree), unknown_read
+        return self._scorer.score(read, tree), len(read.ids), unknown_read
 
 
 class CslmScores:
@@ -207,12 +213,12 @@ class CslmScores:
             checkpoint, device, precision, normalized=normalized, backoff=backoff
         )
 
-    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, int]:
+    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, int, int]:
         """See :meth:`NetworkScores.score`; a hypothesis is predicted, and no word is read."""
         tree, _ = texts.plan(reverse=False)
         values = score_tree(self._scorer, tree, texts.words).values
         ids = _ids(self._vocabulary, texts)
-        return TreeLogProbs(tree.renumber(ids), values), 0
+        return TreeLogProbs(tree.renumber(ids), values), 0, 0
 
 
 class JointScores:
@@ -234,14 +240,14 @@ class JointScores:
         normalized = options.normalized
         self._scorer = JointScorer(checkpoint, device, precision, normalized=normalized)
 
-    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, int]:
+    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, int, int]:
         """See :meth:`NetworkScores.score`.
 
         :raises ModelError: if the lists have no affiliations.
         """
-        ids = (self._vocabulary.ids(source) for source in texts.sources)
+        ids = [self._vocabulary.ids(source) for source in texts.sources]
         unknown_read = sum(found.count(Vocabulary.UNKNOWN) for found in ids)
-        return score_aligned(self._scorer, texts), unknown_read
+        return score_aligned(self._scorer, texts), sum(map(len, ids)), unknown_read
 
 
 def _scores(

@@ -213,6 +213,8 @@ class SentenceScores:
         self.work.steps += work.steps
         self.work.unknown_read += work.unknown_read
         self.work.unknown_words += work.unknown_words
+        self.work.read += work.read
+        self.work.predicted += work.predicted
         found = iter(computed)
         results = []
         keys: list[bytes] = []

@@ -91,8 +91,8 @@ class TuneReport:
     ended_by_itself: bool = True
 
     def last_line(self) -> str:
-        """Return the score reached, as ``BLEU 57.09``."""
-        return f"{self.metric} {self.reached:.2f}"
+        """Return the score of the start and the one reached, as ``BLEU 57.09 -> 61.27``."""
+        return f"{self.metric} {self.start:.2f} -> {self.reached:.2f}"
 
     def to_json(self) -> str:
         """Return the report as a JSON object."""

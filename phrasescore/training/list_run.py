@@ -67,6 +67,7 @@ def train_on_lists(
     run: ListRun,
     *,
     resume: bool = False,
+    begin: Callable[[], None] = lambda: None,
     report: Callable[[TrainingProgress], None] = lambda _progress: None,
 ) -> TrainingRecord:
     """Train a network for expected BLEU and write its model folder; return its record.
@@ -75,6 +76,7 @@ def train_on_lists(
     of the start.
 
     :param resume: go on with the unfinished run in the work folder, if there is one.
+    :param begin: called when the lists are read, before the first update.
     :param report: called after each update.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
     :raises PhrasescoreError: as :func:`phrasescore.training.run.train_model`.
@@ -86,6 +88,7 @@ def train_on_lists(
         _logger.info("%s", _describe(run, found, loop))
         lists = run.config.training.batch_size
         problem = f"a batch does not fit; choose a training.batch_size below {lists}"
+        begin()
         with enough_memory(run.device, problem):
             stopped_by = loop.run()
         if stopped_by == INTERRUPTED:

@@ -331,7 +331,7 @@ class UpdateLoop(Generic[_Batch]):
             loss=state.loss_sum / max(state.loss_words, 1),
             words_per_second=self._words / here,
             seconds=state.seconds,
-            seconds_left=state.seconds * (1 - done) / done if done else None,
+            seconds_left=state.seconds * max(1 - done, 0.0) / done if done else None,
             latest=state.curve[-1] if state.curve else None,
         )
 

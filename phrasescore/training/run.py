@@ -73,6 +73,7 @@ def train_model(
     run: TrainingRun,
     *,
     resume: bool = False,
+    begin: Callable[[], None] = lambda: None,
     report: Callable[[TrainingProgress], None] = lambda _progress: None,
 ) -> TrainingRecord:
     """Train a network and write its model folder; return its record.
@@ -80,6 +81,7 @@ def train_model(
     :param resume: go on with the unfinished run in the work folder, if there is one; read the
         pairs again if it was killed before they were stored. A run that was stopped before its
         first state is begun anew without it.
+    :param begin: called when the pairs are read, before the first update.
     :param report: called after each update.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
     :raises PhrasescoreError: if the model is there already, or an unfinished run that is not to be
@@ -96,6 +98,7 @@ def train_model(
         _logger.info("%s", _describe(run, store, loop, network))
         batch = run.config.training.batch_size
         problem = f"a batch does not fit; choose a training.batch_size below {batch}"
+        begin()
         with enough_memory(run.device, problem):
             stopped_by = loop.run()
         if stopped_by == INTERRUPTED:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
+from moses_integration.ini_text import named_files
 from moses_integration.moses_ini import MosesIni
 from moses_integration.phrase_table import read_ahead, read_table_blocks
 from moses_integration.table_line import HIGHEST_LOG
@@ -118,7 +119,7 @@ def annotate(
     blocks = check_counts(blocks, table, [*given.values()])
     first = read_ahead(blocks, 2 * BLOCK_SIZE["cpu"])
     num_scores = first[0].num_scores if first else 0  # a part may be empty
-    ini = declare_scores(ini_path, table, output, len(wanted), num_scores)
+    ini = declare_scores(ini_path, new_ini_path, table, output, len(wanted), num_scores)
     num_lines = sum(block.num_lines for block in first) if task is None else task.total
     computed = tuple(column for column in wanted if column.kind != "scores")
     scoring = TableScoring(computed, precision, device)
@@ -173,12 +174,18 @@ def check_moses_ini(moses_ini: str | None, moses_ini_out: str | None) -> None:
 
 
 def declare_scores(
-    moses_ini: str | None, table: str, output: str, added: int, num_scores: int
+    moses_ini: str | None,
+    moses_ini_out: str | None,
+    table: str,
+    output: str,
+    added: int,
+    num_scores: int,
 ) -> MosesIni | None:
     """Return a moses.ini that uses the new table; None where no moses.ini is given.
 
     To be called before the long work, so that a fault of the file is found at once.
 
+    :param moses_ini_out: where the caller will write it.
     :param added: how many scores the new table has beyond the old one; their weights are 0.
     :param num_scores: of the old table.
     :raises DataError: if the file is not a moses.ini, or has no such table.
@@ -188,7 +195,21 @@ def declare_scores(
     ini = MosesIni.read(moses_ini)
     path = _path_in_ini(ini, table, output)
     ini.add_scores(None, added, path, old_table_path=table, num_scores=num_scores)
+    if moses_ini_out is not None:
+        _warn_of_relative_paths(ini, moses_ini_out)
     return ini
+
+
+def _warn_of_relative_paths(ini: MosesIni, new_path: str) -> None:
+    """Warn where the new moses.ini lies in another folder than the old one, and has such paths."""
+    folders = {os.path.dirname(os.path.abspath(path)) for path in (ini.path, new_path)}
+    relative = [str(path) for path in named_files(ini) if not path.is_absolute()]
+    if relative and len(folders) > 1 and "-" not in (ini.path, new_path):
+        _logger.warning(
+            "%s lies in another folder than %s, and has relative paths, which begin where Moses is "
+            "started: %s",
+            *(new_path, ini.path, ", ".join(relative)),
+        )
 
 
 def _path_in_ini(ini: MosesIni, table: str, output: str) -> str | None:
@@ -201,7 +222,8 @@ def _path_in_ini(ini: MosesIni, table: str, output: str) -> str | None:
     old = feature.path
     if old and table != "-" and not feature.reads(table):
         _logger.warning(
-            "%s: %s has path=%s, which is not %s: Moses will use what is made of the latter",
+            "%s: %s reads %s, and not the %s that gets new columns: is it the same table? In the "
+            "new moses.ini it will read the new one",
             *(shown_path(ini.path), feature.name, old, table),
         )
     if output == "-":

@@ -153,7 +153,7 @@ def augment(
     blocks = read_table_blocks(table)
     first = next(blocks)
     columns = plan_columns(score_columns, given, first.num_scores)
-    ini = declare_scores(ini_path, table, output, 1, first.num_scores)
+    ini = declare_scores(ini_path, new_ini_path, table, output, 1, first.num_scores)
     generator, checkpoints = load_generator(models, device, precision, engine)
     if checkpoints[0].reverse:
         raise ModelError(

@@ -133,6 +133,9 @@ def fine_tune(
         Meter("train", "updates", progress) as meter,
     ):
         record = train_on_lists(
-            run, resume=resume, report=lambda now: report_update(meter, now, curve)
+            run,
+            resume=resume,
+            begin=meter.begin,
+            report=lambda now: report_update(meter, now, curve),
         )
     return TrainSummary(record)

@@ -77,7 +77,7 @@ def join(
     _check_run(found, allow_unlike=allow_unlike)
     _check_numbers(found)
     _check_name(found[0], output)
-    ini = None if ini_path is None else _declare_scores(found, ini_path, output)
+    ini = None if ini_path is None else _declare_scores(found, ini_path, new_ini_path, output)
     total = sum(part.state.num_bytes for part in found)
     with open_output(output, is_packed=True) as target, Meter("join", "bytes", progress) as meter:
         for part in found:
@@ -161,13 +161,16 @@ def _check_name(part: _FoundPart, output: str) -> None:
         raise ArgumentError(f"`output`: the parts are {kind}, so the name {end}: {output!r}")
 
 
-def _declare_scores(parts: Sequence[_FoundPart], ini_path: str, output: str) -> MosesIni | None:
+def _declare_scores(
+    parts: Sequence[_FoundPart], ini_path: str, new_ini_path: str | None, output: str
+) -> MosesIni | None:
     """Return a moses.ini that uses the joined table."""
     tables = [part.state.table for part in parts if part.state.table is not None]
     if not tables:
         raise ArgumentError("`moses_ini` is for the parts of a phrase table")
     num_scores = max(table.num_scores for table in tables)
-    return declare_scores(ini_path, tables[0].path, output, tables[0].added, num_scores)
+    table = tables[0]
+    return declare_scores(ini_path, new_ini_path, table.path, output, table.added, num_scores)
 
 
 def _copy(part: _FoundPart, target: BinaryIO, meter: Meter) -> None:

@@ -72,7 +72,11 @@ class RescoreSummary:
 
     def summary(self) -> list[str]:
         """Return the lines for a user: of the networks together, then of each other feature."""
-        networks = [] if self.networks is None else [self.networks.summary()]
+        others = dict(self.notes)
+        networks = []
+        if self.networks is not None:
+            added = ", ".join(name for name in self.features if name not in others)
+            networks = [f"{self.networks.summary()}; added {added}"]
         return networks + [f"{name}: {note}" for name, note in self.notes]
 
 

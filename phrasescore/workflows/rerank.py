@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from moses_integration.nbest import NbestList, read_nbest
-from moses_integration.reranking import EvenAverage, ModelScore, Values, WeightedSum, with_total
+from moses_integration.reranking import EvenAverage, Values, WeightedSum, with_total
 from moses_integration.weights import WeightsSource, load_weights, weights_path
 from phrasescore.arguments import (
     StrPath,
@@ -26,6 +26,9 @@ from tuning.minimum_bayes_risk import expected_gains, posterior
 from tuning.settings import METRICS, MetricName
 
 _logger = logging.getLogger(__name__)
+
+# How many times the deviation of the other one a score of an average has, if it decides alone.
+_DECIDES_ALONE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,8 @@ def rerank(
 
     :param weights: order by the sum of weight times value. A moses.ini, a text of
         ``Name= value`` lines, or the weights by feature name.
-    :param average: order by the mean of the decoder's total and of these features.
+    :param average: order by the mean of the decoder's total and of these features. Warned of where
+        one of both varies ten times as much within lists as the other, and so decides alone.
     :param mbr: take the hypothesis with the highest expected BLEU or chrF (minimum Bayes risk).
     :param mbr_scale: factor of the model scores before they become probabilities; None for 1.
     :param mbr_metric: what is expected; None for ``bleu``.
@@ -93,7 +97,7 @@ def rerank(
         raise ArgumentError("`num_sentences` and `allow_missing` do not go with `as_lists`")
     nbest, output = os.fspath(nbest), os.fspath(output)
     check_files((nbest, weights_path(weights)), (output,))
-    score: ModelScore
+    score: EvenAverage | WeightedSum
     if weights is None:
         score = EvenAverage(list(dict.fromkeys(average)))
     else:
@@ -123,7 +127,21 @@ def rerank(
                 _logger.warning(
                     "no hypothesis has these features with weights: %s", ", ".join(unused)
                 )
+        else:
+            _warn_of_scales(score)
     return RerankSummary(sentences, meter.done, moved, tuple(unweighted))
+
+
+def _warn_of_scales(score: EvenAverage) -> None:
+    """Warn where the decoder's total or the scores that it is averaged with decide nearly alone."""
+    names = ("the decoder's total", " + ".join(score.names))
+    (low, other), (high, alone) = sorted(zip(score.deviations(), names, strict=True))
+    if high > _DECIDES_ALONE * low:
+        _logger.warning(
+            "%s decides the average nearly alone: its deviation within a list is %.2g, that of %s "
+            "%.2g; phrasescore tune gives each its weight",
+            *(alone, high, other, low),
+        )
 
 
 def _aligned(

@@ -11,7 +11,13 @@ from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
 from phrasescore.arguments import StrPath, check_at_least, check_compute, check_sequences
 from phrasescore.config.config import layer_settings
-from phrasescore.config.settings import ALIGNED, FEED_FORWARD, LANGUAGE_MODELS, MODEL_CONFIGS
+from phrasescore.config.settings import (
+    ALIGNED,
+    FEED_FORWARD,
+    LANGUAGE_MODELS,
+    MODEL_CONFIGS,
+    NAMES_IN_PAPERS,
+)
 from phrasescore.config.toml_file import unknown
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
@@ -145,7 +151,10 @@ def train(
     threads = threads or max(1, usable_threads(None) // local_ranks())
     with torch_threads(threads), Meter("train", "updates", progress) as meter:
         record = train_model(
-            run, resume=resume, report=lambda now: report_update(meter, now, curve)
+            run,
+            resume=resume,
+            begin=meter.begin,
+            report=lambda now: report_update(meter, now, curve),
         )
     return TrainSummary(record)
 
@@ -179,7 +188,8 @@ def _check_arguments(
 ) -> None:
     """Refuse inputs from which this kind cannot learn, and options that exclude one another."""
     if kind not in MODEL_CONFIGS:
-        raise ArgumentError(f"`kind`: {unknown('kind of network', kind, MODEL_CONFIGS)}")
+        meant = NAMES_IN_PAPERS.get(kind.lower(), kind)
+        raise ArgumentError(f"`kind`: {unknown('kind of network', meant, MODEL_CONFIGS)}")
     check_files((*inputs, alignments, *source[1:], *target[1:]), ())
     if kind in LANGUAGE_MODELS:
         if len(inputs) != 1:

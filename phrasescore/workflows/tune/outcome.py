@@ -13,7 +13,7 @@ from moses_integration.weights import write_weights
 from phrasescore.errors import ArgumentError
 from phrasescore.io.output import check_files, check_output, open_output, optional_path
 from phrasescore.records import WeightPair, Weights
-from phrasescore.report.tuning import TuneReport
+from phrasescore.report.tuning import FeatureRow, TuneReport
 from phrasescore.workflows.tune.pooling import some_names
 from tuning.loop import ROUND_LOSS, TOO_FAR, LoopResult
 
@@ -58,7 +58,7 @@ class OutputFiles:
         return found
 
     def write(self, weights: WeightPair, made: TuneReport, ini: MosesIni | None) -> None:
-        """Write the files; say the score reached."""
+        """Write the files; say the weights of features that had none, and the score reached."""
         if self.moses_ini is not None and ini is not None:
             write_ini(ini, weights.search, os.fspath(self.moses_ini))
         if self.weights is not None:
@@ -67,6 +67,16 @@ class OutputFiles:
             text = made.to_json() if self.report_format == "json" else made.to_text()
             with open_output(os.fspath(self.report)) as stream:
                 stream.write(text.encode())
+        features: dict[str, list[FeatureRow]] = {}
+        for row in made.features:  # whose name is the feature's, "_" and a place
+            features.setdefault(row.name.rpartition("_")[0], []).append(row)
+        new = [
+            " ".join([f"{name}=", *(f"{row.weight:.6g}" for row in rows)])
+            for name, rows in features.items()
+            if not any(row.start for row in rows)
+        ]
+        if new:
+            _logger.info("from 0: %s", some_names(new))
         _logger.info("%s", made.last_line())
 
 

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from phrasescore.cli.progress import ProgressDisplay
-from phrasescore.progress import Progress
+from phrasescore.progress import Meter, Progress
 
 
 class Clock:
@@ -92,4 +92,17 @@ def test_a_slow_rate_keeps_two_digits(caplog: pytest.LogCaptureFixture) -> None:
     show(Progress("train", "epochs", 0))
     clock.now += 40
     show(Progress("train", "epochs", 1, finished=True))
-    assert caplog.messages[-1] == "train: 1 epochs in 40.0 s (0.025 epochs/s)"
+    assert caplog.messages[-1] == "train: 1 epoch in 40.0 s (0.025 epochs/s)"
+
+
+def test_work_that_begins_after_its_preparation_has_a_rate_without_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = Clock()
+    show = ProgressDisplay(io.StringIO(), clock)
+    with Meter("train", "updates", show) as meter:
+        clock.now += 60
+        meter.begin()
+        clock.now += 10
+        meter.update(20)
+    assert caplog.messages == ["train: 20 updates in 10.0 s (2 updates/s)"]

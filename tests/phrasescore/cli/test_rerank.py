@@ -55,6 +55,25 @@ def test_the_even_average_may_choose_otherwise(folder: Folder) -> None:
     assert folder.run("--average", "LM0", "--average", "LSTM0").stdout.startswith("le ")
 
 
+def test_an_average_in_which_one_score_decides_is_warned_of(folder: Folder) -> None:
+    def said(total: str, value: str) -> str:
+        """Return what is said of a list with two hypotheses, and one with one of them."""
+        folder.nbest.write_text(
+            f"0 ||| a ||| LSTM0= {value} ||| {total}\n0 ||| b ||| LSTM0= -6 ||| -4\n"
+            "1 ||| c ||| LSTM0= -1 ||| -1\n"
+        )
+        return folder.run("--average", "LSTM0").stderr
+
+    # A list of two has half of their distance as its deviation, and here that is divided by the
+    # square root of 2, of a second list without any: 0.18 and 1.1, then 0.014 and 1.1.
+    assert said("-3.5", "-9") == ""
+    assert said("-3.96", "-9") == (
+        "phrasescore: warning: LSTM0 decides the average nearly alone: its deviation within a list "
+        "is 1.1, that of the decoder's total 0.014; phrasescore tune gives each its weight\n"
+    )
+    assert "warning: the decoder's total decides the average" in said("-3.5", "-6.01")
+
+
 def test_lists_in_their_new_order_change_nothing_but_the_total(folder: Folder) -> None:
     output = folder.path / "out.gz"
     assert folder.weighted("--nbest", "-o", str(output)).exit_code == 0

@@ -270,7 +270,11 @@ def test_what_is_in_the_cache_is_not_scored_again(
     options = ["--model", model.path, "--cache", tmp_path / "cache", "-o", tmp_path / "out"]
     assert "; 0 found in the cache" in run(lists, *options).stderr
     result = run(lists, *options)
-    assert "; 0 scored in 0 decoder steps; unknown words: 0 read, 0 predicted" in result.stderr
+    assert (
+        "; 0 scored in 0 decoder steps; unknown words: 0 of 0 read, 0 of 0 predicted"
+        in result.stderr
+    )
+    assert "; added RNN0\n" in result.stderr
     assert f"; {distinct} found in the cache" in result.stderr
     # Another model's scores are others.
     other = RandomModel(tmp_path / "other", SOURCE_WORDS, TARGET_WORDS, seed=9)

@@ -242,7 +242,8 @@ def test_sentences_that_are_too_long_are_left_out_and_counted(
         (["lstm", "-", "-"], 2, "two files cannot share stdin"),
         (["lstm", "{en}", "{en}"], 2, "SOURCE and TARGET are one file"),
         (["lstm"], 2, "Missing argument"),
-        (["lstn", "{en}", "{fr}"], 2, "is not one of 'attention', 'cslm', 'encoder-decoder'"),
+        (["lstn", "{en}", "{fr}"], 2, "KIND: unknown kind of network; did you mean 'lstm'?"),
+        (["GRU", "{en}", "{fr}"], 2, "expected one of: attention, cslm, encoder-decoder, grconv"),
         (["lstm", "{en}", "none.fr"], 1, "none.fr: cannot open"),
         (["lstm", "none.en", "{fr}"], 1, "none.en: cannot open"),
         (

@@ -278,6 +278,8 @@ def test_unknown_words_are_counted_on_either_side() -> None:
     list(scores.values([hypothesis_list("xay", "a?", "a?b", "b")]))
     # x and y are read; the prefix a ? is one.
     assert (scores.work.unknown_read, scores.work.unknown_words) == (2, 1)
+    # Of x, a and y, and of the prefixes a, a ?, a ? b and b.
+    assert (scores.work.read, scores.work.predicted) == (3, 4)
 
 
 def test_a_probability_above_one_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -332,6 +332,14 @@ def test_progress_tells_where_the_run_is(tmp_path: Path) -> None:
     assert seen[-1].seconds_left == 0
 
 
+def test_past_a_limit_no_time_is_left(tmp_path: Path) -> None:
+    seen: list[TrainingProgress] = []
+    # Six tenths of a microsecond, which are over before the first update is.
+    config = TINY.override(["training.minutes=1e-8"])
+    train_model(make_run(tmp_path, config), report=seen.append)
+    assert [now.seconds_left for now in seen] == [0.0]
+
+
 def test_a_precision_that_the_device_lacks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="tf32 needs a CUDA device"):
         train_model(make_run(tmp_path, TINY.override(["training.precision=tf32"])))

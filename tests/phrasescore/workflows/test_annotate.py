@@ -44,7 +44,34 @@ def test_its_warnings_are_values(tmp_path: Path, tiny_table: Path) -> None:
         moses_ini_out=tmp_path / "new.ini",
     )
     (warning,) = done.warnings
-    assert "moses.ini: T0 has path=/x/other, which is not" in warning
+    assert f"moses.ini: T0 reads /x/other, and not the {tiny_table} that gets" in warning
+
+
+def test_relative_paths_in_a_moses_ini_of_another_folder_are_warned_of(
+    tmp_path: Path, tiny_table: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    ini = tmp_path / "moses.ini"
+    ini.write_text(
+        f"[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path={tiny_table}\n"
+        "KENLM name=LM0 path=lm.gz\nKENLM name=LM1 path=/lm.gz\nDistortion\n[weight]\nT0= 1 1\n"
+    )
+
+    def warnings(new: str) -> tuple[str, ...]:
+        out = tmp_path / "out"
+        done = phrasescore.annotate(
+            tiny_table, [PUNCTUATION], out, moses_ini=ini, moses_ini_out=tmp_path / new
+        )
+        return done.warnings
+
+    (warning,) = warnings("other/new.ini")
+    assert warning == (
+        f"{tmp_path}/other/new.ini lies in another folder than {ini}, and has relative paths, "
+        "which begin where Moses is started: lm.gz"
+    )
+    assert warnings("new.ini") == ()
+    ini.write_text(ini.read_text().replace("path=lm.gz", "path=/lm.gz"))
+    assert warnings("other/new.ini") == ()
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,10 @@ def test_a_table_becomes_a_model_whose_record_is_returned(table: Path, tmp_path:
     assert loaded.config.training.seed == 3
     finished = {now.task: (now.done, now.unit) for now in seen if now.finished}
     assert finished == {"read": (60, "lines"), "train": (20, "updates")}
+    # The clock of the updates starts when all is read.
+    begun = [place for place, now in enumerate(seen) if now.task == "train" and not now.done]
+    before = seen[begun[-1] - 1]
+    assert (before.task, before.finished) == ("read", True)
 
 
 def stop_after(update: int) -> Callable[[Progress], None]:
@@ -87,6 +91,7 @@ def test_a_run_that_a_signal_stops_raises_and_goes_on_to_the_same_bits(
     ("kind", "inputs", "arguments", "problem"),
     [
         ("lsmt", ["a", "b"], {}, "`kind`: unknown kind of network; did you mean 'lstm'?"),
+        ("RNNsearch", ["a", "b"], {}, "`kind`: unknown kind of network; did you mean 'attention'?"),
         ("lstm", ["a"], {}, "lstm is trained on parallel text"),
         ("encoder-decoder", [], {}, "expected a phrase table or two files"),
         ("cslm", ["a", "b"], {}, "cslm is trained on one text, got 2 files"),

@@ -22,7 +22,7 @@ def test_rounds_raise_bleu_and_the_best_of_them_is_kept(folder: Folder) -> None:
     assert len(scores) >= 2
     assert max(scores) > scores[0] + 10
     best = max(scores)
-    assert result.stderr.endswith(f"phrasescore: BLEU {best:.2f}\n")
+    assert result.stderr.endswith(f"phrasescore: BLEU {scores[0]:.2f} -> {best:.2f}\n")
     state = folder.state()
     first_best = state["rounds"][scores.index(best)]["weights"]
     assert {name: list(values) for name, values in load_weights("out").lists.items()} == first_best
@@ -34,7 +34,7 @@ def test_the_best_is_kept_where_the_last_is_worse(folder: Folder) -> None:
     # A list of one hypothesis holds nothing to choose from: rounds go up and down.
     result = folder.run("--nbest-size", "2", "--seed", "3", "--patience", "2")
     scores = rounds(result)
-    assert result.stderr.endswith(f"phrasescore: BLEU {max(scores):.2f}\n")
+    assert result.stderr.endswith(f"phrasescore: BLEU {scores[0]:.2f} -> {max(scores):.2f}\n")
     weights = load_weights("out").lists
     (folder.path / "w").write_text((folder.path / "out").read_text())
     command = [*shlex.split(folder.decoder), "--weights-file", "w", "--nbest", "list", "1"]
@@ -203,4 +203,4 @@ def test_what_a_network_was_tuned_with_gives_the_bleu_that_was_said(folder: Fold
     options = ["--references", "reference", "--metric", "multi-bleu"]
     measured = CliRunner().invoke(main, ["evaluate", "best", *options])
     assert measured.stdout.startswith(f"BLEU = {max(rounds(result)):.2f}, ")
-    assert result.stderr.endswith(f"phrasescore: BLEU {max(rounds(result)):.2f}\n")
+    assert result.stderr.endswith(f" -> {max(rounds(result)):.2f}\n")

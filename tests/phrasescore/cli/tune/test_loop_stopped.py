@@ -202,7 +202,7 @@ def test_a_signal_while_optimising_keeps_the_best_and_the_loop_goes_on_as_if_not
         patch.setattr(optimiser_module, "load_method", load)
         stopped = folder.run()
     assert stopped.exit_code == code
-    assert stopped.stderr.endswith(f"BLEU {rounds(whole)[0]:.2f}\nphrasescore: {said}\n")
+    assert stopped.stderr.endswith(f"-> {rounds(whole)[0]:.2f}\nphrasescore: {said}\n")
     assert load_weights("out").lists == {"Good0": (0.1,), "Bad0": (0.5, -0.5)}
     resumed = folder.run("--resume")
     assert "round 1: taken from work/run1.nbest" in resumed.stderr

@@ -1,6 +1,7 @@
 """``phrasescore tune`` on lists, as a user meets it: what it finds and writes."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -30,17 +31,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TuneFolder:
 def test_every_method_raises_bleu(folder: TuneFolder, method: str) -> None:
     result = folder.run("--method", method, "-o", "out")
     assert result.exit_code == 0, result.output
-    metric, score = result.stderr.splitlines()[-1].removeprefix("phrasescore: ").split()
-    assert metric == "BLEU"
-    assert float(score) > 66.87
-    assert load_weights("out").lists["RNN0"][0] > 0
+    line = result.stderr.splitlines()[-1]
+    assert line.startswith("phrasescore: BLEU 66.87 -> ")
+    assert float(line.split()[-1]) > 66.87
+    weight = load_weights("out").lists["RNN0"][0]
+    assert weight > 0
+    assert f"phrasescore: from 0: RNN0= {weight:.6g}\n" in result.stderr
 
 
 @pytest.mark.parametrize("method", ["mert", "pro", "xbleu"])
 def test_the_weights_found_choose_what_is_right(folder: TuneFolder, method: str) -> None:
     result = folder.run("--method", method, "-o", "out")
     assert result.exit_code == 0, result.output
-    assert result.stderr.splitlines()[-1] == "phrasescore: BLEU 100.00"
+    assert result.stderr.splitlines()[-1] == "phrasescore: BLEU 66.87 -> 100.00"
     assert result.stdout == ""
     weights = load_weights("out").lists
     assert list(weights) == ["LM0", "TM0", "RNN0"]
@@ -64,7 +67,7 @@ def test_the_dev_score_reached_is_the_one_that_evaluate_measures(folder: TuneFol
     (folder.path / "weights").write_text("LM0= 1\nTM0= 1\nTM0= 1\nRNN0= 0\n")
     # Only RNN0 can choose otherwise, and it may not.
     result = folder.run("--fix", "RNN0", "--fix", "LM0", "-o", "out")
-    assert result.stderr.splitlines()[-1] == "phrasescore: BLEU 66.87"
+    assert result.stderr.splitlines()[-1] == "phrasescore: BLEU 66.87 -> 66.87"
     CliRunner().invoke(main, ["-q", "rerank", "nbest", "--weights", "out", "-o", "best"])
     options = ["--references", "reference", "--metric", "multi-bleu"]
     measured = CliRunner().invoke(main, ["evaluate", "best", *options])
@@ -87,7 +90,7 @@ def test_several_lists_are_pooled(folder: TuneFolder) -> None:
     result = folder.run("-o", "out", nbest=("one", "two"))
     assert result.exit_code == 0, result.output
     assert "phrasescore: 3 sentences, 6 hypotheses, 4 weights\n" in result.stderr
-    assert result.stderr.endswith("BLEU 100.00\n")
+    assert result.stderr.endswith("-> 100.00\n")
 
 
 def test_moses_ini_gets_the_weights_of_its_features_and_keeps_the_others(
@@ -139,7 +142,7 @@ def test_what_the_extractor_wrote_is_tuned_on(folder: TuneFolder) -> None:
     for start in (["--ifile", "init.opt"], ["--weights", "two"]):
         result = folder.call(*extracted, *start)
         assert result.exit_code == 0, result.output
-        assert result.stderr.endswith("phrasescore: BLEU 100.00\n")
+        assert result.stderr.endswith("-> 100.00\n")
         assert list(load_weights("out").lists) == ["LM0", "RNN0"]
 
 
@@ -159,10 +162,10 @@ def test_the_pool_is_written_as_the_extractor_would(folder: TuneFolder) -> None:
 
 def test_chrf_and_its_mean_with_bleu_are_metrics_too(folder: TuneFolder) -> None:
     found = folder.run("--metric", "chrf", "-o", "out").stderr.splitlines()[-1]
-    assert found == "phrasescore: chrF2 100.00"
+    assert re.fullmatch(r"phrasescore: chrF2 \d\d\.\d\d -> 100\.00", found)
     both = ["--metric", "bleu=3", "--metric", "chrf"]
     found = folder.run(*both, "-o", "out").stderr.splitlines()[-1]
-    assert found == "phrasescore: 0.75 BLEU + 0.25 chrF2 100.00"
+    assert re.fullmatch(r"phrasescore: 0\.75 BLEU \+ 0\.25 chrF2 \d\d\.\d\d -> 100\.00", found)
 
 
 def test_the_report_says_of_each_feature_what_it_has_and_gives(folder: TuneFolder) -> None:
@@ -224,7 +227,7 @@ def test_references_may_be_numbered_as_for_mert_moses(folder: TuneFolder) -> Non
     (folder.path / "reference1").write_text("z z z z x\n" * 3)
     result = folder.run("--refs", "nothing", "-o", "out")
     assert result.exit_code == 1
-    assert folder.run("-o", "out").stderr.endswith("phrasescore: BLEU 100.00\n")
+    assert folder.run("-o", "out").stderr.endswith("-> 100.00\n")
 
 
 @pytest.mark.slow

@@ -80,7 +80,7 @@ def unchanged(folder: TuneFolder, reason: str, bleu: str, nbest: str, references
     result = folder.run("-o", "out")
     assert result.exit_code == 0, result.output
     assert reason in result.stderr
-    assert result.stderr.endswith(f"phrasescore: BLEU {bleu}\n")
+    assert result.stderr.endswith(f"phrasescore: BLEU {bleu} -> {bleu}\n")
     assert load_weights("out").lists == {"LM0": (1.0,), "TM0": (0.5, 0.5), "RNN0": (0.0,)}
 
 
@@ -147,7 +147,7 @@ def test_ctrl_c_writes_the_best_weights_so_far(
     monkeypatch.setattr(optimiser_module, "load_method", load)
     result = folder.run("-o", "out")
     assert (result.exit_code, calls) == (130, [1])
-    assert result.stderr.endswith("phrasescore: BLEU 100.00\nphrasescore: interrupted\n")
+    assert result.stderr.endswith("-> 100.00\nphrasescore: interrupted\n")
     assert load_weights("out").lists["RNN0"][0] > 0
 
 
