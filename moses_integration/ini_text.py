@@ -15,6 +15,8 @@ from phrasescore.io.output import open_output
 from phrasescore.io.text import open_input, shorten
 
 _WORD = re.compile(r"[^ \t\r]+")
+# The last two are BilingualNPLM's.
+_FILE_ARGUMENTS = ("path", "source_vocab", "target_vocab")
 _PATH = re.compile(r"(?<=[ \t]path=)[^ \t\r#]+")
 
 
@@ -184,6 +186,8 @@ def files_of(ini_path: str) -> list[Path]:
 
 
 def named_files(ini: IniText) -> tuple[Path, ...]:
-    """Return the files that features read by ``path=``, each once, in the order of the lines."""
-    paths = [dict(feature.arguments).get("path") for feature in ini.features]
+    """Return the files that features read, each once, in the order of the lines."""
+    paths = [
+        dict(feature.arguments).get(key) for feature in ini.features for key in _FILE_ARGUMENTS
+    ]
     return tuple(dict.fromkeys(Path(path) for path in paths if path))

@@ -24,10 +24,11 @@ _logger = logging.getLogger(__name__)
 @options.file("--moses-ini-out", "Where it goes with that feature, at weight 0.", "OUT")
 @options.verbosity
 def export(model: str, output: str, **settings: Any) -> None:
-    """Write the network MODEL, of the kind cslm, as a file that Moses' own search loads.
+    """Write the network MODEL, of the kind cslm or joint, as a file that Moses' own search loads.
 
     Moses scores without log Z: the network must be trained with
-    --set model.self_normalization=0.1.
+    --set model.self_normalization=0.1. The words of a joint go to
+    OUTPUT.source_vocab and OUTPUT.target_vocab.
     """
     from phrasescore.workflows.export import export as run
 

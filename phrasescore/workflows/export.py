@@ -1,22 +1,33 @@
 """Write a trained network as a file that Moses' own search loads."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from torch import Tensor, nn
 
 from moses_integration.ini_text import IniText, named_files
-from moses_integration.nplm import FORMAT, Floats, NplmLayer, NplmNetwork, check_words, write_nplm
+from moses_integration.nplm import (
+    FORMAT,
+    MOSES_BLANKS,
+    Floats,
+    NplmLayer,
+    NplmNetwork,
+    check_words,
+    write_nplm,
+    write_words,
+)
 from phrasescore.arguments import ModelFormat, StrPath, check_choice
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.features import NETWORK_NAMES
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.cslm import CslmNetwork
-from phrasescore.models.feed_forward import BOUNDARY
+from phrasescore.models.feed_forward import BOUNDARY, FeedForwardNetwork
+from phrasescore.models.joint import JointNetwork
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.annotate import check_moses_ini
 from phrasescore.workflows.warnings import returns_warnings
@@ -32,8 +43,9 @@ class ExportSummary:
     # Moses' class of the feature, and its name in moses.ini; None without a moses.ini.
     kind: str
     name: str | None
+    # Of NPLM: words that the network reads, and the one that it predicts.
     order: int
-    # Of the shortlist and NPLM's own, such as <unk>.
+    # Of the shortlists and NPLM's own, such as <unk>.
     input_words: int
     # What Moses takes for the network.
     num_bytes_in_moses: int
@@ -45,8 +57,10 @@ class _MosesFeature(NamedTuple):
 
     network: NplmNetwork
     kind: str
-    # Besides name= and path=.
+    # Besides name=, path= and the vocabularies.
     arguments: Mapping[str, str]
+    # Files that Moses reads beside the network, by the argument that names them.
+    vocabularies: Mapping[str, Sequence[str]] = {}
 
 
 @returns_warnings
@@ -63,7 +77,11 @@ def export(
     The format is NPLM's text model, for a Moses that is built with NPLM. Moses scores without log
     Z, as ``unnormalized`` does here.
 
-    :param model: of the kind cslm, trained with ``self_normalization``.
+    A joint model has two vocabulary files beside it, ``output.source_vocab`` and
+    ``output.target_vocab``.
+
+    :param model: of the kind cslm or joint, trained with ``self_normalization``.
+    :param output: ``-`` is stdout, for a cslm.
     :param moses_ini: gets a feature that loads the file.
     :param moses_ini_out: where it goes with that feature, which has the weight 0.
     :raises ModelError: also if the format cannot hold the network.
@@ -81,8 +99,6 @@ def export(
             "`moses_ini` needs an `output` that Moses can read, which stdout is not"
         )
     ini = None if ini_path is None else IniText.read(ini_path)
-    named = () if ini is None else map(str, named_files(ini))
-    check_files([ini_path, *named], [path, new_ini_path])
     checkpoint = load_checkpoint(model)
     kind = checkpoint.config.kind
     if kind not in _FEATURES:
@@ -90,15 +106,24 @@ def export(
         raise ModelError(f"{model}: {FORMAT} holds networks of the kind {known}, not {kind}")
     try:
         feature = _FEATURES[kind](checkpoint)
-        check_words(feature.network)
     except ModelError as error:
         raise ModelError(f"{model}: {error}") from error
+    if path == "-" and feature.vocabularies:
+        raise ArgumentError(
+            f"`output`: a {kind} has vocabulary files beside it, so it must not be stdout"
+        )
+    vocabularies = {key: f"{path}.{key}" for key in feature.vocabularies}
+    named = () if ini is None else map(str, named_files(ini))
+    check_files([ini_path, *named], [path, *vocabularies.values(), new_ini_path])
     name = None
     if ini is not None:
-        arguments = {**feature.arguments, "path": os.path.abspath(path)}
+        files = {"path": path, **vocabularies}
+        arguments = {**feature.arguments, **{key: os.path.abspath(files[key]) for key in files}}
         name = ini.add_feature(feature.kind, NETWORK_NAMES[kind], arguments)
-    with open_output(path) as stream:
-        write_nplm(feature.network, stream)
+    with ExitStack() as stack:
+        write_nplm(feature.network, stack.enter_context(open_output(path)))
+        for key, words in feature.vocabularies.items():
+            write_words(words, stack.enter_context(open_output(vocabularies[key])))
         if ini is not None and new_ini_path is not None:
             ini.write(new_ini_path)
     network = feature.network
@@ -108,41 +133,85 @@ def export(
 
 
 def _cslm(checkpoint: Checkpoint) -> _MosesFeature:
-    """Return a language model as Moses' feature NeuralLM has it: one vocabulary for both sides.
-
-    ``<s>`` and ``</s>``, which are one word of the network's contexts, are two of NPLM's.
-    """
+    """Return a language model as Moses' feature NeuralLM has it: one vocabulary for both sides."""
     network = checkpoint.model
     assert isinstance(network, CslmNetwork)
-    assert network.upper is not None
+    words = _target_words(checkpoint)
+    check_words(words)
+    nplm = _nplm(network, words, network.embedding, "rectifier")
+    return _MosesFeature(nplm, "NeuralLM", {"factor": "0", "order": str(nplm.order)})
+
+
+def _joint(checkpoint: Checkpoint) -> _MosesFeature:
+    """Return a joint model as Moses' BilingualNPLM has it: target words, then source words."""
+    network = checkpoint.model
+    assert isinstance(network, JointNetwork)
+    words = _target_words(checkpoint)
+    sources = _own_words(checkpoint.source_vocabulary, "<unk>", "<s>", "</s>")
+    for vocabulary in (words, sources):
+        check_words(vocabulary, MOSES_BLANKS)
+    nplm = _nplm(network, words, network.target_embedding, "tanh")
+    # Of the network's source words, <s> is the last.
+    rows = _floats(network.embedding[len(network.target_embedding) :])
+    order = [Vocabulary.UNKNOWN, -1, Vocabulary.END, *range(len(Vocabulary.SYMBOLS), len(rows) - 1)]
+    nplm = nplm._replace(
+        input_words=[*words, *sources],
+        input_embeddings=np.concatenate([nplm.input_embeddings, rows[order]]),
+    )
+    config = network.config
+    arguments = {"order": str(config.order), "source_window": str(config.source_window)}
+    vocabularies = {"source_vocab": sources, "target_vocab": words}
+    return _MosesFeature(nplm, "BilingualNPLM", arguments, vocabularies)
+
+
+def _own_words(vocabulary: Vocabulary, *own: str) -> list[str]:
+    """Return words of NPLM's own, and those of a shortlist."""
+    return [*own, *map(vocabulary.word, range(len(Vocabulary.SYMBOLS), len(vocabulary)))]
+
+
+def _target_words(checkpoint: Checkpoint) -> list[str]:
+    """Return the target words in the order that `_nplm` has."""
+    return _own_words(checkpoint.target_vocabulary, "<unk>", "<s>", "</s>", "<null>")
+
+
+def _nplm(
+    network: FeedForwardNetwork,
+    words: Sequence[str],
+    embedding: Tensor,
+    activation: Literal["rectifier", "tanh"],
+) -> NplmNetwork:
+    """Return a network as NPLM has it, of which target words are all input words.
+
+    ``<s>`` and ``</s>``, which are one word of the network's contexts, are two of NPLM's.
+
+    :param embedding: of the target words.
+    :raises ModelError: if the network was trained without self-normalisation.
+    """
     if not network.config.self_normalization:
         raise ModelError(
             "Moses leaves log Z out of NPLM's scores, and this network was trained without "
             "self-normalization; train one with --set model.self_normalization=0.1"
         )
-    vocabulary = checkpoint.target_vocabulary
-    shortlist = range(len(Vocabulary.SYMBOLS), len(vocabulary))
-    words = ("<unk>", "<s>", "</s>", "<null>", *map(vocabulary.word, shortlist))
     # One more row for <null>, the place of a word that is not known yet in Moses' estimates of
     # phrases on their own, and for what is never predicted.
-    extra = len(vocabulary)
-    embeddings, output = _floats(network.embedding), _layer(network.output)
+    extra = len(embedding)
+    embeddings, output = _floats(embedding), _layer(network.output)
     mean = embeddings[len(Vocabulary.SYMBOLS) :].mean(axis=0, keepdims=True)
+    shortlist = range(len(Vocabulary.SYMBOLS), extra)
     inputs = [Vocabulary.UNKNOWN, BOUNDARY, Vocabulary.END, extra, *shortlist]
     outputs = [Vocabulary.UNKNOWN, extra, Vocabulary.END, extra, *shortlist]
-    nplm = NplmNetwork(
+    return NplmNetwork(
         words,
         words,
-        "rectifier",
+        activation,
         np.concatenate([embeddings, mean])[inputs],
         _layer(network.lower),
-        _layer(network.upper),
+        None if network.upper is None else _layer(network.upper),
         NplmLayer(
             np.concatenate([output.weights, np.zeros_like(output.weights[:1])])[outputs],
             np.append(output.biases, np.float32(_NEVER))[outputs],
         ),
     )
-    return _MosesFeature(nplm, "NeuralLM", {"factor": "0", "order": str(nplm.order)})
 
 
 def _floats(weights: Tensor) -> Floats:
@@ -155,4 +224,4 @@ def _layer(layer: nn.Linear) -> NplmLayer:
 
 
 # The kinds of networks that the format holds.
-_FEATURES: dict[str, Callable[[Checkpoint], _MosesFeature]] = {"cslm": _cslm}
+_FEATURES: dict[str, Callable[[Checkpoint], _MosesFeature]] = {"cslm": _cslm, "joint": _joint}

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from moses_integration.nplm import NplmLayer, NplmNetwork, check_words, write_nplm
+from moses_integration.nplm import (
+    MOSES_BLANKS,
+    NPLM_BLANKS,
+    NplmLayer,
+    NplmNetwork,
+    check_words,
+    write_nplm,
+    write_words,
+)
 from phrasescore.errors import ModelError
 from tests.reference_nplm import ReferenceNplm
 
@@ -35,7 +43,6 @@ def test_a_file_holds_every_number_to_the_last_bit_and_the_words_of_each_side(
     tmp_path: Path,
 ) -> None:
     wanted = network(["<unk>", "la", "été", "the"], ["<unk>", "la", "été"])
-    check_words(wanted)
     path = tmp_path / "nplm"
     with path.open("wb") as output:
         write_nplm(wanted, output)
@@ -56,9 +63,25 @@ def test_a_file_holds_every_number_to_the_last_bit_and_the_words_of_each_side(
     assert np.array_equal(found.matrix("input_embeddings"), wanted.input_embeddings)
     layers = {"hidden_{} 1": wanted.first, "hidden_{} 2": wanted.second, "output_{}": wanted.output}
     for name, layer in layers.items():
+        assert layer is not None
         assert np.array_equal(found.matrix(name.format("weights")), layer.weights)
         assert np.array_equal(found.matrix(name.format("biases"))[:, 0], layer.biases)
     assert path.read_bytes().endswith(b"\n\n\\end\n")
+
+
+def test_one_layer_is_for_nplm_no_hidden_units_and_the_output_embedding(tmp_path: Path) -> None:
+    """NPLM's model::resize: the first layer has output_embedding_dimension units then."""
+    two = network(["<unk>", "a"], ["<unk>"])
+    one = two._replace(
+        second=None, output=NplmLayer(two.first.weights[:1, :5], two.first.biases[:1])
+    )
+    with (tmp_path / "nplm").open("wb") as output:
+        write_nplm(one, output)
+    found = ReferenceNplm(tmp_path / "nplm")
+    config = found.config
+    assert (config["num_hidden"], config["output_embedding_dimension"]) == ("0", "5")
+    assert found.matrix("hidden_weights 1").shape == (5, 3 * 2)
+    assert "\\hidden_weights 2" not in found.sections
 
 
 def test_moses_memory_is_a_number_per_input_word_place_and_unit_of_the_first_layer() -> None:
@@ -67,14 +90,27 @@ def test_moses_memory_is_a_number_per_input_word_place_and_unit_of_the_first_lay
 
 
 @pytest.mark.parametrize(
-    ("words", "problem"),
+    ("words", "blanks", "problem"),
     [
-        (["<unk>", "a\tb"], "'a\\tb': it holds a blank"),
-        (["<unk>", "<s>", "<s>"], "'<s>': it is one of NPLM's own words"),
+        (["<unk>", "a\tb"], NPLM_BLANKS, "'a\\tb': it holds a blank"),
+        # Moses' ``>>`` cuts here, NPLM does not.
+        (["<unk>", "a\fb"], MOSES_BLANKS, "'a\\x0cb': it holds a blank"),
+        (["<unk>", "<s>", "<s>"], NPLM_BLANKS, "'<s>': it is one of NPLM's own words"),
     ],
 )
-def test_words_that_nplm_reads_as_others_are_refused(words: list[str], problem: str) -> None:
-    for sides in ((words, ["<unk>"]), (["<unk>"], words)):
-        with pytest.raises(ModelError) as caught:
-            check_words(network(*sides))
-        assert str(caught.value) == f"NPLM's text model cannot hold the shortlist's word {problem}"
+def test_words_that_are_read_as_others_are_refused(
+    words: list[str], blanks: str, problem: str
+) -> None:
+    with pytest.raises(ModelError) as caught:
+        check_words(words, blanks)
+    assert str(caught.value) == f"NPLM's text model cannot hold the shortlist's word {problem}"
+
+
+def test_nplm_reads_words_with_other_white_space_as_they_are() -> None:
+    check_words(["<unk>", "a\fb", "a\u00a0b"])
+
+
+def test_a_vocabulary_file_has_a_word_per_line(tmp_path: Path) -> None:
+    with (tmp_path / "words").open("wb") as output:
+        write_words(["<unk>", "été"], output)
+    assert (tmp_path / "words").read_bytes() == "<unk>\nété\n".encode()

@@ -9,8 +9,8 @@ import pytest
 import phrasescore
 from phrasescore.errors import ArgumentError, ConfigError, ModelError, PhrasescoreError
 from tests import reference_cslm
-from tests.doubles import RandomCslm, RandomModel
-from tests.reference_nplm import ReferenceNplm
+from tests.doubles import RandomCslm, RandomJoint, RandomModel
+from tests.reference_nplm import ReferenceBilingual, ReferenceNplm
 
 INI = """\
 [feature]
@@ -122,7 +122,7 @@ def test_other_networks_are_refused(tmp_path: Path) -> None:
     RandomModel(tmp_path / "rnn", "ab", "uv")
     with pytest.raises(ModelError) as caught:
         phrasescore.export(tmp_path / "rnn", tmp_path / "nplm")
-    problem = "NPLM's text model holds networks of the kind cslm, not encoder-decoder"
+    problem = "NPLM's text model holds networks of the kind cslm or joint, not encoder-decoder"
     assert str(caught.value) == f"{tmp_path}/rnn: {problem}"
 
 
@@ -191,3 +191,95 @@ def test_neither_a_model_nor_what_moses_reads_is_overwritten(tmp_path: Path) -> 
         export_into_ini(tmp_path, "lm")
     with pytest.raises(PhrasescoreError, match="would overwrite a part of a model"):
         phrasescore.export(tmp_path / "cslm", tmp_path / "cslm" / "config.toml")
+
+
+def export_joint(folder: Path, **sizes: int) -> tuple[RandomJoint, ReferenceBilingual]:
+    """Export a joint model of which each side has a word of the other, and read it as Moses."""
+    joint = RandomJoint("abu", "uva", path=folder / "joint", **sizes)
+    (folder / "old.ini").write_text(INI)
+    done = phrasescore.export(
+        folder / "joint",
+        folder / "nplm",
+        moses_ini=folder / "old.ini",
+        moses_ini_out=folder / "new.ini",
+    )
+    assert (done.kind, done.name, done.input_words) == ("BilingualNPLM", "Joint0", 6 + 7)
+    ini = (folder / "new.ini").read_text()
+    [line] = [line for line in ini.splitlines() if line.startswith("BilingualNPLM ")]
+    assert "Joint0= 0\n" in ini
+    arguments = dict(word.split("=", 1) for word in line.split()[1:])
+    # Of these alone Moses knows (BilingualLM_NPLM::SetParameter); it ends at another one.
+    files = ["path", "source_vocab", "target_vocab"]
+    assert list(arguments) == ["name", "order", "source_window", *files]
+    assert all(Path(arguments[key]).is_absolute() for key in files)
+    return joint, ReferenceBilingual(arguments)
+
+
+@pytest.mark.parametrize(
+    "sizes", [{}, {"upper_size": 0}, {"order": 5, "window": 0}], ids=["", "one layer", "no window"]
+)
+def test_moses_has_the_joint_model_s_logits_of_every_word_but_the_end(
+    tmp_path: Path, sizes: dict[str, int]
+) -> None:
+    """Moses' phrase-based search does not score </s>. Some words here are unknown on a side."""
+    joint, moses = export_joint(tmp_path, **sizes)
+    for source, target, affiliations in (
+        ("a b u x b a", "u v x a u v v", (0, 1, 4, 5, 2, 3, 3)),
+        ("b", "a b", (0, 0)),
+        ("v a", "v", (1,)),
+    ):
+        sentences = source.split(), target.split(), affiliations
+        wanted = joint.word_scores(*sentences, normalized=False)[:-1]
+        assert moses.word_scores(*sentences) == pytest.approx(wanted, abs=1e-5)
+
+
+def test_the_target_words_of_moses_own_have_the_rows_of_a_language_model_s(tmp_path: Path) -> None:
+    joint, moses = export_joint(tmp_path)
+    read, written = joint.parameters["embedding"], moses.nplm.matrix("input_embeddings")
+    targets = len("uva") + 2
+    wanted = {"<unk>": read[1], "<s>": read[0], "</s>": read[0], "a": read[4]}
+    wanted["<null>"] = read[2:targets].mean(axis=0)
+    for word, row in wanted.items():
+        assert written[moses.target_ids[word]] == pytest.approx(row, abs=1e-6)
+    biases = moses.nplm.matrix("output_biases")[:, 0]
+    assert biases[moses.target_ids["</s>"]] == pytest.approx(joint.parameters["output.bias"][0])
+    assert biases[moses.target_ids["<null>"]] == -100
+    assert moses.nplm.sections["\\output_vocab"] == list(moses.target_ids)
+    assert moses.nplm.sections["\\input_vocab"] == [*moses.target_ids, *moses.source_ids]
+
+
+@pytest.mark.parametrize(
+    ("words", "settings", "output", "problem"),
+    [
+        (("ab", "uv"), {"self_normalization": 0.0}, "nplm", "joint: Moses leaves log Z out"),
+        ((["a", "<s>"], "u"), {}, "nplm", "shortlist's word '<s>': it is one of NPLM's own"),
+        (("a", ["u", "b\vc"]), {}, "nplm", r"shortlist's word 'b\\x0bc': it holds a blank"),
+        (("a", "u"), {}, "-", "`output`: a joint has vocabulary files beside it, so it must not"),
+        (("a", "u"), {}, "none/nplm", "none/nplm: cannot write: there is no folder"),
+    ],
+)
+def test_a_joint_model_that_moses_cannot_have_is_refused_and_nothing_is_written(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, str],
+    settings: dict[str, float],
+    output: str,
+    problem: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    RandomJoint(*words, path=tmp_path / "joint", **settings)  # type: ignore[arg-type]
+    with pytest.raises(PhrasescoreError, match=problem):
+        phrasescore.export("joint", output)
+    assert [path.name for path in tmp_path.iterdir()] == ["joint"]
+
+
+def test_vocabularies_that_moses_reads_are_not_overwritten(tmp_path: Path) -> None:
+    export_joint(tmp_path)
+    for output in ("nplm", "nplm.source_vocab", "nplm.target_vocab"):
+        with pytest.raises(PhrasescoreError, match=f"/{output}: would overwrite another file"):
+            phrasescore.export(
+                tmp_path / "joint",
+                tmp_path / output,
+                moses_ini=tmp_path / "new.ini",
+                moses_ini_out=tmp_path / "newer.ini",
+            )

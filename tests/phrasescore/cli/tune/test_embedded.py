@@ -61,9 +61,9 @@ def test_tables_and_networks_are_loaded_once(
     read, loaded = [], []
     read_pairs = phrase_tables.read_phrase_pairs
 
-    def count(*arguments: object) -> object:
+    def count(*arguments: object, **options: object) -> object:
         read.append(arguments)
-        return read_pairs(*arguments)  # type: ignore[arg-type]
+        return read_pairs(*arguments, **options)  # type: ignore[arg-type]
 
     def load(path: str) -> Checkpoint:
         loaded.append(path)
