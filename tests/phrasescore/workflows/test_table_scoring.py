@@ -167,7 +167,7 @@ def test_workers_with_another_model_end_the_run(
     monkeypatch.setattr(annotate_module, "TableScoring", OtherScoring)
     with pytest.raises(PhrasescoreError, match="workers have not loaded the same: column 1: "):
         phrasescore.annotate(table, [model], tmp_path / "out", threads=1)
-    assert (tmp_path / "out.part").exists()
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_wrong_value_is_told_with_its_block(
