@@ -86,11 +86,6 @@ class Generator:
         """Whether one of the networks aligns target words with source words."""
         return any(network.can_align for network in self._networks)
 
-    @property
-    def shortlists_differ(self) -> bool:
-        """Whether the networks predict different words."""
-        return any(network.columns is not None for network in self._networks)
-
     def in_order(self, words: Sequence[str]) -> tuple[str, ...]:
         """Return words that were predicted one after another as they stand in the target."""
         return tuple(words[::-1] if self.right_to_left else words)
