@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,17 +87,6 @@ def _any_matrix(nbest: NbestList) -> FeatureMatrix:
               for row in rows]  # fmt: skip
     missing = np.array([[name not in row for name in sizes] for row in rows])
     return FeatureMatrix(sizes, np.array(values), missing if missing.any() else None)
-
-
-class ModelScore(Protocol):
-    """A new score for each hypothesis of a list."""
-
-    def __call__(self, nbest: NbestList) -> Values:
-        """Return (hypotheses,); more is better.
-
-        :raises DataError: if a feature that the score needs is not there.
-        """
-        ...
 
 
 @dataclass
