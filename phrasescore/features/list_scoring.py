@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -136,7 +137,7 @@ class _Networks:
 
     def score(self, lists: list[HypothesisList]) -> ComputedLists:
         """Return the scores of some lists, and the work of them."""
-        work = SentenceWork(scored=sum(len(set(item.hypotheses)) for item in lists))
+        work = SentenceWork(scored=sum(map(_count_distinct, lists)))
         texts = HypothesisTexts(lists)
         found: list[TreeLogProbs] = []
         for model in self._models:
@@ -282,6 +283,11 @@ def _words(log_probs: TreeLogProbs, right_to_left: bool) -> list[Floats]:
     if not right_to_left:
         return words
     return [np.append(values[:-1][::-1], values[-1]) for values in words]
+
+
+def _count_distinct(item: HypothesisList) -> int:
+    """Return how many hypotheses of a list are different, or different as aligned ones."""
+    return len(set(zip(item.hypotheses, item.affiliations or repeat(()), strict=False)))
 
 
 def fingerprint(checkpoint: Checkpoint, cslm: CslmOptions) -> str:
