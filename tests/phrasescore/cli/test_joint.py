@@ -155,6 +155,7 @@ def test_a_hypothesis_gets_log_p_by_its_own_alignment(joint: RandomJoint) -> Non
     ]
     assert values("out") == pytest.approx([sum(scores) for scores in expected], rel=1e-5)
     assert len(set(values("out"))) == 7
+    assert "; 7 scored in " in result.stderr
     lines = Path("words").read_text().splitlines()
     of_words = [[float(part.rsplit("=")[1]) for part in line.split()[2:]] for line in lines]
     for found, scores in zip(of_words, expected, strict=True):
@@ -184,7 +185,8 @@ def test_other_columns_and_a_cache_change_no_bit() -> None:
     for output in ("first", "second"):
         result = rescore(*both, "--cache", "cache", output=output)
         assert result.exit_code == 0, result.stderr
-    assert "16 found in the cache" not in result.stderr
+    assert "; 0 scored in 0 decoder steps; " in result.stderr
+    assert "; 7 found in the cache; " in result.stderr
     assert Path("first").read_bytes() == Path("second").read_bytes()
     assert values("first") == values("alone")
     for name in ("CSLM0", "TargetLength0"):
