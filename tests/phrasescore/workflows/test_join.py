@@ -136,6 +136,31 @@ def test_a_finished_part_is_not_made_again(
     assert part.read_bytes() == before
     other = [ColumnSpec("feature", "number_mismatch")]
     assert phrasescore.annotate(table, other, part, part="2/2", resume=True).lines > 0
+    assert phrasescore.annotate(table, other, part, part="2/2").lines > 0
+
+
+def test_a_part_killed_at_its_last_step_leaves_nothing_beside_it(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = table.parent / "part"
+    with monkeypatch.context() as context:
+        context.setattr("phrasescore.io.resumable._remove", stop_here)
+        with pytest.raises(KeyboardInterrupt):
+            annotate(table, part, part="1/2")
+    assert part.exists()
+    assert Path(f"{part}.part.json").exists()
+    assert phrasescore.annotate(table, COLUMNS, part, part="1/2", resume=True).lines == 0
+    assert sorted(path.name for path in table.parent.glob("part*")) == ["part", "part.json"]
+
+
+def test_only_the_whole_table_is_said_to_lack_what_the_texts_have(table: Path) -> None:
+    (table.parent / "text").write_text("nowhere\n")
+    arguments = (table, COLUMNS, table.parent / "out")
+    texts = [table.parent / "text"]
+    assert phrasescore.annotate(*arguments, texts=texts, part="1/2").warnings == ()
+    assert phrasescore.annotate(*arguments, texts=texts).warnings == (
+        f"{table}: no source phrase occurs in the texts",
+    )
 
 
 def test_a_wrong_line_is_found_by_the_part_that_has_it(table: Path) -> None:
