@@ -28,9 +28,13 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     texts = [wanted.data.dev, *wanted.data.tests]
     models = wanted.models.values()
     paths = [path for text in texts for path in (text.source, *text.references)]
-    paths += [*(wanted.data.train or ()), *files]
+    aligned = () if wanted.data.alignments is None else (wanted.data.alignments,)
+    paths += [*(wanted.data.train or ()), *aligned, *files]
     paths += wanted.data.feature_files.values()
     paths += [model.backoff_lm for model in models if model.backoff_lm]
+    trained_on = [model.xbleu for model in models if model.xbleu]
+    for xbleu in trained_on:
+        paths += [*xbleu.lists, xbleu.source, *xbleu.references]
     for path in paths:
         if not path.exists():
             raise DataError(str(path), None, "cannot open: No such file or directory")
@@ -49,7 +53,9 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
         problem = "expected a newline after the last line: Moses leaves it out"
         raise DataError(str(wanted.data.dev.source), None, problem)
     if wanted.data.train is not None:
-        _check_length(wanted.data.train[0], wanted.data.train[1:])
+        _check_length(wanted.data.train[0], (*wanted.data.train[1:], *aligned))
+    for xbleu in trained_on:
+        _check_length(xbleu.source, xbleu.references)
     for model in models:
         if model.path is not None and model.path.exists():
             _check_model(model, model.path)

@@ -13,12 +13,14 @@ import msgspec
 from phrasescore.config.toml_file import TomlTable, read_table, unknown
 from phrasescore.workflows.experiment.systems import (
     FILE_FEATURES,
+    JOINT,
     PAPER,
     Count,
     ModelPlan,
     Rounds,
     System,
     check_model,
+    is_self_normalized,
     read_systems,
 )
 from phrasescore.workflows.search_settings import LIMITS, SearchSettings
@@ -49,6 +51,8 @@ class Data:
     test: dict[str, TextSet]
     # Source and target side of the text that networks learn from.
     train: tuple[Path, ...] | None = None
+    # The word alignment of that text.
+    alignments: Path | None = None
     # Which phrase table of moses.ini is meant, where there are several.
     table: Path | None = None
     # Where relative paths in moses.ini begin; None for its folder.
@@ -56,6 +60,8 @@ class Data:
     lm: Path | None = None
     lexicon: Path | None = None
     reverse_lexicon: Path | None = None
+    # Numbers from elsewhere, one per line of the phrase table, by the name of their column.
+    scores: dict[str, Path] = field(default_factory=dict)
 
     @property
     def tests(self) -> tuple[TextSet, ...]:
@@ -64,8 +70,9 @@ class Data:
 
     @property
     def feature_files(self) -> dict[str, Path]:
-        """The files of `FILE_FEATURES`, as far as they are given."""
-        return {name: path for name in FILE_FEATURES if (path := getattr(self, name))}
+        """The files of `FILE_FEATURES`, as far as they are given, and of `scores`."""
+        given = {str(name): path for name in FILE_FEATURES if (path := getattr(self, name))}
+        return self.scores | given
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,8 @@ class Engine:
 
     decoder: Literal["embedded", "moses"] = "embedded"
     moses_bin: Path | None = None
+    # Whether that Moses was built with NPLM, and so has neural models in its search.
+    nplm: bool = False
     # Steps that run at the same time.
     jobs: Count = 1
     # Of decoding; None for the command's own default.
@@ -86,6 +95,11 @@ class Engine:
     patience: Count = 5
     # The limits of the search, by `_LIMITS`.
     search: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def searches_with_networks(self) -> bool:
+        """Whether the networks of a row's search are in the search, and do not score lists."""
+        return self.nplm or self.decoder == "embedded"
 
     @property
     def settings(self) -> SearchSettings:
@@ -150,16 +164,33 @@ def read_experiment(path: str) -> Experiment:
     if engine.decoder == "moses" and engine.moses_bin is None:
         problem = "is missing: expected the folder of Moses' binaries"
         raise whole.table("engine").error("moses_bin", problem)
+    if engine.nplm and engine.decoder != "moses":
+        raise whole.table("engine").error("nplm", 'is of decoder = "moses"')
     _check_search(whole.table("engine").table("search"), engine.search)
     whole.table("tuning").check_choice("method", tuning.method, METHODS)
     if tuning.method in NOT_RANDOM and (tuning.replicas or 1) > 1:
         problem = f"nothing is random in {tuning.method}: all would be the same; expected 1"
         raise whole.table("tuning").error("replicas", f"{problem}, found {tuning.replicas}")
     models = {
-        name: check_model(whole.table("models"), model) for name, model in found.models.items()
+        name: check_model(whole.table("models"), model, found.models, data.scores)
+        for name, model in found.models.items()
     }
     systems = read_systems(whole, found.systems, models, data.feature_files)
+    _check_search_networks(whole, engine, systems, models)
     return Experiment(data, engine, models, tuning, systems)
+
+
+def _check_search_networks(
+    whole: TomlTable, engine: Engine, systems: tuple[System, ...], models: dict[str, ModelPlan]
+) -> None:
+    for model in (models[name] for system in systems for name in system.search):
+        if model.kind == JOINT and not engine.searches_with_networks:
+            problem = f"expected true: {model.name} is a {JOINT}, for which Moses has to have NPLM"
+            raise whole.table("engine").error("nplm", problem)
+        if engine.nplm and model.path is None and not is_self_normalized(model):
+            problem = f"Moses leaves log Z out of {model.name}'s scores: expected 0.1"
+            table = whole.table("models").table(model.name)
+            raise table.error("set.model.self_normalization", problem)
 
 
 def _check_search(table: TomlTable, given: dict[str, Any]) -> None:

@@ -29,6 +29,7 @@ TABLE = "table"
 # MB of a job by its verb, and further MB per MB of its inputs where a search loads them.
 _MEMORY = {
     "train": (4000, 0),
+    "export": (2000, 0),
     "annotate": (4000, 0),
     "tune": (4000, 4),
     "decode": (2000, 4),

@@ -1,6 +1,6 @@
 """The networks and the rows of an experiment, as its file names them."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,9 +11,11 @@ from phrasescore.config.config import DEFAULT_PRESETS, Config, preset_names
 from phrasescore.config.settings import MODEL_CONFIGS
 from phrasescore.config.toml_file import TomlTable, unknown
 from phrasescore.features import FEATURE_NAMES, NOT_OF_PHRASES, OF_SHORTLISTS, ColumnKind
+from phrasescore.workflows.search_settings import SEARCH_FEATURES
+from phrasescore.workflows.training_lists import OF_SENTENCES
 
 UNKNOWN_WORDS = "unknown_words"
-CSLM = "cslm"
+CSLM, JOINT = "cslm", "joint"
 # Kinds of networks that score phrase pairs, and the kinds that a network's name stands for.
 TABLE_KIND = "encoder-decoder"
 KINDS = {"rnn": TABLE_KIND, "reverse": TABLE_KIND, CSLM: CSLM}
@@ -22,11 +24,26 @@ KINDS = {"rnn": TABLE_KIND, "reverse": TABLE_KIND, CSLM: CSLM}
 FILE_FEATURES: tuple[ColumnKind, ...] = ("lm", "lexicon", "reverse_lexicon")
 OTHER_FEATURES = tuple(FEATURE_NAMES)
 _LIMITS = ("minutes", "epochs", "updates", "seed")
+# The kinds of networks that a search may have, in words.
+_SEARCHING = " or ".join(SEARCH_FEATURES)
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 # Of tuning: the weights that a round finds are tried by the next one.
 Rounds = Annotated[int, msgspec.Meta(ge=2)]
 _Limit = Annotated[float, msgspec.Meta(gt=0)]
+
+
+@dataclass(frozen=True)
+class XbleuPlan:
+    """How a network is trained on from another one, for BLEU."""
+
+    # The network, and the row with whose weights it scores the lists.
+    model: str
+    row: str
+    # n-best lists of the sentences of ``source``, with the features of the row.
+    lists: tuple[Path, ...]
+    source: Path
+    references: tuple[Path, ...]
 
 
 @dataclass(frozen=True)
@@ -38,6 +55,7 @@ class ModelPlan:
     kind: str = ""
     # A folder that is there; then nothing is trained.
     path: Path | None = None
+    xbleu: XbleuPlan | None = None
     preset: str | None = None
     reverse: bool = False
     right_to_left: bool = False
@@ -49,7 +67,8 @@ class ModelPlan:
     # Further settings, by their table and key.
     set: dict[str, dict[str, bool | int | float | str]] = field(default_factory=dict)
     threads: Count | None = None
-    # Of a cslm: an n-gram model for the words outside its shortlist, and whether log Z is left out.
+    # Of a cslm: an n-gram model for the words outside its shortlist; of a cslm or a joint model:
+    # whether log Z is left out.
     backoff_lm: Path | None = None
     unnormalized: bool = False
 
@@ -80,7 +99,7 @@ class System:
     name: str
     # Of the phrase table, in order: models and other features.
     columns: tuple[str, ...] = ()
-    # Language models in the search.
+    # Language models and joint models in the search.
     search: tuple[str, ...] = ()
     # Of n-best lists after it: models and other features.
     rescore: tuple[str, ...] = ()
@@ -104,6 +123,8 @@ STANDARD = {
         System("+RNN", _RNN),
         System("+CSLM+RNN", _RNN, _CSLM),
         System("+CSLM+RNN+WP", (*_RNN, UNKNOWN_WORDS), _CSLM),
+        System("+joint", (), (JOINT,)),
+        System("+CSLM+joint+RNN", _RNN, (*_CSLM, JOINT)),
         System("+reverse", (*_RNN, "reverse")),
         System("+LSTM", (), (), ("lstm",)),
         System("+RNNsearch", (), (), ("attention",)),
@@ -113,35 +134,71 @@ STANDARD = {
 PAPER = ("Baseline", "+RNN", "+CSLM+RNN", "+CSLM+RNN+WP")
 
 
-def check_model(table: TomlTable, model: ModelPlan) -> ModelPlan:
+def check_model(
+    table: TomlTable, model: ModelPlan, given: dict[str, ModelPlan], files: Collection[str]
+) -> ModelPlan:
     """Return a network with its kind, all its settings checked.
 
     :param table: [models], for errors.
+    :param given: all networks of the table.
+    :param files: names of features from files.
     """
     name = model.name
-    if name in (*FILE_FEATURES, *OTHER_FEATURES):
+    if name in (*FILE_FEATURES, *OTHER_FEATURES, *files):
         raise table.error(name, "is the name of a feature: expected another one")
     own = table.table(name)
+    if model.xbleu is not None:
+        model = _like_its_start(own, model, model.xbleu, given)
     kind = model.kind or _kind(name)
     if kind is None:
         raise own.error("kind", "is missing: expected a kind of network")
     own.check_choice("kind", kind, sorted(MODEL_CONFIGS))
     if model.preset is not None:
         own.check_choice("preset", model.preset, preset_names(kind))
-    config = Config.preset(model.preset or DEFAULT_PRESETS[kind])
+    config = _preset(model, kind)
     limits = [f"training.{key}={value}" for key, value in model.limits.items()]
     config.override(limits, path=f"[models.{name}]")
     for setting in model.settings:
         config.override([setting], path=f"[models.{name}.set]")
     if model.right_to_left and kind == CSLM:
         raise own.error("right_to_left", f"is not of a {CSLM}, which predicts from left to right")
-    if (model.backoff_lm or model.unnormalized) and kind != CSLM:
-        key = "unnormalized" if model.unnormalized else "backoff_lm"
-        raise own.error(key, f"is of a {CSLM}, and this is a {kind}")
+    if model.backoff_lm and kind != CSLM:
+        raise own.error("backoff_lm", f"is of a {CSLM}, and this is a {kind}")
+    if model.unnormalized and kind not in SEARCH_FEATURES:
+        raise own.error("unnormalized", f"is of a {_SEARCHING}, and this is a {kind}")
     if model.backoff_lm and model.unnormalized:
         problem = "divides the probabilities of words: not with unnormalized"
         raise own.error("backoff_lm", problem)
     return replace(model, kind=kind, reverse=model.reverse or name == "reverse")
+
+
+def _like_its_start(
+    own: TomlTable, model: ModelPlan, xbleu: XbleuPlan, given: dict[str, ModelPlan]
+) -> ModelPlan:
+    """Return a network with the kind and the directions of the one that it is trained on from."""
+    for key in ("path", "preset", "kind", "reverse", "right_to_left"):
+        if getattr(model, key):
+            raise own.error(key, f"is that of {xbleu.model}, from which training goes on")
+    start = given.get(xbleu.model) or ModelPlan(xbleu.model)
+    kind = start.kind or _kind(start.name)
+    if kind is None or start.xbleu:
+        problem = "expected a network that is trained on a table or text"
+        raise own.table("xbleu").error("model", f"{problem}, got {xbleu.model!r}")
+    if kind not in (TABLE_KIND, *OF_SENTENCES):
+        raise own.table("xbleu").error("model", f"{xbleu.model} is a {kind}: none for xbleu")
+    reverse = start.reverse or start.name == "reverse"
+    return replace(model, kind=kind, reverse=reverse, right_to_left=start.right_to_left)
+
+
+def is_self_normalized(model: ModelPlan) -> bool:
+    """Return whether a cslm or joint model is to be trained so that log Z stays near 0."""
+    config = _preset(model, model.kind)
+    config = config.override(model.settings, path=f"[models.{model.name}.set]")
+    return bool(getattr(config.model, "self_normalization", 0))
+
+
+def _preset(model: ModelPlan, kind: str) -> Config:
+    return Config.preset(model.preset or DEFAULT_PRESETS[kind])
 
 
 def _kind(name: str) -> str | None:
@@ -167,7 +224,22 @@ def read_systems(
     for system in found:
         for problem in _problems(system, models, files):
             raise whole.error("systems", f"row '{system.name}': {problem}")
+    for place, system in enumerate(found):
+        for _, name in system.features():
+            model = models.get(name)
+            if model is not None and model.xbleu is not None:
+                _check_row(whole, model.xbleu, name, found[:place])
     return found
+
+
+def _check_row(whole: TomlTable, xbleu: XbleuPlan, name: str, earlier: tuple[System, ...]) -> None:
+    """Check that a row before those with a network has the one that it is trained on from."""
+    for system in earlier:
+        if system.name == xbleu.row and xbleu.model in (*system.columns, *system.rescore):
+            return
+    problem = f"expected an earlier row with {xbleu.model} in its columns or lists"
+    table = whole.table("models").table(name).table("xbleu")
+    raise table.error("row", f"{problem}, got {xbleu.row!r}")
 
 
 def _system(whole: TomlTable, value: Any, place: int) -> System:
@@ -192,26 +264,29 @@ def _problems(
     """Yield the errors of a row, and add the networks that it names first."""
     features = (*FILE_FEATURES, *OTHER_FEATURES)
     for place, name in sorted(system.features()):
-        if place != "search" and name in features:
+        if place != "search" and (name in features or name in files):
+            if place == "rescore" and name in files and name not in FILE_FEATURES:
+                yield f"{name} has a number per line of the table: expected it in columns"
             continue
         if name not in models:
             kind = _kind(name)
             if kind is None:
-                known = [*models, *KINDS, *MODEL_CONFIGS, *features]
+                known = [*models, *KINDS, *MODEL_CONFIGS, *features, *files]
                 yield unknown(f"model or feature {name!r}", name, known)
                 return
             models[name] = ModelPlan(name, kind, reverse=name == "reverse")
         kind = models[name].kind
-        expected = {"columns": TABLE_KIND, "search": CSLM}.get(place, kind)
-        if kind != expected:
-            yield f"expected a {expected}, {name} is a {kind}"
-    scores = {
-        (plan.backoff_lm, plan.unnormalized)
-        for name in (*system.search, *system.rescore)
-        if (plan := models.get(name)) is not None and plan.kind == CSLM
-    }
-    if len(scores) > 1:
-        yield f"expected models of kind {CSLM} with the same backoff_lm and unnormalized"
+        if place == "columns" and kind != TABLE_KIND:
+            yield f"expected a {TABLE_KIND}, {name} is a {kind}"
+        if place == "search" and kind not in SEARCH_FEATURES:
+            yield f"expected a {_SEARCHING}, {name} is a {kind}"
+        if place == "rescore" and kind == JOINT:
+            yield f"{name} is a {JOINT}, which is for the search alone: expected it there"
+    plans = [models[name] for name in (*system.search, *system.rescore) if name in models]
+    if len({plan.backoff_lm for plan in plans if plan.kind == CSLM}) > 1:
+        yield f"expected models of kind {CSLM} with the same backoff_lm"
+    if len({plan.unnormalized for plan in plans if plan.kind in SEARCH_FEATURES}) > 1:
+        yield f"expected models of kind {_SEARCHING} with the same unnormalized"
     for place, names in (("columns", system.columns), ("rescore", system.rescore)):
         for name in names:
             if name in FILE_FEATURES and name not in files:

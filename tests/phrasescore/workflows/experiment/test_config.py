@@ -11,6 +11,16 @@ from tests.phrasescore.workflows.experiment.experiment_folder import (
     plan_of,
 )
 
+MOSES = "decoder = 'moses'\nmoses_bin = '.'\n"
+FINE = """
+[models.fine.{}]
+model = "{}"
+row = "{}"
+lists = ["table"]
+source = "dev.en"
+references = "dev.fr"
+"""
+OTHER_BACKOFF = "[models.other]\nkind = 'cslm'\nbackoff_lm = 'lm.arpa'"
 OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
 
 
@@ -96,7 +106,67 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
         (
             "[data]",
             f"systems = [{{name = 'x', search = ['cslm', 'other']}}]\n{OTHER_CSLM}\n[data]",
-            "row 'x': expected models of kind cslm with the same backoff_lm and unnormalized",
+            "row 'x': expected models of kind cslm or joint with the same unnormalized",
+        ),
+        (
+            "[data]",
+            f"systems = [{{name = 'x', search = ['cslm', 'other']}}]\n{OTHER_BACKOFF}\n[data]",
+            "row 'x': expected models of kind cslm with the same backoff_lm",
+        ),
+        (
+            "[data]",
+            "systems = [{name = 'x', rescore = ['joint']}]\n[data]",
+            "row 'x': joint is a joint, which is for the search alone: expected it there",
+        ),
+        (
+            "[data]",
+            "systems = ['Baseline', '+joint']\n[data]",
+            "the experiment: [data] alignments: is missing: expected the alignment that joint is",
+        ),
+        ("[data]", "[data]\nalignments = 'moses.ini'", "/moses.ini: expected 2 lines, as"),
+        (
+            "= 2",
+            f"= 2\n{MOSES}[models.cslm]\nkind = 'joint'",
+            "[engine] nplm: expected true: cslm is a joint, for which Moses has to have NPLM",
+        ),
+        ("= 2", "= 2\nnplm = true", '[engine] nplm: is of decoder = "moses"'),
+        (
+            "= 2",
+            f"= 2\n{MOSES}nplm = true",
+            "[models.cslm] set.model.self_normalization: Moses leaves log Z out of cslm's scores",
+        ),
+        ("[data]", "[data]\nscores.rnn2 = 'no'", "/no: cannot open: No such file"),
+        (
+            "[data]",
+            "systems = [{name = 'x', rescore = ['mine']}]\n[data]\nscores.mine = 'table'",
+            "row 'x': mine has a number per line of the table: expected it in columns",
+        ),
+        (
+            "= 2",
+            f"= 2\n{FINE.format('xbleu', 'x', '+x')}",
+            "[models.fine.xbleu] model: expected a ",
+        ),
+        ("= 2", f"= 2\n{FINE.format('xbleu', 'joint', '+x')}", "model: joint is a joint: none for"),
+        (
+            "= 2",
+            f"= 2\n{FINE.format('xbleu', 'lstm', 'x')}\nkind = 'lstm'",
+            "in [models.fine.xbleu]",
+        ),
+        (
+            "= 2",
+            f"= 2\n[models.fine]\nkind = 'lstm'\n{FINE.format('xbleu', 'lstm', 'x')}",
+            "[models.fine] kind: is that of lstm, from which training goes on",
+        ),
+        (
+            "[data]",
+            (
+                f"systems = ['+LSTM', {{name = 'x', rescore = ['fine']}}]\n"
+                f"{FINE.format('xbleu', 'lstm', '+RNN')}\n[data]"
+            ),
+            (
+                "[models.fine.xbleu] row: expected an earlier row with lstm in its columns or "
+                "lists, got '+RNN'"
+            ),
         ),
         ("= 2", "= 2\niterations = 1", "x.toml: [engine] iterations: must be at least 2, got 1"),
         ("= 2", "= 2\njobs = 0", "x.toml: [engine] jobs: must be at least 1, got 0"),

@@ -80,6 +80,101 @@ def test_with_moses_the_language_model_scores_lists(folder: Path) -> None:
     assert "CSLM scores Moses' n-best lists: Moses' search does not know it." in plan.notes
 
 
+def test_networks_of_the_search_are_named_by_their_kinds(folder: Path) -> None:
+    (folder / "align").write_text("0-0\n0-0\n")
+    before = "systems = ['Baseline', '+joint', '+CSLM+joint+RNN']\n"
+    config = CONFIG.replace("[engine]", "alignments = 'align'\n[engine]")
+    (folder / "x.toml").write_text(f"{before}{config}\n[tuning]\nreplicas = 1\n")
+    plan = build_plan(read_experiment("x.toml"), folder / "out")
+    steps = {step.name: step for step in plan.steps}
+    joint, cslm = (folder / "out" / "models" / name for name in ("joint", "cslm"))
+    train = (
+        f"train joint {folder}/train.en {folder}/train.fr -o {joint} --alignments {folder}/align"
+    )
+    assert steps["train joint"].shown() == f"phrasescore {train}"
+    assert folder / "align" in steps["train joint"].inputs
+    search = f"--feature cslm --model {cslm} --feature joint --model {joint}"
+    assert search in steps["tune +CSLM+joint+RNN seed 1"].shown()
+    assert search in steps["decode news +CSLM+joint+RNN seed 1"].shown()
+    assert list(plan.runs[2].added) == ["CSLM0_0", "Joint0_0", "TM0_2"]
+
+
+def test_a_moses_with_nplm_has_the_networks_in_its_own_search(folder: Path) -> None:
+    for name in ("moses", "align"):
+        (folder / name).write_text("0-0\n0-0\n")
+    before = "systems = ['Baseline', '+CSLM+RNN', '+CSLM+joint+RNN']\n"
+    config = CONFIG.replace("[engine]", "alignments = 'align'\n[engine]")
+    more = "decoder = 'moses'\nmoses_bin = '.'\nnplm = true\n[tuning]\nreplicas = 1\n"
+    more += "[models.cslm]\nset.model.self_normalization = 0.1\n"
+    (folder / "x.toml").write_text(f"{before}{config}{more}")
+    plan = build_plan(read_experiment("x.toml"), folder / "out")
+    out = folder / "out"
+    table, moses = out / "tables" / "rnn", out / "moses"
+    first, both = moses / "rnn+cslm", moses / "rnn+cslm+joint"
+    assert names(plan)[2:8] == [
+        *("train cslm", "train rnn", "train joint"),
+        *("annotate rnn", "export rnn+cslm", "export rnn+cslm+joint"),
+    ]
+    cslm, joint = plan.steps[6], plan.steps[7]
+    assert cslm.shown() == (
+        f"phrasescore export {out}/models/cslm --format nplm -o {first}/cslm.nplm "
+        f"--moses-ini {table}/moses.ini --moses-ini-out {first}/moses.ini"
+    )
+    assert joint.inputs == (out / "models" / "joint", first / "moses.ini")
+    vocabularies = tuple(both / f"joint.nplm.{side}_vocab" for side in ("source", "target"))
+    assert joint.outputs == (both / "joint.nplm", *vocabularies, both / "moses.ini")
+    tune = {step.name: step for step in plan.steps}["tune +CSLM+joint+RNN seed 1"]
+    assert f"--decoder '{folder}/moses -threads 2' --config {both}/moses.ini" in tune.shown()
+    assert "--rescore" not in tune.shown()
+    assert "--unnormalized" not in tune.shown()
+    assert {first / "cslm.nplm", *joint.outputs} <= set(tune.inputs)
+    # As export names them; no feature is of lists alone.
+    assert list(plan.runs[2].added) == ["CSLM0_0", "Joint0_0", "TM0_2"]
+    assert "rerank news +CSLM+RNN seed 1" not in names(plan)
+    assert (
+        "Networks of the search are in that of Moses, by NPLM, and leave log Z out." in plan.notes
+    )
+
+
+def test_a_network_is_trained_on_with_the_weights_of_an_earlier_row(folder: Path) -> None:
+    (folder / "lists").write_text("")
+    before = (
+        "systems = ['Baseline', '+RNN', '+RNNsearch', {name = '+tuned', columns = ['column'], "
+        "rescore = ['sentence']}]"
+    )
+    more = "[tuning]\nreplicas = 2\n"
+    for name, model, row in (("column", "rnn", "+RNN"), ("sentence", "attention", "+RNNsearch")):
+        more += (
+            f"[models.{name}]\nminutes = 3\nxbleu = {{model = '{model}', row = '{row}', "
+            "lists = ['lists'], source = 'train.en', references = 'train.fr'}\n"
+        )
+    plan = plan_of(folder, more, before)
+    late = ["train column", "train sentence", "annotate column"]
+    assert [name for name in names(plan) if name in late] == late
+    assert names(plan).index("train column") > names(plan).index("tune +RNNsearch seed 1")
+    steps = {step.name: step for step in plan.steps}
+    out = folder / "out"
+    weights = out / "systems" / "+RNN" / "seed1" / "weights"
+    assert steps["train column"].shown() == (
+        f"phrasescore train encoder-decoder -o {out}/models/column --objective xbleu "
+        f"--from {out}/models/rnn --lists {folder}/lists --source {folder}/train.en "
+        f"--references {folder}/train.fr --weights {weights} --feature TM0_2 --minutes 3"
+    )
+    assert {out / "models" / "rnn", folder / "lists", weights} <= set(steps["train column"].inputs)
+    assert " --feature Attention0 " in steps["train sentence"].shown()
+    assert f"--model {out}/models/column -o" in steps["annotate column"].shown()
+    assert list(plan.runs[3].added) == ["Attention0_0", "TM0_2"]
+
+
+def test_scores_from_elsewhere_are_columns(folder: Path) -> None:
+    before = "systems = ['Baseline', {name = '+mine', columns = ['mine', 'rnn']}]"
+    config = CONFIG.replace("[engine]", "scores.mine = 'table'\n[engine]")
+    (folder / "x.toml").write_text(f"{before}\n{config}")
+    plan = build_plan(read_experiment("x.toml"), folder / "out")
+    annotate = {step.name: step for step in plan.steps}["annotate mine+rnn"]
+    assert f"/table --scores {folder}/table --model " in annotate.shown()
+
+
 def test_features_that_are_no_networks_are_columns_and_features_of_lists(folder: Path) -> None:
     for name in ("lex.f2e", "five.arpa"):
         (folder / name).write_text("")
