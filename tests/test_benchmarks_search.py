@@ -32,6 +32,7 @@ from tests.benchmarks.search_variants import (
     Variant,
     check_same,
     measure_cubes,
+    measure_kinds,
     measure_network,
     take_turns,
 )
@@ -152,6 +153,17 @@ def test_a_network_is_counted_and_its_translations_compared(task: Task) -> None:
     assert contexts == pytest.approx(1000 / shown["a buffer of 4,096: n-grams a call"][0])
     assert 0 < shown["a buffer of 4,096: distinct requests"][0] <= 100
     assert len(shown["without a network: search, processor"]) == 2
+
+
+def test_each_network_stands_beside_no_network(task: Task) -> None:
+    networks = {"one": LastWords(), "two": LastWords()}
+    shown = values(measure_kinds(Model.read(task), task.sentences, networks))
+    rates = [shown[f"{label}: search, processor"] for label in ("no network", "one", "two")]
+    assert shown["two: times the time without a network"] == [
+        plain / with_network for plain, with_network in zip(rates[0], rates[2], strict=True)
+    ]
+    # Both were asked about every sentence, beside the one that warms up.
+    assert networks["one"].sizes == networks["two"].sizes != []
 
 
 def test_translations_that_depend_on_the_buffer_are_found_out(task: Task) -> None:

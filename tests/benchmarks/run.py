@@ -203,6 +203,7 @@ def _default_translated() -> tuple[str, ...]:
     help="search: of those, with a language model; a quarter of them without a buffer, too.",
 )
 @click.option("--cslm", metavar="DIR", help="search: its folder, instead of a quick one.")
+@click.option("--joint", metavar="DIR", help="search: a joint model, beside the language model.")
 @click.option(
     "--moses-bin", metavar="DIR", show_default="the PATH", help="search: where moses is, if it is."
 )
@@ -247,6 +248,7 @@ def main(
     sentences: int,
     cslm_sentences: int,
     cslm: str | None,
+    joint: str | None,
     moses_bin: str | None,
     networks: tuple[str, ...],
     json_file: str | None,
@@ -334,7 +336,7 @@ def main(
 
                 moses = None if no_moses else shutil.which("moses", path=moses_bin)
                 report = measure_search(
-                    SearchOptions(*translate, sentences, cslm_sentences, moses, cslm)
+                    SearchOptions(*translate, sentences, cslm_sentences, moses, cslm, joint)
                 )
             case "generation":
                 from tests.benchmarks.generation import GenerationOptions, measure_generation

@@ -9,17 +9,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from moses_integration.decoder.source import read_source
 from moses_integration.decoder.stateful import StatefulFeature
 from phrasescore.features.cslm import SearchCslm
-from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.features.joint import SearchJoint
+from phrasescore.kernels.precision import Precision
+from phrasescore.language_models.word_scorer import CslmOptions
+from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
+from phrasescore.models.feed_forward import FeedForwardNetwork
+from phrasescore.scoring.products import FixedProducts
 from tests.benchmarks.machine import torch_threads
 from tests.benchmarks.results import Report
 from tests.benchmarks.search_engines import Task, measure_engines
-from tests.benchmarks.search_variants import Model, measure_cubes, measure_network
+from tests.benchmarks.search_variants import Model, measure_cubes, measure_kinds, measure_network
 
+CPU = torch.device("cpu")
 # Updates of the network that is made where none is given.
 QUICK_UPDATES = 20
 
@@ -39,6 +47,8 @@ class SearchOptions:
     moses: str | None
     # The folder of a language model; None: one that has hardly been trained.
     cslm: str | None
+    # The folder of a joint model, to be measured beside the language model; None: it is not.
+    joint: str | None = None
 
 
 def measure_search(options: SearchOptions) -> Report:
@@ -52,6 +62,9 @@ def measure_search(options: SearchOptions) -> Report:
     with tempfile.TemporaryDirectory() as name, torch_threads(1):
         folder = options.cslm or _train(Path(options.reference), Path(name) / "model")
         rows += measure_network(model, some, _loader(folder))
+        if options.joint is not None:
+            networks = _networks(load_checkpoint(folder), load_checkpoint(options.joint))
+            rows += measure_kinds(Model.read(task, aligned=True), some, networks)
     what = (
         f"{len(task.sentences)} sentences of {options.source} with {options.ini}, of them"
         f" {len(some)} with the language model {options.cslm or 'of a few updates'}; one thread"
@@ -73,6 +86,37 @@ def _train(text: Path, folder: Path) -> str:
     command += ["--output", str(folder), "--updates", str(QUICK_UPDATES)]
     subprocess.run([*command, "--threads", "1", "--device", "cpu", "--quiet"], check=True)
     return str(folder)
+
+
+class _EveryTime:
+    """The first layer of a network, without the table of what words give it at each place."""
+
+    def __init__(self, network: FeedForwardNetwork) -> None:
+        self._products = FixedProducts(Precision("float32", CPU), CPU)
+        self._embedding = self._products.place(network.embedding)
+        self._weight = self._products.prepare(network.lower.weight.detach().t())
+        self._bias = self._products.place(network.lower.bias)
+
+    def units(self, contexts: NDArray[np.int64]) -> torch.Tensor:
+        """Return the inputs of the layer's units after contexts, ``(contexts, hidden_size)``."""
+        rows = self._embedding[torch.from_numpy(contexts)].flatten(1)
+        return self._products.multiply("every time", rows, self._weight).add_(self._bias)
+
+
+def _networks(cslm: Checkpoint, joint: Checkpoint) -> dict[str, StatefulFeature]:
+    """Return the networks to compare, by their labels."""
+    free = CslmOptions(normalized=False)
+    every_time = SearchJoint(joint, CPU, options=free)
+    network = joint.model
+    assert isinstance(network, FeedForwardNetwork)
+    every_time._scorer._first = _EveryTime(network)  # type: ignore[assignment]
+    return {
+        "CSLM": SearchCslm(cslm, CPU),
+        "CSLM, unnormalized": SearchCslm(cslm, CPU, options=free),
+        "joint": SearchJoint(joint, CPU),
+        "joint, unnormalized": SearchJoint(joint, CPU, options=free),
+        "joint, unnormalized, nothing precomputed": every_time,
+    }
 
 
 def _loader(folder: str) -> Callable[[], tuple[StatefulFeature, Callable[[], int]]]:

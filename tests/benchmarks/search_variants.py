@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -33,12 +33,15 @@ class Model(NamedTuple):
     lm: NgramModel
 
     @classmethod
-    def read(cls, task: Task) -> Model:
-        """Read the files of a moses.ini, whose paths begin at its folder."""
+    def read(cls, task: Task, *, aligned: bool = False) -> Model:
+        """Read the files of a moses.ini, whose paths begin at its folder.
+
+        :param aligned: with the word alignments, for a joint model.
+        """
         with contextlib.chdir(task.ini.parent):
             configuration = DecoderConfiguration.read(str(task.ini))
             lm = read_language_model(configuration)
-            tables = read_tables(configuration, task.sentences)
+            tables = read_tables(configuration, task.sentences, aligned=aligned)
             return cls(configuration, OptionTable(configuration, lm, tables), lm)
 
     def decoder(
@@ -197,6 +200,32 @@ def measure_network(
         asked = Asked(*(a - b for a, b in zip(now, ago, strict=True)))
         rows += asked.rows(variant.label, len(variant.found))
     return rows
+
+
+def measure_kinds(
+    model: Model, sentences: Sequence[Words], networks: Mapping[str, StatefulFeature]
+) -> list[Row]:
+    """Measure the search without a network, and with each of some.
+
+    :param networks: by their labels.
+    """
+    plain = Variant("no network", model.decoder())
+    variants = [
+        Variant(label, model.decoder((feature, NETWORK_WEIGHT)))
+        for label, feature in networks.items()
+    ]
+    every = [plain, *variants]
+    _warm_up(every, sentences)
+    take_turns(every, sentences)
+    places = range(len(sentences))
+    rows = [
+        Row(f"{each.label}: search, processor", each.rates(places), "sentences/s") for each in every
+    ]
+    slower = "times the time without a network"
+    return rows + [
+        Row(f"{each.label}: {slower}", quotients(plain.rates(places), each.rates(places)))
+        for each in variants
+    ]
 
 
 def _asked(variant: Variant, counted: Counted, contexts: Callable[[], int]) -> Asked:
