@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from phrasescore.models.checkpoint import save_checkpoint
-from tests.doubles import RandomCslm, RandomModel
+from tests.doubles import RandomCslm, RandomJoint, RandomModel
 from tests.random_networks import RandomNetwork
 
 SOURCE_WORDS = [f"s{number}" for number in range(6)]
@@ -19,7 +19,8 @@ class ListTask:
 
     The decoder's scores say nothing: only the network can learn that ``t5`` is always wrong. A list
     has the reference and hypotheses in which words are ``t5``, each twice, the second time with
-    less score. The first two words are a phrase, and so is each of the others.
+    less score. The first two words are a phrase, and so is each of the others; they are aligned
+    from left to right, but for the second word, which is aligned with the first two.
 
     :param kind: of the network, which has random weights.
     """
@@ -30,7 +31,8 @@ class ListTask:
         self.lists, self.source, self.references, self.weights, self.model = (
             folder / name for name in ("nbest", "source", "references", "weights", "start")
         )
-        sources, references, lines = [], [], []
+        self.alignments = folder / "alignments"
+        sources, references, alignments, lines = [], [], [], []
         for number in range(sentences):
             words = [generator.randrange(5) for _ in range(generator.randint(4, 6))]
             sources.append(" ".join(f"s{word}" for word in words))
@@ -42,23 +44,28 @@ class ListTask:
                     changed[place] = 5
                 hypotheses.append(" ".join(f"t{word}" for word in changed))
             generator.shuffle(hypotheses)
+            alignments.append(" ".join(["0-1", *(f"{at}-{at}" for at in range(len(words)))]))
             phrases = " ".join(["0-1=0-1", *(f"{at}={at}" for at in range(2, len(words)))])
             for hypothesis in hypotheses:
                 score = -generator.random()
                 for loss in (0, 1):
                     lines.append(
                         f"{number} ||| {hypothesis}  ||| LM0= {score - loss} "
-                        f"TranslationModel0= -1 -9 ||| {score} ||| {phrases}\n"
+                        f"TranslationModel0= -1 -9 ||| {score} ||| {phrases} "
+                        f"||| {alignments[-1]}\n"
                     )
         self.lists.write_text("".join(lines))
         self.source.write_text("".join(f"{line}\n" for line in sources))
         self.references.write_text("".join(f"{line}\n" for line in references))
+        self.alignments.write_text("".join(f"{line}\n" for line in alignments))
         own = FEATURES[kind]
         self.write_weights({name: row for name, row in WEIGHTS.items() if name in (own, *DECODER)})
         if kind == "encoder-decoder":
             RandomModel(self.model, SOURCE_WORDS, TARGET_WORDS)
         elif kind == "cslm":
             RandomCslm(TARGET_WORDS, path=self.model)
+        elif kind == "joint":
+            RandomJoint(SOURCE_WORDS, TARGET_WORDS, path=self.model)
         else:
             network = RandomNetwork(kind, SOURCE_WORDS, TARGET_WORDS)
             save_checkpoint(self.model, network.checkpoint)
@@ -70,7 +77,8 @@ class ListTask:
 
     def arguments(self, kind: str, output: str = "model") -> list[str]:
         """Return those of ``phrasescore``, without the network's feature and limits."""
-        files = ("lists", "source", "references", "weights")
+        files = ["lists", "source", "references", "weights"]
+        files += ["alignments"] if kind == "joint" else []
         return [
             *("train", kind, "--objective", "xbleu", "-o", str(self.folder / output)),
             *("--from", str(self.model)),
@@ -80,4 +88,4 @@ class ListTask:
 
 
 FEATURES = {"encoder-decoder": "TranslationModel0_1"}
-FEATURES |= dict.fromkeys(("attention", "cslm", "grconv", "lstm"), "Network0")
+FEATURES |= dict.fromkeys(("attention", "cslm", "grconv", "joint", "lstm"), "Network0")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from phrasescore.devices import move
-from phrasescore.models.batches import BatchSide, PairBatch
+from phrasescore.models.batches import BatchSide, PairBatch, absolute_affiliations
 from phrasescore.training.expected_bleu import KnownScores
 from phrasescore.training.pair_store import Indices
 from phrasescore.vocabulary import Vocabulary
@@ -103,14 +103,20 @@ class ListStore:
     """
 
     def __init__(self) -> None:
-        self._builders = [RowsBuilder() for _ in range(4)]
+        self._builders = [RowsBuilder() for _ in range(5)]
         self._sizes, self._scores = array("i"), array("d")
         self._gains = np.empty(0)
 
-    def add_pair(self, read: Sequence[int], predicted: Sequence[int]) -> int:
-        """Add a pair, of ids; return its place."""
-        sources, targets, _, _ = self._builders
+    def add_pair(
+        self, read: Sequence[int], predicted: Sequence[int], affiliations: Sequence[int] = ()
+    ) -> int:
+        """Add a pair, of ids; return its place.
+
+        :param affiliations: for a joint model the place in the source of each target word's.
+        """
+        sources, targets, affiliated, _, _ = self._builders
         sources.add(read)
+        affiliated.add(affiliations)
         return targets.add(predicted)
 
     def add_list(
@@ -125,7 +131,7 @@ class ListStore:
         :param pairs: the places of each one's pairs, of which it has one at least.
         :param taught: places of the pairs whose likelihood is kept up, one at least.
         """
-        _, _, parts, kept = self._builders
+        _, _, _, parts, kept = self._builders
         self._sizes.append(len(model_scores))
         self._scores.extend(model_scores)
         for row in pairs:
@@ -138,7 +144,7 @@ class ListStore:
         self._starts = np.cumsum([0, *self._sizes], dtype=np.int64)
         self._model_scores = np.array(self._scores)
         rows = [builder.build() for builder in self._builders]
-        self._sources, self._targets, self._parts, self._taught = rows
+        self._sources, self._targets, self._affiliations, self._parts, self._taught = rows
         self._builders.clear()
 
     def __len__(self) -> int:
@@ -178,4 +184,10 @@ class ListStore:
         )
 
     def _pairs(self, places: Indices) -> PairBatch:
-        return PairBatch(self._sources.side(places), self._targets.side(places))
+        source, target = self._sources.side(places), self._targets.side(places)
+        if not len(self._affiliations.values):
+            return PairBatch(source, target)
+        affiliated = self._affiliations.take(places).values
+        lengths = source.lengths.numpy(), target.lengths.numpy()
+        absolute = torch.from_numpy(absolute_affiliations(affiliated, *lengths))
+        return PairBatch(source, target._replace(affiliations=absolute))

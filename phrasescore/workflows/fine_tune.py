@@ -15,20 +15,20 @@ from phrasescore.config.config import fine_tuning_settings
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.features import network_name
-from phrasescore.io.output import check_files
+from phrasescore.io.output import check_files, optional_path
 from phrasescore.models.checkpoint import CurvePoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.training.list_loop import ExpectedBleu
 from phrasescore.training.list_run import ListRun, train_on_lists
 from phrasescore.training.ranks import device_of_rank
 from phrasescore.training.run_folder import RunFolder
-from phrasescore.workflows.train import TrainSummary, report_update, run_folders
-from phrasescore.workflows.training_lists import (
-    OF_PHRASES,
-    OF_SENTENCES,
-    find_feature,
-    read_training_lists,
+from phrasescore.workflows.train import (
+    TrainSummary,
+    check_alignments,
+    report_update,
+    run_folders,
 )
+from phrasescore.workflows.training_lists import find_feature, read_training_lists
 from phrasescore.workflows.tune.pooling import find_references
 from phrasescore.workflows.warnings import returns_warnings
 
@@ -42,6 +42,7 @@ def fine_tune(
     weights: WeightsSource,
     output: StrPath,
     *,
+    alignments: StrPath | None = None,
     kind: str | None = None,
     feature: str | None = None,
     likelihood: float = 0.1,
@@ -72,6 +73,8 @@ def fine_tune(
     :param references: their translations; ``NAME`` may stand for ``NAME0``, ``NAME1`` and so on.
     :param weights: of the log-linear model: a file of them, or values; the network's among them.
     :param output: the folder to make.
+    :param alignments: of the sentences with the first of their references, ``0-0 1-2`` per line;
+        for a joint model, whose lists need word alignments, which `decode` writes.
     :param kind: of the network that is expected; None for any.
     :param feature: the network's in ``weights``, with ``_4`` for the fifth of several values; by
         default the first that `rescore` gives a network of its kind, such as ``LSTM0``. Values that
@@ -98,15 +101,16 @@ def fine_tune(
         raise ArgumentError("`lists` and `references` are needed, at least one of each")
     paths = [os.fspath(path) for path in lists]
     texts = [os.fspath(source), *find_references([os.fspath(path) for path in references])]
-    files = tuple(path for path in (*paths, *texts, weights_path(weights)) if path is not None)
+    aligned = optional_path(alignments)
+    named = (*paths, *texts, aligned, weights_path(weights))
+    files = tuple(path for path in named if path is not None)
     check_files(files, ())
     folder, work = run_folders(output, work_dir)
     start = load_checkpoint(model)
     found = start.config.kind
-    if found not in OF_PHRASES | OF_SENTENCES:
-        raise ModelError(f"{os.fspath(model)}: the objective xbleu is not for the kind {found}")
     if kind not in (None, found):
         raise ModelError(f"{os.fspath(model)}: expected a model of the kind {kind}, found {found}")
+    check_alignments(found, aligned)
     known, where = load_weights(weights).lists, weights_path(weights) or "the weights"
     prefix = network_name(found, reverse=start.reverse, right_to_left=start.right_to_left)
     name = feature or f"{prefix}0"
@@ -119,7 +123,10 @@ def fine_tune(
         objective=ExpectedBleu(own.weight, likelihood),
         inputs=files,
         read=lambda: read_training_lists(
-            *(paths, texts[0], texts[1:], known, own, start), where=where, progress=progress
+            *(paths, texts[0], texts[1:], known, own, start),
+            alignments=aligned,
+            where=where,
+            progress=progress,
         ),
         model=folder,
         work=work,

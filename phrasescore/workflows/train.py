@@ -176,6 +176,15 @@ class _Side(NamedTuple):
         return Shortlist()
 
 
+def check_alignments(kind: str, alignments: str | None) -> None:
+    """Refuse alignments for a network that has no use for them, and a joint model without."""
+    if kind in ALIGNED and alignments is None:
+        problem = "`alignments` is missing: the word alignment of source and target"
+        raise ArgumentError(f"{kind} is trained on aligned text: {problem}")
+    if kind not in ALIGNED and alignments is not None:
+        raise ArgumentError(f"`alignments` is for {', '.join(ALIGNED)}, not for {kind}")
+
+
 def _check_arguments(
     kind: str,
     inputs: tuple[str, ...],
@@ -208,13 +217,9 @@ def _check_arguments(
     if kind in FEED_FORWARD and right_to_left:
         problem = "predicts from left to right alone, as the search asks it"
         raise ArgumentError(f"`right_to_left`: {kind} {problem}")
-    if kind in ALIGNED and alignments is None:
-        problem = "`alignments` is missing: the word alignment of SOURCE and TARGET"
-        raise ArgumentError(f"{kind} is trained on aligned text: {problem}")
+    check_alignments(kind, alignments)
     if kind in ALIGNED and reverse:
         raise ArgumentError(f"{kind} predicts the target alone: it has no reverse")
-    if kind not in ALIGNED and alignments is not None:
-        raise ArgumentError(f"`alignments` is for {', '.join(ALIGNED)}, not for {kind}")
     for side in (source, target):
         if side.corpus is not None and side.vocabulary is not None:
             both = f"`{side.name}_corpus` and `{side.name}_vocabulary`"

@@ -7,15 +7,22 @@ from typing import NamedTuple
 
 import numpy as np
 
+from moses_integration.affiliation import (
+    Affiliations,
+    affiliate_hypothesis,
+    affiliate_sentence,
+    parse_links,
+)
 from moses_integration.nbest import NbestList, read_nbest
 from moses_integration.reranking import Values, feature_matrix
 from moses_integration.segmentation import parse_segmentation
 from moses_integration.tuning_lists import FeatureColumns
 from moses_integration.weights import is_sparse
-from phrasescore.config.settings import LANGUAGE_MODELS
+from phrasescore.config.settings import ALIGNED, LANGUAGE_MODELS
 from phrasescore.errors import DataError, PhrasescoreError, shown_path
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
 from phrasescore.io.state import digest_text, new_digest
+from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import FeatureLabel, Weights
@@ -28,10 +35,8 @@ from tuning.weights import weights_vector
 
 _logger = logging.getLogger(__name__)
 
-# The kinds of networks that can learn from lists: those that score the phrases of a hypothesis,
-# and those that score it as a whole.
-OF_PHRASES = frozenset({"encoder-decoder"})
-OF_SENTENCES = frozenset({"attention", "cslm", "grconv", "lstm"})
+# The kind of networks that score the phrases of a hypothesis; the others score it as a whole.
+_OF_PHRASES = "encoder-decoder"
 
 # Hypotheses of a list that a network learns from: of all different ones those with the highest
 # model scores. Gao et al. (2014) and Auli and Gao (2014) have 100-best lists.
@@ -86,18 +91,29 @@ class _Pairs:
         # The places of phrase pairs, which many hypotheses have.
         self._known: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
 
-    def add(self, source: tuple[str, ...], target: tuple[str, ...]) -> int:
+    def add(
+        self,
+        source: tuple[str, ...],
+        target: tuple[str, ...],
+        affiliations: Affiliations = (),
+    ) -> int:
         """Return the place of a pair, of the translation's sides."""
-        if self.kind not in OF_PHRASES:
-            return self._add(source, target)
+        if self.kind != _OF_PHRASES:
+            return self._add(source, target, affiliations)
         if (source, target) not in self._known:
             self._known[source, target] = self._add(source, target)
         return self._known[source, target]
 
-    def _add(self, source: tuple[str, ...], target: tuple[str, ...]) -> int:
+    def _add(
+        self,
+        source: tuple[str, ...],
+        target: tuple[str, ...],
+        affiliations: Affiliations = (),
+    ) -> int:
         read, predicted = (target, source) if self._reverse else (source, target)
         ids = [] if self.kind in LANGUAGE_MODELS else self._read.ids(read)
-        return self._store.add_pair(ids, self._predicted.ids(predicted[:: self._order]))
+        ordered = predicted[:: self._order]
+        return self._store.add_pair(ids, self._predicted.ids(ordered), affiliations)
 
 
 def read_training_lists(
@@ -108,6 +124,7 @@ def read_training_lists(
     feature: NetworkFeature,
     checkpoint: Checkpoint,
     *,
+    alignments: str | None = None,
     where: str,
     progress: ProgressCallback | None = None,
 ) -> TrainingLists:
@@ -119,14 +136,16 @@ def read_training_lists(
     :param source: the sentences of all lists.
     :param references: one file of translations of these sentences, or more.
     :param weights: of all features; the network's own need not be in the lists.
+    :param alignments: of the sentences with the first of their references, for a joint model.
     :param where: the weights come from, for messages.
     :raises DataError: if a file is not what it should be, the files are not of as many sentences,
         or a feature with a weight is not in the lists; of an encoder-decoder, if the lists have no
-        segmentation into phrases.
+        segmentation into phrases; of a joint model, if they have no word alignment.
     """
     texts = [read_sentences(path) for path in (source, *references)]
     check_aligned(texts)
     sources, first = texts[0].words, texts[1].words
+    linked = None if alignments is None else _read_affiliations(alignments, sources, first)
     store = ListStore()
     pairs = _Pairs(checkpoint, store)
     reader = _Reader(pairs, weights, feature, where)
@@ -142,16 +161,18 @@ def read_training_lists(
             num_words += len(next(iter(nbest.distinct().values())))
             scores, words, found = reader.read(nbest, sources[place])
             bleu.add(place, words)
-            if pairs.kind in OF_PHRASES:
+            if pairs.kind == _OF_PHRASES:
                 taught = sorted({pair for row in found for pair in row})
             else:
-                taught = [pairs.add(sources[place], first[place])]
+                of_words = () if linked is None else linked[place]
+                taught = [pairs.add(sources[place], first[place], of_words)]
             store.add_list(scores, found, taught)
     if not len(store):
         raise DataError(source, None, "expected sentences with words, found none")
     warn_of_lengths(paths[0], num_words, sum(map(len, first)))
     for text in texts:
         digest.update(repr(text.words).encode())
+    digest.update(repr(linked).encode())
     store.set_gains(bleu.all())
     if missing := [name for name in reader.columns.sizes if name not in weights]:
         _logger.info("without a weight in %s, and so 0: %s", where, some_names(missing))
@@ -162,6 +183,23 @@ def read_training_lists(
         "model": checkpoint.fingerprint,
     }
     return TrainingLists(store, inputs)
+
+
+def _read_affiliations(
+    path: str, sources: Sequence[tuple[str, ...]], targets: Sequence[tuple[str, ...]]
+) -> list[Affiliations]:
+    """Return the affiliations of the words of each target.
+
+    :raises DataError: if the alignments in the file are not those of the sentences.
+    """
+    lines = list(read_lines(path))
+    if len(lines) != len(sources):
+        raise DataError(path, None, f"expected {len(sources):,} lines, found {len(lines):,}")
+    found = []
+    for number, (line, *pair) in enumerate(zip(lines, sources, targets, strict=True), start=1):
+        source, target = map(len, pair)
+        found.append(affiliate_sentence(parse_links(line, source, target, path, number), source))
+    return found
 
 
 def _numbered(paths: Sequence[str], size: int, source: str) -> Iterator[NbestList]:
@@ -242,11 +280,12 @@ class _Reader:
         self, nbest: NbestList, place: int, source: tuple[str, ...], words: tuple[str, ...]
     ) -> list[int]:
         """Return the pairs of a hypothesis: the sentence, or its phrases."""
-        if self.pairs.kind not in OF_PHRASES:
+        found = nbest.raws[place], len(source), len(words), nbest.path, nbest.first_line + place
+        if self.pairs.kind in ALIGNED:
+            return [self.pairs.add(source, words, affiliate_hypothesis(*found))]
+        if self.pairs.kind != _OF_PHRASES:
             return [self.pairs.add(source, words)]
-        spans = parse_segmentation(
-            *(nbest.raws[place], len(source), len(words), nbest.path, nbest.first_line + place)
-        )
+        spans = parse_segmentation(*found)
         return [
             self.pairs.add(
                 source[span.source_start : span.source_end],

@@ -35,6 +35,7 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     trained_on = [model.xbleu for model in models if model.xbleu]
     for xbleu in trained_on:
         paths += [*xbleu.lists, xbleu.source, *xbleu.references]
+        paths += [] if xbleu.alignments is None else [xbleu.alignments]
     for path in paths:
         if not path.exists():
             raise DataError(str(path), None, "cannot open: No such file or directory")
@@ -55,7 +56,8 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     if wanted.data.train is not None:
         _check_length(wanted.data.train[0], (*wanted.data.train[1:], *aligned))
     for xbleu in trained_on:
-        _check_length(xbleu.source, xbleu.references)
+        aligned = () if xbleu.alignments is None else (xbleu.alignments,)
+        _check_length(xbleu.source, (*xbleu.references, *aligned))
     for model in models:
         if model.path is not None and model.path.exists():
             _check_model(model, model.path)

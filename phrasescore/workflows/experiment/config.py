@@ -187,7 +187,8 @@ def _check_search_networks(
         if model.kind == JOINT and not engine.searches_with_networks:
             problem = f"expected true: {model.name} is a {JOINT}, for which Moses has to have NPLM"
             raise whole.table("engine").error("nplm", problem)
-        if engine.nplm and model.path is None and not is_self_normalized(model):
+        is_new = model.path is None and model.xbleu is None
+        if engine.nplm and is_new and not is_self_normalized(model):
             problem = f"Moses leaves log Z out of {model.name}'s scores: expected 0.1"
             table = whole.table("models").table(model.name)
             raise table.error("set.model.self_normalization", problem)

@@ -120,12 +120,15 @@ class Preparation:
             start = self.model_folder(xbleu.model)
             run = next(run for run in runs if run.system.name == xbleu.row)
             texts = {"source": xbleu.source, "references": xbleu.references}
+            aligned = () if xbleu.alignments is None else (xbleu.alignments,)
             feature = self._feature_of(xbleu, run.system)
             more = (
                 *("--objective", "xbleu", "--from", start),
-                *options(lists=xbleu.lists, **texts, weights=run.weights, feature=feature),
+                *options(lists=xbleu.lists, **texts, alignments=aligned),
+                *options(weights=run.weights, feature=feature),
             )
-            read = (start, *xbleu.lists, xbleu.source, *xbleu.references, run.weights)
+            files = (*xbleu.lists, xbleu.source, *xbleu.references, *aligned)
+            read = (start, *files, run.weights)
             yield self._training(self._wanted.models[name], (), more, read)
 
     def _feature_of(self, xbleu: XbleuPlan, system: System) -> str:

@@ -12,7 +12,6 @@ from phrasescore.config.settings import MODEL_CONFIGS
 from phrasescore.config.toml_file import TomlTable, unknown
 from phrasescore.features import FEATURE_NAMES, NOT_OF_PHRASES, OF_SHORTLISTS, ColumnKind
 from phrasescore.workflows.search_settings import SEARCH_FEATURES
-from phrasescore.workflows.training_lists import OF_SENTENCES
 
 UNKNOWN_WORDS = "unknown_words"
 CSLM, JOINT = "cslm", "joint"
@@ -44,6 +43,8 @@ class XbleuPlan:
     lists: tuple[Path, ...]
     source: Path
     references: tuple[Path, ...]
+    # Of the source and its first reference, for a joint model.
+    alignments: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -184,8 +185,9 @@ def _like_its_start(
     if kind is None or start.xbleu:
         problem = "expected a network that is trained on a table or text"
         raise own.table("xbleu").error("model", f"{problem}, got {xbleu.model!r}")
-    if kind not in (TABLE_KIND, *OF_SENTENCES):
-        raise own.table("xbleu").error("model", f"{xbleu.model} is a {kind}: none for xbleu")
+    if (kind == JOINT) != (xbleu.alignments is not None):
+        problem = f"are for a {JOINT}, which needs them; {xbleu.model} is a {kind}"
+        raise own.table("xbleu").error("alignments", problem)
     reverse = start.reverse or start.name == "reverse"
     return replace(model, kind=kind, reverse=reverse, right_to_left=start.right_to_left)
 
@@ -235,9 +237,9 @@ def read_systems(
 def _check_row(whole: TomlTable, xbleu: XbleuPlan, name: str, earlier: tuple[System, ...]) -> None:
     """Check that a row before those with a network has the one that it is trained on from."""
     for system in earlier:
-        if system.name == xbleu.row and xbleu.model in (*system.columns, *system.rescore):
+        if system.name == xbleu.row and xbleu.model in {name for _, name in system.features()}:
             return
-    problem = f"expected an earlier row with {xbleu.model} in its columns or lists"
+    problem = f"expected an earlier row with {xbleu.model}"
     table = whole.table("models").table(name).table("xbleu")
     raise table.error("row", f"{problem}, got {xbleu.row!r}")
 

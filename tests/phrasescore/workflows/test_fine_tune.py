@@ -13,7 +13,7 @@ from moses_integration.nbest import read_nbest
 from moses_integration.weights import load_weights
 from phrasescore.config.config import fine_tuning_settings
 from phrasescore.config.settings import FINE_TUNING
-from phrasescore.errors import ModelError, PhrasescoreError
+from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.layers import PairNetwork
@@ -24,7 +24,6 @@ from phrasescore.training.run_folder import RunFolder
 from phrasescore.workflows import fine_tune as module
 from phrasescore.workflows.train import TrainSummary
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
-from tests.doubles import RandomJoint
 from tests.tiny_lists import FEATURES, WEIGHTS, ListTask
 from tests.tiny_runs import KilledError
 from tuning.bleu import Bleu, sentence_bleu
@@ -36,6 +35,8 @@ SMALL = ["training.validation_updates=5", "training.batch_size=8", "training.lea
 
 
 def fine_tune(task: ListTask, name: str, output: str = "model", **given: object) -> TrainSummary:
+    if name == "joint":
+        given = {"alignments": task.alignments, **given}
     options = {"updates": 20, "settings": SMALL, "threads": 1, "device": "cpu", **given}
     return phrasescore.fine_tune(
         *(task.model, [task.lists], task.source, [task.references], task.weights),
@@ -45,7 +46,7 @@ def fine_tune(task: ListTask, name: str, output: str = "model", **given: object)
     )
 
 
-@pytest.mark.parametrize("kind", ["cslm", "encoder-decoder"])
+@pytest.mark.parametrize("kind", ["cslm", "encoder-decoder", "joint"])
 def test_expected_bleu_rises_and_the_network_chooses_better(tmp_path: Path, kind: str) -> None:
     task = ListTask(tmp_path, kind, sentences=40)
     record = fine_tune(task, kind).record
@@ -105,12 +106,14 @@ def log_prob(checkpoint: Checkpoint, source: list[str], target: list[str]) -> fl
     if checkpoint.reverse:
         source, target = target, source
     read = [] if checkpoint.config.kind == "cslm" else checkpoint.source_vocabulary.ids(source)
-    batch = batch_pairs([(read, checkpoint.target_vocabulary.ids(target))])
+    # The second word's sources are the first two, of which the first one is the middle.
+    aligned = [[0, 0, *range(2, len(target))]] if checkpoint.config.kind == "joint" else None
+    batch = batch_pairs([(read, checkpoint.target_vocabulary.ids(target))], aligned)
     with torch.no_grad():
         return float(checkpoint.model(batch))
 
 
-@pytest.mark.parametrize("kind", ["cslm", "encoder-decoder", "lstm"])
+@pytest.mark.parametrize("kind", ["cslm", "encoder-decoder", "joint", "lstm"])
 def test_the_first_point_is_the_expected_bleu_of_the_start(tmp_path: Path, kind: str) -> None:
     task = ListTask(tmp_path, kind, sentences=8)
     settings = [*SMALL, "training.validation_share=0.5"]
@@ -144,6 +147,7 @@ def make_loop(
     lists = read_training_lists(
         *([str(task.lists)], str(task.source), [str(task.references)], weights, feature),
         checkpoint,
+        alignments=str(task.alignments) if kind == "joint" else None,
         where="weights",
     )
     config = fine_tuning_settings(checkpoint.config, SMALL, {}).training
@@ -153,7 +157,8 @@ def make_loop(
 
 
 @pytest.mark.parametrize(
-    ("kind", "likelihood"), [("encoder-decoder", 0.0), ("encoder-decoder", 0.5), ("lstm", 0.5)]
+    ("kind", "likelihood"),
+    [("encoder-decoder", 0.0), ("encoder-decoder", 0.5), ("lstm", 0.5), ("joint", 0.5)],
 )
 def test_the_gradient_is_that_of_finite_differences(
     tmp_path: Path, kind: str, likelihood: float
@@ -294,8 +299,15 @@ def test_a_kind_that_cannot_learn_from_lists_is_refused(tmp_path: Path) -> None:
     task = ListTask(tmp_path, "lstm", sentences=20)
     with pytest.raises(ModelError, match="expected a model of the kind grconv, found lstm"):
         fine_tune(task, "lstm", kind="grconv")
-    task.model = tmp_path / "joint"
-    RandomJoint(["s1"], ["t1"], path=task.model)
-    with pytest.raises(ModelError, match="joint: the objective xbleu is not for the kind joint"):
-        fine_tune(task, "lstm")
+    with pytest.raises(ArgumentError, match="`alignments` is for joint, not for lstm"):
+        fine_tune(task, "lstm", alignments=task.alignments)
+    joint = ListTask(tmp_path, "joint", sentences=20)
+    with pytest.raises(ArgumentError, match="joint is trained on aligned text: `alignments` is"):
+        fine_tune(joint, "joint", alignments=None)
+    joint.alignments.write_text("0-0\n")
+    with pytest.raises(DataError, match="alignments: expected 20 lines, found 1"):
+        fine_tune(joint, "joint")
+    joint.alignments.write_text("0-9\n" * 20)
+    with pytest.raises(DataError, match=r"alignments:1: the words 0-9 of the alignment"):
+        fine_tune(joint, "joint")
     assert not (tmp_path / "model").exists()

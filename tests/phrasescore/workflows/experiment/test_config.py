@@ -146,7 +146,16 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
             f"= 2\n{FINE.format('xbleu', 'x', '+x')}",
             "[models.fine.xbleu] model: expected a ",
         ),
-        ("= 2", f"= 2\n{FINE.format('xbleu', 'joint', '+x')}", "model: joint is a joint: none for"),
+        (
+            "= 2",
+            f"= 2\n{FINE.format('xbleu', 'joint', '+x')}",
+            "[models.fine.xbleu] alignments: are for a joint, which needs them; joint is a joint",
+        ),
+        (
+            "= 2",
+            f"= 2\n{FINE.format('xbleu', 'lstm', '+x')}alignments = 'table'\n",
+            "alignments: are for a joint, which needs them; lstm is a lstm",
+        ),
         (
             "= 2",
             f"= 2\n{FINE.format('xbleu', 'lstm', 'x')}\nkind = 'lstm'",
@@ -163,10 +172,7 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
                 f"systems = ['+LSTM', {{name = 'x', rescore = ['fine']}}]\n"
                 f"{FINE.format('xbleu', 'lstm', '+RNN')}\n[data]"
             ),
-            (
-                "[models.fine.xbleu] row: expected an earlier row with lstm in its columns or "
-                "lists, got '+RNN'"
-            ),
+            ("[models.fine.xbleu] row: expected an earlier row with lstm, got '+RNN'"),
         ),
         ("= 2", "= 2\niterations = 1", "x.toml: [engine] iterations: must be at least 2, got 1"),
         ("= 2", "= 2\njobs = 0", "x.toml: [engine] jobs: must be at least 1, got 0"),

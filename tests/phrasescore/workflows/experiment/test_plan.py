@@ -166,6 +166,23 @@ def test_a_network_is_trained_on_with_the_weights_of_an_earlier_row(folder: Path
     assert list(plan.runs[3].added) == ["Attention0_0", "TM0_2"]
 
 
+def test_a_joint_model_is_trained_on_with_alignments(folder: Path) -> None:
+    (folder / "lists").write_text("")
+    (folder / "align").write_text("0-0\n0-0\n")
+    before = "systems = ['+joint', {name = '+tuned', search = ['fine']}]"
+    more = (
+        "[models.fine]\nxbleu = {model = 'joint', row = '+joint', lists = ['lists'], "
+        "source = 'train.en', references = 'train.fr', alignments = 'align'}\n"
+    )
+    config = CONFIG.replace("[engine]", "alignments = 'align'\n[engine]")
+    (folder / "x.toml").write_text(f"{before}\n{config}{more}")
+    step = {step.name: step for step in build_plan(read_experiment("x.toml"), folder / "out").steps}
+    shown = step["train fine"].shown()
+    assert f" --references {folder}/train.fr --alignments {folder}/align --weights " in shown
+    assert " --feature Joint0" in shown
+    assert folder / "align" in step["train fine"].inputs
+
+
 def test_scores_from_elsewhere_are_columns(folder: Path) -> None:
     before = "systems = ['Baseline', {name = '+mine', columns = ['mine', 'rnn']}]"
     config = CONFIG.replace("[engine]", "scores.mine = 'table'\n[engine]")
