@@ -88,14 +88,19 @@ class FeedForwardNetwork(PairNetwork):
         it: training maximises log p - alpha (log Z)^2 (Devlin et al., 2014, equation 2).
         """
         found = all_ngrams(batch.target, self.config.order)
-        rows = self.hidden(self.contexts(batch, found))  # (ngrams, upper_size)
+        contexts, words, places = self.contexts(batch, found), found.words, None
+        if not self.training:
+            contexts, words, places = _distinct(contexts, words)
+        rows = self.hidden(contexts)  # (ngrams, upper_size)
         weight, bias = self.output.weight, self.output.bias
-        values: Tensor = WordLogProb.apply(rows, weight, bias, found.words)  # (ngrams,)
+        values: Tensor = WordLogProb.apply(rows, weight, bias, words)  # (ngrams,)
         alpha = self.config.self_normalization
         if self.training and alpha > 0:
-            logits = (rows * embedding(found.words, weight)).sum(1)
-            logits = logits + bias.index_select(0, found.words)
+            logits = (rows * embedding(words, weight)).sum(1)
+            logits = logits + bias.index_select(0, words)
             values = values - alpha * (logits - values).square()
+        if places is not None:
+            values = values.index_select(0, places)
         return values.new_zeros(len(batch.target.lengths)).index_add(0, found.sentences, values)
 
     def hidden(self, contexts: Tensor) -> Tensor:
@@ -107,3 +112,16 @@ class FeedForwardNetwork(PairNetwork):
         rows = self.drop(embedding(contexts, self.embedding).flatten(1))
         rows = self.drop(self.activate(self.lower(rows)))  # (rows, hidden)
         return rows if self.upper is None else self.drop(self.activate(self.upper(rows)))
+
+
+def _distinct(contexts: Tensor, words: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return the distinct n-grams, and for each of all its place among them.
+
+    Most hypotheses of a list have most of their n-grams in common. None stands for the places where
+    more than half of all are distinct, as in a text: then all are returned.
+    """
+    ngrams = torch.cat([contexts, words.unsqueeze(1)], dim=1)
+    distinct, places = torch.unique(ngrams, dim=0, return_inverse=True)
+    if 2 * len(distinct) > len(ngrams):
+        return contexts, words, None
+    return distinct[:, :-1], distinct[:, -1], places

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from phrasescore.config.config import Config
 from phrasescore.config.settings import JointConfig
@@ -46,6 +47,32 @@ def test_log_p_is_that_of_an_independent_implementation(
         for (read, words), places in zip(PAIRS, AFFILIATIONS, strict=True)
     ]
     assert found.tolist() == pytest.approx(expected, rel=1e-12)
+
+
+def test_ngrams_that_hypotheses_have_in_common_are_computed_once() -> None:
+    model = RandomJoint("xy", WORDS)
+    network = model.checkpoint.model.double().eval().requires_grad_()
+    assert isinstance(network, JointNetwork)
+    source, target = model.vocabularies
+    pairs = [(source.ids(read), target.ids(words)) for read, words in PAIRS]
+    rows: list[int] = []
+    network.lower.register_forward_hook(lambda _, __, found: rows.append(len(found)))
+
+    def gradient(values: Tensor) -> Tensor:
+        return torch.autograd.grad(values.sum(), [network.embedding])[0]
+
+    # Six times the same list of hypotheses; the hypotheses one by one.
+    values = network(batch_pairs(pairs * 6, AFFILIATIONS * 6))
+    alone = torch.cat(
+        [
+            network(batch_pairs([pair], [places]))
+            for pair, places in zip(pairs, AFFILIATIONS, strict=True)
+        ]
+    )
+    ngrams = sum(len(words) + 1 for _, words in PAIRS)
+    assert rows[0] <= ngrams == sum(rows[1:])
+    assert values.tolist() == pytest.approx(alone.tolist() * 6, rel=1e-12)
+    assert torch.allclose(gradient(values), 6 * gradient(alone), rtol=1e-10)
 
 
 def test_training_takes_alpha_times_the_square_of_log_z_away() -> None:
