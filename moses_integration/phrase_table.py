@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +19,7 @@ from moses_integration.table_line import (
     score_span,
 )
 from phrasescore.errors import DataError
+from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.io.text import count_lines, read_blocks
 from phrasescore.records import PhraseBlock, PhrasePair
 
@@ -277,7 +277,7 @@ def join_phrases(blocks: Sequence[TableBlock]) -> PhraseBlock:
     return PhraseBlock(text.tobytes(), places)
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@kept_njit()
 def _copy_phrases(data, phrases, at, text, places):  # type: ignore[no-untyped-def]
     """Copy phrases one after another into ``text``, from ``at`` on, and note their places."""
     for line in range(len(phrases)):

@@ -27,11 +27,11 @@ import math
 import re
 from collections.abc import Sequence
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.errors import DataError, ModelError
+from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.io.text import NUMBER, decode, shorten
 from phrasescore.records import PhrasePair
 
@@ -44,7 +44,7 @@ _FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
 
 _SCORE = re.compile(NUMBER)
 
-_KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
+_KERNEL = kept_njit()
 
 _NEWLINE, _TAB, _SPACE, _BAR = 10, 9, 32, 124
 _PLUS, _MINUS, _POINT, _ZERO, _NINE, _E = 43, 45, 46, 48, 57, 101

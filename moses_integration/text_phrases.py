@@ -6,14 +6,14 @@ Moses' filter-model-given-input.pl chooses lines in the same way.
 from collections.abc import Iterable, Sequence
 from typing import Self
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from moses_integration.decoder.source import read_source
 from phrasescore.errors import DataError
+from phrasescore.io.kernel_cache import kept_njit
 
-_KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
+_KERNEL = kept_njit()
 
 _NEWLINE, _SPACE = 10, 32
 # FNV-1a, 64 bits; its upper half chooses the slot.

@@ -72,7 +72,7 @@ def test_every_command_and_option_is_explained() -> None:
 README = REPOSITORY / "README.md"
 DOCS = REPOSITORY / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
-TEXTS = [README, REPOSITORY / "CONTRIBUTING.md", *PAGES]
+TEXTS = [README, REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "SECURITY.md", *PAGES]
 
 
 def test_every_verb_has_a_page_that_readme_and_index_link() -> None:

@@ -14,13 +14,13 @@ numbers at a time.
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
+from phrasescore.io.kernel_cache import kept_njit
 from tuning.ngrams import Integers
 from tuning.pool import Vector
 
-_KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
+_KERNEL = kept_njit()
 
 # Maxima are taken in this many lanes side by side: only so does the compiler take several numbers
 # at a time (measured: 64 is fastest, 5 times as fast as a plain loop).

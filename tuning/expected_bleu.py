@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from scipy.optimize import minimize
 
+from phrasescore.io.kernel_cache import kept_njit
 from tuning.methods import Found, Problem, StopTuning
 from tuning.metric import Metric, Statistics
 from tuning.ngrams import Integers
@@ -151,7 +151,7 @@ def _derivative(metric: Metric, sums: Statistics) -> Statistics:
     return np.where(np.isfinite(slopes), slopes, 0.0)
 
 
-_KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
+_KERNEL = kept_njit()
 
 
 @_KERNEL

@@ -17,9 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 
+from phrasescore.io.kernel_cache import kept_njit
 from tuning.expected_bleu import expected_score
 from tuning.line_search import best_step, metric_along
 from tuning.methods import Found, Problem, Report, StopTuning
@@ -252,7 +252,7 @@ class _MertSearch:
             walk.metric = step.score
 
 
-_KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
+_KERNEL = kept_njit()
 
 
 @_KERNEL

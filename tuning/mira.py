@@ -10,9 +10,9 @@ which fade.
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
+from phrasescore.io.kernel_cache import kept_njit
 from tuning.methods import Found, Problem, StopTuning
 from tuning.metric import Metric, Statistics
 from tuning.ngrams import Integers
@@ -160,7 +160,7 @@ def _group(pool: Pool) -> _Groups:
     return _Groups(places, pool.stats[firsts], starts)
 
 
-_KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
+_KERNEL = kept_njit()
 
 
 @_KERNEL

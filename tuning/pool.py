@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.errors import PhrasescoreError
+from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.records import FeatureLabel
 from tuning.metric import Metric, Statistics
 from tuning.ngrams import Integers
@@ -228,7 +228,7 @@ def _first_of_equals(segments: Integers, *tables: Matrix) -> Integers:
     return np.sort(order[np.concatenate([[True], ~same])])
 
 
-@numba.njit(nogil=True, cache=True)
+@kept_njit()
 def _hash_rows(table: Any, hashes: Any) -> None:
     """Add the rows to their hashes: the mixing of splitmix64 (Steele et al., 2014)."""
     factor, shift = np.uint64(0xBF58476D1CE4E5B9), np.uint64(29)
@@ -240,7 +240,7 @@ def _hash_rows(table: Any, hashes: Any) -> None:
         hashes[row] = mixed
 
 
-@numba.njit(nogil=True, cache=True)
+@kept_njit()
 def _model_scores(features: Any, weights: Any) -> Any:
     scores = np.empty(len(features))
     for row in range(len(features)):
@@ -251,7 +251,7 @@ def _model_scores(features: Any, weights: Any) -> Any:
     return scores
 
 
-@numba.njit(nogil=True, cache=True)
+@kept_njit()
 def _best_rows(scores: Any, starts: Any) -> Any:
     best = np.empty(len(starts) - 1, np.int64)
     for segment in range(len(best)):
@@ -263,7 +263,7 @@ def _best_rows(scores: Any, starts: Any) -> Any:
     return best
 
 
-@numba.njit(nogil=True, cache=True)
+@kept_njit()
 def _deviations(features: Any, starts: Any) -> Any:
     total = np.zeros(features.shape[1])
     mean = np.empty(features.shape[1])
@@ -279,7 +279,7 @@ def _deviations(features: Any, starts: Any) -> Any:
     return np.sqrt(total / len(features))
 
 
-@numba.njit(nogil=True, cache=True)
+@kept_njit()
 def _constant_columns(features: Any, starts: Any) -> Any:
     constant = np.ones(features.shape[1], np.bool_)
     for segment in range(len(starts) - 1):

@@ -30,7 +30,8 @@ class TuneSettings:
     threads: int = 1
     # mert: random starts besides the weights given; 0 or more (Moses: mert -n).
     starts: int = 20
-    # mert: starts near the best weights so far, drawn twice; 0 or more.
+    # mert: starts near the best weights so far, drawn anew 4 to 40 times: the more, the smaller the
+    # pool, and until they find nothing better; 0 or more.
     near_starts: int = 6
     # mert: random directions in each of the last rounds, from the best weights; 0 or more.
     directions: int = 20

@@ -16,8 +16,9 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
+
+from phrasescore.io.kernel_cache import kept_njit
 
 MAX_ORDER = 16
 # Ids of <s> and </s>.
@@ -48,7 +49,7 @@ def drop_stale_kernels(folder: Path) -> None:
 
 
 drop_stale_kernels(Path(__file__).parent)
-KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
+KERNEL = kept_njit()
 
 
 class NgramTables(NamedTuple):

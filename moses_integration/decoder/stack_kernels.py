@@ -124,6 +124,7 @@ def offer_extension(
     second: Any = np.int64(state)
     if not limits.by_request:
         first, second = _recombination_key(sentence, option, new_state, complete)
+    is_new: bool
     _, is_new = offer(
         pool, arcs, limits.keep_arcs, score, parent, option, coverage, first, second, new_state
     )

@@ -7,7 +7,6 @@ pair, for it would hold up all threads and a GPU.
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from phrasescore.engines import EngineSettings
 from phrasescore.engines.threads import LoadedWork, ThreadPool
 from phrasescore.errors import ModelError
 from phrasescore.features import BLOCK_SIZE
+from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
@@ -27,7 +27,7 @@ from phrasescore.scoring.products import LevelProducts
 from phrasescore.scoring.tree_scorer import PairWork, TreeScorer
 from phrasescore.vocabulary import Vocabulary
 
-_KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
+_KERNEL = kept_njit()
 
 # Pairs of a piece of a block: rows of its matrix products.
 PIECE_SIZE = {"cpu": 2048, "cuda": 16384}

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.language_models.context_scorer import ContextScorer, Floats, Numbering, WordIds
 from phrasescore.language_models.word_scorer import BOUNDARY
 
@@ -78,7 +78,7 @@ def add_up(values: Floats, offsets: NDArray[np.int64], ends: NDArray[np.bool_]) 
     return totals
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@kept_njit()
 def _list_ngrams(  # type: ignore[no-untyped-def]
     histories, phrases, offsets, ends, contexts, words
 ):

@@ -17,6 +17,7 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.kernels.vector_math import ELEMENTWISE, use_widest_registers
 
 LARGEST = 127
+_CHECKED_ROWS = 16
 _SMALLEST = np.float32(1e-30)
 _HALF = np.float32(0.5)
 _INFINITE = np.int32(0x7F800000)
@@ -89,27 +90,33 @@ def scale(values: Tensor, rows: Tensor, columns: Tensor, out: Tensor) -> Tensor:
 
 def multiply(rows: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
     """Write the product of int8 matrices into ``out``, int32, and return it."""
+    if rows.shape[1] == 1:
+        # torch 2.13 takes the steps of a matrix of one row, stored by columns, for those of rows.
+        return torch.mul(rows.int(), matrix.int(), out=out)
     return torch._int_mm(rows, matrix, out=out) if len(rows) else out
 
 
 @functools.cache
-def check_exact() -> None:
-    """Multiply extreme integers once, and check that the sums are exact.
+def check_exact(size: int, columns: int) -> None:
+    """Multiply extreme integers by an ``(size, columns)`` matrix, and check that sums are exact.
 
-    Some processors add up products of bytes in 16 bits, and stop at the largest number.
+    Some processors add up products of bytes in 16 bits, and stop at the largest number; and the
+    library chooses another kernel for other sizes. Each size of matrix is checked once.
 
-    :raises PhrasescoreError: if they do not, or this torch has no such product.
+    :raises PhrasescoreError: if they are not, or this torch has no such product.
     """
     generator = torch.Generator().manual_seed(1)
-    signs = torch.randint(0, 2, (2, 128, 128), generator=generator)
-    left, right = (signs * (2 * LARGEST) - LARGEST).unbind()
-    left[:8], right[:, :8] = LARGEST, LARGEST
-    wanted = (left.double() @ right.double()).int()
+    shape = (_CHECKED_ROWS + columns, size)
+    bits = torch.randint(0, 2, shape, generator=generator, dtype=torch.int8)
+    left, right = ((2 * bits - 1) * LARGEST).split([_CHECKED_ROWS, columns])
+    left[:8], right[:8] = LARGEST, LARGEST
+    wanted = (left.double() @ right.double().t()).int()
     found = torch.empty_like(wanted)
     try:
-        multiply(left.to(torch.int8), right.to(torch.int8), found)
+        multiply(left, right.t(), found)
     except (AttributeError, RuntimeError) as error:
         problem = f"this torch cannot multiply 8-bit integers on the CPU: {error}"
         raise PhrasescoreError(problem) from error
     if not torch.equal(found, wanted):
-        raise PhrasescoreError("this processor's products of 8-bit integers are not exact")
+        problem = "this processor's products of 8-bit integers are not exact"
+        raise PhrasescoreError(f"{problem} ({size} x {columns})")

@@ -122,10 +122,8 @@ class Precision:
     def __init__(self, name: PrecisionName, device: torch.device) -> None:
         if name == "tf32" and device.type != "cuda":
             raise PhrasescoreError("precision tf32 needs a CUDA device")
-        if name == "int8":
-            if device.type != "cpu":
-                raise PhrasescoreError("precision int8 needs the CPU; a GPU has bfloat16")
-            integers.check_exact()
+        if name == "int8" and device.type != "cpu":
+            raise PhrasescoreError("precision int8 needs the CPU; a GPU has bfloat16")
         if device.type == "cpu":
             _warn_of_missing_units(name)
         self.name = name
@@ -143,9 +141,13 @@ class Precision:
                 self.product_type = self.table_type = torch.bfloat16
 
     def prepare(self, matrix: Tensor) -> Factor:
-        """Return an ``(in, out)`` matrix as :meth:`multiply` wants its second factor."""
+        """Return an ``(in, out)`` matrix as :meth:`multiply` wants its second factor.
+
+        :raises PhrasescoreError: if the processor's int8 products of this size are not exact.
+        """
         if self.name != "int8":
             return Factor(matrix.contiguous().to(self.factor_type))
+        integers.check_exact(*matrix.shape)
         columns = self.round(matrix.t().contiguous())
         # Stored by columns: the kernels of oneDNN are somewhat faster with it.
         return Factor(columns.values.t(), columns.scales)

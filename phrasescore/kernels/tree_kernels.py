@@ -5,10 +5,11 @@ itself first. What a sequence shares with the one before it, it shares with all 
 rest of its words are new nodes. They come in the order of their parents at every depth.
 """
 
-import numba
 import numpy as np
 
-_KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
+from phrasescore.io.kernel_cache import kept_njit
+
+_KERNEL = kept_njit()
 
 
 @_KERNEL

@@ -11,6 +11,8 @@ import numpy as np
 from numba.extending import intrinsic
 from numpy.polynomial import Chebyshev, Polynomial
 
+from phrasescore.io.kernel_cache import kept_njit
+
 _ONE = np.float32(1)
 _LOG2_E = np.float32(1.4426950408889634)
 # ln 2 in two parts, the first exact in few bits: x - k ln 2 then loses nothing (Cody and Waite).
@@ -23,8 +25,8 @@ _LOWEST, _HIGHEST = np.float32(-86), np.float32(88)
 # bits. A sum has to be reordered to be vectorised; it is written to one place at its end, and has
 # no such choice.
 EXACT = {"contract", "nnan", "nsz"}
-ELEMENTWISE = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=EXACT)
-SUMMING = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=True)
+ELEMENTWISE = kept_njit(fastmath=EXACT)
+SUMMING = kept_njit(fastmath=True)
 
 
 def add_attribute(builder: Any, name: str, value: str) -> None:

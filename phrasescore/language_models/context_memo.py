@@ -7,11 +7,12 @@ same words come before a phrase in call after call.
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from phrasescore.io.kernel_cache import kept_njit
 
 # Bytes of the rows that are kept, at most.
 _BYTES = 1 << 26
@@ -20,7 +21,7 @@ _FACTOR = np.uint64(0xBF58476D1CE4E5B9)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
 
-_KERNEL = numba.njit(nogil=True, cache=True, error_model="numpy")
+_KERNEL = kept_njit()
 
 
 class ContextMemo:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 
 from phrasescore.config.settings import TrainingConfig
 from phrasescore.errors import ModelError
+from phrasescore.io.kernel_cache import kept_njit
 
 # Weights that are changed in one go: the norm is summed up by such pieces, whatever the threads.
 _PIECE = 1 << 17
@@ -199,7 +199,7 @@ class FusedAdadelta:
 
 
 # May sum in any order, but must not assume that nothing is NaN or infinite.
-@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@kept_njit(fastmath={"reassoc", "contract"})
 def _square_sum(gradient):  # type: ignore[no-untyped-def]
     """Return the sum of squares, in double precision."""
     total = 0.0
@@ -210,7 +210,7 @@ def _square_sum(gradient):  # type: ignore[no-untyped-def]
 
 
 # Likewise.
-@numba.njit(nogil=True, cache=True, fastmath={"contract", "arcp", "nsz"}, error_model="numpy")
+@kept_njit(fastmath={"contract", "arcp", "nsz"})
 def _adadelta(  # type: ignore[no-untyped-def]
     weight, gradient, square, change, scale, rho, one_minus_rho, epsilon, learning_rate
 ):

@@ -14,6 +14,7 @@ import numpy as np
 from numba.extending import intrinsic
 from numpy.polynomial import Chebyshev, Polynomial
 
+from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.kernels.avx512.vector_code import (
     FLOAT,
     INT32,
@@ -204,7 +205,7 @@ def _add_up_lanes(sums, totals):  # type: ignore[no-untyped-def]
         totals[row] += total
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@kept_njit()
 def sums_of_numbers(rows, panels, bias, out, kept):  # type: ignore[no-untyped-def]
     """Write the sum of 2^logit over all words for each row into ``out``.
 
@@ -237,7 +238,7 @@ def sums_of_numbers(rows, panels, bias, out, kept):  # type: ignore[no-untyped-d
     out[:] = totals
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@kept_njit()
 def sums_of_bytes(rows, units, panels, scales, bias, out, kept):  # type: ignore[no-untyped-def]
     """Write the sum of 2^logit over all words for each row into ``out``.
 

@@ -62,6 +62,13 @@ def test_the_preset_of_cho_2014b_has_the_sizes_of_section_3() -> None:
     assert (training.optimizer, training.updates, training.max_length) == ("adadelta", 296144, 30)
 
 
+def test_the_preset_of_bahdanau_trains_as_long_as_rnnsearch_50() -> None:
+    # Table 2: 2.88 times 10^5 updates, sentences of up to 50 words; section 4.2, B.2: the rest.
+    training = Config.preset("bahdanau2014").training
+    assert (training.updates, training.max_length) == (288_000, 50)
+    assert (training.batch_size, training.window_batches, training.clip_norm) == (80, 20, 1.0)
+
+
 @pytest.mark.parametrize(
     ("name", "max_length", "updates"), [("rnnenc30", 30, 846_322), ("rnnenc50", 50, 600_000)]
 )

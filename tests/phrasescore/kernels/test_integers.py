@@ -106,7 +106,30 @@ def test_a_processor_whose_sums_stop_at_16_bits_is_refused(monkeypatch: pytest.M
     integers.check_exact.cache_clear()
     try:
         with pytest.raises(PhrasescoreError, match="8-bit integers are not exact"):
-            Precision("int8", CPU)
+            Precision("int8", CPU).prepare(numbers(50, 70))
+    finally:
+        integers.check_exact.cache_clear()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 37])
+def test_products_are_exact_at_every_inner_size(size: int) -> None:
+    precision = Precision("int8", CPU)
+    # A weight is (out, in).
+    rows, matrix = precision.round(numbers(5, size)), precision.prepare(numbers(7, size).t())
+    found = precision.multiply(rows, matrix, torch.empty(5, 7, dtype=torch.int32))
+    assert torch.equal(found.values, rows.values.int() @ matrix.values.int())
+
+
+def test_products_are_checked_at_the_sizes_of_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong_at_37(rows: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
+        return out.copy_(rows.int() @ matrix.int() + (rows.shape[1] == 37))
+
+    monkeypatch.setattr(integers, "multiply", wrong_at_37)
+    integers.check_exact.cache_clear()
+    try:
+        Precision("int8", CPU).prepare(numbers(36, 70))
+        with pytest.raises(PhrasescoreError, match=r"not exact \(37 x 70\)"):
+            Precision("int8", CPU).prepare(numbers(37, 70))
     finally:
         integers.check_exact.cache_clear()
 
@@ -119,7 +142,7 @@ def test_a_torch_without_such_products_is_refused(monkeypatch: pytest.MonkeyPatc
     integers.check_exact.cache_clear()
     try:
         with pytest.raises(PhrasescoreError, match=r"cannot multiply 8-bit integers.*for 'CPU'"):
-            Precision("int8", CPU)
+            Precision("int8", CPU).prepare(numbers(50, 70))
     finally:
         integers.check_exact.cache_clear()
 
