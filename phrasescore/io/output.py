@@ -230,9 +230,14 @@ def _writer(path: str, raw: io.FileIO, compress: bool) -> Iterator[BinaryIO]:
 def _closing_quietly_on_error(stream: BinaryIO) -> Iterator[None]:
     """Close a writer; after an exception its own failure to flush must not hide the first one."""
     try:
-        yield
+        yield stream
+        stream.flush()  # what fails here is not its own context, as where close() flushes
         stream.close()
-    except BaseException:
+    except BaseException as error:
+        context = error.__context__
         with contextlib.suppress(Exception):
             stream.close()
+        # A thread that compresses has one error: close() raises it twice, as the context of
+        # itself, and an ExitStack would look for the end of the contexts for ever.
+        error.__context__ = context
         raise

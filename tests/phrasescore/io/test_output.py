@@ -144,6 +144,21 @@ def test_a_full_device_is_an_error_that_names_the_file(tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize("name", ["out", "out.gz"])
+@pytest.mark.parametrize("size", [1000, 1_000_000, 4_000_000])
+def test_the_error_of_a_full_disk_is_not_its_own_context(
+    tmp_path: Path, name: str, size: int
+) -> None:
+    # An ExitStack, as of `generate`, looks for the end of the contexts.
+    (tmp_path / name).symlink_to("/dev/full")
+    with pytest.raises(PhrasescoreError) as caught, open_output(str(tmp_path / name)) as output:
+        output.write(os.urandom(size))
+    contexts = [caught.value.__context__]
+    while contexts[-1] is not None and len(contexts) < 10:
+        contexts.append(contexts[-1].__context__)
+    assert contexts[-1] is None
+
+
+@pytest.mark.parametrize("name", ["out", "out.gz"])
 def test_a_full_disk_leaves_the_old_file_and_no_part(tmp_path: Path, name: str) -> None:
     # A limit on the size of files stands in for the disk: the write fails half-way in the same way.
     (tmp_path / name).write_bytes(b"old")
