@@ -230,7 +230,7 @@ def _writer(path: str, raw: io.FileIO, compress: bool) -> Iterator[BinaryIO]:
 def _closing_quietly_on_error(stream: BinaryIO) -> Iterator[None]:
     """Close a writer; after an exception its own failure to flush must not hide the first one."""
     try:
-        yield stream
+        yield
         stream.flush()  # what fails here is not its own context, as where close() flushes
         stream.close()
     except BaseException as error:
