@@ -54,7 +54,6 @@ _SCHEMA = [
     ("table", _SCORES, _CREATE[2]),
     ("index", f"sqlite_autoindex_{_SCORES}_1", None),
 ]
-_LONGEST = 1 << 16  # bytes of a text in the schema or header
 # One row for all entries that are found, in hexadecimal: sqlitedict hands each row from thread to
 # thread, and an error after the first row would end its thread and leave this one waiting for ever.
 # Of a value that is too long, which is an error, one byte more than of a score.
@@ -148,7 +147,6 @@ class ScoreCache:
 
     def _prepare(self, database: sqlite3.Connection) -> None:
         """Make the tables in a new file, and check those of an old one."""
-        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
         database.execute(_TRUST_NOTHING)
         if not self._schema(database):
             # From here on another process that does the same waits.
@@ -164,12 +162,13 @@ class ScoreCache:
             if strange is not None:
                 problem += f", with {shorten(f'{strange[0]} {strange[1]}')}"
             raise PhrasescoreError(f"{self._path}: {problem}; name a new file")
-        numbers = f"SELECT format FROM {_HEADER} WHERE typeof(format) = 'integer' LIMIT 2"
-        formats = [row[0] for row in database.execute(numbers)]
+        number = "CASE typeof(format) WHEN 'integer' THEN format ELSE 'none' END"
+        rows = database.execute(f"SELECT {number} FROM {_HEADER} LIMIT 2")
+        formats = [row[0] for row in rows]
         if formats != [FORMAT]:
-            found_formats = ", ".join(map(str, formats)) or "none"
+            shown = ", ".join(map(str, formats)) or "none"
             raise PhrasescoreError(
-                f"{self._path}: the score cache has format {found_formats}; this is phrasescore "
+                f"{self._path}: the score cache has format {shown}; this is phrasescore "
                 f"{__version__}, which uses format {FORMAT}; name a new file"
             )
         database.execute(f"PRAGMA journal_mode = {_JOURNAL}")  # earlier versions had another

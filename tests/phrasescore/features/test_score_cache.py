@@ -288,13 +288,16 @@ def test_a_database_with_more_than_the_two_tables_is_refused_and_stays(
     _refused(path, f"found another SQLite database{shown}; name a new file$")
 
 
-def test_a_cache_of_another_format_is_refused_and_stays(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("value", "shown"), [("7", "7"), ("'\x1b[2J\n1'", "none")])
+def test_a_cache_of_another_format_is_refused_and_stays(
+    tmp_path: Path, value: str, shown: str
+) -> None:
     path = tmp_path / "cache"
     ScoreCache(str(path)).close()
     with closing(sqlite3.connect(path)) as database:
-        database.execute("UPDATE phrasescore_score_cache SET format = 7")
+        database.execute(f"UPDATE phrasescore_score_cache SET format = {value}")
         database.commit()
-    _refused(path, "the score cache has format 7; .* uses format 1; name a new file")
+    _refused(path, f"the score cache has format {shown}; .* uses format 1; name a new file")
 
 
 def test_a_locked_cache_is_refused(tmp_path: Path) -> None:
