@@ -4,8 +4,12 @@ An SQLite file, used through sqlitedict. A key is a hash of everything a score d
 is the eight bytes of the float64 that was computed: a cached score is the same, bit for bit. The
 oldest entries are deleted when there are too many.
 
-Several processes may use one file at once, on one machine: SQLite's write-ahead log needs shared
-memory. While the file is in use, and after a crash, ``-wal`` and ``-shm`` files stand beside it.
+Several processes may use one file at once, on one machine. While one of them writes, and after a
+crash until the file is used again, a ``-journal`` stands beside it. Unlike a write-ahead log it
+needs no space to be taken back: a full disk leaves none.
+
+A file may come from a stranger. It has to hold the two tables as they are made here and nothing
+else, as a view or a trigger may run for ever.
 """
 
 import logging
@@ -26,6 +30,7 @@ from sqlitedict import SqliteDict
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.state import DIGEST_SIZE, new_digest
+from phrasescore.io.text import shorten
 from phrasescore.records import HypothesisList
 from phrasescore.version import __version__
 
@@ -43,13 +48,26 @@ _CREATE = (
     f"INSERT INTO {_HEADER} VALUES ({FORMAT})",
     f'CREATE TABLE "{_SCORES}" (key TEXT PRIMARY KEY, value BLOB)',
 )
+# All that the file holds then, by kind, name and statement; the index is of the keys.
+_SCHEMA = [
+    ("table", _HEADER, _CREATE[0]),
+    ("table", _SCORES, _CREATE[2]),
+    ("index", f"sqlite_autoindex_{_SCORES}_1", None),
+]
 # One row for all entries that are found, in hexadecimal: sqlitedict hands each row from thread to
 # thread, and an error after the first row would end its thread and leave this one waiting for ever.
-_FIND = f"SELECT group_concat(hex(key) || hex(value), '') FROM {_SCORES} WHERE key IN ({{}})"
+# Of a value that is too long, which is an error, one byte more than of a score.
+_FIND = (
+    f"SELECT group_concat(hex(key) || hex(substr(value, 1, {_VALUE.size + 1})), '') "
+    f"FROM {_SCORES} WHERE key IN ({{}})"
+)
 _ADD = f"INSERT OR IGNORE INTO {_SCORES} (key, value) VALUES {{}}"
 # Without this IGNORE an entry would move to the end; with it row numbers rise with age, no gaps.
 _SPAN = f"SELECT (SELECT MAX(rowid) FROM {_SCORES}) - (SELECT MIN(rowid) FROM {_SCORES}) + 1"
 _DROP_OLDEST = f"DELETE FROM {_SCORES} WHERE rowid <= (SELECT MAX(rowid) FROM {_SCORES}) - ?"
+
+_JOURNAL = "DELETE"
+_TRUST_NOTHING = "PRAGMA trusted_schema = OFF"
 
 # sqlitedict logs the statements of an error; the error itself says enough.
 logging.getLogger("sqlitedict").addHandler(logging.NullHandler())
@@ -107,7 +125,7 @@ class ScoreCache:
         self._path = path
         self._limit = limit
         # sqlitedict would make its table in any SQLite file, and fails in a thread of its own, with
-        # a traceback: the tables and the log are there before it begins.
+        # a traceback: the tables are there before it begins.
         with (
             self._errors(),
             closing(sqlite3.connect(path, timeout=timeout, isolation_level=None)) as database,
@@ -118,38 +136,47 @@ class ScoreCache:
                 tablename=_SCORES,
                 # Each statement is a transaction.
                 autocommit=True,
-                journal_mode="WAL",
+                journal_mode=_JOURNAL,
                 # Otherwise values would be pickled.
                 encode=_VALUE.pack,
                 decode=lambda data: _VALUE.unpack(data)[0],
                 outer_stack=False,
             )
+            self._run(_TRUST_NOTHING)
             self._run(f"PRAGMA busy_timeout = {round(timeout * 1000)}")
 
     def _prepare(self, database: sqlite3.Connection) -> None:
-        """Make the tables in a new file, check the header of an old one, and open its log."""
-        if not self._tables(database):
+        """Make the tables in a new file, and check those of an old one."""
+        database.execute(_TRUST_NOTHING)
+        if not self._schema(database):
             # From here on another process that does the same waits.
             database.execute("BEGIN IMMEDIATE")
-            if not self._tables(database):
+            if not self._schema(database):
                 for statement in _CREATE:
                     database.execute(statement)
             database.execute("COMMIT")
-        if not {_HEADER, _SCORES} <= self._tables(database):
+        found = self._schema(database)
+        if found != _SCHEMA:
             problem = "expected a score cache of phrasescore, found another SQLite database"
+            strange = next((row for row in found if row not in _SCHEMA), None)
+            if strange is not None:
+                problem += f", with {shorten(f'{strange[0]} {strange[1]}')}"
             raise PhrasescoreError(f"{self._path}: {problem}; name a new file")
-        formats = [row[0] for row in database.execute(f"SELECT format FROM {_HEADER}")]
+        number = "CASE typeof(format) WHEN 'integer' THEN format ELSE 'none' END"
+        rows = database.execute(f"SELECT {number} FROM {_HEADER} LIMIT 2")
+        formats = [row[0] for row in rows]
         if formats != [FORMAT]:
-            found = ", ".join(map(str, formats)) or "none"
+            shown = ", ".join(map(str, formats)) or "none"
             raise PhrasescoreError(
-                f"{self._path}: the score cache has format {found}; this is phrasescore "
+                f"{self._path}: the score cache has format {shown}; this is phrasescore "
                 f"{__version__}, which uses format {FORMAT}; name a new file"
             )
-        database.execute("PRAGMA journal_mode = WAL")
-        self._tables(database)
+        database.execute(f"PRAGMA journal_mode = {_JOURNAL}")  # earlier versions had another
 
-    def _tables(self, database: sqlite3.Connection) -> set[str]:
-        return {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+    def _schema(self, database: sqlite3.Connection) -> list[tuple[Any, ...]]:
+        """Return what a file holds, or enough of it to be refused."""
+        rows = f"SELECT type, name, sql FROM sqlite_master LIMIT {len(_SCHEMA) + 1}"
+        return database.execute(rows).fetchall()
 
     def __enter__(self) -> Self:
         return self
@@ -178,14 +205,15 @@ class ScoreCache:
     def _unpack(self, data: bytes) -> Iterator[tuple[bytes, float]]:
         size = DIGEST_SIZE + _VALUE.size
         if len(data) % size:
-            raise self._corrupt("an entry of a wrong size")
+            raise self.corrupt("an entry of a wrong size")
         for start in range(0, len(data), size):
             (value,) = _VALUE.unpack_from(data, start + DIGEST_SIZE)
             if not math.isfinite(value):
-                raise self._corrupt(f"the score {value}")
+                raise self.corrupt(f"the score {value}")
             yield data[start : start + DIGEST_SIZE], value
 
-    def _corrupt(self, found: str) -> PhrasescoreError:
+    def corrupt(self, found: str) -> PhrasescoreError:
+        """Return the error about an entry that is no score."""
         return PhrasescoreError(
             f"{self._path}: the score cache is corrupt: found {found}; remove it, or name a new one"
         )

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from phrasescore.arguments import PrecisionName
-from phrasescore.config.settings import ALIGNED
+from phrasescore.config.settings import ALIGNED, FEED_FORWARD
 from phrasescore.devices import GPU_THREADS
 from phrasescore.engines import EngineSettings, open_pool
 from phrasescore.engines.pool import Pending, WorkerPool
@@ -111,9 +111,15 @@ class SentenceScores:
                 for name, checkpoint in zip(self._names, checkpoints, strict=True)
                 if checkpoint.config.kind in ALIGNED
             }
+        # Without log Z a score is no log-probability.
+        unbounded = [
+            each.config.kind in FEED_FORWARD and not cslm.normalized for each in checkpoints
+        ]
         if ensemble:
             # The mean is summed in the order of the models.
             self._names.append(" + ".join(self._names))
+            unbounded.append(any(unbounded))
+        self._highest = np.where(unbounded, np.inf, 0.0)[:, None]  # score of each column
         self.start_counting()
         if cache is None:
             self._open_pool()
@@ -134,6 +140,7 @@ class SentenceScores:
         """Yield the scores of each list, in order; lists are read ahead in groups.
 
         :raises ModelError: on reaching a hypothesis whose score is not a finite log-probability.
+        :raises PhrasescoreError: on reaching one whose score in the cache cannot be one.
         """
         waiting: deque[tuple[_ListGroup, Pending[ComputedLists] | None]] = deque()
         with self._precision.active():
@@ -196,6 +203,9 @@ class SentenceScores:
                 np.array(list(islice(values, columns * size)), np.float64).reshape(columns, size)
                 for columns, size in shapes
             ]
+            for scores in known:
+                for wrong in scores[scores > self._highest][:1]:
+                    raise self._cache.corrupt(f"the score {wrong}")
         missing = [np.flatnonzero(np.isnan(scores).any(axis=0)) for scores in known]
         return _ListGroup(lists, keys, known, missing)
 

@@ -4,8 +4,11 @@ Names of files are checked before any of them is written: `check_files`.
 """
 
 import contextlib
+import fcntl
 import io
 import os
+import re
+import secrets
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _Item = TypeVar("_Item")
+
+# At the end of a part file's name, after the target's and a random number. Nobody else may give
+# such names.
+_PART = ".phrasescore-part"
 
 # As phrasescore.models.checkpoint has them, whose import takes seconds.
 _WEIGHTS = "model.safetensors"
@@ -62,9 +69,9 @@ def open_output(path: str, *, is_packed: bool = False) -> Iterator[BinaryIO]:
 
     The data go to a part file beside the target, are synced to the disk, and replace the target
     when the block ends. On any exception the part file is removed, and an older target stays as
-    it was. A new file gets the permissions that the umask gives, a replaced one keeps its own; a
-    symbolic link stays, and the file it points to is replaced. A device or a named pipe is
-    written directly.
+    it was. The part file of a run that was killed is removed when its target is written again. A
+    new file gets the permissions that the umask gives, a replaced one keeps its own; a symbolic
+    link stays, and the file it points to is replaced. A device or a named pipe is written directly.
 
     :param path: ``-`` is stdout, which is flushed and not closed; ``.gz`` in the name means gzip,
         compressed in a thread; the same data make the same bytes.
@@ -92,9 +99,8 @@ def open_output(path: str, *, is_packed: bool = False) -> Iterator[BinaryIO]:
         with _open_raw(path, path, os.O_WRONLY) as raw, _writer(path, raw, compress) as output:
             yield output
         return
-    part = f"{target}.{os.getpid()}.part"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    with _open_raw(path, part, flags) as raw:
+    part, opened = _open_part(path, target)
+    with opened as raw:
         try:
             if replaced is not None:
                 os.fchmod(raw.fileno(), stat.S_IMODE(replaced.st_mode))
@@ -213,6 +219,39 @@ def _open_raw(path: str, opened: str, flags: int) -> io.FileIO:
         return io.FileIO(os.open(opened, flags | os.O_CLOEXEC, 0o666), "wb")
 
 
+def _open_part(path: str, target: str) -> tuple[str, io.FileIO]:
+    """Make a part file, locked until it is closed or this process ends; return its name, too.
+
+    Part files of the same target that nobody has locked are removed.
+    """
+    folder, name = os.path.split(target)
+    is_left = re.compile(rf"{re.escape(name)}\.[0-9a-f]{{8}}{re.escape(_PART)}")
+    with contextlib.suppress(OSError):  # a folder may be written to and not be read
+        for left in filter(is_left.fullmatch, os.listdir(folder)):
+            _remove_unlocked(os.path.join(folder, left))
+    while True:
+        part = f"{target}.{secrets.token_hex(4)}{_PART}"
+        raw = _open_raw(path, part, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        try:
+            fcntl.flock(raw, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_removed = os.fstat(raw.fileno()).st_nlink == 0
+        except BlockingIOError:
+            is_removed = True  # another run, which found it unlocked, is about to do it
+        except OSError:
+            is_removed = False  # where there are no locks, nobody removes it
+        if not is_removed:
+            return part, raw
+        raw.close()
+
+
+def _remove_unlocked(part: str) -> None:
+    """Remove a part file, if the process that made it has ended."""
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with contextlib.suppress(OSError), io.FileIO(os.open(part, flags), "r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(part)
+
+
 @contextlib.contextmanager
 def _writer(path: str, raw: io.FileIO, compress: bool) -> Iterator[BinaryIO]:
     """Yield a buffered writer on a file that stays open."""
@@ -231,8 +270,13 @@ def _closing_quietly_on_error(stream: BinaryIO) -> Iterator[None]:
     """Close a writer; after an exception its own failure to flush must not hide the first one."""
     try:
         yield
+        stream.flush()  # what fails here is not its own context, as where close() flushes
         stream.close()
-    except BaseException:
+    except BaseException as error:
+        context = error.__context__
         with contextlib.suppress(Exception):
             stream.close()
+        # A thread that compresses has one error: close() raises it twice, as the context of
+        # itself, and an ExitStack would look for the end of the contexts for ever.
+        error.__context__ = context
         raise

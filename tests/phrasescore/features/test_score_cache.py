@@ -6,7 +6,8 @@ import sqlite3
 import struct
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def test_what_is_on_disk_is_no_pickle_and_sqlitedict_reads_it(tmp_path: Path) ->
     path = str(tmp_path / "cache")
     with ScoreCache(path) as cache:
         cache.store(keys(1), [-1.5])
-    with SqliteDict(path, tablename="scores", journal_mode="WAL", decode=bytes) as store:
+    with SqliteDict(path, tablename="scores", decode=bytes) as store:
         assert dict(store.items()) == {keys(1)[0]: struct.pack("<d", -1.5)}
 
 
@@ -210,6 +211,17 @@ def test_what_a_killed_process_stored_is_there(tmp_path: Path) -> None:
         assert cache.lookup([bytes(16)]) == [-2.5]
 
 
+def test_a_cache_of_an_earlier_version_keeps_its_scores_and_needs_no_log(tmp_path: Path) -> None:
+    path = tmp_path / "cache"
+    with ScoreCache(str(path)) as cache:
+        cache.store(keys(1), [-1.0])
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+    with ScoreCache(str(path)) as cache:
+        assert cache.lookup(keys(1)) == [-1.0]
+        assert [file.name for file in tmp_path.iterdir()] == ["cache"]
+
+
 # Files that are no cache
 
 
@@ -233,16 +245,59 @@ def test_another_sqlite_database_is_refused_and_stays(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as database:
         database.execute("CREATE TABLE scores (name TEXT)")
         database.commit()
-    _refused(path, "found another SQLite database; name a new file")
+    _refused(path, "found another SQLite database, with 'table scores'; name a new file")
 
 
-def test_a_cache_of_another_format_is_refused_and_stays(tmp_path: Path) -> None:
+ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+
+
+@pytest.mark.parametrize(
+    ("statements", "found"),
+    [
+        (f"DROP TABLE scores; CREATE VIEW scores (key) AS {ENDLESS}", "view scores"),
+        (
+            "DROP TABLE phrasescore_score_cache; CREATE VIEW phrasescore_score_cache AS SELECT 1",
+            "view phrasescore_score_cache",
+        ),
+        (
+            f"CREATE TRIGGER grow INSERT ON scores BEGIN INSERT INTO scores (key) {ENDLESS}; END",
+            "trigger grow",
+        ),
+        (
+            "DROP TABLE scores; CREATE VIRTUAL TABLE scores USING rtree (key, value, more)",
+            "table scores",
+        ),
+        (
+            "DROP TABLE scores; CREATE TABLE scores (key, value AS (hex(zeroblob(100000000))))",
+            "table scores",
+        ),
+        ("CREATE INDEX slow ON scores (hex(zeroblob(100000000)))", "index slow"),
+        ("CREATE TABLE more (key)", "table more"),
+        ("DROP TABLE scores", None),
+    ],
+    ids=lambda value: None if value is None else value[-30:],
+)
+def test_a_database_with_more_than_the_two_tables_is_refused_and_stays(
+    tmp_path: Path, statements: str, found: str | None
+) -> None:
     path = tmp_path / "cache"
     ScoreCache(str(path)).close()
     with closing(sqlite3.connect(path)) as database:
-        database.execute("UPDATE phrasescore_score_cache SET format = 7")
+        database.executescript(statements)
+    shown = "" if found is None else f", with '{found}'"
+    _refused(path, f"found another SQLite database{shown}; name a new file$")
+
+
+@pytest.mark.parametrize(("value", "shown"), [("7", "7"), ("'\x1b[2J\n1'", "none")])
+def test_a_cache_of_another_format_is_refused_and_stays(
+    tmp_path: Path, value: str, shown: str
+) -> None:
+    path = tmp_path / "cache"
+    ScoreCache(str(path)).close()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f"UPDATE phrasescore_score_cache SET format = {value}")
         database.commit()
-    _refused(path, "the score cache has format 7; .* uses format 1; name a new file")
+    _refused(path, f"the score cache has format {shown}; .* uses format 1; name a new file")
 
 
 def test_a_locked_cache_is_refused(tmp_path: Path) -> None:
@@ -280,7 +335,7 @@ def test_a_corrupt_cache_is_an_error(tmp_path: Path) -> None:
             cache.store(keys(1, "new"), [-1.0])
 
 
-@pytest.mark.parametrize("value", [b"short", struct.pack("<d", math.nan)])
+@pytest.mark.parametrize("value", [b"short", bytes(32), struct.pack("<d", math.nan)])
 def test_an_entry_that_is_no_score_is_an_error(tmp_path: Path, value: bytes) -> None:
     path = tmp_path / "cache"
     ScoreCache(str(path)).close()
@@ -311,14 +366,37 @@ def test_an_empty_file_becomes_a_cache(tmp_path: Path) -> None:
         assert cache.lookup(keys(1)) == [-1.0]
 
 
-@pytest.mark.parametrize("size", [0, 4096, 12_288, 25_000, 30_000, 32_767])
+@pytest.mark.parametrize("size", [0, 4096, 12_288])
 def test_a_disk_without_space_is_one_error_and_no_thread_s_own(tmp_path: Path, size: int) -> None:
-    # What SQLite needs besides the file itself has 32 KB. An error in sqlitedict's thread would be
-    # a warning of pytest's, and so a failure.
+    # An error in sqlitedict's thread would be a warning of pytest's, and so a failure.
+    with _small_disk(size), pytest.raises(PhrasescoreError, match=_FULL):
+        ScoreCache(str(tmp_path / "scores"))
+
+
+def test_a_full_disk_costs_what_could_not_be_stored_and_leaves_no_other_file(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "scores"
+    cache = ScoreCache(str(path))
+    cache.store(keys(400), [-1.0] * 400)
+    with _small_disk(20_000):
+        with cache, pytest.raises(PhrasescoreError, match=_FULL):
+            cache.store(keys(400, "new"), [-1.0] * 400)
+        assert [file.name for file in tmp_path.iterdir()] == ["scores"]
+    with ScoreCache(str(path)) as cache:
+        assert cache.lookup(keys(400)) == [-1.0] * 400
+        assert cache.lookup(keys(400, "new")) == [None] * 400
+
+
+_FULL = r"scores: cannot use this score cache: "
+
+
+@contextmanager
+def _small_disk(size: int) -> Iterator[None]:
+    """Let no file become larger than some bytes."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
-        with pytest.raises(PhrasescoreError, match=r"scores: cannot use this score cache: "):
-            ScoreCache(str(tmp_path / "scores"))
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -1,8 +1,11 @@
 """Scores of n-best lists, with networks whose scores are known by hand."""
 
 import math
+import sqlite3
+import struct
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +16,16 @@ from hypothesis import strategies as st
 
 from phrasescore.config.config import Config
 from phrasescore.engines import EngineSettings
-from phrasescore.errors import ModelError
+from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.features.list_scoring import ListScores
 from phrasescore.features.score_cache import ScoreCache
 from phrasescore.features.sentences import SentenceScores
+from phrasescore.language_models.word_scorer import CslmOptions
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of
 from phrasescore.records import HypothesisList
 from phrasescore.scoring import tree_scorer
 from phrasescore.vocabulary import Vocabulary
-from tests.doubles import BigramDecoder, BigramNetwork
+from tests.doubles import BigramDecoder, BigramNetwork, RandomCslm
 
 CPU = torch.device("cpu")
 # Of </s>, <unk>, a, b after each of them; e^x / 8 are probabilities: each row of e^x sums to 8.
@@ -271,6 +275,33 @@ def test_with_a_full_cache_no_network_is_run_at_all(tmp_path: Path) -> None:
         BigramDecoder.rows_made = 0
         list(SentenceScores([checkpoint()], CPU, cache=cache).values(lists))
         assert BigramDecoder.rows_made == 0
+
+
+def test_a_cached_score_above_0_is_damage(tmp_path: Path) -> None:
+    lists = [hypothesis_list("x", "a", "ab")]
+    with ScoreCache(str(tmp_path / "scores")) as cache:
+        list(SentenceScores([checkpoint()], CPU, cache=cache).values(lists))
+        with closing(sqlite3.connect(tmp_path / "scores")) as database:
+            database.execute("UPDATE scores SET value = ?", (struct.pack("<d", 0.5),))
+            database.commit()
+        message = "scores: the score cache is corrupt: found the score 0.5; remove it"
+        with pytest.raises(PhrasescoreError, match=message):
+            list(SentenceScores([checkpoint()], CPU, cache=cache).values(lists))
+
+
+def test_a_cached_score_without_log_z_may_be_above_0(tmp_path: Path) -> None:
+    lists = [hypothesis_list("", "a", "b", "ab", "ba", "")]
+    models = [RandomCslm("ab", seed=seed).checkpoint for seed in (0, 2)]
+    options = CslmOptions(normalized=False)
+    with ScoreCache(str(tmp_path / "scores")) as cache:
+        plain, cached = (
+            list(
+                SentenceScores(models, CPU, ensemble=True, cache=cache, cslm=options).values(lists)
+            )
+            for _ in range(2)
+        )
+    assert columns(cached[0]) == columns(plain[0])
+    assert [max(column) > 0 for column in columns(plain[0])] == [True] * 3
 
 
 def test_unknown_words_are_counted_on_either_side() -> None:

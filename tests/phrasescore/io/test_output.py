@@ -1,6 +1,7 @@
 """Promises of phrasescore.io.output: what is written, whole or not at all."""
 
 import errno
+import fcntl
 import io
 import os
 import resource
@@ -76,6 +77,66 @@ def test_the_target_is_untouched_until_the_end(tmp_path: Path) -> None:
     assert path.read_bytes() == MANY_LINES
 
 
+def test_what_a_killed_run_has_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    path = str(tmp_path / "out")
+    program = (
+        "import os, signal, sys\n"
+        "from phrasescore.io.output import open_output\n"
+        "with open_output(sys.argv[1]):\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program, path], check=False).returncode == -9
+    (left,) = os.listdir(tmp_path)
+    (tmp_path / f"other.{left}").touch()
+    (tmp_path / "out.2023.part").touch()
+    with open_output(path) as output:
+        output.write(b"new")
+    assert sorted(os.listdir(tmp_path)) == sorted(["out", "out.2023.part", f"other.{left}"])
+
+
+def test_two_runs_at_once_do_not_meet(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with open_output(str(path)) as first:
+        with open_output(str(path)) as second:
+            second.write(b"second")
+        assert path.read_bytes() == b"second"
+        first.write(b"first")
+    assert path.read_bytes() == b"first"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_part_that_another_run_removes_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = fcntl.flock
+    removed: list[str] = []
+
+    def remove_first(file: io.FileIO, operation: int) -> None:
+        if not removed:
+            removed.extend(os.listdir(tmp_path))
+            (tmp_path / removed[0]).unlink()
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", remove_first)
+    with open_output(str(tmp_path / "out")) as output:
+        output.write(b"text")
+    assert (tmp_path / "out").read_bytes() == b"text"
+    assert len(removed) == 1
+
+
+def test_a_file_system_without_locks_has_outputs_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    path = str(tmp_path / "out")
+    with open_output(path) as first, open_output(path):
+        first.write(b"first")
+    assert (tmp_path / "out").read_bytes() == b"first"
+
+
 def test_a_new_file_has_the_permissions_of_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
@@ -141,6 +202,21 @@ def test_a_full_device_is_an_error_that_names_the_file(tmp_path: Path, name: str
     message = rf"{name}: cannot write: No space left on device$"
     with pytest.raises(PhrasescoreError, match=message), open_output(str(link)) as output:
         output.write(os.urandom(4_000_000))
+
+
+@pytest.mark.parametrize("name", ["out", "out.gz"])
+@pytest.mark.parametrize("size", [1000, 1_000_000, 4_000_000])
+def test_the_error_of_a_full_disk_is_not_its_own_context(
+    tmp_path: Path, name: str, size: int
+) -> None:
+    # An ExitStack, as of `generate`, looks for the end of the contexts.
+    (tmp_path / name).symlink_to("/dev/full")
+    with pytest.raises(PhrasescoreError) as caught, open_output(str(tmp_path / name)) as output:
+        output.write(os.urandom(size))
+    contexts = [caught.value.__context__]
+    while contexts[-1] is not None and len(contexts) < 10:
+        contexts.append(contexts[-1].__context__)
+    assert contexts[-1] is None
 
 
 @pytest.mark.parametrize("name", ["out", "out.gz"])
