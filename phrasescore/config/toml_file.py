@@ -16,25 +16,50 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 
 import msgspec
 
-from phrasescore.errors import ConfigError
+from phrasescore.errors import ConfigError, DataError
+from phrasescore.io.plain_file import MAX_TOML, read_plain
 
 _Made = TypeVar("_Made")
 
 _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
 
+# What TOML promises of a number, and tables or lists in one another.
+_BITS, _MAX_DEPTH = 64, 32
+_TOO_DEEP = "tables or lists too deep in one another"
+
 
 def read_toml(path: str) -> dict[str, Any]:
     """Return the tables of a file.
 
-    :raises ConfigError: if it cannot be read, or is not TOML.
+    :raises ConfigError: if it cannot be read, is a pipe, a device or larger than 1 MiB, or is not
+        TOML, whose whole numbers have 64 bits.
     """
     try:
-        with open(path, "rb") as file:
-            return tomllib.load(file)
+        values = tomllib.loads(read_plain(path, MAX_TOML).decode())
+        _check_values(values)
     except OSError as error:
         raise ConfigError(path, None, f"cannot be read: {error.strerror}") from error
+    except DataError as error:
+        raise ConfigError(path, None, error.problem) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(path, None, f"expected TOML: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(path, None, f"expected TOML, found {_TOO_DEEP}") from error
+    except ValueError as error:  # also of int(), which refuses more than 4,300 digits
+        problem = f"expected TOML, found a whole number of more than {_BITS} bits"
+        raise ConfigError(path, None, problem) from error
+    return values
+
+
+def _check_values(values: Any, depth: int = 0) -> None:
+    """Refuse values that Python cannot show in a message: numbers too long, tables too deep."""
+    if depth > _MAX_DEPTH:
+        raise RecursionError
+    if isinstance(values, int) and values.bit_length() >= _BITS:
+        raise ValueError
+    inner = values.values() if isinstance(values, dict) else values
+    for each in inner if isinstance(values, dict | list) else ():
+        _check_values(each, depth + 1)
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:

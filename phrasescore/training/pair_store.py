@@ -23,6 +23,7 @@ import torch
 
 from phrasescore.config.settings import TrainingConfig
 from phrasescore.errors import ModelError
+from phrasescore.io.plain_file import MAX_ARRAYS, MAX_WORDS, check_plain
 from phrasescore.io.state import read_state
 from phrasescore.models.batches import BatchSide, PairBatch, absolute_affiliations
 from phrasescore.vocabulary import Vocabulary
@@ -78,8 +79,9 @@ class PairStore:
         if record is None:
             raise ModelError(f"{self.folder / RECORD}: cannot be read: it is missing")
         self.record = record
-        self.source_vocabulary = Vocabulary.load(self.folder / "source.vocab")
-        self.target_vocabulary = Vocabulary.load(self.folder / "target.vocab")
+        self.source_vocabulary, self.target_vocabulary = (
+            self._vocabulary(f"{side}.vocab") for side in ("source", "target")
+        )
         sizes = (len(self.source_vocabulary), len(self.target_vocabulary))
         self._words = self._map("words.bin", word_type(*sizes))
         self._starts = self._map("starts.bin", np.int64)
@@ -91,9 +93,17 @@ class PairStore:
         if sizes != (len(self), len(self)) or len(self._words) != self._starts[-1]:
             raise ModelError(f"{self.folder}: expected {len(self)} pairs, got other sizes of files")
 
+    def _vocabulary(self, name: str) -> Vocabulary:
+        try:
+            check_plain(self.folder / name, MAX_WORDS)
+        except OSError as error:
+            raise ModelError(f"{self.folder / name}: cannot be read: {error}") from error
+        return Vocabulary.load(self.folder / name)
+
     def _map(self, name: str, kind: Any) -> npt.NDArray[Any]:
         # A plain array over the map: indexing a numpy.memmap makes Python objects at every step.
         try:
+            check_plain(self.folder / name, MAX_ARRAYS)
             return np.asarray(np.memmap(self.folder / name, dtype=kind, mode="r"))
         except (OSError, ValueError) as error:
             raise ModelError(f"{self.folder / name}: cannot be read: {error}") from error

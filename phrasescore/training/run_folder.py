@@ -37,6 +37,7 @@ from phrasescore.io.folders import (
     remove_folder,
     writing_folder,
 )
+from phrasescore.io.plain_file import MAX_ARRAYS, check_plain
 from phrasescore.io.state import check_same_run, read_state, write_state
 from phrasescore.models.checkpoint import CurvePoint, load_checkpoint, save_tensors
 from phrasescore.training.optimizers import Optimizer
@@ -44,6 +45,8 @@ from phrasescore.training.pair_store import PairStore
 
 _SETTINGS, _PAIRS, _INPUTS = "run.json", "pairs", "inputs.json"
 _WEIGHTS, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+# What safetensors and torch raise at weights that cannot be read, or are of another network.
+_DAMAGED = (OSError, RuntimeError, safetensors.SafetensorError)
 # Files of a run that was killed as it began, or as it was begun anew, without its settings.
 _BEGINNINGS = {LOCK, _PAIRS, f"{_PAIRS}{NEW}", f"{_SETTINGS}.new", f"{_SETTINGS}.part"}
 
@@ -217,8 +220,9 @@ class RunFolder:
             raise ModelError(f"{folder}: cannot go on from this state: {_STATE} is missing")
         _load_weights(network, folder / _WEIGHTS)
         try:
+            check_plain(folder / _OPTIMIZER, MAX_ARRAYS)
             optimizer.load_state(safetensors.torch.load_file(folder / _OPTIMIZER))
-        except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
+        except (*_DAMAGED, ArithmeticError, LookupError, ValueError) as error:
             raise ModelError(f"{folder}: cannot go on from this state: {error}") from error
         return state
 
@@ -342,6 +346,7 @@ def _real(path: str | os.PathLike[str]) -> Path:
 
 def _load_weights(network: nn.Module, path: Path) -> None:
     try:
+        check_plain(path, MAX_ARRAYS)
         network.load_state_dict(safetensors.torch.load_file(path))
-    except (OSError, safetensors.SafetensorError, RuntimeError) as error:
+    except _DAMAGED as error:
         raise ModelError(f"{path}: cannot be read: {error}") from error

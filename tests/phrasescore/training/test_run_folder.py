@@ -291,3 +291,32 @@ def test_a_run_of_version_0_1_goes_on(repository: Path, tmp_path: Path) -> None:
     found, expected = (load_checkpoint(each.model).model.state_dict() for each in (run, whole))
     for name, weight in expected.items():
         torch.testing.assert_close(found[name], weight, rtol=1e-4, atol=1e-6, msg=name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["state-000000008/optimizer.safetensors", "state-000000008/model.safetensors"]
+    + ["state-000000008/state.json", "run.json", "lock"]
+    + [f"pairs/{name}" for name in ("pairs.json", "words.bin", "starts.bin", "source.vocab")],
+)
+def test_a_pipe_in_a_work_folder_keeps_nobody_waiting(tmp_path: Path, name: str) -> None:
+    run = make_run(tmp_path, SAVING)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(10))
+    (run.work / name).unlink()
+    os.mkfifo(run.work / name)
+    if name == "lock":  # nothing is read from it
+        train_model(run, resume=True)
+        return
+    with pytest.raises(PhrasescoreError, match=f"{name}: expected a plain file, found a pipe"):
+        train_model(run, resume=True)
+
+
+def test_the_lock_of_a_work_folder_is_no_way_to_another_file(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    run.work.mkdir()
+    (tmp_path / "mine").write_text("x")
+    (run.work / "lock").symlink_to(tmp_path / "mine")
+    with pytest.raises(PhrasescoreError, match="cannot write: Too many levels of symbolic links"):
+        train_model(run)
+    assert (tmp_path / "mine").read_text() == "x"
