@@ -21,7 +21,7 @@ def open_plain(path: str | os.PathLike[str], max_size: int | None = None) -> Bin
     :raises DataError: if it is a pipe or a device, or larger.
     :raises OSError: if it cannot be opened.
     """
-    file = open(path, "rb", opener=_open_at_once)
+    file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115
     status = os.fstat(file.fileno())
     problem = None
     if not stat.S_ISREG(status.st_mode):

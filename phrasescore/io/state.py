@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -21,6 +21,11 @@ from phrasescore.io.text import open_input
 
 FORMAT = 1
 DIGEST_SIZE = 16  # bytes
+
+# Numbers of a state, which nobody may have made larger than a run of any length makes them.
+Number = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e12)]
 
 _State = TypeVar("_State", bound=msgspec.Struct)
 

@@ -18,7 +18,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import safetensors
@@ -38,7 +38,7 @@ from phrasescore.io.folders import (
     writing_folder,
 )
 from phrasescore.io.plain_file import MAX_ARRAYS, check_plain
-from phrasescore.io.state import check_same_run, read_state, write_state
+from phrasescore.io.state import Number, Seconds, check_same_run, read_state, write_state
 from phrasescore.models.checkpoint import CurvePoint, load_checkpoint, save_tensors
 from phrasescore.training.optimizers import Optimizer
 from phrasescore.training.pair_store import PairStore
@@ -55,25 +55,25 @@ class RunState(msgspec.Struct):
     """How far a run is: everything that the next update depends on, beside the weights."""
 
     # Updates made, and the next batch to draw.
-    update: int = 0
-    epoch: int = 0
-    batch: int = 0
+    update: Number = 0
+    epoch: Number = 0
+    batch: Number = 0
     # Processes among which each batch is shared out.
-    world_size: int = 1
+    world_size: Number = 1
     # Seconds of training over all resumptions, validations included.
-    seconds: float = 0.0
+    seconds: Seconds = 0.0
     # -log p and predicted words with </s> since the last validation.
     loss_sum: float = 0.0
-    loss_words: int = 0
-    best_update: int = 0
+    loss_words: Number = 0
+    best_update: Number = 0
     best_perplexity: float | None = None
     # Validations since the best one.
-    stale: int = 0
+    stale: Number = 0
     # Where a network learns from lists: the best expected BLEU, 1 if all are references; how often
     # the learning rate was halved; and the scale of the softmax, which is chosen at the start.
     best_expected_bleu: float | None = None
-    halvings: int = 0
-    scale: float = 0.0
+    halvings: Number = 0
+    scale: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
     curve: list[CurvePoint] = msgspec.field(default_factory=list)
 
 

@@ -1,4 +1,4 @@
-"""Promises of phrasescore.io.plain_file: no file of a folder makes a reader wait or fills memory."""
+"""Promises of phrasescore.io.plain_file: no reader waits, or fills memory."""
 
 import os
 from pathlib import Path
