@@ -121,7 +121,7 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
         (
             "[data]",
             "systems = ['Baseline', '+joint']\n[data]",
-            "the experiment: [data] alignments: is missing: expected the alignment that joint is",
+            "x.toml: [data] alignments: is missing: expected the alignment that joint is",
         ),
         ("[data]", "[data]\nalignments = 'moses.ini'", "/moses.ini: expected 2 lines, as"),
         (
