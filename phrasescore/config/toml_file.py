@@ -86,12 +86,12 @@ class TomlTable:
     def __init__(self, path: str, name: str, values: Any, *, folder: Path = Path()) -> None:
         if not isinstance(values, Mapping):
             raise ConfigError(path, f"[{name}]", f"expected a table, got {values!r}")
-        self._path, self._name, self._values = path, name, values
+        self.path, self._name, self._values = path, name, values
         self._folder = folder
 
     def error(self, key: str, problem: str) -> ConfigError:
         """Return an error about a key of this table."""
-        return ConfigError(self._path, f"[{self._name}] {key}" if self._name else key, problem)
+        return ConfigError(self.path, f"[{self._name}] {key}" if self._name else key, problem)
 
     def read(self, kind: type[_Made], **given: Any) -> _Made:
         """Return the table as a dataclass; a key that the table leaves out keeps its default.
@@ -115,7 +115,7 @@ class TomlTable:
                 where = f" in [{self._name}]" if self._name else ""
                 known = [name for name in hints if name not in given]
                 problem = unknown(f"key '{key}'{where}", key, known)
-                raise ConfigError(self._path, None, problem)
+                raise ConfigError(self.path, None, problem)
         for field in dataclasses.fields(kind):  # type: ignore[arg-type]
             has_default = (field.default, field.default_factory) != (dataclasses.MISSING,) * 2
             if field.name not in {**found, **given} and not has_default:
@@ -125,11 +125,11 @@ class TomlTable:
     def table(self, key: str) -> "TomlTable":
         """Return a table in this one; an empty one where it is not there."""
         name = f"{self._name}.{key}" if self._name else key
-        return TomlTable(self._path, name, self._values.get(key, {}), folder=self._folder)
+        return TomlTable(self.path, name, self._values.get(key, {}), folder=self._folder)
 
     def inner(self, name: str, values: Any) -> "TomlTable":
         """Return a table that stands in a list of this one."""
-        return TomlTable(self._path, name, values, folder=self._folder)
+        return TomlTable(self.path, name, values, folder=self._folder)
 
     def check_choice(self, key: str, value: str, choices: Iterable[str]) -> None:
         """Refuse a value that is none of some choices.

@@ -6,7 +6,7 @@ of a model or of a run. A link counts as what it leads to.
 
 import os
 import stat
-from typing import BinaryIO
+from io import BufferedReader
 
 from phrasescore.errors import DataError
 
@@ -14,7 +14,7 @@ from phrasescore.errors import DataError
 MAX_TOML, MAX_JSON, MAX_WORDS, MAX_ARRAYS = 1 << 20, 1 << 28, 1 << 30, 1 << 36
 
 
-def open_plain(path: str | os.PathLike[str], max_size: int | None = None) -> BinaryIO:
+def open_plain(path: str | os.PathLike[str], max_size: int | None = None) -> BufferedReader:
     """Open a plain file for reading bytes.
 
     :param max_size: in bytes.
