@@ -182,7 +182,7 @@ def files_of(ini_path: str) -> list[Path]:
     :raises ConfigError: if a feature line is one that Moses refuses.
     """
     named = named_files(IniText.read(ini_path))
-    return [*named, *(path.with_name(f"{path.name}.gz") for path in named)]
+    return [*named, *(Path(f"{path}.gz") for path in named)]
 
 
 def named_files(ini: IniText) -> tuple[Path, ...]:

@@ -14,10 +14,26 @@
 
 import errno
 import os
+import re
 from typing import Any
 
 # What a machine, and not a program, does wrong; other errors without a file name are bugs.
 _MACHINE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EMFILE}
+
+# What a terminal obeys and does not show: C0 and C1 but for tab and line feed, and what turns the
+# direction of a text.
+_CONTROLS = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def show_controls(text: str) -> str:
+    """Return a message or a table with escapes, as JSON has them, for its control characters.
+
+    Files of strangers are quoted there, and a terminal obeys what it is sent.
+
+    >>> show_controls(chr(27) + "[2J") == chr(92) + "u001b[2J"
+    True
+    """
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def shown_path(path: str) -> str:

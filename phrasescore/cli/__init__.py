@@ -30,7 +30,13 @@ import click
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
 from phrasescore.devices import memory_problem
-from phrasescore.errors import ArgumentError, PhrasescoreError, StoppedError, file_problem
+from phrasescore.errors import (
+    ArgumentError,
+    PhrasescoreError,
+    StoppedError,
+    file_problem,
+    show_controls,
+)
 from phrasescore.signals import EndedBySignal, ending_on_signals
 from phrasescore.version import __version__
 from phrasescore.workflows.warnings import LOGGERS
@@ -79,7 +85,7 @@ class VerbGroup(click.Group):
             problem = options.with_flags(str(error), verb)
             if isinstance(error, ArgumentError):
                 context = click.Context(verb, ctx, ctx.invoked_subcommand)
-                raise click.UsageError(problem, context) from error
+                raise click.UsageError(show_controls(problem), context) from error
             if isinstance(error, StoppedError):
                 _say(f"phrasescore: {problem}")
                 ctx.exit(128 + error.signal)
@@ -132,7 +138,7 @@ def _problem(error: MemoryError | RuntimeError) -> str:
 
 def _one_line(message: str) -> str:
     # A file name may hold a line break, and a message is one line.
-    return message.replace("\r", "\\r").replace("\n", "\\n")
+    return show_controls(message.replace("\r", "\\r").replace("\n", "\\n"))
 
 
 def _replace_stderr() -> None:
@@ -175,7 +181,7 @@ class _StderrHandler(logging.Handler):
 def _say(line: str) -> None:
     """Write a line to stderr; a full disk under a log ends no work of hours."""
     try:
-        click.echo(line, err=True)
+        click.echo(show_controls(line), err=True)
     except BrokenPipeError:
         raise
     except OSError:

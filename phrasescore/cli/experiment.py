@@ -3,6 +3,7 @@
 import click
 
 from phrasescore.cli import options
+from phrasescore.errors import show_controls
 
 _OF_ALL = {"config", "output"}
 
@@ -57,6 +58,7 @@ def experiment(
     elif dry_run:
         for number, planned in enumerate(plan_experiment(config, output), start=1):
             state = "done " if planned.is_done else "to do"
-            click.echo(f"{number:3}  {state}  {planned.name}: {planned.command}")
+            line = f"{number:3}  {state}  {planned.name}: {planned.command}"
+            click.echo(show_controls(line))
     else:
-        click.echo(to_text(run_experiment(config, output)), nl=False)
+        click.echo(show_controls(to_text(run_experiment(config, output))), nl=False)

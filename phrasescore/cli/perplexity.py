@@ -7,6 +7,7 @@ import click
 
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
+from phrasescore.errors import show_controls
 
 
 @click.command()
@@ -43,4 +44,4 @@ def perplexity(texts: tuple[str, ...], report_format: str, **settings: Any) -> N
     if report_format == "json":
         click.echo(json.dumps([each.to_dict() for each in found], indent=1))
     else:
-        click.echo("\n\n".join(each.to_text() for each in found))
+        click.echo(show_controls("\n\n".join(each.to_text() for each in found)))

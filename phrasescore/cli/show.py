@@ -4,6 +4,7 @@ import click
 
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
+from phrasescore.errors import show_controls
 
 
 @click.command()
@@ -19,4 +20,5 @@ def show(path: str, model: str | None, report_format: str) -> None:
     from phrasescore.workflows.show import show as run
 
     found = run(path, model=model, progress=show_progress)
-    click.echo(found.to_json() if report_format == "json" else found.to_text())
+    text = found.to_json() if report_format == "json" else found.to_text()
+    click.echo(show_controls(text))

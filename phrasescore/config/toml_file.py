@@ -16,25 +16,50 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 
 import msgspec
 
-from phrasescore.errors import ConfigError
+from phrasescore.errors import ConfigError, DataError
+from phrasescore.io.plain_file import MAX_TOML, read_plain
 
 _Made = TypeVar("_Made")
 
 _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
 
+# What TOML promises of a number, and tables or lists in one another.
+_BITS, _MAX_DEPTH = 64, 32
+_TOO_DEEP = "tables or lists too deep in one another"
+
 
 def read_toml(path: str) -> dict[str, Any]:
     """Return the tables of a file.
 
-    :raises ConfigError: if it cannot be read, or is not TOML.
+    :raises ConfigError: if it cannot be read, is a pipe, a device or larger than 1 MiB, or is not
+        TOML, whose whole numbers have 64 bits.
     """
     try:
-        with open(path, "rb") as file:
-            return tomllib.load(file)
+        values = tomllib.loads(read_plain(path, MAX_TOML).decode())
+        _check_values(values)
     except OSError as error:
         raise ConfigError(path, None, f"cannot be read: {error.strerror}") from error
+    except DataError as error:
+        raise ConfigError(path, None, error.problem) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(path, None, f"expected TOML: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(path, None, f"expected TOML, found {_TOO_DEEP}") from error
+    except ValueError as error:  # also of int(), which refuses more than 4,300 digits
+        problem = f"expected TOML, found a whole number of more than {_BITS} bits"
+        raise ConfigError(path, None, problem) from error
+    return values
+
+
+def _check_values(values: Any, depth: int = 0) -> None:
+    """Refuse values that Python cannot show in a message: numbers too long, tables too deep."""
+    if depth > _MAX_DEPTH:
+        raise RecursionError
+    if isinstance(values, int) and values.bit_length() >= _BITS:
+        raise ValueError
+    inner = values.values() if isinstance(values, dict) else values
+    for each in inner if isinstance(values, dict | list) else ():
+        _check_values(each, depth + 1)
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
@@ -61,12 +86,12 @@ class TomlTable:
     def __init__(self, path: str, name: str, values: Any, *, folder: Path = Path()) -> None:
         if not isinstance(values, Mapping):
             raise ConfigError(path, f"[{name}]", f"expected a table, got {values!r}")
-        self._path, self._name, self._values = path, name, values
+        self.path, self._name, self._values = path, name, values
         self._folder = folder
 
     def error(self, key: str, problem: str) -> ConfigError:
         """Return an error about a key of this table."""
-        return ConfigError(self._path, f"[{self._name}] {key}" if self._name else key, problem)
+        return ConfigError(self.path, f"[{self._name}] {key}" if self._name else key, problem)
 
     def read(self, kind: type[_Made], **given: Any) -> _Made:
         """Return the table as a dataclass; a key that the table leaves out keeps its default.
@@ -90,7 +115,7 @@ class TomlTable:
                 where = f" in [{self._name}]" if self._name else ""
                 known = [name for name in hints if name not in given]
                 problem = unknown(f"key '{key}'{where}", key, known)
-                raise ConfigError(self._path, None, problem)
+                raise ConfigError(self.path, None, problem)
         for field in dataclasses.fields(kind):  # type: ignore[arg-type]
             has_default = (field.default, field.default_factory) != (dataclasses.MISSING,) * 2
             if field.name not in {**found, **given} and not has_default:
@@ -100,11 +125,11 @@ class TomlTable:
     def table(self, key: str) -> "TomlTable":
         """Return a table in this one; an empty one where it is not there."""
         name = f"{self._name}.{key}" if self._name else key
-        return TomlTable(self._path, name, self._values.get(key, {}), folder=self._folder)
+        return TomlTable(self.path, name, self._values.get(key, {}), folder=self._folder)
 
     def inner(self, name: str, values: Any) -> "TomlTable":
         """Return a table that stands in a list of this one."""
-        return TomlTable(self._path, name, values, folder=self._folder)
+        return TomlTable(self.path, name, values, folder=self._folder)
 
     def check_choice(self, key: str, value: str, choices: Iterable[str]) -> None:
         """Refuse a value that is none of some choices.

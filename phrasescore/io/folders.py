@@ -95,8 +95,10 @@ def locked(work: Path) -> Iterator[int]:
     made = [folder for folder in work.parents if not folder.exists()]
     with writing(work):
         work.mkdir(parents=True, exist_ok=True)
-        # A file in the folder: the folder itself is removed at the end.
-        lock = (work / LOCK).open("w")
+        # A file in the folder: the folder itself is removed at the end. Nothing is written to it,
+        # and what another file or a pipe of this name is linked to stays as it is.
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        lock = os.fdopen(os.open(work / LOCK, flags, 0o666), "rb")
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -10,16 +10,22 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.output import writing
+from phrasescore.io.plain_file import MAX_JSON, open_plain, read_plain
 from phrasescore.io.text import open_input
 
 FORMAT = 1
 DIGEST_SIZE = 16  # bytes
+
+# Numbers of a state, which nobody may have made larger than a run of any length makes them.
+Number = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e12)]
 
 _State = TypeVar("_State", bound=msgspec.Struct)
 
@@ -33,7 +39,9 @@ def write_state(path: str | os.PathLike[str], state: msgspec.Struct) -> None:
     new = f"{path}.new"
     values = {"format": FORMAT, **msgspec.to_builtins(state)}
     with writing(path):
-        with open(new, "wb") as file:
+        # Neither a link nor a pipe of this name is written to: the folder may be a stranger's.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
+        with open(os.open(new, flags | os.O_CLOEXEC, 0o666), "wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(values), indent=1) + b"\n")
             file.flush()
             os.fsync(file.fileno())
@@ -51,8 +59,7 @@ def read_state(
     """
     path = os.fspath(path)
     try:
-        with open(path, "rb") as file:
-            values = msgspec.json.decode(file.read(), type=dict[str, Any])
+        values = msgspec.json.decode(read_plain(path, MAX_JSON), type=dict[str, Any])
         found = values.pop("format", FORMAT if unversioned else None)
         if found != FORMAT:
             raise msgspec.ValidationError(f"expected format {FORMAT}, got {found!r}")
@@ -61,7 +68,7 @@ def read_state(
         return None
     except OSError as error:
         raise DataError(path, None, f"cannot open: {error.strerror}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         problem = f"expected the state of a run of this version: {error}"
         raise DataError(path, None, problem) from error
 
@@ -95,9 +102,10 @@ def digest_text(text: str) -> str:
 def digest_file(path: Path) -> str:
     """Return the digest of the bytes of a file.
 
+    :raises DataError: if it is a pipe or a device.
     :raises OSError: if it cannot be read.
     """
-    with path.open("rb") as stream:
+    with open_plain(path) as stream:
         return hashlib.file_digest(stream, new_digest).hexdigest()
 
 

@@ -46,6 +46,10 @@ def load_kenlm(path: str) -> kenlm.Model:
         return kenlm.Model(path, config)
     except OSError as error:
         raise DataError(path, None, _problem(str(error))) from error
+    except UnicodeDecodeError as error:
+        # What could not be decoded is kenlm's message, which quotes the file.
+        message = error.object.decode(errors="backslashreplace").replace("\n", " ")
+        raise DataError(path, None, _problem(f"({message})")) from error
 
 
 def plain_word(word: str) -> str:

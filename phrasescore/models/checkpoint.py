@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from phrasescore.config.config import Config
 from phrasescore.errors import ModelError
 from phrasescore.io.folders import writing_folder
+from phrasescore.io.plain_file import MAX_ARRAYS, MAX_JSON, MAX_WORDS, check_plain, read_plain
 from phrasescore.io.state import digest_file, digest_text
 from phrasescore.models.layers import PairNetwork
 from phrasescore.version import __version__
@@ -291,7 +292,8 @@ def load_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> Checkp
     """Read a model folder; the network comes in evaluation mode.
 
     :raises ModelError: if a file is missing, of a newer format, or changed.
-    :raises PhrasescoreError: if ``config.toml`` or a vocabulary is not one.
+    :raises PhrasescoreError: if ``config.toml`` or a vocabulary is not one, or a file is a pipe, a
+        device, or too large to be what its name says.
     """
     folder = Path(path)
     record, values = read_record(folder)
@@ -317,6 +319,7 @@ def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
 
     :raises ModelError: if it is missing, no record, of a newer format, or a value in it is not of
         its type.
+    :raises DataError: if it is a pipe or a device, or larger than 256 MiB.
     """
     if not folder.is_dir():
         found = "a file" if folder.exists() else "nothing of this name"
@@ -326,7 +329,7 @@ def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
         raise ModelError(f"{folder}: {problem}: it has none of a model's files")
     path = folder / _RECORD
     try:
-        values = msgspec.json.decode(path.read_bytes())
+        values = msgspec.json.decode(read_plain(path, MAX_JSON))
     except FileNotFoundError as error:
         raise ModelError(f"{folder}: not a whole model: {_RECORD} is missing") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -355,21 +358,19 @@ def _check_fingerprints(folder: Path, record: TrainingRecord, values: Mapping[st
     :raises ModelError: if they are not.
     """
     for name, content in _FINGERPRINTED.items():
-        if not (folder / name).is_file():
-            raise ModelError(f"{folder}: not a whole model: {name} is missing")
+        try:
+            check_plain(folder / name, MAX_ARRAYS if name == _WEIGHTS else MAX_WORDS)
+        except FileNotFoundError as error:
+            raise ModelError(f"{folder}: not a whole model: {name} is missing") from error
         wanted, found = values["fingerprints"].get(name), digest_file(folder / name)
         if wanted != found:
-            raise ModelError(
-                f"{folder / name}: the {content} changed: expected fingerprint {wanted}, "
-                f"got {found}"
-            )
+            problem = f"the {content} changed: expected fingerprint {wanted}, got {found}"
+            raise ModelError(f"{folder / name}: {problem}")
     wanted = values.get("fingerprint")
     combined = _combined(values["fingerprints"], record.direction)
     if wanted != combined:
-        raise ModelError(
-            f"{folder / _RECORD}: the direction changed: expected fingerprint {wanted}, got "
-            f"{combined}"
-        )
+        problem = f"the direction changed: expected fingerprint {wanted}, got {combined}"
+        raise ModelError(f"{folder / _RECORD}: {problem}")
     return combined
 
 

@@ -4,13 +4,13 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
 from tabulate import tabulate
 
 from phrasescore.errors import DataError
+from phrasescore.io.plain_file import MAX_JSON, read_plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def read_tune_report(path: str | os.PathLike[str]) -> TuneReport:
     :raises DataError: if the file cannot be read, or has other content.
     """
     try:
-        return msgspec.json.decode(Path(path).read_bytes(), type=TuneReport)
+        return msgspec.json.decode(read_plain(path, MAX_JSON), type=TuneReport)
     except OSError as error:
         raise DataError(os.fspath(path), None, f"cannot open: {error.strerror}") from error
     except (msgspec.DecodeError, RecursionError) as error:

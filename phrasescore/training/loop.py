@@ -122,6 +122,9 @@ class UpdateLoop(Generic[_Batch]):
         if self.state.update and self.state.world_size != ranks.size:
             problem = f"the run was begun by {self.state.world_size} processes, not {ranks.size}"
             raise PhrasescoreError(f"{folder.path}: {problem}: go on with as many")
+        if self.state.batch >= draw.batches_per_epoch:
+            problem = f"there is no batch {self.state.batch} in an epoch of so many pairs"
+            raise ModelError(f"{folder.path}: cannot go on from this state: {problem}")
         self.state.world_size = ranks.size
         self._saved_update = self.state.update
         self._pending: list[_PendingUpdate] = []

@@ -23,7 +23,8 @@ import torch
 
 from phrasescore.config.settings import TrainingConfig
 from phrasescore.errors import ModelError
-from phrasescore.io.state import read_state
+from phrasescore.io.plain_file import MAX_ARRAYS, MAX_WORDS, check_plain
+from phrasescore.io.state import Number, Share, read_state
 from phrasescore.models.batches import BatchSide, PairBatch, absolute_affiliations
 from phrasescore.vocabulary import Vocabulary
 
@@ -33,6 +34,9 @@ RECORD = "pairs.json"
 AFFILIATIONS = "affiliations.bin"
 Indices = npt.NDArray[np.int64]
 
+# Pairs that are checked at a time.
+_CHECKED = 1 << 18
+
 # Of the Feistel network of a permutation.
 _ROUNDS = 6
 
@@ -41,16 +45,16 @@ class PairStoreRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """From which input a pair store was made, and how many of its lines are stored."""
 
     # Lines of the table; each is one of the three below.
-    lines: int
+    lines: Number
     # Distinct pairs that are stored.
-    pairs: int
+    pairs: Number
     # Lines whose text was there before.
-    duplicates: int
+    duplicates: Number
     # Lines with more than ``max_length`` words on either side.
-    too_long: int
-    max_length: int
+    too_long: Number
+    max_length: Number
     # Running words of both sides of the stored pairs, without ``</s>``.
-    words: int
+    words: Number
     # blake2b of the lines of the table or of both texts, uncompressed.
     fingerprint: str
     # Whether the table's target side is read and its source side predicted.
@@ -58,8 +62,8 @@ class PairStoreRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     # The origin of each shortlist, and the share of the origin's running words inside it.
     source_shortlist_from: str
     target_shortlist_from: str
-    source_coverage: float
-    target_coverage: float
+    source_coverage: Share
+    target_coverage: Share
     # Whether the words of the predicted side are stored with the last one first.
     right_to_left: bool = False
 
@@ -78,8 +82,9 @@ class PairStore:
         if record is None:
             raise ModelError(f"{self.folder / RECORD}: cannot be read: it is missing")
         self.record = record
-        self.source_vocabulary = Vocabulary.load(self.folder / "source.vocab")
-        self.target_vocabulary = Vocabulary.load(self.folder / "target.vocab")
+        self.source_vocabulary, self.target_vocabulary = (
+            self._vocabulary(f"{side}.vocab") for side in ("source", "target")
+        )
         sizes = (len(self.source_vocabulary), len(self.target_vocabulary))
         self._words = self._map("words.bin", word_type(*sizes))
         self._starts = self._map("starts.bin", np.int64)
@@ -88,12 +93,49 @@ class PairStore:
         if (self.folder / AFFILIATIONS).exists():
             self._affiliations = self._map(AFFILIATIONS, np.uint16)
         sizes = (len(self._starts) - 1, len(self._source_lengths))
-        if sizes != (len(self), len(self)) or len(self._words) != self._starts[-1]:
+        num_words = {len(each) for each in (self._words, self._affiliations) if each is not None}
+        if sizes != (len(self), len(self)) or num_words != {int(self._starts[-1])}:
             raise ModelError(f"{self.folder}: expected {len(self)} pairs, got other sizes of files")
+
+    def check(self) -> None:
+        """Check all numbers in the arrays, which takes about as long as reading them.
+
+        :raises ModelError: if a pair lies outside of the words, or a word outside of its
+            vocabulary.
+        """
+        sizes = [len(self.source_vocabulary), len(self.target_vocabulary)]
+        for first in range(0, len(self), _CHECKED):
+            starts = self._starts[first : first + _CHECKED + 1]
+            indices = np.arange(first, first + len(starts) - 1)
+            # Within these limits, no difference overflows.
+            is_good = 0 <= starts.min() <= starts.max() <= len(self._words)
+            lengths = np.stack(self.lengths(indices), axis=1)  # (pairs, 2)
+            if is_good := is_good and lengths.min() >= 0 and (first > 0 or starts[0] == 0):
+                chosen = slice(starts[0], starts[-1])
+                each = lengths.ravel()
+                ids = self._words[chosen]
+                is_good = bool((ids < np.repeat(np.tile(sizes, len(indices)), each)).all())
+                is_good = is_good and (not len(ids) or ids.min() >= 0)
+                if self._affiliations is not None:
+                    # Of source words they mean nothing; 0 is always in range.
+                    last = np.stack([np.full(len(indices), 1 << 16), lengths[:, 0]], axis=1)
+                    places = self._affiliations[chosen]
+                    is_good = is_good and bool((places <= np.repeat(last.ravel(), each)).all())
+            if not is_good:
+                problem = "expected pairs of words of the vocabularies, found others"
+                raise ModelError(f"{self.folder}: {problem}: an array is damaged")
+
+    def _vocabulary(self, name: str) -> Vocabulary:
+        try:
+            check_plain(self.folder / name, MAX_WORDS)
+        except OSError as error:
+            raise ModelError(f"{self.folder / name}: cannot be read: {error}") from error
+        return Vocabulary.load(self.folder / name)
 
     def _map(self, name: str, kind: Any) -> npt.NDArray[Any]:
         # A plain array over the map: indexing a numpy.memmap makes Python objects at every step.
         try:
+            check_plain(self.folder / name, MAX_ARRAYS)
             return np.asarray(np.memmap(self.folder / name, dtype=kind, mode="r"))
         except (OSError, ValueError) as error:
             raise ModelError(f"{self.folder / name}: cannot be read: {error}") from error

@@ -228,6 +228,7 @@ def _store_pairs(run: TrainingRun, folder: RunFolder, is_resumed: bool) -> PairS
 def _open_pairs(run: TrainingRun, folder: RunFolder) -> PairStore:
     """Return the pairs of the run to resume, if the input is still the same."""
     store = PairStore(folder.pairs)
+    store.check()
     for name in ("reverse", "right_to_left"):
         was_given = getattr(store.record, name)
         if was_given != getattr(run, name):

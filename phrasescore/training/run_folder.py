@@ -18,7 +18,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import safetensors
@@ -37,13 +37,16 @@ from phrasescore.io.folders import (
     remove_folder,
     writing_folder,
 )
-from phrasescore.io.state import check_same_run, read_state, write_state
+from phrasescore.io.plain_file import MAX_ARRAYS, check_plain
+from phrasescore.io.state import Number, Seconds, check_same_run, read_state, write_state
 from phrasescore.models.checkpoint import CurvePoint, load_checkpoint, save_tensors
 from phrasescore.training.optimizers import Optimizer
 from phrasescore.training.pair_store import PairStore
 
 _SETTINGS, _PAIRS, _INPUTS = "run.json", "pairs", "inputs.json"
 _WEIGHTS, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+# What safetensors and torch raise at weights that cannot be read, or are of another network.
+_DAMAGED = (OSError, RuntimeError, safetensors.SafetensorError)
 # Files of a run that was killed as it began, or as it was begun anew, without its settings.
 _BEGINNINGS = {LOCK, _PAIRS, f"{_PAIRS}{NEW}", f"{_SETTINGS}.new", f"{_SETTINGS}.part"}
 
@@ -52,25 +55,25 @@ class RunState(msgspec.Struct):
     """How far a run is: everything that the next update depends on, beside the weights."""
 
     # Updates made, and the next batch to draw.
-    update: int = 0
-    epoch: int = 0
-    batch: int = 0
+    update: Number = 0
+    epoch: Number = 0
+    batch: Number = 0
     # Processes among which each batch is shared out.
-    world_size: int = 1
+    world_size: Number = 1
     # Seconds of training over all resumptions, validations included.
-    seconds: float = 0.0
+    seconds: Seconds = 0.0
     # -log p and predicted words with </s> since the last validation.
     loss_sum: float = 0.0
-    loss_words: int = 0
-    best_update: int = 0
+    loss_words: Number = 0
+    best_update: Number = 0
     best_perplexity: float | None = None
     # Validations since the best one.
-    stale: int = 0
+    stale: Number = 0
     # Where a network learns from lists: the best expected BLEU, 1 if all are references; how often
     # the learning rate was halved; and the scale of the softmax, which is chosen at the start.
     best_expected_bleu: float | None = None
-    halvings: int = 0
-    scale: float = 0.0
+    halvings: Number = 0
+    scale: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
     curve: list[CurvePoint] = msgspec.field(default_factory=list)
 
 
@@ -217,8 +220,9 @@ class RunFolder:
             raise ModelError(f"{folder}: cannot go on from this state: {_STATE} is missing")
         _load_weights(network, folder / _WEIGHTS)
         try:
+            check_plain(folder / _OPTIMIZER, MAX_ARRAYS)
             optimizer.load_state(safetensors.torch.load_file(folder / _OPTIMIZER))
-        except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
+        except (*_DAMAGED, ArithmeticError, LookupError, ValueError) as error:
             raise ModelError(f"{folder}: cannot go on from this state: {error}") from error
         return state
 
@@ -342,6 +346,7 @@ def _real(path: str | os.PathLike[str]) -> Path:
 
 def _load_weights(network: nn.Module, path: Path) -> None:
     try:
+        check_plain(path, MAX_ARRAYS)
         network.load_state_dict(safetensors.torch.load_file(path))
-    except (OSError, safetensors.SafetensorError, RuntimeError) as error:
+    except _DAMAGED as error:
         raise ModelError(f"{path}: cannot be read: {error}") from error

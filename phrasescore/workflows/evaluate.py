@@ -20,7 +20,7 @@ from phrasescore.arguments import (
     check_sequences,
 )
 from phrasescore.config.settings import LANGUAGE_MODELS
-from phrasescore.errors import ArgumentError, DataError
+from phrasescore.errors import ArgumentError, DataError, show_controls
 from phrasescore.evaluation.breakdowns import (
     Breakdown,
     count_unknown,
@@ -172,7 +172,7 @@ def evaluate(
     if written is not None:
         text = found.to_json() if report_format == "json" else found.to_text()
         with open_output(written) as stream:
-            stream.write(text.encode())
+            stream.write(show_controls(text).encode())
     return found
 
 

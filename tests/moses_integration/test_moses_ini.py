@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from moses_integration.ini_text import files_of
 from moses_integration.moses_ini import MosesIni, PhraseTableFeature
 from phrasescore.errors import ConfigError, DataError
 
@@ -413,3 +414,12 @@ def test_another_number_of_weights_is_refused() -> None:
     ini = read_ini(DATA / "several.moses.ini")
     with pytest.raises(ConfigError, match=r"LM0: expected 2 weights, as there are values in the"):
         ini.set_weights({"LM0": (1.0, 2.0)})
+
+
+@pytest.mark.parametrize("path", [".", "..", "/", "a/"])
+def test_a_path_may_be_a_folder_which_is_for_the_decoder_to_refuse(
+    tmp_path: Path, path: str
+) -> None:
+    (tmp_path / "moses.ini").write_text(f"[feature]\nKENLM path={path}\n")
+    named, packed = files_of(str(tmp_path / "moses.ini"))
+    assert (named, packed) == (Path(path), Path(f"{named}.gz"))

@@ -46,7 +46,7 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
         if names.count(name) > 1 or not re.fullmatch(r"[\w.+-]+", name) or taken:
             problem = "expected names of letters, digits, '_', '.', '+' and '-', each once"
             problem += "; dev is taken, and so are 'name', 'rounds' and 'remarks'"
-            raise ConfigError("[data]", f"test.{name}", problem)
+            raise ConfigError(wanted.path, f"[data] test.{name}", problem)
     for text in texts:
         _check_length(text.source, text.references)
         read_source(str(text.source))  # refuses lines that no decoder takes, such as markup
@@ -60,20 +60,20 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
         _check_length(xbleu.source, (*xbleu.references, *aligned))
     for model in models:
         if model.path is not None and model.path.exists():
-            _check_model(model, model.path)
+            _check_model(wanted.path, model, model.path)
         elif model.path is not None:
-            _refuse_missing(model.name, model.path, only_shown=only_shown)
+            _refuse_missing(wanted.path, model.name, model.path, only_shown=only_shown)
 
 
-def _refuse_missing(name: str, path: Path, *, only_shown: bool) -> None:
+def _refuse_missing(config: str, name: str, path: Path, *, only_shown: bool) -> None:
     problem = f"there is no model {path}"
     work = path.with_name(f"{path.name}.work")
     if work.exists():
         problem += f" yet: its training is at work, or was stopped, in {work}"
         if only_shown:
-            _logger.warning("[models.%s] path: %s", name, problem)
+            _logger.warning("%s: [models.%s] path: %s", config, name, problem)
             return
-    raise ConfigError(f"[models.{name}]", "path", problem)
+    raise ConfigError(config, f"[models.{name}] path", problem)
 
 
 def _check_length(source: Path, others: Iterable[Path]) -> None:
@@ -89,13 +89,13 @@ def _count_lines(path: Path) -> int:
     return sum(1 for _ in read_lines(str(path)))
 
 
-def _check_model(model: ModelPlan, path: Path) -> None:
+def _check_model(config: str, model: ModelPlan, path: Path) -> None:
     """Check that a trained network is of the kind that its name, or its ``kind``, says."""
     record, _ = read_record(path)
     kind = Config.from_toml(path / "config.toml").kind
     if kind != model.kind:
         problem = f"{path} is of the kind {kind}, expected {model.kind}"
-        raise ConfigError(f"[models.{model.name}]", "path", problem)
+        raise ConfigError(config, f"[models.{model.name}] path", problem)
     for key, is_so, wanted in (
         ("reverse", record.reverse, model.reverse),
         ("right_to_left", record.right_to_left, model.right_to_left),
@@ -104,4 +104,4 @@ def _check_model(model: ModelPlan, path: Path) -> None:
             trained = f"a model that was trained with --{key.replace('_', '-')}"
             expected = f"{key} = true" if is_so else trained
             problem = f"{path} is of the direction {record.direction}: expected {expected}"
-            raise ConfigError(f"[models.{model.name}]", "path", problem)
+            raise ConfigError(config, f"[models.{model.name}] path", problem)

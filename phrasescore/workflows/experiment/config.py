@@ -137,6 +137,8 @@ class _File:
 class Experiment:
     """All that the file says."""
 
+    # The file, as the user named it.
+    path: str
     data: Data
     engine: Engine
     # With those that only rows name.
@@ -177,7 +179,7 @@ def read_experiment(path: str) -> Experiment:
     }
     systems = read_systems(whole, found.systems, models, data.feature_files)
     _check_search_networks(whole, engine, systems, models)
-    return Experiment(data, engine, models, tuning, systems)
+    return Experiment(path, data, engine, models, tuning, systems)
 
 
 def _check_search_networks(

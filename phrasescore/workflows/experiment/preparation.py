@@ -92,14 +92,14 @@ class Preparation:
         else:
             if self._wanted.data.train is None:
                 problem = f"is missing: expected the text that {model.name} is trained on"
-                raise ConfigError("the experiment", "[data] train", problem)
+                raise ConfigError(self._wanted.path, "[data] train", problem)
             inputs = self._wanted.data.train[1:] if model.kind == CSLM else self._wanted.data.train
         read, aligned = inputs, self._wanted.data.alignments if model.kind == JOINT else None
         if aligned is not None:
             read = (*inputs, aligned)
         elif model.kind == JOINT:
             problem = f"is missing: expected the alignment that {model.name} is trained on"
-            raise ConfigError("the experiment", "[data] alignments", problem)
+            raise ConfigError(self._wanted.path, "[data] alignments", problem)
         more = options(
             alignments=aligned,
             preset=model.preset,

@@ -23,7 +23,14 @@ import msgspec
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.folders import LOCK, OLD, remove_folder
 from phrasescore.io.output import open_output
-from phrasescore.io.state import FileDigests, digest_text, read_state, write_state
+from phrasescore.io.state import (
+    FileDigests,
+    digest_file,
+    digest_text,
+    new_digest,
+    read_state,
+    write_state,
+)
 
 STATE = "steps.json"
 
@@ -98,7 +105,7 @@ class StepStates:
         """Write the files that no step makes, where they are not there already."""
         self.write()  # it says whose folder it is
         for path, content in self._written.items():
-            if not path.exists() or path.read_bytes() != content:
+            if not path.exists() or digest_file(path) != new_digest(content).hexdigest():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with open_output(str(path)) as stream:
                     stream.write(content)

@@ -158,9 +158,9 @@ def check_model(
         own.check_choice("preset", model.preset, preset_names(kind))
     config = _preset(model, kind)
     limits = [f"training.{key}={value}" for key, value in model.limits.items()]
-    config.override(limits, path=f"[models.{name}]")
+    config.override(limits, path=f"{table.path}: [models.{name}]")
     for setting in model.settings:
-        config.override([setting], path=f"[models.{name}.set]")
+        config.override([setting], path=f"{table.path}: [models.{name}.set]")
     if model.right_to_left and kind == CSLM:
         raise own.error("right_to_left", f"is not of a {CSLM}, which predicts from left to right")
     if model.backoff_lm and kind != CSLM:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import write_weights
-from phrasescore.errors import ArgumentError
+from phrasescore.errors import ArgumentError, show_controls
 from phrasescore.io.output import check_files, check_output, open_output, optional_path
 from phrasescore.records import WeightPair, Weights
 from phrasescore.report.tuning import FeatureRow, TuneReport
@@ -66,7 +66,7 @@ class OutputFiles:
         if self.report is not None:
             text = made.to_json() if self.report_format == "json" else made.to_text()
             with open_output(os.fspath(self.report)) as stream:
-                stream.write(text.encode())
+                stream.write(show_controls(text).encode())
         features: dict[str, list[FeatureRow]] = {}
         for row in made.features:  # whose name is the feature's, "_" and a place
             features.setdefault(row.name.rpartition("_")[0], []).append(row)

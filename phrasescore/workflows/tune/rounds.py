@@ -13,6 +13,7 @@ from moses_integration.decoder.source import read_source
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import is_sparse
 from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.io.plain_file import check_plain
 from phrasescore.io.text import read_lines
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import Weights
@@ -104,6 +105,7 @@ class Rounds:
             return self._try(weights, segments)
         nbest = self.work / f"run{number}.nbest"
         if nbest.exists():
+            check_plain(nbest)
             _logger.info("round %d: taken from %s", number, nbest)
             return self._read(f"run{number}", str(nbest), is_first=number == 1)
         _logger.info("round %d: decoding", number)

@@ -3,6 +3,7 @@
 import errno
 import gzip
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from click.testing import CliRunner
 from phrasescore import __version__
 from phrasescore.cli import VerbGroup, main
 from phrasescore.errors import DataError
+from tests.doubles import RandomModel
 
 COMMAND = [sys.executable, "-m", "phrasescore"]
 
@@ -44,6 +46,12 @@ def _group_whose_verb_raises(error: BaseException) -> click.Group:
         pytest.param(
             DataError("a\nb", 3, "is bad"), 1, "Error: a\\nb:3: is bad\n", id="line-break-in-a-name"
         ),
+        pytest.param(
+            DataError("t", 3, "\x1b[2J\x9b2J\x7f\x07\t\u202e\u2028 été \U0001f600"),
+            1,
+            "Error: t:3: \\u001b[2J\\u009b2J\\u007f\\u0007\t\\u202e\\u2028 été \U0001f600\n",
+            id="control-characters",
+        ),
         pytest.param(KeyboardInterrupt(), 130, "phrasescore: interrupted\n", id="ctrl-c"),
         pytest.param(BrokenPipeError(), 141, "", id="closed-pipe"),
         pytest.param(
@@ -71,6 +79,27 @@ def test_an_error_is_one_line_on_stderr_and_an_exit_code(
 def test_a_bug_keeps_its_traceback(bug: Exception) -> None:
     result = CliRunner().invoke(_group_whose_verb_raises(bug), ["verb"])
     assert result.exception is bug
+
+
+def test_control_characters_of_a_file_are_shown_and_not_sent(tmp_path: Path) -> None:
+    RandomModel(tmp_path / "model", ["a"], ["b"])
+    path = tmp_path / "model" / "training.json"
+    path.write_text(
+        json.dumps(json.loads(path.read_text()) | {"stopped_by": "\x1b[2J\x9bx\u202ey"})
+    )
+    result = CliRunner().invoke(main, ["show", str(tmp_path / "model")])
+    assert "stopped by \\u001b[2J\\u009bx\\u202ey\n" in result.stdout
+    assert "\x1b" not in result.stdout
+    as_json = CliRunner().invoke(main, ["show", str(tmp_path / "model"), "--format", "json"])
+    assert "\x9b" not in as_json.stdout
+    assert json.loads(as_json.stdout)["training"]["stopped_by"] == "\x1b[2J\x9bx\u202ey"
+
+
+def test_control_characters_in_a_warning_are_shown_and_not_sent(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logging.getLogger("phrasescore.workflows.show").warning("\x1b[2J\x07")
+    assert capsys.readouterr().err == "phrasescore: warning: \\u001b[2J\\u0007\n"
 
 
 def test_usage_errors_exit_2() -> None:

@@ -1,6 +1,7 @@
 """Promises of phrasescore.config.toml_file: tables become dataclasses."""
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -76,3 +77,35 @@ def test_what_is_wrong_in_a_table_is_said_with_file_and_key(
     with pytest.raises(ConfigError) as caught:
         write_site(tmp_path, text).read(Site)
     assert str(caught.value) == f"{tmp_path / 'site.toml'}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (f"load = {'9' * 5000}", "a whole number of more than 64 bits"),
+        (f"load = 0x{'9' * 5000}", "a whole number of more than 64 bits"),
+        (f"[main]\nhost = [1, {1 << 63}]", "a whole number of more than 64 bits"),
+        (f"load = {'[' * 5000}", "tables or lists too deep in one another"),
+        (f"{'.'.join('a' * 5000)} = 1", "tables or lists too deep in one another"),
+        (f"[main]\n{'.'.join('a' * 40)} = 1", "tables or lists too deep in one another"),
+    ],
+)
+def test_what_no_message_could_show_is_not_read(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        write_site(tmp_path, text)
+    assert str(caught.value) == f"{tmp_path / 'site.toml'}: expected TOML, found {problem}"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "large"])
+def test_a_file_that_has_no_end_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "site.toml"
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "device":
+            path.symlink_to("/dev/zero")
+        case "large":
+            path.touch()
+            os.truncate(path, 1 << 40)
+    with pytest.raises(ConfigError, match=r"site\.toml: expected "):
+        read_table(str(path))

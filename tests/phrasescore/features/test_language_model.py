@@ -81,6 +81,7 @@ def test_a_model_of_a_higher_order_is_refused_with_the_command_that_helps(tmp_pa
         (b"", "expected an ARPA file or a KenLM binary"),
         (TINY_ARPA[:60].encode(), "expected an ARPA file or a KenLM binary"),
         (TINY_ARPA.replace("-0.75\tm", "x\tm").encode(), 'Could not parse "x'),
+        (b"\\data\\\nngram \xff1=57\n", "starting with 1: ngram \\xff1=57"),
         (gzip.compress(TINY_ARPA.encode() * 9, mtime=0)[:90], "expected an ARPA file or a KenLM"),
     ],
 )

@@ -1,6 +1,7 @@
 """Promises of phrasescore.io.state: a state file is whole, of its kind, and of the same run."""
 
 import gzip
+import os
 from pathlib import Path
 
 import msgspec
@@ -42,6 +43,7 @@ def test_what_is_written_is_what_is_read_and_nothing_else_is_left(tmp_path: Path
         b'{"format": 2, "number": 1}',
         b'{"format": 1, "number": "1"}',
         b'{"format": 1}',
+        b'{"format": 1, "number": ' + b"[" * 5000,
     ],
 )
 def test_what_is_no_state_of_this_kind_and_format_is_refused(
@@ -53,6 +55,22 @@ def test_what_is_no_state_of_this_kind_and_format_is_refused(
         DataError, match=r"state\.json: expected the state of a run of this version"
     ):
         read_state(path, Rounds)
+
+
+@pytest.mark.parametrize("name", ["state.json", "state.json.new"])
+def test_a_pipe_in_the_place_of_a_state_keeps_nobody_waiting(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(PhrasescoreError, match=r"state\.json: "):
+        read_state(tmp_path / "state.json", Rounds)
+        write_state(tmp_path / "state.json", Rounds(1))
+
+
+def test_a_link_in_the_place_of_a_new_state_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("x")
+    (tmp_path / "state.json.new").symlink_to("mine")
+    with pytest.raises(PhrasescoreError, match=r"state\.json: cannot write"):
+        write_state(tmp_path / "state.json", Rounds(1))
+    assert (tmp_path / "mine").read_text() == "x"
 
 
 def test_a_state_of_version_0_1_has_no_format(tmp_path: Path) -> None:

@@ -156,6 +156,27 @@ def test_a_missing_file_is_named(folder: Path, name: str) -> None:
         load_checkpoint(folder)
 
 
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "config.toml", "source.vocab", "target.vocab", "training.json"]
+)
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_file_that_has_no_end_is_refused_at_once(folder: Path, name: str, kind: str) -> None:
+    (folder / name).unlink()
+    if kind == "pipe":
+        os.mkfifo(folder / name)
+    else:
+        (folder / name).symlink_to("/dev/zero")
+    with pytest.raises(PhrasescoreError, match=f"{name}: expected a plain file, found a pipe or"):
+        load_checkpoint(folder)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "source.vocab", "training.json"])
+def test_a_file_of_no_sane_size_is_not_read(folder: Path, name: str) -> None:
+    os.truncate(folder / name, 1 << 40)
+    with pytest.raises(PhrasescoreError, match=f"{name}: expected [0-9,]* bytes at most, found 1,"):
+        load_checkpoint(folder)
+
+
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="none: expected the folder of a trained model"):
         load_checkpoint(tmp_path / "none")

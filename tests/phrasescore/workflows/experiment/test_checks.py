@@ -14,7 +14,7 @@ from tests.phrasescore.workflows.experiment.experiment_folder import (
 @pytest.mark.parametrize(
     ("row", "name", "reverse", "problem"),
     [
-        ("+LSTM", "lstm", False, "[models.lstm]: path: old is of the kind encoder-decoder, exp"),
+        ("+LSTM", "lstm", False, "x.toml: [models.lstm] path: old is of the kind encoder-decod"),
         ("+RNN", "rnn", True, "of the direction source-given-target: expected reverse = true"),
         ("+reverse", "reverse", False, "expected a model that was trained with --reverse"),
     ],
@@ -57,7 +57,7 @@ def test_a_model_that_is_still_being_trained_is_named_and_does_not_stop_a_dry_ru
     for option in ([], ["--dry-run"]):
         result = experiment(*option)
         assert result.exit_code == 1
-        assert f"[models.rnn]: path: there is no model {folder}/net\n" in result.stderr
+        assert f"x.toml: [models.rnn] path: there is no model {folder}/net\n" in result.stderr
     (folder / "net.work").mkdir()
     problem = f"there is no model {folder}/net yet: its training is at work, or was stopped, in"
     refused = experiment()
@@ -92,4 +92,4 @@ def test_a_text_is_not_called_as_the_key_beside_it(folder: Path, name: str) -> N
     (folder / "x.toml").write_text(CONFIG.replace("test.news", f"test.{name}"))
     result = experiment("--dry-run")
     assert result.exit_code == 1
-    assert f"[data]: test.{name}: expected names of letters" in result.stderr
+    assert f"x.toml: [data] test.{name}: expected names of letters" in result.stderr

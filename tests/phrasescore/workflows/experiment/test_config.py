@@ -44,7 +44,7 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
             "[engine.search] stak: unknown limit; did you mean 'stack'?",
         ),
         ("= 2", "= 2\n[models.rnn]\npreset = 'smal'", "unknown value; did you mean 'small'?"),
-        ("= 2", "= 2\n[models.rnn]\nset.model.hiden_size = 3", "did you mean 'hidden_size'?"),
+        ("= 2", "= 2\n[models.rnn]\nset.model.hiden_size = 3", "x.toml: [models.rnn.set]: unknown"),
         ("test.news", "test", "x.toml: [data.test.source]: expected a table"),
         ('"train.fr"]', "]", "[data] train: expected the source and the target side, got 1"),
         ("[data]", "systems = ['+RNM']\n[data]", "unknown row '+RNM'; did you mean '+RNN'?"),
@@ -121,7 +121,7 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
         (
             "[data]",
             "systems = ['Baseline', '+joint']\n[data]",
-            "the experiment: [data] alignments: is missing: expected the alignment that joint is",
+            "x.toml: [data] alignments: is missing: expected the alignment that joint is",
         ),
         ("[data]", "[data]\nalignments = 'moses.ini'", "/moses.ini: expected 2 lines, as"),
         (
