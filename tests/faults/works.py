@@ -1,0 +1,124 @@
+"""Long commands, and the files that they work on: the shipped example, cut, and small networks."""
+
+import gzip
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.conftest import REPOSITORY
+
+EXAMPLE = REPOSITORY / "examples" / "english-french"
+_SIZES = "--set model.hidden_size=32 --set model.embedding_size=24"
+
+_EXPERIMENT = """\
+systems = ["Baseline", "+RNN"]
+[data]
+moses_ini = "moses.ini"
+dev = { source = "dev.en", references = "dev.fr" }
+test.held = { source = "test.en", references = "test.fr" }
+[engine]
+jobs = 2
+processes = 1
+threads = 1
+nbest_size = 20
+iterations = 2
+search = { stack = 3 }
+[tuning]
+method = "xbleu"
+[models.rnn]
+updates = 20
+set.model.hidden_size = 16
+"""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A command that takes some seconds.
+
+    :ivar resume: what is added to it to go on.
+    :ivar outputs: files that are the same bytes whatever came between.
+    """
+
+    name: str
+    command: str
+    outputs: tuple[str, ...] = ("out.gz",)
+    resume: str = " --resume"
+
+
+def _train(kind: str, inputs: str, *more: str) -> Work:
+    settings = f"--updates 40 --set training.checkpoint_updates=5 --threads 1 {' '.join(more)}"
+    command = f"train {kind} {inputs} -o out --device cpu {settings}"
+    return Work(f"train {kind}", command, ("out/model.safetensors", "out/config.toml"))
+
+
+_TEXT = "train.en train.fr"
+_ANNOTATE = "annotate table.gz --model rnn -o out.gz --threads 1"
+_RESCORE = "rescore lists.gz --source dev.en --model attention --cache cache -o out.gz --threads 1"
+WORKS = {
+    work.name: work
+    for work in (
+        Work("annotate", f"{_ANNOTATE} --engine here"),
+        Work("annotate processes", f"{_ANNOTATE} --engine processes --workers 2"),
+        _train("encoder-decoder", "table.gz", _SIZES),
+        _train("attention", _TEXT, _SIZES),
+        _train("grconv", _TEXT, _SIZES, "--set model.encoder_size=32"),
+        _train("lstm", _TEXT, _SIZES),
+        _train("cslm", "train.fr", "--set model.hidden_size=32"),
+        _train("joint", _TEXT, "--alignments train.align", "--set model.hidden_size=32"),
+        Work("rescore", f"{_RESCORE} --engine here"),
+        Work("rescore processes", f"{_RESCORE} --engine processes --workers 2"),
+        Work(
+            "generate --augment",
+            "generate rnn --augment small.gz --targets 3 -o out.gz --threads 1",
+        ),
+        Work(
+            "tune",
+            "tune --decoder embedded --decoder-flags '--stack 3 --processes 1' --config moses.ini "
+            "--source dev.en --references dev.fr --working-dir loop --method xbleu "
+            "--iterations 3 --nbest-size 20 --threads 1 -o out",
+            ("out",),
+        ),
+        Work("experiment", "experiment experiment.toml -o made", ("made/table.txt",), ""),
+    )
+}
+
+
+def make_folder(folder: Path) -> None:
+    """Write the files that the commands read."""
+    folder.mkdir(parents=True)
+    for name, lines in {"dev.en": 40, "dev.fr": 40, "test.en": 20, "test.fr": 20}.items():
+        _cut(EXAMPLE / name, folder / name, lines)
+    for name, lines in {"train.en": 3000, "train.fr": 3000, "train.align": 3000}.items():
+        _cut(EXAMPLE / f"{name}.gz", folder / name, lines)
+    _cut(EXAMPLE / "phrase-table.gz", folder / "table.gz", 60_000)
+    _cut(EXAMPLE / "phrase-table.gz", folder / "small.gz", 2000)
+    lists = gzip.decompress((EXAMPLE / "dev.20best.gz").read_bytes()).split(b"\n")
+    kept = [line for line in lists[:-1] if int(line.split(b" ")[0]) < 40]
+    (folder / "lists.gz").write_bytes(gzip.compress(b"\n".join([*kept, b""]), 1))
+    for name in (
+        "lm.fr.arpa.gz",
+        "phrase-table.gz",
+        "reordering-table.wbe-msd-bidirectional-fe.gz",
+    ):
+        os.symlink(EXAMPLE / name, folder / name)
+    shutil.copy(EXAMPLE / "moses.ini", folder)
+    (folder / "experiment.toml").write_text(_EXPERIMENT)
+    for kind, inputs, name in (
+        ("encoder-decoder", "table.gz", "rnn"),
+        ("attention", _TEXT, "attention"),
+    ):
+        made = f"train {kind} {inputs} -o {name} --updates 2 --threads 1 --device cpu"
+        subprocess.run([*PHRASESCORE, *made.split()], cwd=folder, check=True, capture_output=True)
+
+
+PHRASESCORE = (sys.executable, "-m", "phrasescore")
+
+
+def _cut(source: Path, target: Path, lines: int) -> None:
+    with gzip.open(source) if source.suffix == ".gz" else source.open("rb") as file:
+        kept = b"".join(itertools.islice(file, lines))
+    target.write_bytes(gzip.compress(kept, 1) if target.suffix == ".gz" else kept)

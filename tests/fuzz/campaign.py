@@ -1,0 +1,214 @@
+"""``python -m tests.fuzz.campaign``: damaged files in every reader, by the thousand.
+
+A case is a subject and a number, from which everything follows: it is played again by
+
+    python -m tests.fuzz.campaign --subject "rescore cache" --first 123 --cases 1
+
+A command either refuses the file (exit 1 or 2, one line of error, which names a file; nothing is
+written) or takes it, and then what it writes is whole. It ends within a minute.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import sys
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import NamedTuple
+
+from phrasescore.io.state import digest_file, digest_text
+from tests.fuzz.arena import Arena, Outcome
+from tests.fuzz.material import make_material
+from tests.fuzz.mutations import mutate
+from tests.fuzz.subjects import SUBJECTS, Subject
+
+# Cases that a process runs in one go.
+_BATCH = 50
+
+
+class Finding(NamedTuple):
+    """What should not have happened."""
+
+    subject: str
+    number: int
+    problem: str
+
+
+class Result(NamedTuple):
+    """What became of some cases."""
+
+    refused: int
+    taken: int
+    findings: list[Finding]
+
+
+def run_cases(arena: Arena, subject: Subject, numbers: range) -> Result:
+    """Run some cases of a subject in this process."""
+    statuses: Counter[bool] = Counter()
+    findings = []
+    for number in numbers:
+        damaged = _damage(arena, subject, number)
+        outcome = arena.run(subject.command.split())
+        problem = _problem(arena, subject, damaged, outcome)
+        if problem is not None:
+            findings.append(Finding(subject.name, number, f"{damaged}: {problem}"))
+        statuses[outcome.status == 0] += 1
+        arena.restore()
+    return Result(statuses[False], statuses[True], findings)
+
+
+def _damage(arena: Arena, subject: Subject, number: int) -> str:
+    """Damage one file, and return its path."""
+    numbers = random.Random(f"{subject.name}:{number}")
+    files = [name for path in subject.files for name in _files(arena.pristine, path)]
+    name = numbers.choice(files)
+    data = (arena.pristine / name).read_bytes()
+    path = arena.folder / name
+    path.write_bytes(mutate(data, numbers, is_gzip=name.endswith(".gz")))
+    if numbers.random() < 0.8:
+        _make_right_again(path)
+    for output in subject.outputs:
+        if not output.endswith("/") and "/" not in output and number % 2:
+            (arena.folder / output).write_text("old\n")
+    arena.settle()
+    return name
+
+
+def _files(folder: Path, path: str) -> Iterator[str]:
+    if (folder / path).is_dir():
+        for found in sorted((folder / path).rglob("*")):
+            if found.is_file():
+                yield str(found.relative_to(folder))
+    else:
+        yield path
+
+
+def _make_right_again(path: Path) -> None:
+    """Let the record of a model folder have the fingerprints of its files."""
+    file = path.with_name("training.json")
+    try:
+        record = json.loads(file.read_bytes())
+        prints = record["fingerprints"]
+        for name in prints:
+            prints[name] = digest_file(path.with_name(name))
+        parts = [prints[name] for name in ("model.safetensors", "source.vocab", "target.vocab")]
+        record["fingerprint"] = digest_text(" ".join([*parts, record["direction"]]))
+        file.write_text(json.dumps(record))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        pass  # damaged itself, or no model
+
+
+def _problem(arena: Arena, subject: Subject, damaged: str, outcome: Outcome) -> str | None:
+    """Return what is wrong with what a command did."""
+    if outcome.status is None:
+        return outcome.trace
+    if outcome.status not in (0, 1, 2):
+        return f"exit {outcome.status}: {outcome.stderr[-500:]}"
+    allowed = [*subject.changes, *(subject.outputs if outcome.status == 0 else ())]
+    for path in arena.changes():
+        if not any(path == name or (name[-1] == "/" and path.startswith(name)) for name in allowed):
+            return f"exit {outcome.status}, and {path} is new or changed: {outcome.stderr[-500:]}"
+    if outcome.status:
+        return _problem_of_message(subject, damaged, outcome.stderr)
+    try:
+        return subject.check() if subject.check else None
+    except (OSError, ValueError, LookupError) as error:
+        return f"the output cannot be checked: {error!r}"
+
+
+def _problem_of_message(subject: Subject, damaged: str, stderr: str) -> str | None:
+    errors = [line for line in stderr.split("\n") if line.startswith("Error: ")]
+    if len(errors) != 1 or not stderr.endswith(f"{errors[-1]}\n"):
+        return f"expected one line of error at the end: {stderr[-500:]}"
+    if any(ord(char) < 32 or 127 <= ord(char) < 160 for char in errors[0]):
+        return f"the error has control characters: {errors[0]!r}"
+    names = {damaged, *damaged.split("/"), *subject.files, *subject.command.split()}
+    if not any(name in errors[0] for name in names if not name.startswith("-")):
+        return f"the error names no file: {errors[0]!r}"
+    return None
+
+
+# The arena of a process of the pool.
+_arena: list[Arena] = []
+
+
+def _start(pristine: Path, folder: Path) -> None:
+    _arena.append(Arena(pristine, folder / str(os.getpid())))
+
+
+def _run(name: str, numbers: range) -> Result:
+    return run_cases(_arena[0], SUBJECTS[name], numbers)
+
+
+def run_campaign(folder: Path, names: list[str], numbers: range, processes: int) -> list[Result]:
+    """Run the cases of these numbers of each subject in a pool; return a result for each subject.
+
+    A process that dies is a finding; the other cases are run by new ones.
+    """
+    make_material(folder / "pristine")
+    left = [
+        (name, numbers[at : at + _BATCH]) for name in names for at in range(0, len(numbers), _BATCH)
+    ]
+    left.sort(key=lambda item: zlib.crc32(repr(item).encode()))  # dear subjects spread out
+    found: dict[str, list[Result]] = {name: [] for name in names}
+    while left:
+        with ProcessPoolExecutor(
+            processes,
+            multiprocessing.get_context("spawn"),  # this process has threads of torch's
+            initializer=_start,
+            initargs=(folder / "pristine", folder),
+        ) as pool:
+            tasks = [(item, pool.submit(_run, *item)) for item in left]
+            left = []
+            for (name, part), task in tasks:
+                try:
+                    found[name].append(task.result())
+                except BrokenProcessPool:
+                    if len(part) > 1:
+                        left += [(name, part[: len(part) // 2]), (name, part[len(part) // 2 :])]
+                    else:
+                        death = Finding(name, part[0], "the process died")
+                        found[name].append(Result(0, 0, [death]))
+    return [
+        Result(sum(r.refused for r in of), sum(r.taken for r in of), [f for r in of for f in r[2]])
+        for of in found.values()
+    ]
+
+
+def main() -> None:
+    """Run a campaign and print its table; exit 1 if there are findings."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--subject", action="append", choices=sorted(SUBJECTS))
+    parser.add_argument("--cases", type=int, default=50_000, help="over all subjects")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first case")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args()
+    names = options.subject or list(SUBJECTS)
+    each = -(-options.cases // len(names))
+    numbers = range(options.first, options.first + each)
+    with tempfile.TemporaryDirectory() as folder:
+        results = run_campaign(Path(folder), names, numbers, options.processes)
+    print(f"{'':20} {'cases':>7} {'refused':>8} {'taken':>7} findings")
+    for name, result in [*zip(names, results, strict=True), ("all", _sum(results))]:
+        cases = result.refused + result.taken
+        row = f"{cases:7,} {result.refused:8,} {result.taken:7,} {len(result.findings)}"
+        print(f"{name:20} {row}")
+    for finding in _sum(results).findings:
+        print(f"\n{finding.subject}, case {finding.number}: {finding.problem}")
+    sys.exit(any(result.findings for result in results))
+
+
+def _sum(results: list[Result]) -> Result:
+    refused, taken = sum(r.refused for r in results), sum(r.taken for r in results)
+    return Result(refused, taken, [finding for r in results for finding in r.findings])
+
+
+if __name__ == "__main__":
+    main()

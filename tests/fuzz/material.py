@@ -1,0 +1,176 @@
+"""The files that are damaged: a part of the shipped example, and networks of random weights."""
+
+import gzip
+import itertools
+import os
+import random
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from phrasescore.cli import main
+from phrasescore.models.checkpoint import save_checkpoint
+from tests.conftest import REPOSITORY
+from tests.doubles import RandomCslm, RandomJoint, RandomModel
+from tests.random_networks import RandomNetwork
+from tests.tiny_runs import write_table
+
+_EXAMPLE = REPOSITORY / "examples" / "english-french"
+SENTENCES, HYPOTHESES, PAIRS = 4, 5, 60
+
+# Moses wants it in one line, of more letters than a line has here.
+_TYPE = "wbe-msd-bidirectional-fe-allff"
+_INI = """\
+[input-factors]
+0
+
+[mapping]
+0 T 0
+
+[distortion-limit]
+3
+
+[feature]
+UnknownWordPenalty
+WordPenalty
+PhrasePenalty
+PhraseDictionaryMemory name=TranslationModel0 num-features=4 path=table
+LexicalReordering name=LexicalReordering0 num-features=6 path=reordering type={TYPE}
+Distortion
+KENLM name=LM0 factor=0 path=lm.arpa order=2
+
+[weight]
+UnknownWordPenalty0= 1
+WordPenalty0= -1
+PhrasePenalty0= 0.2
+TranslationModel0= 0.2 0.2 0.2 0.2
+LexicalReordering0= 0.3 0.3 0.3 0.3 0.3 0.3
+Distortion0= 0.3
+LM0= 0.5
+""".replace("{TYPE}", _TYPE)
+
+_EXPERIMENT = """\
+systems = ["Baseline", "+RNN", {name = "+mine", columns = ["rnn"], rescore = ["lstm"]}]
+[data]
+moses_ini = "moses.ini"
+train = ["source", "references"]
+dev = { source = "source", references = "references" }
+test.held = { source = "source", references = ["references"] }
+[engine]
+jobs = 1
+search = { stack = 10 }
+[tuning]
+method = "mert"
+replicas = 2
+[models.rnn]
+minutes = 1
+set.model.hidden_size = 8
+[models.lstm]
+epochs = 2.5
+"""
+
+
+def make_material(folder: Path) -> None:
+    """Write all files that the commands of tests/fuzz/subjects.py read."""
+    folder.mkdir(parents=True)
+    sources = _text("dev.en")[:SENTENCES]
+    references = _text("dev.fr")[:SENTENCES]
+    _write(folder / "source", sources)
+    _write(folder / "references", references)
+    nbest = [
+        line
+        for _, lines in itertools.groupby(_lists(), key=lambda line: line.split(b" ")[0])
+        for line in itertools.islice(lines, HYPOTHESES)
+    ]
+    _write(folder / "nbest", nbest)
+    _write(folder / "aligned.nbest", [line + b" ||| 0-0" for line in nbest])
+    (folder / "nbest.gz").write_bytes(gzip.compress((folder / "nbest").read_bytes(), 1, mtime=0))
+    _write(folder / "alignments", [b"0-0 1-1"] * SENTENCES)
+    _write(folder / "numbers", [b"-%d.5" % number for number in range(len(nbest))])
+    _write(folder / "weights", _INI[_INI.index("[weight]") :].encode().split(b"\n")[2:-1])
+    known = {word for line in sources for word in line.split()}
+    pairs = [line for line in _pairs("phrase-table.gz") if known >= set(_fields(line)[0].split())]
+    pairs = sorted(random.Random(1).sample(pairs, PAIRS))
+    _write(folder / "table", pairs)
+    (folder / "table.gz").write_bytes(gzip.compress((folder / "table").read_bytes(), 1, mtime=0))
+    _write(folder / "table.numbers", [b"%d" % number for number in range(PAIRS)])
+    keys = {tuple(_fields(line)[:2]) for line in pairs}
+    reordering = _pairs("reordering-table.wbe-msd-bidirectional-fe.gz")
+    _write(folder / "reordering", [line for line in reordering if tuple(_fields(line)[:2]) in keys])
+    french = sorted({word for line in [*references, *nbest] for word in line.split()[2:12]})
+    english = sorted(known)
+    _write(folder / "lm.arpa", _arpa(french))
+    _write(folder / "general.arpa", _arpa(english))
+    _write(
+        folder / "lexicon", [b"%b %b 0.25" % pair for pair in zip(french, english, strict=False)]
+    )
+    (folder / "moses.ini").write_text(_INI)
+    (folder / "experiment.toml").write_text(_EXPERIMENT)
+    preset = (REPOSITORY / "phrasescore" / "config" / "presets" / "small.toml").read_text()
+    small = re.sub(r"(?m)^(hidden|embedding|maxout)_size = .*", r"\1_size = 6", preset)
+    (folder / "settings.toml").write_text(small.replace("output_rank = 64", "output_rank = 4"))
+    _write_networks(folder, [w.decode() for w in english], [w.decode() for w in french])
+    shutil.copytree(REPOSITORY / "tests" / "data" / "work-of-0.1", folder / "made.work")
+    write_table(folder / "made.table")
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        _run("rescore nbest --source source --model lstm --cache cache -o made")
+        _run(
+            "tune nbest --references references --weights weights --starts 0 -o made "
+            "--features-out features.dat --scores-out scores.dat --ifile-out init.opt"
+        )
+        _run("annotate table --model rnn --part 1/2 -o part1")
+        _run("annotate table --model rnn --part 2/2 -o part2")
+        _run("generate rnn source --nbest own.nbest 3 --name Own0 -o made")
+    finally:
+        os.chdir(before)
+    (folder / "made").unlink()
+
+
+def _run(command: str) -> None:
+    result = CliRunner().invoke(main, [*command.split(), "--threads", "1"])
+    assert result.exit_code == 0, result.output
+
+
+def _write_networks(folder: Path, english: list[str], french: list[str]) -> None:
+    sides = english[:-2], french[:-2]
+    RandomModel(folder / "rnn", *sides)
+    RandomModel(folder / "reverse", *sides, reverse=True)
+    RandomCslm(sides[1], path=folder / "cslm", self_normalization=0.1)
+    RandomJoint(*sides, path=folder / "joint")
+    for kind in ("attention", "grconv", "lstm"):
+        save_checkpoint(folder / kind, RandomNetwork(kind, *sides).checkpoint)
+
+
+def _arpa(words: list[bytes]) -> Iterator[bytes]:
+    yield from (b"\\data\\", b"ngram 1=%d" % (len(words) + 3), b"ngram 2=2", b"", b"\\1-grams:")
+    yield from (b"-3\t<unk>\t0", b"-99\t<s>\t-0.2", b"-1\t</s>\t0")
+    yield from (b"-2\t%b\t-0.1" % word for word in words)
+    yield from (b"", b"\\2-grams:", b"-0.2\t<s> %b" % words[0], b"-0.3\t%b </s>" % words[1])
+    yield from (b"", b"\\end\\")
+
+
+def _text(name: str) -> list[bytes]:
+    return (_EXAMPLE / name).read_bytes().split(b"\n")[:-1]
+
+
+def _lists() -> Iterator[bytes]:
+    for line in gzip.decompress((_EXAMPLE / "dev.20best.gz").read_bytes()).split(b"\n")[:-1]:
+        if int(line.split(b" ")[0]) < SENTENCES:
+            yield line
+
+
+def _pairs(name: str) -> list[bytes]:
+    return gzip.decompress((_EXAMPLE / name).read_bytes()).split(b"\n")[:-1]
+
+
+def _fields(line: bytes) -> list[bytes]:
+    return [field.strip() for field in line.split(b"|||")]
+
+
+def _write(path: Path, lines: Iterable[bytes]) -> None:
+    path.write_bytes(b"".join(line + b"\n" for line in lines))

@@ -1,0 +1,150 @@
+"""Ways to damage a file, each chosen by a seed: bytes, words, numbers, lines, what gzip holds."""
+
+import gzip
+import random
+from collections.abc import Callable
+
+# Words that some reader may take for a number, a mark, an end, an escape, or a place to stop.
+NASTY = [
+    *(b"nan", b"inf", b"-inf", b"1e309", b"-1e309", b"1e-400", b"-0", b"0", b"-1", b"0x10", b"1_0"),
+    *(
+        b"2147483648",
+        b"-9223372036854775809",
+        b"99999999999999999999",
+        b"9" * 5000,
+        b"1." + b"3" * 400,
+    ),
+    *(
+        b"|||",
+        b"||",
+        b"|",
+        b" ||| ||| ",
+        b"\t",
+        b"  ",
+        b"",
+        b"=",
+        b"= ",
+        b"Name=",
+        b"-",
+        b"0-0=",
+        b"3-",
+    ),
+    *(
+        b"\x00",
+        b"\xff\xfe",
+        b"\xc3",
+        b"\xed\xa0\x80",
+        b"\xef\xbb\xbf",
+        b"\xe2\x80\xa8",
+        b"\xc2\x85",
+    ),
+    *(
+        b"\r",
+        b"\n",
+        b"\r\n",
+        b"\x0b",
+        b"\x0c",
+        b"\x1b[31m",
+        b"\x07",
+        b"<s>",
+        b"</s>",
+        b"<unk>",
+        b"<null>",
+    ),
+    *(
+        b"&#124;",
+        b"&apos;",
+        b"[",
+        b"]",
+        b"[[",
+        b"{",
+        b"}",
+        b'"',
+        b"'",
+        b"\\",
+        b"#",
+        b"true",
+        b"null",
+    ),
+    *(b"/dev/null", b"..", b".", b"-", b"a" * 3000, b"\xc3\xa9" * 500, b"1e5", b"100000", b"1.5"),
+]
+
+_Mutation = Callable[[bytes, random.Random], bytes]
+
+
+def mutate(data: bytes, numbers: random.Random, *, is_gzip: bool = False) -> bytes:
+    """Return a file that was damaged in one to three ways.
+
+    :param is_gzip: mostly what it holds is damaged, sometimes the compressed bytes.
+    """
+    if is_gzip and numbers.random() < 0.7:
+        return gzip.compress(mutate(gzip.decompress(data), numbers), 1, mtime=0)
+    for _ in range(numbers.choice([1, 1, 1, 2, 3])):
+        data = numbers.choice(_MUTATIONS)(data, numbers)
+    return data
+
+
+def _place(data: bytes, numbers: random.Random) -> int:
+    return numbers.randrange(len(data) + 1)
+
+
+def _flip(data: bytes, numbers: random.Random) -> bytes:
+    if not data:
+        return b"\x00"
+    place = numbers.randrange(len(data))
+    return data[:place] + bytes([data[place] ^ 1 << numbers.randrange(8)]) + data[place + 1 :]
+
+
+def _cut(data: bytes, numbers: random.Random) -> bytes:
+    return data[: _place(data, numbers)]
+
+
+def _remove(data: bytes, numbers: random.Random) -> bytes:
+    start = _place(data, numbers)
+    return data[:start] + data[start + numbers.choice([1, 2, 5, 50]) :]
+
+
+def _insert(data: bytes, numbers: random.Random) -> bytes:
+    place = _place(data, numbers)
+    return data[:place] + numbers.choice(NASTY) + data[place:]
+
+
+def _empty(_data: bytes, _numbers: random.Random) -> bytes:
+    return b""
+
+
+def _lines(change: Callable[[list[bytes], int, random.Random], None]) -> _Mutation:
+    def changed(data: bytes, numbers: random.Random) -> bytes:
+        lines = data.split(b"\n")
+        change(lines, numbers.randrange(len(lines)), numbers)
+        return b"\n".join(lines)
+
+    return changed
+
+
+def _words(separators: bytes) -> _Mutation:
+    """Return a mutation that puts something else in the place of a word of a line."""
+
+    def change(lines: list[bytes], place: int, numbers: random.Random) -> None:
+        separator = bytes([numbers.choice(separators)])
+        words = lines[place].split(separator)
+        words[numbers.randrange(len(words))] = numbers.choice(NASTY)
+        lines[place] = separator.join(words)
+
+    return _lines(change)
+
+
+def _swap(lines: list[bytes], place: int, numbers: random.Random) -> None:
+    other = numbers.randrange(len(lines))
+    lines[place], lines[other] = lines[other], lines[place]
+
+
+_MUTATIONS: list[_Mutation] = [
+    *(_flip, _flip, _cut, _remove, _insert, _insert, _empty),
+    *[_words(b" "), _words(b' \t=:,-"')] * 3,
+    _lines(lambda lines, place, _: lines.remove(lines[place])),
+    _lines(lambda lines, place, _: lines.insert(place, lines[place])),
+    _lines(lambda lines, place, _: lines.insert(place, b"")),
+    _lines(lambda lines, place, numbers: lines.extend(lines[place:] * numbers.choice([1, 20]))),
+    _lines(_swap),
+]
