@@ -130,7 +130,9 @@ def _problem_of_message(subject: Subject, damaged: str, stderr: str) -> str | No
     if any(ord(char) < 32 or 127 <= ord(char) < 160 for char in errors[0]):
         return f"the error has control characters: {errors[0]!r}"
     names = {damaged, *damaged.split("/"), *subject.files, *subject.command.split()}
-    if not any(name in errors[0] for name in names if not name.startswith("-")):
+    named = any(name in errors[0] for name in names if not name.startswith("-"))
+    # A damaged moses.ini may name a file that is not there.
+    if not named and "cannot open: " not in errors[0]:
         return f"the error names no file: {errors[0]!r}"
     return None
 

@@ -17,7 +17,7 @@ from moses_integration.tuning_files import (
 )
 from moses_integration.weights import WeightsSource, is_sparse, load_weights, weights_path
 from phrasescore.arguments import check_at_least
-from phrasescore.errors import ArgumentError
+from phrasescore.errors import ArgumentError, DataError
 from phrasescore.io.output import check_files, check_output
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import WeightPair
@@ -152,9 +152,12 @@ def tune(
             reader = ListReader(metric, words)
             pool = union([reader.read(path).distinct() for path in _paths(*lists)])
         if ifile is not None:
-            first = read_start_weights(os.fspath(ifile), pool.num_features)
+            where = os.fspath(ifile)
+            first = read_start_weights(where, pool.num_features)
         else:
-            first = _start_vector(start, ini, pool)
+            first, where = _start_vector(start, ini, pool)
+        if not first.any():
+            raise DataError(where, None, "expected start weights that are not all zero")
         size = f"{pool.num_segments:,} sentences, {len(pool.stats):,} hypotheses"
         _logger.info("%s, %d weights", size, pool.num_features)
         methods: tuple[MethodRow, ...] = ()
@@ -224,8 +227,10 @@ def _check_extracted(
         raise ArgumentError(f"{problem}: the statistics in `scores` are made already")
 
 
-def _start_vector(start: WeightsSource | None, ini: MosesIni | None, pool: Pool) -> Vector:
-    """Return the weight of each value to start from."""
+def _start_vector(
+    start: WeightsSource | None, ini: MosesIni | None, pool: Pool
+) -> tuple[Vector, str]:
+    """Return the weight of each value to start from, and where they come from."""
     if start is None:
         assert ini is not None
         where, weights = ini.path, ini.tuneable_weights()
@@ -237,7 +242,7 @@ def _start_vector(start: WeightsSource | None, ini: MosesIni | None, pool: Pool)
         _logger.info("without a weight in %s, and so from 0: %s", where, some_names(missing))
     if unused := sorted(weights.keys() - names.keys()):
         _logger.warning("no list has these features of %s: %s", where, some_names(unused))
-    return vector
+    return vector, where
 
 
 def _replicate(

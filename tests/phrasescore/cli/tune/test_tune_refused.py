@@ -70,7 +70,7 @@ def test_weights_that_are_not_one_a_value_are_refused(folder: TuneFolder) -> Non
 
 def test_start_weights_that_are_all_zero_are_refused(folder: TuneFolder) -> None:
     (folder.path / "weights").write_text("LM0= 0\nTM0= 0\nTM0= 0\nRNN0= 0\n")
-    assert folder.refusal() == "expected start weights that are not all zero"
+    assert folder.refusal() == "weights: expected start weights that are not all zero"
 
 
 def unchanged(folder: TuneFolder, reason: str, bleu: str, nbest: str, references: str) -> None:
