@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 SOURCES := $(wildcard phrasescore moses_integration tuning tests examples)
 
-.PHONY: help demo test test-slow check format docs bench clean
+.PHONY: help demo test test-slow check format docs bench fuzz faults clean
 .DELETE_ON_ERROR:
 
 help:
@@ -17,6 +17,8 @@ help:
 	@echo "make format      lay out the code"
 	@echo "make docs        make the site of the documentation, site/index.html"
 	@echo "make bench       measure speed and memory"
+	@echo "make fuzz        give every reader damaged files, CASES=50000"
+	@echo "make faults      kill long work, fill disks and more, KILLS=20 SIZES=20"
 	@echo "make clean       remove .venv and everything else that git ignores"
 
 demo: $(INSTALLED)
@@ -48,6 +50,15 @@ docs: $(INSTALLED)
 
 bench: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/run.py
+
+CASES := 50000
+fuzz: $(INSTALLED)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.campaign --cases $(CASES)
+
+KILLS := 20
+SIZES := 20
+faults: $(INSTALLED)
+	@$(BIN)/python -m tests.faults.campaign --kills $(KILLS) --sizes $(SIZES)
 
 clean:
 	rm -rf $(VENV) build site *.egg-info demo-output .*_cache .hypothesis
