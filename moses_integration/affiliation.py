@@ -24,9 +24,11 @@ from phrasescore.io.text import shorten
 
 Affiliations = tuple[int, ...]
 
-_LINKS = re.compile(rb" *(?:[0-9]+-[0-9]+ +)*[0-9]+-[0-9]+ *")
+_LINK = rb"[0-9]{1,9}-[0-9]{1,9}"
+_LINKS = re.compile(rb" *(?:%b +)*%b *" % (_LINK, _LINK))
 # As Moses writes it: source words and target words of a phrase, the last ones inclusive.
-_SEGMENTS = re.compile(rb" *(?:[0-9]+(?:-[0-9]+)?=[0-9]+(?:-[0-9]+)? *)+")
+_SEGMENT = rb"[0-9]{1,9}(?:-[0-9]{1,9})?=[0-9]{1,9}(?:-[0-9]{1,9})?"
+_SEGMENTS = re.compile(rb" *(?:%b +)*%b *" % (_SEGMENT, _SEGMENT))
 
 
 def parse_links(
@@ -40,9 +42,7 @@ def parse_links(
     """
     linked: list[list[int]] = [[] for _ in range(target_length)]
     field = field.removesuffix(b"\r").strip(b" ")
-    if field and _LINKS.fullmatch(field) is None:
-        problem = f"expected a word alignment, as '0-0 1-2', found {shorten(field)}"
-        raise DataError(path, line, problem)
+    check_links(field, path, line)
     for link in field.split():
         of_source, _, of_target = link.partition(b"-")
         place, linked_place = int(of_source), int(of_target)
@@ -54,6 +54,16 @@ def parse_links(
             raise DataError(path, line, problem)
         linked[linked_place].append(place)
     return linked
+
+
+def check_links(field: bytes, path: str, line: int) -> None:
+    """Check that a field is empty or a word alignment, of words of any number.
+
+    :raises DataError: if it is not.
+    """
+    if field and _LINKS.fullmatch(field) is None:
+        problem = f"expected a word alignment, as '0-0 1-2', found {shorten(field)}"
+        raise DataError(path, line, problem)
 
 
 def affiliate(linked: Sequence[Sequence[int]]) -> Affiliations | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from phrasescore.errors import DataError
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import open_output
+from phrasescore.io.plain_file import MAX_WORDS
 from phrasescore.io.text import decode, read_lines
 
 HEADER = "# phrasescore vocabulary 1; id 0 is </s>, id 1 is <unk>, other ids are line numbers"
@@ -106,8 +107,11 @@ class Vocabulary:
         """
         path = os.fspath(path)
         words: dict[str, int] = {}
-        number = 0
+        number = num_bytes = 0
         for number, raw in enumerate(read_lines(path), start=1):
+            num_bytes += len(raw)
+            if num_bytes > MAX_WORDS:  # of gzip, whose size says little
+                raise DataError(path, number, f"expected {MAX_WORDS:,} bytes at most, found more")
             word = decode(path, number, raw)
             if number == 1:
                 if word != HEADER:

@@ -1,6 +1,7 @@
 """What a moses.ini says to a decoder: features, their weights, and how to search."""
 
 import os
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
@@ -222,10 +223,13 @@ def _num_values(feature: IniFeature, arguments: dict[str, str]) -> int:
     """Return how many values a feature has."""
     default = str(NUM_REORDERING_SCORES if feature.kind == REORDERING else 1)
     text = arguments.get("num-features", default)
-    is_number = text.isascii() and text.isdigit()
-    if not is_number or (feature.kind != PHRASE_TABLE and text != default):
+    if not _is_number(text) or (feature.kind != PHRASE_TABLE and text != default):
         raise _LineError(f"expected num-features={default}, found {shorten(text)}")
     return int(text)
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch("[0-9]{1,9}", text) is not None
 
 
 def _read_arguments(feature: IniFeature) -> dict[str, str]:
@@ -239,7 +243,7 @@ def _read_arguments(feature: IniFeature) -> dict[str, str]:
             problem = f"expected {key}=0, found {shorten(value)}"
         elif key == "per-phrase-table" and value.lower() not in ("false", "no", "n", "0"):
             problem = "this search counts phrases of one table"
-        elif key in ("table-limit", "order") and not (value.isascii() and value.isdigit()):
+        elif key in ("table-limit", "order") and not _is_number(value):
             problem = f"expected a number in {key}=, found {shorten(value)}"
         elif key not in _ANY | _ARGUMENTS.get(feature.kind, set()):
             problem = f"this search does not know {shorten(f'{key}={value}')}"

@@ -32,7 +32,7 @@ _UNKNOWN, _BEGIN, _END = "<unk>", "<s>", "</s>"
 _MOST_AT_FIRST = 1 << 26
 # log10 probability of <unk> where a model has none (lm/config.cc, unknown_missing_logprob).
 _MISSING_UNKNOWN = -100.0
-_COUNT = re.compile(rb"ngram ([0-9]+)=[ \t]*([0-9]+)[ \t\r]*")
+_COUNT = re.compile(rb"ngram ([0-9]{1,9})=[ \t]*([0-9]{1,18})[ \t\r]*")
 _NUMBER = re.compile(NUMBER)
 _BINARY = b"mmap lm http://kheafield.com/code"
 

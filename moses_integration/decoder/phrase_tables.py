@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from moses_integration.affiliation import Affiliations, affiliate_phrase
+from moses_integration.affiliation import Affiliations, affiliate_phrase, check_links
 from moses_integration.decoder.configuration import (
     NUM_REORDERING_SCORES,
     PHRASE_TABLE,
@@ -135,7 +135,9 @@ def read_phrase_pairs(
     scores: list[float] = []
     affiliations: list[Affiliations] = []
     affiliated: dict[tuple[bytes, int, int], Affiliations] = {}
-    known: dict[bytes, bytes] = {}  # a text is in memory once
+    # A text is in memory once.
+    known: dict[bytes, bytes] = {}
+    known_alignments: dict[bytes, bytes] = {}
     for number, line in lines_of_phrases(path, sentences, max_phrase_length):
         fields = line.split(b"|||", 4)
         if len(fields) < 3:
@@ -152,7 +154,9 @@ def read_phrase_pairs(
             decode(path, number, target)
         scores += _parse_probabilities(path, number, fields[2], num_scores)
         targets.append(known.setdefault(target, target))
-        alignments.append(known.setdefault(alignment, alignment))
+        if alignment not in known_alignments:
+            check_links(alignment, path, number)
+        alignments.append(known_alignments.setdefault(alignment, alignment))
         if aligned:
             key = (alignment, source.count(b" ") + 1, target.count(b" ") + 1)
             if key not in affiliated:

@@ -67,6 +67,18 @@ def build_optimizer(network: nn.Module, config: TrainingConfig) -> Optimizer:
     )
 
 
+# As torch calls them; beside them it counts steps.
+_AVERAGES: dict[type[torch.optim.Optimizer], tuple[str, ...]] = {
+    torch.optim.Adadelta: ("square_avg", "acc_delta"),
+    torch.optim.Adam: ("exp_avg", "exp_avg_sq"),
+    torch.optim.SGD: (),
+}
+
+
+def _of_another_network(name: str) -> ModelError:
+    return ModelError(f"the state of the optimizer is not of this network: {name!r}")
+
+
 class TorchOptimizer:
     """An optimizer of torch's."""
 
@@ -75,6 +87,8 @@ class TorchOptimizer:
     ) -> None:
         self._parameters = dict(parameters)
         self._optimizer = optimizer
+        averages = _AVERAGES[type(optimizer)]
+        self._keys = {"step", *averages} if averages else set()
 
     def step(self, learning_rate: float, clip_norm: float) -> float | Tensor:
         """See :class:`Optimizer`."""
@@ -103,11 +117,14 @@ class TorchOptimizer:
         saved: dict[int, dict[str, Tensor]] = {}
         for full_name, value in state.items():
             name, _, key = full_name.rpartition("/")
-            if name not in places:
-                raise ModelError(
-                    f"the state of the optimizer is not of this network: {full_name!r}"
-                )
+            shapes = ((), self._parameters[name].shape) if name in places else ()
+            if value.shape not in shapes or key not in self._keys:
+                raise _of_another_network(full_name)
             saved.setdefault(places[name], {})[key] = value.clone()
+        for name, place in places.items():
+            # What never had a gradient has no state.
+            if place in saved and saved[place].keys() != self._keys:
+                raise _of_another_network(name)
         groups = self._optimizer.state_dict()["param_groups"]
         self._optimizer.load_state_dict({"state": saved, "param_groups": groups})
 
@@ -121,7 +138,7 @@ class FusedAdadelta:
     :param parameters: float32, contiguous, on the CPU.
     """
 
-    _AVERAGES = ("square_avg", "acc_delta")  # as torch calls them
+    _AVERAGES = _AVERAGES[torch.optim.Adadelta]
 
     def __init__(
         self, parameters: Mapping[str, nn.Parameter], *, rho: float, epsilon: float
@@ -190,8 +207,7 @@ class FusedAdadelta:
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """See :class:`Optimizer`."""
         if state.keys() != self.state().keys():
-            strange = sorted(state.keys() ^ self.state().keys())[0]
-            raise ModelError(f"the state of the optimizer is not of this network: {strange!r}")
+            raise _of_another_network(sorted(state.keys() ^ self.state().keys())[0])
         for name, averages in self._averages.items():
             self._steps = int(state[f"{name}/step"].item())
             for key, average in zip(self._AVERAGES, averages, strict=True):

@@ -140,6 +140,11 @@ class PairStore:
         except (OSError, ValueError) as error:
             raise ModelError(f"{self.folder / name}: cannot be read: {error}") from error
 
+    @property
+    def is_aligned(self) -> bool:
+        """Whether target words have affiliations."""
+        return self._affiliations is not None
+
     def __len__(self) -> int:
         """Return the number of pairs."""
         return self.record.pairs

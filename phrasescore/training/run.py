@@ -13,9 +13,9 @@ from pathlib import Path
 import torch
 
 from phrasescore.config.config import Config
-from phrasescore.config.settings import FEED_FORWARD, LANGUAGE_MODELS
+from phrasescore.config.settings import ALIGNED, FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.devices import is_out_of_memory
-from phrasescore.errors import ConfigError, PhrasescoreError, StoppedError, shown_path
+from phrasescore.errors import ConfigError, ModelError, PhrasescoreError, StoppedError, shown_path
 from phrasescore.models.checkpoint import (
     Checkpoint,
     TrainingRecord,
@@ -229,6 +229,8 @@ def _open_pairs(run: TrainingRun, folder: RunFolder) -> PairStore:
     """Return the pairs of the run to resume, if the input is still the same."""
     store = PairStore(folder.pairs)
     store.check()
+    if store.is_aligned != (run.config.kind in ALIGNED):
+        raise ModelError(f"{folder.pairs}: these pairs are not of a model of this kind")
     for name in ("reverse", "right_to_left"):
         was_given = getattr(store.record, name)
         if was_given != getattr(run, name):

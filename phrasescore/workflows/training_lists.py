@@ -1,6 +1,7 @@
 """Read n-best lists of training text for a network that learns from them."""
 
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -62,7 +63,7 @@ def find_feature(weights: Weights, name: str, where: str) -> NetworkFeature:
     """
     label = FeatureLabel(name, 0)
     base, _, place = name.rpartition("_")
-    if name not in weights and place.isdecimal():
+    if name not in weights and re.fullmatch("[0-9]{1,6}", place):
         label = FeatureLabel(base, int(place))
     found = weights.get(label.name, ())
     if label.place >= len(found) or (label.name == name and len(found) > 1):

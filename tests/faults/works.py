@@ -52,16 +52,21 @@ class Work:
 def _train(kind: str, inputs: str, *more: str) -> Work:
     settings = f"--updates 40 --set training.checkpoint_updates=5 --threads 1 {' '.join(more)}"
     command = f"train {kind} {inputs} -o out --device cpu {settings}"
-    return Work(f"train {kind}", command, ("out/model.safetensors", "out/config.toml"))
+    name = f"train {kind}{' xbleu' * ('xbleu' in inputs)}"
+    return Work(name, command, ("out/model.safetensors", "out/config.toml"))
 
 
 _TEXT = "train.en train.fr"
-_ANNOTATE = "annotate table.gz --model rnn -o out.gz --threads 1"
-_RESCORE = "rescore lists.gz --source dev.en --model attention --cache cache -o out.gz --threads 1"
+_ANNOTATE = "annotate table.gz --model rnn -o out.gz"
+_RESCORE = "rescore all.gz --source all.en --model attention --cache cache -o out.gz"
+_LISTS = (
+    "--objective xbleu --from attention --lists lists.gz --source dev.en --references dev.fr "
+    "--weights weights"
+)
 WORKS = {
     work.name: work
     for work in (
-        Work("annotate", f"{_ANNOTATE} --engine here"),
+        Work("annotate", f"{_ANNOTATE} --threads 1 --engine here"),
         Work("annotate processes", f"{_ANNOTATE} --engine processes --workers 2"),
         _train("encoder-decoder", "table.gz", _SIZES),
         _train("attention", _TEXT, _SIZES),
@@ -69,11 +74,13 @@ WORKS = {
         _train("lstm", _TEXT, _SIZES),
         _train("cslm", "train.fr", "--set model.hidden_size=32"),
         _train("joint", _TEXT, "--alignments train.align", "--set model.hidden_size=32"),
-        Work("rescore", f"{_RESCORE} --engine here"),
+        _train("attention", _LISTS, "--set training.validation_share=0.1", "--updates 10"),
+        Work("rescore", f"{_RESCORE} --threads 1 --engine here"),
+        Work("annotate ray", f"{_ANNOTATE} --engine ray --workers 1"),
         Work("rescore processes", f"{_RESCORE} --engine processes --workers 2"),
         Work(
             "generate --augment",
-            "generate rnn --augment small.gz --targets 3 -o out.gz --threads 1",
+            "generate rnn --augment medium.gz --targets 3 -o out.gz --threads 1",
         ),
         Work(
             "tune",
@@ -92,9 +99,12 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(parents=True)
     for name, lines in {"dev.en": 40, "dev.fr": 40, "test.en": 20, "test.fr": 20}.items():
         _cut(EXAMPLE / name, folder / name, lines)
+    shutil.copy(EXAMPLE / "dev.en", folder / "all.en")
+    shutil.copy(EXAMPLE / "dev.20best.gz", folder / "all.gz")
     for name, lines in {"train.en": 3000, "train.fr": 3000, "train.align": 3000}.items():
         _cut(EXAMPLE / f"{name}.gz", folder / name, lines)
     _cut(EXAMPLE / "phrase-table.gz", folder / "table.gz", 60_000)
+    _cut(EXAMPLE / "phrase-table.gz", folder / "medium.gz", 10_000)
     _cut(EXAMPLE / "phrase-table.gz", folder / "small.gz", 2000)
     lists = gzip.decompress((EXAMPLE / "dev.20best.gz").read_bytes()).split(b"\n")
     kept = [line for line in lists[:-1] if int(line.split(b" ")[0]) < 40]
@@ -106,6 +116,9 @@ def make_folder(folder: Path) -> None:
     ):
         os.symlink(EXAMPLE / name, folder / name)
     shutil.copy(EXAMPLE / "moses.ini", folder)
+    weights = (EXAMPLE / "moses.ini").read_text().partition("[weight]")[2].strip()
+    weights = weights.removeprefix("UnknownWordPenalty0= 1\n")  # not in the lists
+    (folder / "weights").write_text(f"{weights}\nAttention0= 0.3\n")
     (folder / "experiment.toml").write_text(_EXPERIMENT)
     for kind, inputs, name in (
         ("encoder-decoder", "table.gz", "rnn"),

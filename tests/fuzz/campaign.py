@@ -23,6 +23,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import NamedTuple
 
+from phrasescore.errors import show_controls
 from phrasescore.io.state import digest_file, digest_text
 from tests.fuzz.arena import Arena, Outcome
 from tests.fuzz.material import make_material
@@ -127,7 +128,7 @@ def _problem_of_message(subject: Subject, damaged: str, stderr: str) -> str | No
     errors = [line for line in stderr.split("\n") if line.startswith("Error: ")]
     if len(errors) != 1 or not stderr.endswith(f"{errors[-1]}\n"):
         return f"expected one line of error at the end: {stderr[-500:]}"
-    if any(ord(char) < 32 or 127 <= ord(char) < 160 for char in errors[0]):
+    if show_controls(errors[0]) != errors[0]:
         return f"the error has control characters: {errors[0]!r}"
     names = {damaged, *damaged.split("/"), *subject.files, *subject.command.split()}
     named = any(name in errors[0] for name in names if not name.startswith("-"))

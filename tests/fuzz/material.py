@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from unittest import mock
 
 from click.testing import CliRunner
 
@@ -72,6 +73,26 @@ set.model.hidden_size = 8
 epochs = 2.5
 """
 
+_DECODER = """\
+#!/bin/sh
+cat > /dev/null
+while [ $# -gt 0 ]; do
+    [ "$1" = -n-best-list ] && cp decoded.nbest "$2"
+    shift
+done
+"""
+
+_TABLE = """\
+[[row]]
+name = "Baseline"
+"dev" = { bleu = 30.0 }
+"held" = { bleu = 31.0 }
+[[row]]
+name = "+RNN"
+"dev" = { bleu = 32.0, deviation = 0.1, p_value = 0.04 }
+"held" = { bleu = 31.5 }
+"""
+
 
 def make_material(folder: Path) -> None:
     """Write all files that the commands of tests/fuzz/subjects.py read."""
@@ -112,6 +133,14 @@ def make_material(folder: Path) -> None:
     preset = (REPOSITORY / "phrasescore" / "config" / "presets" / "small.toml").read_text()
     small = re.sub(r"(?m)^(hidden|embedding|maxout)_size = .*", r"\1_size = 6", preset)
     (folder / "settings.toml").write_text(small.replace("output_rank = 64", "output_rank = 4"))
+    _write(folder / "mixed", references[:2])
+    # As Moses is called: its last option names the file of the lists.
+    script = folder / "decoder.sh"
+    script.write_text(_DECODER)
+    script.chmod(0o755)
+    shutil.copy(folder / "nbest", folder / "decoded.nbest")
+    (folder / "made.experiment").mkdir()
+    (folder / "made.experiment" / "table.toml").write_text(_TABLE)
     _write_networks(folder, [w.decode() for w in english], [w.decode() for w in french])
     shutil.copytree(REPOSITORY / "tests" / "data" / "work-of-0.1", folder / "made.work")
     write_table(folder / "made.table")
@@ -123,9 +152,17 @@ def make_material(folder: Path) -> None:
             "tune nbest --references references --weights weights --starts 0 -o made "
             "--features-out features.dat --scores-out scores.dat --ifile-out init.opt"
         )
-        _run("annotate table --model rnn --part 1/2 -o part1")
-        _run("annotate table --model rnn --part 2/2 -o part2")
+        for part in (1, 2):
+            _run(f"annotate table --model rnn --part {part}/2 -o part{part}")
+            _run(f"rescore nbest --source source --model lstm --part {part}/2 -o lists.part{part}")
         _run("generate rnn source --nbest own.nbest 3 --name Own0 -o made")
+        _stop("rescore nbest --source source --model lstm -o begun")
+        _stop("annotate table --model rnn -o scored --engine here")
+        _run(
+            "tune --decoder ./decoder.sh --config moses.ini --source source "
+            "--references references --iterations 1 --method xbleu --working-dir loop "
+            "-o made --report report.json --format json"
+        )
     finally:
         os.chdir(before)
     (folder / "made").unlink()
@@ -134,6 +171,21 @@ def make_material(folder: Path) -> None:
 def _run(command: str) -> None:
     result = CliRunner().invoke(main, [*command.split(), "--threads", "1"])
     assert result.exit_code == 0, result.output
+
+
+def _stop(command: str) -> None:
+    """Run a command that is stopped when all is done but the last: its output has no name yet."""
+    output = os.path.realpath(command.split(" -o ")[1].split()[0])
+
+    def replace(old: str, new: str) -> None:
+        if new == output:
+            raise KeyboardInterrupt
+        os.rename(old, new)
+
+    with mock.patch("phrasescore.io.resumable.os.replace", replace):
+        result = CliRunner().invoke(main, [*command.split(), "--threads", "1"])
+    assert isinstance(result.exception, SystemExit | KeyboardInterrupt), result.output
+    assert Path(f"{output}.part.json").exists()
 
 
 def _write_networks(folder: Path, english: list[str], french: list[str]) -> None:

@@ -117,7 +117,13 @@ def _subjects() -> Iterable[Subject]:
     yield Subject("annotate moses.ini", ini, ("moses.ini",), _scored_pairs(1), ("out", "out.ini"))
     kept = "annotate table --model rnn --for source -o out --threads 1 --engine here"
     yield Subject("annotate --for", kept, ("table", "source"))
-    yield Subject("join", "join part1 part2 -o out", ("part1", "part2", "part1.json"))
+    work = ("scored.part", "scored.part.json")
+    resumed = "annotate table --model rnn -o scored --resume --threads 1 --engine here"
+    yield Subject("annotate work", resumed, work, None, ("scored",), work)
+    parts = ("part1", "part2", "part1.json", "part2.json")
+    yield Subject("join", "join part1 part2 -o out", parts)
+    parts = ("lists.part1", "lists.part2", "lists.part1.json", "lists.part2.json")
+    yield Subject("join lists", "join lists.part1 lists.part2 -o out", parts)
     for kind in _MODEL_KINDS:
         command = f"{_LISTS} --model {kind}"
         check = _scored_lists(_NETWORK_NAMES[kind])
@@ -131,6 +137,9 @@ def _subjects() -> Iterable[Subject]:
     yield Subject("rescore joint", aligned, ("aligned.nbest", "joint"), check)
     cached = f"{_LISTS} --model lstm --cache cache"
     yield Subject("rescore cache", cached, ("cache",), _scored_lists("LSTM0"), changes=("cache",))
+    work = ("begun.part", "begun.part.json")
+    resumed = "rescore nbest --source source --model lstm -o begun --resume --threads 1"
+    yield Subject("rescore work", resumed, work, None, ("begun",), work)
     ngrams = f"{_LISTS} --lm lm.arpa --lexicon lexicon"
     yield Subject("rescore n-grams", ngrams, ("lm.arpa", "lexicon"), _finite)
     backoff = f"{_LISTS} --model cslm --backoff-lm lm.arpa"
@@ -149,6 +158,19 @@ def _subjects() -> Iterable[Subject]:
     yield Subject("tune moses.ini", ini, ("moses.ini", "nbest"), _finite)
     files = "tune --features features.dat --scores scores.dat --ifile init.opt --starts 1 -o out"
     yield Subject("tune files", files, ("features.dat", "scores.dat", "init.opt"), _finite)
+    loop = (
+        "tune --decoder ./decoder.sh --config moses.ini --source source --references references "
+        "--iterations 1 --method xbleu --threads 1 -o out --working-dir"
+    )
+    yield Subject(
+        "tune decoder",
+        f"{loop} new.loop",
+        ("decoded.nbest",),
+        _finite,
+        ("out", "new.loop/"),
+        ("new.loop/",),
+    )
+    yield Subject("tune work", f"{loop} loop --resume", ("loop",), _finite, ("out",), ("loop/",))
     search = "decode source --config moses.ini --workers 1 --engine here --stack 5 -o out"
     inputs = ("source", "moses.ini", "table", "reordering", "lm.arpa")
     yield Subject("decode", search, inputs, _a_line_each())
@@ -171,10 +193,16 @@ def _subjects() -> Iterable[Subject]:
         "select source --in-domain lm.arpa --general general.arpa --lines 2 -o out --processes 1"
     )
     yield Subject("select", select, ("source", "lm.arpa"), _some_lines)
-    ppl = "perplexity references --model cslm --lm lm.arpa --threads 1"
-    yield Subject("perplexity", ppl, ("references", "lm.arpa", "cslm"), None, ())
+    ppl = "perplexity references --model cslm --lm lm.arpa --mix-on mixed --threads 1"
+    yield Subject("perplexity", ppl, ("references", "lm.arpa", "cslm", "mixed"), None, ())
     yield Subject("show", "show table --model rnn", ("table", "rnn"), None, ())
     yield Subject("show model", "show joint --format json", ("joint",), None, ())
+    report = (
+        "report nbest --source source --references references --tuning-report report.json "
+        "--experiment made.experiment --only translations --only tuning --only experiment -o out"
+    )
+    shown = ("nbest", "references", "report.json", "made.experiment")
+    yield Subject("report", report, shown, None, ("out/",))
     export = "export cslm -o out --moses-ini moses.ini --moses-ini-out out.ini"
     yield Subject("export", export, ("cslm", "moses.ini"), None, ("out", "out.ini"))
     experiment = "experiment experiment.toml -o out --dry-run"

@@ -59,6 +59,7 @@ def test_both_rules_are_those_of_moses() -> None:
         (b"0-0-S", "expected a word alignment"),
         (b"0-0\t1-1", "expected a word alignment"),
         (b"0-0 3-1", r"the words 3-1 of the alignment \(from 0\) are outside of a pair of 3 and 2"),
+        (b"0-" + b"9" * 5000, "expected a word alignment"),
         (b"0-2", "the words 0-2 of the alignment"),
     ],
 )
@@ -82,6 +83,8 @@ LINE = b"0 ||| a b c d  ||| LM0= -1 ||| -2"
     [
         (b" ||| 2-0 0-3", (2, 2, 0, 0)),
         (b" ||| 2-0 0-3 \r", (2, 2, 0, 0)),
+        # Something else; could its numbers end anywhere, there were 2^60 ways to read it.
+        (b" ||| 0=" + b"111=" * 60 + b" ||| 2-0 0-3", (2, 2, 0, 0)),
         # As in the sentence, but within phrases of 1 and 3 words, and of 3 and 1.
         (b" ||| 2=0 0-1=1-3 ||| 2-0 0-3", (2, 0, 0, 0)),
         (b" ||| 2-3=0-2 0=3 ||| 2-0 0-3 ||| source words", (2, 2, 2, 0)),

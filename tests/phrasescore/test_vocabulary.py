@@ -1,9 +1,11 @@
 """Promises of phrasescore.vocabulary."""
 
+import gzip
 from pathlib import Path
 
 import pytest
 
+from phrasescore import vocabulary as vocabulary_module
 from phrasescore.errors import DataError
 from phrasescore.vocabulary import HEADER, Vocabulary, count_words
 
@@ -81,6 +83,17 @@ def test_a_bad_file_is_refused_with_its_line(
         Vocabulary.load(path)
     assert caught.value.line == line
     assert problem in str(caught.value)
+
+
+def test_what_a_packed_file_holds_has_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "packed.vocab"
+    path.write_bytes(gzip.compress(f"{HEADER}\nla\nle\n".encode()))
+    assert len(Vocabulary.load(path)) == 4
+    monkeypatch.setattr(vocabulary_module, "MAX_WORDS", len(HEADER) + 2)
+    with pytest.raises(DataError, match=r"\.vocab:3: expected 85 bytes at most, found"):
+        Vocabulary.load(path)
 
 
 @pytest.mark.parametrize("words", [["a", "a"], [""], ["a\nb"], ["</s>"]])

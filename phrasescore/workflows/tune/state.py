@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from phrasescore.errors import PhrasescoreError
+from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.state import check_same_run, read_state, write_state
 from phrasescore.records import Weights
 from phrasescore.workflows.search_settings import LIMITS, SearchSettings
@@ -95,7 +95,12 @@ def read_decisions(work: Path, about: Mapping[str, Any], *, resume: bool) -> lis
         raise PhrasescoreError(f"{work}: {problem}, or name another working folder")
     # As they come out of a file: lists for tuples.
     now = msgspec.json.decode(msgspec.json.encode(about))
-    check_same_run(_upgraded(state.about), now, str(work), "name another working folder")
+    try:
+        begun = _upgraded(state.about)
+    except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
+        problem = f"expected the state of a run of this version: {error}"
+        raise DataError(str(work / STATE), None, problem) from error
+    check_same_run(begun, now, str(work), "name another working folder")
     following = [*(each.weights for each in state.rounds[1:]), state.next]
     return [
         Decided(done.weights if done.lists is None else done.lists, after, done.found_score)

@@ -164,6 +164,7 @@ def test_a_model_that_lacks_most_suffixes_is_read(tmp_path: Path) -> None:
     [
         ("\\data\\", "data", 2, r"expected \data\, found 'data'"),
         ("\\data\\", "mmap lm http://kheafield.com/code", 2, "ARPA file that it was built from"),
+        ("ngram 2=6", "ngram 2=" + "6" * 5000, 4, "expected 'ngram 2=COUNT'"),
         ("ngram 2=6", "ngram 3=6", 4, "expected 'ngram 2=COUNT'"),
         ("-1.1\ta", "-1,1\ta", 10, "expected numbers"),
         ("-1.1\ta", "1.1\ta", 10, "at most 0"),

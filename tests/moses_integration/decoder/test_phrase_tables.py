@@ -78,6 +78,7 @@ def test_small_probabilities_are_those_of_float32() -> None:
         ("la ||| ||| 1 1", "expected a target phrase"),
         ("rue", "expected at least 2 fields separated by '|||', found 'rue'"),
         ("", "expected at least 2 fields separated by '|||', found ''"),
+        ("la ||| the ||| 1 1 ||| 0-01e5", "expected a word alignment, as '0-0 1-2', found '0-01e5"),
         ("la ||| the|DT ||| 1 1", "expected words without factors, found 'the|DT'"),
     ],
 )

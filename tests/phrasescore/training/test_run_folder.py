@@ -16,6 +16,7 @@ from phrasescore.errors import ConfigError, DataError, ModelError, PhrasescoreEr
 from phrasescore.io.folders import NEW, OLD, locked
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.training import run_folder
+from phrasescore.training.pair_store import AFFILIATIONS
 from phrasescore.training.pair_store_writer import CountedPair
 from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.run_folder import RunFolder
@@ -251,6 +252,16 @@ def test_pairs_that_are_lost_beside_a_state_are_an_error(tmp_path: Path) -> None
     with pytest.raises(ModelError, match="pairs"):
         train_model(run, resume=True)
     assert list(run.work.glob("state-*"))
+
+
+def test_pairs_of_another_kind_of_model_are_an_error(tmp_path: Path) -> None:
+    run = make_run(tmp_path, SAVING)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(10))
+    words = (run.work / "pairs" / "words.bin").read_bytes()
+    (run.work / "pairs" / AFFILIATIONS).write_bytes(bytes(len(words)))
+    with pytest.raises(ModelError, match="pairs: these pairs are not of a model of this kind"):
+        train_model(run, resume=True)
 
 
 def test_a_run_that_is_at_work_is_not_begun_anew(tmp_path: Path) -> None:

@@ -124,7 +124,10 @@ def test_a_packed_source_is_not_given_to_the_decoder(folder: Folder) -> None:
 
 def test_a_state_of_another_kind_is_refused(folder: Folder) -> None:
     assert folder.run("--iterations", "1").exit_code == 0
-    for text in ("", "[]", '{"format": 9, "about": {}, "rounds": [], "next": null}', "{}"):
+    begun = (folder.path / "work" / "tune.json").read_text()
+    state = '"about": {}, "rounds": [], "next": null'
+    changed = [begun.replace('"decoder"', '"flags"'), begun.replace("about", "abut")]
+    for text in ("", "[]", f'{{"format": 9, {state}}}', "{}", *changed):
         (folder.path / "work" / "tune.json").write_text(text)
         result = folder.run("--resume")
         assert result.exit_code == 1
