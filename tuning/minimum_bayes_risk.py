@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack
 
 from tuning import bleu, chrf
 from tuning.metric import Statistics
@@ -17,7 +18,9 @@ from tuning.settings import MetricName
 
 _Matches = NDArray[np.float32]
 
-# Sentences whose gains are computed at a time: so that memory does not grow with the square.
+# The likeliest sentences of a list, which are the evidence; Moses takes 200 (-mbr-size).
+MAX_EVIDENCE = 1000
+# Sentences whose gains are computed at a time.
 _ROWS = 256
 
 
@@ -39,30 +42,37 @@ def expected_gains(
 
     The gain is `tuning.bleu.sentence_bleu`, as in Moses' ``-mbr`` (moses/mbr.cpp), or the chrF of a
     sentence (`tuning.chrf.chrf`; sacrebleu's sentence_chrf). Against itself a sentence has 1, even
-    an empty one. Time grows with the square of the number of sentences.
+    an empty one. Of more than 1,000 sentences the likeliest 1,000 are the references; so time grows
+    with the number of sentences, and not with its square.
 
     :param sentences: words, each sentence once.
     :param probabilities: of each; their sum is 1.
     :return: (sentences,); the greatest is the choice.
     """
+    references = np.sort(np.argsort(-probabilities, kind="stable")[:MAX_EVIDENCE])
+    shares = probabilities[references]
+    if len(references) < len(sentences):
+        shares /= shares.sum()
     texts = [chrf.characters(words) for words in sentences] if metric == "chrf" else sentences
     gains_of = _chrf_gains if metric == "chrf" else _bleu_gains
     max_order = chrf.CHARACTER_ORDER if metric == "chrf" else MAX_ORDER
     index = NgramIndex(texts, max_order=max_order)
     counts = [
-        _unary_counts(len(texts), size, *count_ngrams(ngrams, size))
+        _unary_counts((len(texts), size), *count_ngrams(ngrams, size))
         for ngrams, size in zip(index.ngrams, index.sizes, strict=True)
     ]
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     totals = np.maximum(lengths[:, None] - np.arange(max_order), 0)
+    of_references = [matrix[references].T.tocsr() for matrix in counts]
     expected = np.empty(len(texts))
     for begin in range(0, len(texts), _ROWS):
         rows = slice(begin, begin + _ROWS)
-        matches = [matrix[rows] @ matrix.T for matrix in counts]
-        gains = gains_of(matches, totals[rows], totals)
-        own = np.arange(len(gains))
-        gains[own, begin + own] = 1.0  # n-grams of one sentence alone were not counted
-        expected[rows] = (gains * probabilities).sum(axis=1)
+        pairs = zip(counts, of_references, strict=True)
+        matches = [(matrix[rows] @ columns).toarray() for matrix, columns in pairs]
+        gains = gains_of(matches, totals[rows], totals[references])
+        own = (references >= begin) & (references < begin + _ROWS)
+        gains[references[own] - begin, own] = 1.0  # n-grams of one sentence alone were not counted
+        expected[rows] = (gains * shares).sum(axis=1)
     return expected
 
 
@@ -96,21 +106,20 @@ def _chrf_gains(matches: Sequence[_Matches], rows: Integers, columns: Integers) 
 
 
 def _unary_counts(
-    num_sentences: int, size: int, sentences: Integers, ids: Integers, counts: Integers
-) -> NDArray[np.float32]:
+    shape: tuple[int, int], sentences: Integers, ids: Integers, counts: Integers
+) -> csr_array:
     """Return counts as rows of 0 and 1: column (n-gram, k) says whether it stands there k times.
 
     Then the product of two rows is the clipped number of common n-grams, min(count, count) summed,
     and a matrix product gives it for all pairs at once. Whole numbers up to 2^24 are exact in
-    float32. Columns with a single 1 are left out.
+    float32. What only one sentence has is left out.
+
+    :param shape: sentences, and the n-grams that there are.
     """
-    parts = []
+    parts = [csr_array(shape, dtype=np.float32)]
     for least in range(1, int(counts.max(initial=0)) + 1):
-        enough = counts >= least
-        columns = ids[enough]
-        shared = np.bincount(columns, minlength=size) > 1
-        kept = shared[columns]
-        part = np.zeros((num_sentences, int(shared.sum())), np.float32)
-        part[sentences[enough][kept], (np.cumsum(shared) - 1)[columns[kept]]] = 1.0
-        parts.append(part)
-    return np.concatenate(parts, axis=1) if parts else np.zeros((num_sentences, 0), np.float32)
+        kept = counts >= least
+        kept[kept] = (np.bincount(ids[kept], minlength=shape[1]) > 1)[ids[kept]]
+        ones = np.ones(int(kept.sum()), np.float32)
+        parts.append(csr_array((ones, (sentences[kept], ids[kept])), shape))
+    return hstack(parts, format="csr")

@@ -1,13 +1,11 @@
 """``python -m tests.faults.campaign``: kills, full disks and what else goes wrong."""
 
 import argparse
-import gzip
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from tests.faults.disks import WRITERS, fill
+from tests.faults.disks import WRITERS, fill_all
 from tests.faults.kills import kills
 from tests.faults.others import check_all
 from tests.faults.works import WORKS, make_folder
@@ -31,7 +29,9 @@ def main() -> None:
             if work == "others":
                 found = dict(check_all(folder / "pristine"))
             elif work.startswith("disk "):
-                found = _full_disks(work[5:], folder, options.sizes)
+                found = dict(
+                    fill_all(work[5:], folder / "pristine", folder / "disks", options.sizes)
+                )
             else:
                 tries = kills(WORKS[work], folder / "pristine", folder, options.kills, options.seed)
                 found = {f"kill {number}": problem for number, problem in enumerate(tries)}
@@ -41,24 +41,6 @@ def main() -> None:
                 print(f"    {what}: {problem}", flush=True)
             lost += len(problems)
     sys.exit(lost > 0)
-
-
-def _full_disks(name: str, folder: Path, steps: int) -> dict[str, str | None]:
-    """Return what went wrong at each size of the disk, from 0 to what is needed."""
-    command, output = WRITERS[name]
-    calm = folder / "disk"
-    shutil.copytree(folder / "pristine", calm, symlinks=True)
-    problems: dict[str, str | None] = {"calm": fill(command, output, calm, 1 << 40)}
-    needed = max((path.stat().st_size for path in (calm / "disk").rglob("*")), default=1)
-    for step in range(steps):
-        for path in (calm / "disk").iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        if step % 2 and output and "/" not in output:
-            (calm / "disk" / output).write_bytes(gzip.compress(b"old\n"))
-        size = needed * step // steps
-        problems[f"{size} of {needed} bytes"] = fill(command, output, calm, size)
-    shutil.rmtree(calm)
-    return problems
 
 
 if __name__ == "__main__":

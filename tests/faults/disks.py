@@ -1,91 +1,193 @@
 """Disks that get full: one line of error and the old output, or all bytes."""
 
+import contextlib
+import gzip
 import resource
 import shlex
+import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.faults.works import PHRASESCORE
 
-# Writers, each with the files that it writes, in the folder "disk".
+_ANNOTATE = "annotate small.gz --model rnn --threads 1 --engine here"
+_RESCORE = "rescore lists.gz --source dev.en --model attention --threads 1 --engine here"
+_TUNE = (
+    "tune --decoder embedded --decoder-flags '--stack 3 --processes 1' --config moses.ini "
+    "--source dev.en --references dev.fr --method xbleu --iterations 2 --nbest-size 20 --threads 1 "
+    "--working-dir disk/loop"
+)
+# Commands that write into the folder "disk", and what makes them go on.
 WRITERS = {
-    "annotate": (
-        "annotate small.gz --model rnn -o disk/out.gz --threads 1 --engine here",
-        "out.gz",
-    ),
-    "annotate plain": (
-        "annotate small.gz --model rnn -o disk/out --threads 1 --engine here",
-        "out",
-    ),
-    "rescore": (
-        (
-            "rescore lists.gz --source dev.en --model attention -o disk/out.gz --threads 1 "
-            "--cache disk/cache --engine here"
-        ),
-        "out.gz",
-    ),
-    "rerank": ("rerank lists.gz --average LM0 --nbest -o disk/out.gz", "out.gz"),
-    "combine": ("combine lists.gz lists.gz -o disk/out.gz", "out.gz"),
+    "annotate": (f"{_ANNOTATE} -o disk/out.gz", "--resume"),
+    "annotate plain": (f"{_ANNOTATE} -o disk/out", "--resume"),
+    "annotate part": (f"{_ANNOTATE} --part 1/2 -o disk/out.gz", "--resume"),
+    "join": ("join part1 part2 -o disk/out", ""),
+    "rescore": (f"{_RESCORE} --cache disk/cache -o disk/out.gz", "--resume"),
+    "score": ("score dev.en dev.fr --model attention --threads 1 -o disk/out.gz", ""),
+    "rerank": ("rerank lists.gz --average LM0 --nbest -o disk/out.gz", ""),
+    "combine": ("combine lists.gz lists.gz -o disk/out.gz", ""),
     "decode": (
         (
-            "decode dev.en --config moses.ini --stack 3 --processes 1 -o disk/out "
+            "decode dev.en --config moses.ini --stack 3 --workers 1 -o disk/out "
             "--nbest disk/lists.gz 50"
         ),
-        "out",
+        "",
     ),
     "generate": (
         "generate attention dev.en --nbest disk/lists.gz 5 -o disk/out --threads 1",
-        "out",
+        "",
     ),
     "generate --augment": (
         "generate rnn --augment small.gz --targets 2 -o disk/out.gz --threads 1",
-        "out.gz",
+        "--resume",
+    ),
+    "segment": (
+        (
+            "segment test.en --model rnn --reverse-model rnn.reverse -o disk/out "
+            "--segments disk/segments.json --threads 1"
+        ),
+        "",
     ),
     "select": (
         "select train.fr --in-domain lm.fr.arpa.gz --random --share 0.9 -o disk/out.gz",
-        "out.gz",
+        "",
     ),
     "tune": (
         (
             "tune lists.gz --references dev.fr --moses-ini moses.ini --moses-ini-out disk/out "
-            "--method mira --features-out disk/features.gz --scores-out disk/scores.gz"
+            "--method mira --features-out disk/features.gz --scores-out disk/scores.gz "
+            "--report disk/report"
         ),
-        "out",
+        "",
     ),
+    "tune in a loop": (f"{_TUNE} -o disk/out", "--resume"),
     "train": (
         "train lstm dev.en dev.fr --updates 2 -o disk/out --threads 1",
-        "out/model.safetensors",
+        "--resume",
+    ),
+    "export": ("export cslm -o disk/out", ""),
+    "evaluate": ("evaluate dev.fr --references dev.fr --format json -o disk/out", ""),
+    "report": (
+        (
+            "report --translation a=dev.fr --source dev.en --references dev.fr "
+            "--only translations -o disk/out"
+        ),
+        "",
     ),
     "show": ("show small.gz --model rnn --format json", ""),
 }
+# What a run may leave to go on from.
+_TO_GO_ON = (".part", ".part.json", "cache", "loop", "out.work")
 
 
-def fill(command: str, output: str, folder: Path, size: int) -> str | None:
-    """Run a writer in a folder where no file gets larger than ``size``; return what is wrong.
-
-    A limit of a file's size ends a write as a full disk does, and needs no mount.
-    """
+def fill_all(
+    name: str, pristine: Path, folder: Path, steps: int
+) -> Iterator[tuple[str, str | None]]:
+    """Run a writer on disks of sizes from 0 to what it needs; yield the sizes and what is wrong."""
+    command, resume = WRITERS[name]
+    shutil.copytree(pristine, folder, symlinks=True)
     disk = folder / "disk"
-    disk.mkdir(exist_ok=True)
-    before = {path.name: path.read_bytes() for path in disk.iterdir() if path.is_file()}
+    disk.mkdir()
+    done = _run(command, folder)
+    if done.returncode:
+        yield "enough", f"exit {done.returncode}: {done.stderr[-300:]!r}"
+        return
+    wanted = _files(disk)
+    needed = sum(map(len, wanted.values()))
+    for step in range(steps):
+        shutil.rmtree(disk)
+        disk.mkdir()
+        with _small(disk, needed * step // steps) as limit:
+            if step % 2 and (disk / "out.gz").name in wanted:
+                (disk / "out.gz").write_bytes(gzip.compress(b"old\n"))
+            yield (
+                f"{needed * step // steps:,} of {needed:,} bytes",
+                _fill((command, resume), folder, limit, wanted),
+            )
+    shutil.rmtree(folder)
+
+
+def _fill(
+    command: tuple[str, str], folder: Path, limit: int | None, wanted: dict[str, bytes]
+) -> str | None:
+    before = _files(folder / "disk")
     try:
-        done = subprocess.run(
-            [*PHRASESCORE, *shlex.split(command)],
-            cwd=folder,
-            capture_output=True,
-            timeout=180,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
-        )
+        done = _run(command[0], folder, limit)
     except subprocess.TimeoutExpired:
-        return f"{size} bytes: it hangs"
+        return "it hangs"
+    found = _files(folder / "disk")
     if done.returncode == 0:
-        return None
+        return _difference(found, wanted)
     errors = done.stderr.decode().splitlines()
     if done.returncode != 1 or not errors or not errors[-1].startswith("Error: "):
-        return f"{size} bytes: exit {done.returncode}: {errors[-3:]}"
-    for name, data in before.items():
-        if (disk / name).read_bytes() != data:
-            return f"{size} bytes: the old {name} is another"
-    if output and output.partition("/")[0] not in before and (disk / output).exists():
-        return f"{size} bytes: exit 1, and {output} is there"
-    return None
+        return f"exit {done.returncode}: {errors[-3:]}"
+    for path, data in found.items():
+        if before.get(path, data) != data:
+            return f"the old {path} is another"
+        if path not in before and wanted.get(path) != data and not _is_to_go_on(path):
+            return f"exit 1, and {path} is there, of {len(data):,} bytes: {errors[-1]}"
+    if lost := before.keys() - found.keys():
+        return f"lost: {lost}"
+    if limit is None:
+        _call("mount", "-o", "remount,size=1g", folder / "disk")
+    goes_on = command[1] if any(map(_is_to_go_on, found)) else ""
+    done = _run(f"{command[0]} {goes_on}", folder)
+    if done.returncode:
+        return f"then, with room: exit {done.returncode}: {done.stderr[-300:]!r}"
+    return _difference(_files(folder / "disk"), wanted)
+
+
+def _is_to_go_on(path: str) -> bool:
+    return path.endswith(_TO_GO_ON[:2]) or path.startswith(_TO_GO_ON[2:])
+
+
+def _difference(found: dict[str, bytes], wanted: dict[str, bytes]) -> str | None:
+    """Return which files are others; states tell the time, and caches are kept in any order."""
+    told = ("cache", "loop/", "out.work/", "report", "out/training.json")
+    names = [name for name in {*found, *wanted} if not name.startswith(told)]
+    others = [name for name in names if found.get(name) != wanted.get(name)]
+    return f"other bytes: {sorted(others)}" if others else None
+
+
+@contextlib.contextmanager
+def _small(disk: Path, size: int) -> Iterator[int | None]:
+    """Make a folder a disk of that size, a page at least; or yield a limit of a file's size."""
+    try:
+        _call("mount", "-t", "tmpfs", "-o", f"size={max(size, 4096)}", "tmpfs", disk)
+    except (OSError, subprocess.CalledProcessError):
+        yield size
+        return
+    try:
+        yield None
+    finally:
+        _call("umount", disk)
+
+
+def _call(*command: str | Path) -> None:
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def _run(
+    command: str, folder: Path, limit: int | None = None
+) -> "subprocess.CompletedProcess[bytes]":
+    def set_limit() -> None:
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    return subprocess.run(
+        [*PHRASESCORE, *shlex.split(command)],
+        cwd=folder,
+        capture_output=True,
+        timeout=180,
+        preexec_fn=set_limit,
+    )
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }

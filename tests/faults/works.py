@@ -122,10 +122,18 @@ def make_folder(folder: Path) -> None:
     (folder / "experiment.toml").write_text(_EXPERIMENT)
     for kind, inputs, name in (
         ("encoder-decoder", "table.gz", "rnn"),
+        ("encoder-decoder --reverse", "table.gz", "rnn.reverse"),
         ("attention", _TEXT, "attention"),
+        ("cslm", "train.fr", "cslm"),
     ):
-        made = f"train {kind} {inputs} -o {name} --updates 2 --threads 1 --device cpu"
-        subprocess.run([*PHRASESCORE, *made.split()], cwd=folder, check=True, capture_output=True)
+        _run(f"train {kind} {inputs} -o {name} --updates 2 --threads 1 --device cpu", folder)
+    for part in (1, 2):
+        command = f"annotate small.gz --model rnn --part {part}/2 -o part{part} --threads 1"
+        _run(f"{command} --engine here", folder)
+
+
+def _run(command: str, folder: Path) -> None:
+    subprocess.run([*PHRASESCORE, *command.split()], cwd=folder, check=True, capture_output=True)
 
 
 PHRASESCORE = (sys.executable, "-m", "phrasescore")

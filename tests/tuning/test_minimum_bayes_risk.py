@@ -51,6 +51,24 @@ def test_expected_gains_are_those_of_a_slow_implementation() -> None:
         np.testing.assert_allclose(expected_gains(sentences, probabilities), expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("metric", METRICS)
+def test_of_many_sentences_the_likeliest_are_the_references(
+    monkeypatch: pytest.MonkeyPatch, metric: MetricName
+) -> None:
+    numbers = random.Random(2)
+    sentences = sorted({tuple(numbers.choices("abcd", k=6)) for _ in range(40)})
+    probabilities = np.random.default_rng(2).dirichlet(np.ones(len(sentences)))
+    likely = set(sorted(range(len(sentences)), key=lambda place: -probabilities[place])[:7])
+    # The same where all others have no chance; a sentence that is none of them is no evidence.
+    alone = [
+        probability if place in likely else 0.0 for place, probability in enumerate(probabilities)
+    ]
+    expected = expected_gains(sentences, np.array(alone) / sum(alone), metric=metric)
+    monkeypatch.setattr("tuning.minimum_bayes_risk.MAX_EVIDENCE", 7)
+    found = expected_gains(sentences, probabilities, metric=metric)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
 def test_expected_chrf_is_that_of_sacrebleu() -> None:
     """Sentences are short and long, empty, of one letter, and alike but for their blanks."""
     sentence_chrf = CHRF().sentence_score

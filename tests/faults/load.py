@@ -1,0 +1,190 @@
+"""``python -m tests.faults.load``: a table and lists much larger than those of the shipped example.
+
+The real lines of a table are repeated, with other source phrases in each copy, and so are those of
+lists, with other numbers. Speed is in lines per second of the processor: the clock of a machine
+that others use, too, says little. Memory is what is in use, looked at ten times a second.
+"""
+
+import argparse
+import gzip
+import hashlib
+import itertools
+import json
+import os
+import shlex
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.conftest import REPOSITORY
+from tests.faults.works import EXAMPLE, PHRASESCORE
+
+_REAL = REPOSITORY.parent / "shared" / "data"
+_PARTS = 10
+_KILLED_AT = 0.75
+_SMALLEST = "--updates 1 --set model.hidden_size=8 --set model.embedding_size=8 --threads 1"
+
+
+class Point(NamedTuple):
+    """Where a run stands: the lines that its journal has, its seconds of processor, its memory."""
+
+    lines: int
+    seconds: float
+    num_bytes: int
+
+
+def main() -> None:
+    """Make the files, run the commands and print what they took."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lines", type=int, default=20_000_000, help="of the table")
+    parser.add_argument("--hypotheses", type=int, default=5_000_000, help="of the lists")
+    parser.add_argument("--only", choices=("table", "lists"))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if options.only != "lists":
+            _load_table(folder, options.lines)
+        if options.only != "table":
+            _load_lists(folder, options.hypotheses)
+
+
+def _load_table(folder: Path, size: int) -> None:
+    real = next(path / "phrase-table.gz" for path in (_REAL, EXAMPLE) if path.is_dir())
+    _write(folder / "table.gz", itertools.islice(_renamed(real), size))
+    _run(f"train encoder-decoder {EXAMPLE}/phrase-table.gz -o rnn {_SMALLEST}", folder)
+    command = "annotate table.gz --model rnn --threads 1 --engine here -o"
+    points = _run(f"{command} whole.gz", folder)
+    parts = _parts(points, size)
+    print(f"annotate, {size:,} lines, in tenths: lines per second of the processor, memory")
+    for part in parts:
+        print(f"    {part.lines / part.seconds:10,.0f} {part.num_bytes / 1e6:8,.0f} MB")
+    speeds = [part.lines / part.seconds for part in parts]
+    print(f"    fastest / slowest {max(speeds) / min(speeds):.3f}")
+    _run(f"{command} killed.gz", folder, lambda point: point.lines >= _KILLED_AT * size)
+    begin = time.monotonic()
+    _run(f"{command} killed.gz --resume", folder)
+    same = _digest(folder / "killed.gz") == _digest(folder / "whole.gz")
+    print(f"killed at {_KILLED_AT:.0%}, resumed in {time.monotonic() - begin:.0f} s: ", end="")
+    print("the same bytes" if same else "OTHER BYTES", flush=True)
+
+
+def _load_lists(folder: Path, size: int) -> None:
+    names = ("val.1000best.gz", "val.en", "val.fr", "moses.tuned.ini")
+    paths = [_REAL / name for name in names]
+    if not _REAL.is_dir():
+        paths = [EXAMPLE / name for name in ("dev.20best.gz", "dev.en", "dev.fr", "moses.ini")]
+    lists, *texts, ini = paths
+    sentences = _write(folder / "lists.gz", itertools.islice(_renumbered(lists, texts[0]), size))
+    for text, name in zip(texts, ("source", "references"), strict=True):
+        lines = itertools.cycle(text.read_bytes().splitlines(keepends=True))
+        _write(folder / name, itertools.islice(lines, sentences + 1))
+    weights = ini.read_text().partition("[weight]")[2].split("\n")
+    kept = [line for line in weights if "=" in line and not line.startswith("Unknown")]
+    (folder / "weights").write_text("\n".join([*kept, "CSLM0= 0.1", ""]))
+    _run(f"train cslm {EXAMPLE}/train.fr.gz -o cslm {_SMALLEST}", folder)
+    for command in (
+        "rescore lists.gz --source source --model cslm --threads 1 --engine here -o rescored.gz",
+        "rerank rescored.gz --weights weights -o out",
+        "rerank rescored.gz --weights weights --mbr -o out",
+        *(
+            f"tune rescored.gz --references references --weights weights --method {method} "
+            "--starts 2 --threads 1 -o out"
+            for method in ("mert", "mira", "xbleu")
+        ),
+    ):
+        points = _run(command, folder)
+        seconds, peak = points[-1].seconds, max(point.num_bytes for point in points)
+        print(f"{command.partition(' -o')[0]}: {size:,} lines", end="")
+        print(f" in {seconds:,.0f} s of the processor, {peak / 1e6:,.0f} MB", flush=True)
+
+
+def _renamed(path: Path) -> Iterator[bytes]:
+    for copy in itertools.count():
+        with gzip.open(path) as file:
+            for line in file:
+                source, _, rest = line.partition(b" ||| ")
+                yield b"%b~%d ||| %b" % (source, copy, rest) if copy else line
+
+
+def _renumbered(path: Path, text: Path) -> Iterator[bytes]:
+    sentences = text.read_bytes().count(b"\n")
+    for copy in itertools.count():
+        with gzip.open(path) as file:
+            for line in file:
+                number, _, rest = line.partition(b" ")
+                yield b"%d %b" % (int(number) + copy * sentences, rest)
+
+
+def _write(path: Path, lines: Iterator[bytes]) -> int:
+    """Write lines; return the number that the last one begins with, if it does."""
+    with gzip.open(path, "wb", 1) if path.suffix == ".gz" else path.open("wb") as file:
+        last = b""
+        for block in iter(lambda: list(itertools.islice(lines, 10_000)), []):
+            file.write(b"".join(block))
+            last = block[-1]
+    first = last.split(b" ", 1)[0]
+    return int(first) if first.isdigit() else 0
+
+
+def _run(
+    command: str, folder: Path, is_enough: Callable[[Point], bool] = lambda _: False
+) -> list[Point]:
+    """Run a command, or kill it where it is enough; return where it stood."""
+    points = [Point(0, 0.0, 0)]
+    journal = folder / f"{command.split(' -o ')[1].split()[0]}.part.json"
+    with (folder / "log").open("wb") as log:
+        arguments = [*PHRASESCORE, *shlex.split(command)]
+        process = subprocess.Popen(arguments, cwd=folder, stdout=log, stderr=log)
+        while process.poll() is None:
+            time.sleep(0.1)
+            points.append(_look(process.pid, journal, points[-1]))
+            if is_enough(points[-1]):
+                process.kill()
+                process.wait()
+                return points
+    if process.returncode:
+        raise SystemExit((folder / "log").read_text())
+    return points
+
+
+def _look(number: int, journal: Path, before: Point) -> Point:
+    try:
+        fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+        pages = int(Path(f"/proc/{number}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return before
+    try:
+        lines = json.loads(journal.read_bytes())["lines"]
+    except (OSError, ValueError):
+        lines = before.lines
+    seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return Point(lines, seconds, pages * os.sysconf("SC_PAGE_SIZE"))
+
+
+def _parts(points: list[Point], size: int) -> list[Point]:
+    """Return the lines, seconds and largest memory of each tenth, from a journal's entries."""
+    entries = [
+        next(group) for _, group in itertools.groupby(points, key=lambda point: point.lines)
+    ][1:]
+    found = []
+    begin = entries[0]
+    for part in range(1, _PARTS + 1):
+        inside = [entry for entry in entries if entry.lines <= part * size // _PARTS]
+        end = inside[-1]
+        lines, seconds = end.lines - begin.lines, end.seconds - begin.seconds
+        peak = max(p.num_bytes for p in points if begin.lines <= p.lines <= end.lines)
+        found.append(Point(lines, seconds, peak))
+        begin = end
+    return found
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()
+
+
+if __name__ == "__main__":
+    main()
