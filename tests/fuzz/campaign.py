@@ -23,6 +23,8 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import NamedTuple
 
+from tqdm import tqdm
+
 from phrasescore.errors import show_controls
 from phrasescore.io.state import digest_file, digest_text
 from tests.fuzz.arena import Arena, Outcome
@@ -170,9 +172,11 @@ def run_campaign(folder: Path, names: list[str], numbers: range, processes: int)
         ) as pool:
             tasks = [(item, pool.submit(_run, *item)) for item in left]
             left = []
-            for (name, part), task in tasks:
+            for (name, part), task in tqdm(tasks, "cases", unit_scale=_BATCH, mininterval=10):
                 try:
                     found[name].append(task.result())
+                    for finding in found[name][-1].findings:
+                        tqdm.write(f"{finding}", file=sys.stderr)
                 except BrokenProcessPool:
                     if len(part) > 1:
                         left += [(name, part[: len(part) // 2]), (name, part[len(part) // 2 :])]
