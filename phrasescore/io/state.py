@@ -6,6 +6,7 @@ that the result of a run depends on is kept in it as well, and compared before t
 bytes.
 """
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Mapping
@@ -41,11 +42,17 @@ def write_state(path: str | os.PathLike[str], state: msgspec.Struct) -> None:
     with writing(path):
         # Neither a link nor a pipe of this name is written to: the folder may be a stranger's.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
-        with open(os.open(new, flags | os.O_CLOEXEC, 0o666), "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(values), indent=1) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, path)
+        descriptor = os.open(new, flags | os.O_CLOEXEC, 0o666)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(values), indent=1) + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(new, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(new)
+            raise
 
 
 def read_state(

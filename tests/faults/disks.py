@@ -22,7 +22,7 @@ _TUNE = (
 WRITERS = {
     "annotate": (f"{_ANNOTATE} -o disk/out.gz", "--resume"),
     "annotate plain": (f"{_ANNOTATE} -o disk/out", "--resume"),
-    "annotate part": (f"{_ANNOTATE} --part 1/2 -o disk/out.gz", "--resume"),
+    "annotate part": (f"{_ANNOTATE} --part 2/2 -o disk/out.gz", "--resume"),
     "join": ("join part1 part2 -o disk/out", ""),
     "rescore": (f"{_RESCORE} --cache disk/cache -o disk/out.gz", "--resume"),
     "score": ("score dev.en dev.fr --model attention --threads 1 -o disk/out.gz", ""),

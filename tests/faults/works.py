@@ -30,7 +30,7 @@ search = { stack = 3 }
 [tuning]
 method = "xbleu"
 [models.rnn]
-updates = 20
+updates = 10
 set.model.hidden_size = 16
 """
 
@@ -74,7 +74,7 @@ WORKS = {
         _train("lstm", _TEXT, _SIZES),
         _train("cslm", "train.fr", "--set model.hidden_size=32"),
         _train("joint", _TEXT, "--alignments train.align", "--set model.hidden_size=32"),
-        _train("attention", _LISTS, "--set training.validation_share=0.1", "--updates 10"),
+        _train("attention", _LISTS, "--set training.validation_share=0.1", "--updates 5"),
         Work("rescore", f"{_RESCORE} --threads 1 --engine here"),
         Work("annotate ray", f"{_ANNOTATE} --engine ray --workers 1"),
         Work("rescore processes", f"{_RESCORE} --engine processes --workers 2"),
@@ -97,7 +97,7 @@ WORKS = {
 def make_folder(folder: Path) -> None:
     """Write the files that the commands read."""
     folder.mkdir(parents=True)
-    for name, lines in {"dev.en": 40, "dev.fr": 40, "test.en": 20, "test.fr": 20}.items():
+    for name, lines in {"dev.en": 24, "dev.fr": 24, "test.en": 12, "test.fr": 12}.items():
         _cut(EXAMPLE / name, folder / name, lines)
     shutil.copy(EXAMPLE / "dev.en", folder / "all.en")
     shutil.copy(EXAMPLE / "dev.20best.gz", folder / "all.gz")
@@ -107,7 +107,7 @@ def make_folder(folder: Path) -> None:
     _cut(EXAMPLE / "phrase-table.gz", folder / "medium.gz", 10_000)
     _cut(EXAMPLE / "phrase-table.gz", folder / "small.gz", 2000)
     lists = gzip.decompress((EXAMPLE / "dev.20best.gz").read_bytes()).split(b"\n")
-    kept = [line for line in lists[:-1] if int(line.split(b" ")[0]) < 40]
+    kept = [line for line in lists[:-1] if int(line.split(b" ")[0]) < 24]
     (folder / "lists.gz").write_bytes(gzip.compress(b"\n".join([*kept, b""]), 1))
     for name in (
         "lm.fr.arpa.gz",

@@ -1,5 +1,6 @@
 """Promises of phrasescore.io.state: a state file is whole, of its kind, and of the same run."""
 
+import errno
 import gzip
 import os
 from pathlib import Path
@@ -85,6 +86,22 @@ def test_a_state_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None
     path = tmp_path / "none" / "state.json"
     with pytest.raises(PhrasescoreError, match=f"{path}: cannot write: No such file"):
         write_state(path, Rounds(1))
+
+
+def test_a_full_disk_leaves_the_old_state_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "state.json"
+    write_state(path, Rounds(1))
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(PhrasescoreError, match=f"{path}: cannot write: No space left"):
+        write_state(path, Rounds(2))
+    assert read_state(path, Rounds) == Rounds(1)
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_run_goes_on_only_with_what_it_was_begun_with() -> None:
