@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from phrasescore.errors import ConfigError, shown_path
+from phrasescore.errors import ConfigError, DataError, shown_path
 from phrasescore.io.output import open_output
 from phrasescore.io.text import open_input, shorten
 
@@ -50,9 +50,13 @@ class IniText:
 
     def __init__(self, path: str, content: bytes) -> None:
         """
+        :raises DataError: at a null byte, which no name of a file can have.
         :raises ConfigError: if a feature line is one that Moses refuses.
         """
         self.path = path
+        before, null, _ = content.partition(b"\0")
+        if null:
+            raise DataError(path, before.count(b"\n") + 1, "expected text, found a null byte")
         # Bytes that are not UTF-8 come back as they were.
         self.lines = content.decode(errors="surrogateescape").split("\n")
         self.features = self.read_features()

@@ -29,6 +29,8 @@ _VALUE = re.compile(NUMBER.encode())
 LARGEST_VALUE = 3.4028234663852886e38
 # Numbers as nearly all are written; each of them is a _VALUE, and not too large.
 _PLAIN_VALUE = rb"-?+[0-9]{1,38}+(?:\.[0-9]*+)?+(?:e-[0-9]++)?+"
+# Values of a line that is read by one pattern: to make one takes seconds for some thousands.
+_MOST_GROUPS = 500
 
 
 class NbestList(NamedTuple):
@@ -198,6 +200,8 @@ class _FieldCheck:
             return None
         self._is_first = False
         self.sizes |= {name: len(values) for name, values in found.items()}
+        if sum(self.sizes.values()) > _MOST_GROUPS:
+            return None
         self.match = _line_pattern(self.sizes).match
         return self.match(raw, start)
 

@@ -14,6 +14,8 @@ FeatureStats.cpp and ScoreArray.cpp, which read ``nan`` and ``inf``, and lines w
 without a word; all of them are refused here. Moses keeps the values as float32.
 """
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
@@ -26,6 +28,8 @@ from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.output import open_output
 from phrasescore.io.text import decode, read_blocks, read_lines, shorten, split_block
 from phrasescore.records import FeatureLabel
+
+_COUNT = re.compile("[0-9]{1,18}")
 
 Values = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -182,7 +186,7 @@ def _parse_header(path: str, kind: str, number: int, raw: bytes) -> _Block:
     if words[:1] == [f"{kind}_BIN_BEGIN_0"]:
         problem = "this is a binary file; let the extractor write text (without --binary)"
         raise DataError(path, number, problem)
-    if words[:1] != [name] or len(words) < 4 or not all(word.isdigit() for word in words[1:4]):
+    if words[:1] != [name] or len(words) < 4 or not all(map(_COUNT.fullmatch, words[1:4])):
         problem = f"expected '{name} sentence hypotheses values ...', found {shorten(line)}"
         raise DataError(path, number, problem)
     identity, size, width = map(int, words[1:4])
@@ -198,9 +202,11 @@ def _parse_labels(path: str, block: _Block) -> tuple[FeatureLabel, ...]:
         problem = f"expected the names of {block.width} values in the header, found {len(names)}"
         raise DataError(path, block.line, problem)
     labels: list[FeatureLabel] = []
+    sizes: Counter[str] = Counter()
     for text in names:
         name, separator, place = text.rpartition("_")
-        expected = 1 + max((at for other, at in labels if other == name), default=-1)
+        expected = sizes[name]
+        sizes[name] += 1
         if not separator or not name or "=" in name or place != str(expected):
             problem = f"expected a name and the place of a value, as in 'LM0_0', found {text!r}"
             raise DataError(path, block.line, problem)
@@ -226,6 +232,9 @@ def _plain_values(block: _Block) -> Values | None:
 
 def _any_values(path: str, block: _Block) -> tuple[Values, list[tuple[int, str, float]]]:
     """Return the numbers of a block, and its sparse features as row, name and value."""
+    if block.width > len(block.body):  # before memory is asked for
+        problem = f"expected {block.width} numbers, as the header says, found fewer"
+        raise DataError(path, block.line + 1, problem)
     values = np.empty((block.size, block.width))
     sparse = []
     for row, line in enumerate(split_block(block.body)):

@@ -29,6 +29,7 @@ import torch
 from sqlitedict import SqliteDict
 
 from phrasescore.errors import PhrasescoreError
+from phrasescore.io.plain_file import check_plain
 from phrasescore.io.state import DIGEST_SIZE, new_digest
 from phrasescore.io.text import shorten
 from phrasescore.records import HypothesisList
@@ -124,6 +125,10 @@ class ScoreCache:
             raise ValueError(f"limit must be at least 1, got {limit}")
         self._path = path
         self._limit = limit
+        # SQLite opens these, too, and waits at a pipe for ever.
+        for suffix in ("", "-journal", "-wal", "-shm"):
+            if os.path.exists(path + suffix) and not os.path.isdir(path + suffix):
+                check_plain(path + suffix)
         # sqlitedict would make its table in any SQLite file, and fails in a thread of its own, with
         # a traceback: the tables are there before it begins.
         with (

@@ -25,7 +25,8 @@ BLOCK_SIZE = 1 << 18  # bytes; larger blocks fall out of the cache and are slowe
 MAX_LINE = 1 << 26  # bytes; a longer line means that the file is not text
 
 # A number as Moses' files have it: no "inf", no "nan", no spaces or underscores.
-NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+# Possessive: so that a text that is none of any length is refused in one pass over it.
+NUMBER = r"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+"
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _SHOWN = 60  # characters of the offending text in a message

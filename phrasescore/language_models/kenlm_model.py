@@ -24,6 +24,9 @@ REBUILD = (
     "kenlm=={version}"
 )
 
+# Characters of kenlm's text in a message; it quotes the file.
+_SAID = 300
+
 # What kenlm takes for the end of a word and the rest of this project does not: a word that holds
 # one is unknown to every model, and so is U+FFFD.
 WHITE_SPACE = str.maketrans(dict.fromkeys("\0\t\n\v\f\r", "\ufffd"))
@@ -74,7 +77,7 @@ def _problem(message: str) -> str:
     said = re.search(r" threw [\w:]+(?: because `.*?')?\.(.+)\)$", message)
     said = said or re.search(r"^Cannot read model '.*?' \((.+)\)$", message)
     reason = " ".join((said[1] if said else message).split())
-    return f"expected an ARPA file or a KenLM binary; kenlm says: {reason}"
+    return f"expected an ARPA file or a KenLM binary; kenlm says: {reason[:_SAID]}"
 
 
 class BackoffModel:
@@ -165,7 +168,10 @@ class BackoffModel:
             if len(self._masses) >= _MASSES:
                 self._masses.clear()
             after, score = kenlm.State(), self._model.BaseScore
-            total = math.fsum(10.0 ** score(state, word, after) for word in self._summed)
+            try:
+                total = math.fsum(10.0 ** score(state, word, after) for word in self._summed)
+            except OverflowError:
+                total = math.inf
             mass = 1.0 - total if self._complement else total
             if not 0.0 < mass < 1.001:
                 raise PhrasescoreError(

@@ -269,10 +269,9 @@ class UpdateLoop(Generic[_Batch]):
         if not math.isfinite(value):
             saved = self._saved_update
             kept = f"The state after update {saved} is kept" if saved else "No state was saved yet"
-            raise ModelError(
-                f"update {update}: the {quantity} is {value}; try a smaller learning rate or "
-                f"clip_norm. {kept}"
-            )
+            problem = f"update {update}: the {quantity} is {value}"
+            cure = f"try a smaller learning rate or clip_norm. {kept}"
+            raise ModelError(f"{self._folder.path}: {problem}; {cure}")
 
     def _validation_is_due(self) -> bool:
         updates = self._config.validation_updates

@@ -11,6 +11,7 @@ from moses_integration.moses_ini import MosesIni
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
 from phrasescore.io.output import check_files, open_output, optional_path
+from phrasescore.io.plain_file import open_plain
 from phrasescore.io.state import new_digest, read_state
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.workflows.annotate import check_moses_ini, declare_scores
@@ -176,7 +177,7 @@ def _declare_scores(
 def _copy(part: _FoundPart, target: BinaryIO, meter: Meter) -> None:
     """Copy the bytes of a part, which must be those that were written."""
     digest = new_digest()
-    with open(part.path, "rb") as source:
+    with open_plain(part.path) as source:
         while data := source.read(_BLOCK_SIZE):
             digest.update(data)
             target.write(data)

@@ -51,7 +51,7 @@ WRITERS = {
         "",
     ),
     "select": (
-        "select train.fr --in-domain lm.fr.arpa.gz --random --share 0.9 -o disk/out.gz",
+        "select train.fr --random --share 0.9 -o disk/out.gz",
         "",
     ),
     "tune": (

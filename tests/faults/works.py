@@ -124,7 +124,7 @@ def make_folder(folder: Path) -> None:
         ("encoder-decoder", "table.gz", "rnn"),
         ("encoder-decoder --reverse", "table.gz", "rnn.reverse"),
         ("attention", _TEXT, "attention"),
-        ("cslm", "train.fr", "cslm"),
+        ("cslm --set model.self_normalization=0.1", "train.fr", "cslm"),
     ):
         _run(f"train {kind} {inputs} -o {name} --updates 2 --threads 1 --device cpu", folder)
     for part in (1, 2):

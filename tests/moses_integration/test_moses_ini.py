@@ -69,6 +69,11 @@ def test_what_is_read_is_written_byte_for_byte(tmp_path: Path, content: bytes) -
     assert (tmp_path / "out.ini").read_bytes() == content
 
 
+def test_a_null_byte_is_a_data_error() -> None:
+    with pytest.raises(DataError, match=r"moses\.ini:2: expected text, found a null byte"):
+        MosesIni("moses.ini", b"[feature]\nKENLM path=a\0b\n")
+
+
 def test_a_file_that_cannot_be_read_is_a_data_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot open"):
         MosesIni.read(str(tmp_path / "none.ini"))

@@ -249,6 +249,16 @@ def test_lines_may_have_other_features_than_those_before_them(tmp_path: Path) ->
         list(read_nbest(path))
 
 
+def test_a_line_may_have_very_many_values(tmp_path: Path) -> None:
+    # A pattern with a group for each would take minutes to make.
+    values = b" ".join([b"1"] * 100_000)
+    many = line(0, fields=b"x ||| LM0= %b ||| 1" % values)
+    (found,) = read_nbest(write(tmp_path, many, many))
+    assert found.features(1) == {"LM0": (1.0,) * 100_000}
+    with pytest.raises(DataError, match=":2: expected a number, found 'x'"):
+        list(read_nbest(write(tmp_path, many, many.replace(b"1 1", b"1 x", 1))))
+
+
 def test_only_lines_unlike_the_first_are_looked_at_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

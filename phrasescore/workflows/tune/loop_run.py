@@ -116,6 +116,9 @@ class LoopRun:
         written = None if ini is None else self.rounds.work / INI
         if ini is not None:
             unknown = ini.set_weights(both.search)
+            assert written is not None
+            if written.is_symlink() or not written.is_file():
+                written.unlink(missing_ok=True)
             ini.write(str(written))
             lacks = f", but not those of {some_names(unknown)}" if unknown else ""
             _logger.info("%s has the search weights of round %d%s", written, best.number, lacks)

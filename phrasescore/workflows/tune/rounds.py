@@ -111,6 +111,7 @@ class Rounds:
         _logger.info("round %d: decoding", number)
         # It gets its name when it is known to be complete.
         part = f"{nbest}.part"
+        remove_rounds(self.work, f"run{number}.")  # links and pipes among them
         self._decode(self.source, weights, part)
         pool = self._read(f"run{number}", part, is_first=number == 1)
         if number == 1:
@@ -123,6 +124,7 @@ class Rounds:
 
     def _try(self, weights: Weights, segments: Sequence[int]) -> Pool:
         """Return the lists of some of the sentences; their files are removed."""
+        remove_rounds(self.work, "trial.")
         lines = list(read_lines(self.source))
         source = self.work / "trial.source"
         source.write_bytes(b"".join(lines[segment] + b"\n" for segment in segments))
@@ -154,6 +156,7 @@ class Rounds:
             path = nbest
             if self._rescorer is not None:
                 path = str(self.work / f"{name}.rescored.gz")
+                remove_rounds(self.work, f"{name}.rescored.gz")
                 source = source or self.source
                 done = self._rescorer.rescore(nbest, source, path, progress=self._progress)
                 if done.networks is not None:

@@ -82,6 +82,7 @@ def test_a_model_of_a_higher_order_is_refused_with_the_command_that_helps(tmp_pa
         (TINY_ARPA[:60].encode(), "expected an ARPA file or a KenLM binary"),
         (TINY_ARPA.replace("-0.75\tm", "x\tm").encode(), 'Could not parse "x'),
         (b"\\data\\\nngram \xff1=57\n", "starting with 1: ngram \\xff1=57"),
+        (b"\\data\\\nngram 1=" + b"9" * 5000, "expected an ARPA file or a KenLM binary"),
         (gzip.compress(TINY_ARPA.encode() * 9, mtime=0)[:90], "expected an ARPA file or a KenLM"),
     ],
 )
@@ -97,6 +98,7 @@ def test_what_is_no_model_is_one_line_with_the_reason(
     assert problem in message
     assert "\n" not in message
     assert "threw" not in message
+    assert len(message) < 600
 
 
 @pytest.mark.parametrize("name", ["nothing", "-", "."])

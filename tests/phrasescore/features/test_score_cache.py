@@ -1,6 +1,7 @@
 """The cache of scores: the same bits come out that went in, whatever else happens to the file."""
 
 import math
+import os
 import resource
 import sqlite3
 import struct
@@ -298,6 +299,18 @@ def test_a_cache_of_another_format_is_refused_and_stays(
         database.execute(f"UPDATE phrasescore_score_cache SET format = {value}")
         database.commit()
     _refused(path, f"the score cache has format {shown}; .* uses format 1; name a new file")
+
+
+@pytest.mark.parametrize("suffix", ["", "-journal", "-wal"])
+def test_a_pipe_in_the_place_of_a_file_of_the_cache_keeps_nobody_waiting(
+    tmp_path: Path, suffix: str
+) -> None:
+    path = str(tmp_path / "cache")
+    if suffix:
+        ScoreCache(path).close()
+    os.mkfifo(path + suffix)
+    with pytest.raises(PhrasescoreError, match=f"cache{suffix}: expected a plain file, found a"):
+        ScoreCache(path)
 
 
 def test_a_locked_cache_is_refused(tmp_path: Path) -> None:

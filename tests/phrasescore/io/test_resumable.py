@@ -228,6 +228,22 @@ def test_a_run_that_cannot_begin_leaves_nothing_and_removes_nothing(
     assert out.read_bytes() == b"".join(PIECES).upper()
 
 
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_what_is_no_file_in_the_place_of_the_part_is_left_alone(tmp_path: Path, kind: str) -> None:
+    other = tmp_path / "other"
+    other.write_bytes(b"somebody's\n" * 100)
+    if kind == "pipe":
+        os.mkfifo(tmp_path / "out.part")
+    else:
+        (tmp_path / "out.part").symlink_to(other)
+    journal = {"format": 1, "lines": 1, "bytes": 7, "input": "", "complete": False, "settings": {}}
+    (tmp_path / "out.part.json").write_text(json.dumps(journal))
+    for resume in (True, False):
+        with pytest.raises(PhrasescoreError, match=r"out\.part: this name is needed .* a link, a"):
+            write_all(tmp_path / "out", PIECES, resume=resume)
+    assert other.read_bytes() == b"somebody's\n" * 100
+
+
 def test_a_journal_without_its_part_file_is_said_to_be_damaged_and_nothing_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

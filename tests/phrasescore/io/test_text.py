@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,15 @@ import pytest
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io import text
 from phrasescore.io.output import open_output
-from phrasescore.io.text import decode, open_input, read_blocks, read_lines, shorten, split_block
+from phrasescore.io.text import (
+    NUMBER,
+    decode,
+    open_input,
+    read_blocks,
+    read_lines,
+    shorten,
+    split_block,
+)
 from tests.streams import MANY_LINES, Stream
 
 PACKED = gzip.compress(MANY_LINES)
@@ -186,6 +195,16 @@ def test_files_are_closed_when_reading_stops_early(tmp_path: Path) -> None:
     assert next(lines) == b"0 0"
     assert isinstance(lines, Iterator)
     del lines
+
+
+def test_a_number_is_found_in_one_pass() -> None:
+    number = re.compile(NUMBER)
+    for shown in ("1", "-1.", "+.5", "0.5e-7", "1E+2"):
+        assert number.fullmatch(shown)
+    for shown in ("", ".", "1e", "e1", "--1", "1.2.3", "1_0", "inf"):
+        assert number.fullmatch(shown) is None
+    # If the digits could be parted anywhere, this would take hours.
+    assert number.fullmatch("1" * 1_000_000 + "x") is None
 
 
 @pytest.mark.parametrize(

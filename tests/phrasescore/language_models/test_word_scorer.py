@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from pathlib import Path
 
 import kenlm
@@ -206,6 +207,16 @@ def test_a_backed_off_word_has_schwenk_s_probability(model: RandomCslm, lm: str)
     share = scores / scores[[0, 2, 3, 4]].sum()
     assert found[0] == pytest.approx(share[2] * mass, rel=1e-4)
     assert found[1] == pytest.approx(share[3] * mass, rel=1e-4)
+
+
+def test_a_backoff_weight_beyond_all_numbers_is_refused(model: RandomCslm, lm: str) -> None:
+    path = Path(lm)
+    path.write_text(re.sub(r"(?m)^0\t<s>\t.*", "0\t<s>\t500", path.read_text()))
+    scorer = WordScorer(model.checkpoint, CPU, EXACT, backoff=lm)
+    with pytest.raises(PhrasescoreError, match=r"lm\.arpa: expected probabilities that sum to one"):
+        scorer.log_probs(
+            scorer.number(["a"]), np.full((1, ORDER - 1), BOUNDARY, np.int32), np.zeros(1, np.int32)
+        )
 
 
 def test_backoff_refuses_what_cannot_share(model: RandomCslm, lm: str, tmp_path: Path) -> None:

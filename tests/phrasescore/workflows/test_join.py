@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -69,6 +71,16 @@ def test_a_network_s_values_are_those_of_one_run(
     processes = EngineSettings("processes", 2)
     phrasescore.join(parts_of(table, 4, columns=model, engine=processes), table.parent / "joined")
     assert (table.parent / "joined").read_bytes() == whole.read_bytes()
+
+
+def test_a_pipe_in_the_place_of_a_part_keeps_nobody_waiting(table: Path) -> None:
+    parts = parts_of(table, 2)
+    parts[0].unlink()
+    os.mkfifo(parts[0])
+    record = parts[0].with_name("part1.json")
+    record.write_text(re.sub('"bytes": [0-9]+', '"bytes": 0', record.read_text()))
+    with pytest.raises(DataError, match="expected a plain file, found a pipe"):
+        phrasescore.join(parts, table.parent / "joined")
 
 
 def test_a_stopped_part_is_resumed(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,6 +122,24 @@ def test_a_packed_source_is_not_given_to_the_decoder(folder: Folder) -> None:
     assert "source: the decoder is given this file as it is: unpack it" in result.stderr
 
 
+def test_links_and_pipes_in_the_place_of_files_of_a_round_are_replaced(folder: Folder) -> None:
+    assert folder.run("--iterations", "2").exit_code == 0
+    expected = (folder.path / "out").read_bytes()
+    work, other = folder.path / "work", folder.path / "other"
+    other.write_text("somebody's")
+    for path in (*work.glob("run2.*"), work / "moses.ini"):
+        path.unlink()
+    for name in ("run2.out", "run2.nbest.part"):
+        (work / name).symlink_to(other)
+    for name in ("run2.log", "moses.ini"):
+        os.mkfifo(work / name)
+    result = folder.run("--iterations", "2", "--resume")
+    assert result.exit_code == 0, result.stderr
+    assert (folder.path / "out").read_bytes() == expected
+    assert other.read_text() == "somebody's"
+    assert "[weight]" in (work / "moses.ini").read_text()
+
+
 def test_a_state_of_another_kind_is_refused(folder: Folder) -> None:
     assert folder.run("--iterations", "1").exit_code == 0
     begun = (folder.path / "work" / "tune.json").read_text()
