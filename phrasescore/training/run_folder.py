@@ -222,7 +222,7 @@ class RunFolder:
         try:
             check_plain(folder / _OPTIMIZER, MAX_ARRAYS)
             optimizer.load_state(safetensors.torch.load_file(folder / _OPTIMIZER))
-        except (*_DAMAGED, ArithmeticError, LookupError, ValueError) as error:
+        except (*_DAMAGED, ModelError, ArithmeticError, LookupError, ValueError) as error:
             raise ModelError(f"{folder}: cannot go on from this state: {error}") from error
         return state
 

@@ -401,3 +401,13 @@ def test_a_state_that_cannot_be_is_an_error_before_the_training(
     with pytest.raises(PhrasescoreError, match=r"model\.work"):
         train_model(run, resume=True, report=lambda now: seen.append(now.update))
     assert seen == []
+
+
+def test_an_optimizer_s_state_of_another_network_is_said_with_its_folder(tmp_path: Path) -> None:
+    run = make_run(tmp_path, SAVING)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(10))
+    folder = run.work / "state-000000008"
+    shutil.copy(folder / "model.safetensors", folder / "optimizer.safetensors")
+    with pytest.raises(ModelError, match="state-000000008: cannot go on from this state"):
+        train_model(run, resume=True)
