@@ -1,0 +1,95 @@
+"""A damaged work folder is one line of error before the training."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from phrasescore.errors import ModelError, PhrasescoreError
+from phrasescore.training.run import train_model
+from tests.tiny_runs import TINY, KilledError, kill_after, make_run
+
+SAVING = TINY.override(["training.checkpoint_updates=4"])
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "place", "number"),
+    [
+        ("words.bin", np.uint16, 7, 65535),
+        ("words.bin", np.uint16, 0, 900),
+        ("starts.bin", np.int64, 3, -1),
+        ("starts.bin", np.int64, 0, 1),
+        ("starts.bin", np.int64, 2, 1 << 62),
+        ("source_lengths.bin", np.uint16, 59, 100),
+    ],
+)
+def test_numbers_of_pairs_that_cannot_be_are_an_error_before_the_training(
+    tmp_path: Path, name: str, kind: type[np.generic], place: int, number: int
+) -> None:
+    run = make_run(tmp_path, SAVING)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(10))
+    numbers = np.fromfile(run.work / "pairs" / name, kind)
+    numbers[place] = number
+    numbers.tofile(run.work / "pairs" / name)
+    seen: list[int] = []
+    with pytest.raises(ModelError, match=r"pairs: expected .* of the vocabularies, found others"):
+        train_model(run, resume=True, report=lambda now: seen.append(now.update))
+    assert seen == []
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("state", {"update": -1}),
+        ("state", {"update": 10**30}),
+        ("state", {"epoch": -1}),
+        ("state", {"epoch": (1 << 64) - 1}),
+        ("state", {"batch": 11}),
+        ("state", {"batch": -1}),
+        ("state", {"seconds": -1.0}),
+        ("state", {"seconds": 1e308}),
+        ("state", {"loss_words": -1}),
+        ("state", {"loss_words": 10**400}),
+        ("state", {"stale": -1}),
+        ("state", {"scale": -1.0}),
+        ("state", {"halvings": -(1 << 60)}),
+        ("state", {"curve": "x"}),
+        ("state", {"curve": [[1] * 5000]}),
+        ("pairs", {"pairs": -1}),
+        ("pairs", {"pairs": 0}),
+        ("pairs", {"pairs": 1 << 63}),
+        ("pairs", {"lines": -3}),
+        ("pairs", {"max_length": "x" * 100000}),
+        ("pairs", {"source_coverage": 1e308}),
+        ("pairs", {"fingerprint": 3}),
+        ("pairs", {"reverse": "yes"}),
+    ],
+)
+def test_a_state_that_cannot_be_is_an_error_before_the_training(
+    tmp_path: Path, name: str, values: dict[str, object]
+) -> None:
+    run = make_run(tmp_path, SAVING)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(10))
+    path = run.work / {"state": "state-000000008/state.json", "pairs": "pairs/pairs.json"}[name]
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    seen: list[int] = []
+    with pytest.raises(PhrasescoreError, match=r"model\.work"):
+        train_model(run, resume=True, report=lambda now: seen.append(now.update))
+    assert seen == []
+
+
+def test_an_optimizer_s_state_of_another_network_is_said_with_its_folder(tmp_path: Path) -> None:
+    run = make_run(tmp_path, SAVING)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(10))
+    folder = run.work / "state-000000008"
+    shutil.copy(folder / "model.safetensors", folder / "optimizer.safetensors")
+    with pytest.raises(ModelError, match="state-000000008: cannot go on from this state"):
+        train_model(run, resume=True)
