@@ -4,9 +4,10 @@ Reading a pipe may wait forever, and a device may have no end: neither is read a
 of a model or of a run. A link counts as what it leads to.
 """
 
+import contextlib
 import os
 import stat
-from io import BufferedReader
+from io import BufferedReader, FileIO
 
 from phrasescore.errors import DataError
 
@@ -46,6 +47,24 @@ def read_plain(path: str | os.PathLike[str], max_size: int) -> bytes:
 def check_plain(path: str | os.PathLike[str], max_size: int | None = None) -> None:
     """Refuse a file that is to be read by other means; see `open_plain`."""
     open_plain(path, max_size).close()
+
+
+def open_at_end(path: str) -> FileIO:
+    """Open a plain file, or a new one, to add bytes to it, with no buffer.
+
+    What a full disk refuses is then not tried again when the file is closed.
+
+    :raises DataError: if there is a link, a pipe or a device of this name.
+    :raises OSError: if it cannot be opened.
+    """
+    with contextlib.suppress(OSError):
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            raise DataError(path, None, "expected a plain file, found a link, a pipe or a device")
+    return FileIO(path, "ab", opener=_open_no_link)
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
 
 
 def _open_at_once(path: str, flags: int) -> int:

@@ -27,6 +27,7 @@ from zlib_ng import zlib_ng
 
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
 from phrasescore.io.output import StreamOutput, writing
+from phrasescore.io.plain_file import open_at_end
 from phrasescore.io.state import check_same_run, new_digest, read_state, write_state
 
 _logger = logging.getLogger(__name__)
@@ -168,11 +169,8 @@ class ResumableOutput:
         """
         with contextlib.ExitStack() as stack:
             made = [path for path in (self.part, self.journal) if not os.path.exists(path)]
-            self._check_part()
             with writing(self.path):
-                # Unbuffered: what a full disk refuses must not be tried again when it is closed.
-                opened = open(self.part, "ab", buffering=0, opener=_open_no_link)
-                self._file = stack.enter_context(opened)
+                self._file = stack.enter_context(open_at_end(self.part))
             self._lock()
             try:
                 self._begin()
@@ -184,16 +182,6 @@ class ResumableOutput:
             self._waiting: deque[Future[None]] = deque()
             self._stack = stack.pop_all()
         return self
-
-    def _check_part(self) -> None:
-        """Refuse to wait for a pipe, and to write where a link leads."""
-        with contextlib.suppress(OSError):
-            if not stat.S_ISREG(os.lstat(self.part).st_mode):
-                raise self._another_file("a link, a pipe or a device")
-
-    def _another_file(self, found: str) -> PhrasescoreError:
-        problem = "this name is needed for the unfinished output; there is"
-        return PhrasescoreError(f"{self.part}: {problem} {found} of this name")
 
     def _begin(self) -> None:
         """Cut the part file to its whole chunks, and write the journal."""
@@ -227,8 +215,10 @@ class ResumableOutput:
         except DataError as error:
             raise PhrasescoreError(f"{error}; {anew}") from error
         if found is None and size:
-            problem = self._another_file("a file")
-            raise PhrasescoreError(f"{problem} that no run of phrasescore has left")
+            raise PhrasescoreError(
+                f"{self.part}: this name is needed for the unfinished output; there is a file "
+                "of this name that no run of phrasescore has left"
+            )
         if found is None or found.lines == 0:
             return self._begun
         finished = found.complete and size == 0 and os.path.isfile(self.path)
@@ -399,10 +389,6 @@ class ResumableOutput:
         text = "%s holds the first %s lines; the same call with `resume` goes on from there"
         text = "%s still holds the first %s lines" if wrong else text
         _logger.info(text, self.part, f"{self._promised.lines:,}")
-
-
-def _open_no_link(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 
 
 def _remove(*paths: str) -> None:
