@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 SOURCES := $(wildcard phrasescore moses_integration tuning tests examples)
 
-.PHONY: help demo test test-slow check format docs bench fuzz faults clean
+.PHONY: help demo test test-slow check format docs bench fuzz faults load clean
 .DELETE_ON_ERROR:
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make bench       measure speed and memory"
 	@echo "make fuzz        give every reader damaged files, CASES=50000"
 	@echo "make faults      kill long work, fill disks and more, KILLS=20 SIZES=20"
+	@echo "make load        take files much larger than usual, LINES=20000000 HYPOTHESES=5000000 LONGEST=100000"
 	@echo "make clean       remove .venv and everything else that git ignores"
 
 demo: $(INSTALLED)
@@ -59,6 +60,14 @@ KILLS := 20
 SIZES := 20
 faults: $(INSTALLED)
 	@$(BIN)/python -m tests.faults.campaign --kills $(KILLS) --sizes $(SIZES)
+
+LINES := 20000000
+HYPOTHESES := 5000000
+LONGEST := 100000
+# ONLY=table, lists or long is one part of it.
+load: $(INSTALLED)
+	@$(BIN)/python -m tests.faults.load --lines $(LINES) --hypotheses $(HYPOTHESES) \
+	    --longest $(LONGEST) $(if $(ONLY),--only $(ONLY))
 
 clean:
 	rm -rf $(VENV) build site *.egg-info demo-output .*_cache .hypothesis

@@ -1,8 +1,10 @@
 """``python -m tests.faults.load``: a table and lists much larger than those of the shipped example.
 
 The real lines of a table are repeated, with other source phrases in each copy, and so are those of
-lists, with other numbers. Speed is in lines per second of the processor: the clock of a machine
-that others use, too, says little. Memory is what is in use, looked at ten times a second.
+lists, with other numbers; or they make one list of many hypotheses, and a few hypotheses of many
+words, which should take time in proportion. Speed is in lines per second of the processor: the
+clock of a machine that others use, too, says little. Memory is what is in use, looked at ten times
+a second.
 """
 
 import argparse
@@ -25,6 +27,8 @@ from tests.faults.works import EXAMPLE, PHRASESCORE
 _REAL = REPOSITORY.parent / "shared" / "data"
 _PARTS = 10
 _KILLED_AT = 0.75
+# Hypotheses of many words, and the seconds of the processor after which a command is ended.
+_LONG_HYPOTHESES, _ENOUGH = 10, 3600
 _SMALLEST = "--updates 1 --set model.hidden_size=8 --set model.embedding_size=8 --threads 1"
 
 
@@ -41,14 +45,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lines", type=int, default=20_000_000, help="of the table")
     parser.add_argument("--hypotheses", type=int, default=5_000_000, help="of the lists")
-    parser.add_argument("--only", choices=("table", "lists"))
+    parser.add_argument("--longest", type=int, default=100_000, help="hypotheses of a list, words")
+    parser.add_argument("--only", choices=("table", "lists", "long"))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if options.only != "lists":
+        if options.only in (None, "table"):
             _load_table(folder, options.lines)
-        if options.only != "table":
+        if options.only in (None, "lists"):
             _load_lists(folder, options.hypotheses)
+        if options.only in (None, "long"):
+            _load_long(folder, options.longest)
 
 
 def _load_table(folder: Path, size: int) -> None:
@@ -71,20 +78,26 @@ def _load_table(folder: Path, size: int) -> None:
     print("the same bytes" if same else "OTHER BYTES", flush=True)
 
 
-def _load_lists(folder: Path, size: int) -> None:
+def _real_lists(folder: Path) -> tuple[Path, list[Path]]:
+    """Write weights and a small cslm; return the real lists, and their source and references."""
     names = ("val.1000best.gz", "val.en", "val.fr", "moses.tuned.ini")
     paths = [_REAL / name for name in names]
     if not _REAL.is_dir():
         paths = [EXAMPLE / name for name in ("dev.20best.gz", "dev.en", "dev.fr", "moses.ini")]
     lists, *texts, ini = paths
-    sentences = _write(folder / "lists.gz", itertools.islice(_renumbered(lists, texts[0]), size))
-    for text, name in zip(texts, ("source", "references"), strict=True):
-        lines = itertools.cycle(text.read_bytes().splitlines(keepends=True))
-        _write(folder / name, itertools.islice(lines, sentences + 1))
     weights = ini.read_text().partition("[weight]")[2].split("\n")
     kept = [line for line in weights if "=" in line and not line.startswith("Unknown")]
     (folder / "weights").write_text("\n".join([*kept, "CSLM0= 0.1", ""]))
     _run(f"train cslm {EXAMPLE}/train.fr.gz -o cslm {_SMALLEST}", folder)
+    return lists, texts
+
+
+def _load_lists(folder: Path, size: int) -> None:
+    lists, texts = _real_lists(folder)
+    sentences = _write(folder / "lists.gz", itertools.islice(_renumbered(lists, texts[0]), size))
+    for text, name in zip(texts, ("source", "references"), strict=True):
+        lines = itertools.cycle(text.read_bytes().splitlines(keepends=True))
+        _write(folder / name, itertools.islice(lines, sentences + 1))
     for command in (
         "rescore lists.gz --source source --model cslm --threads 1 --engine here -o rescored.gz",
         "rerank rescored.gz --weights weights -o out",
@@ -99,6 +112,59 @@ def _load_lists(folder: Path, size: int) -> None:
         seconds, peak = points[-1].seconds, max(point.num_bytes for point in points)
         print(f"{command.partition(' -o')[0]}: {size:,} lines", end="")
         print(f" in {seconds:,.0f} s of the processor, {peak / 1e6:,.0f} MB", flush=True)
+
+
+def _load_long(folder: Path, size: int) -> None:
+    """Print what commands take with a list of so many hypotheses, and hypotheses of so many words.
+
+    A tenth of them is beside it: the ratio is below 10 where time is in proportion.
+    """
+    lists, texts = _real_lists(folder)
+    train = f"{EXAMPLE}/train.en.gz {EXAMPLE}/train.fr.gz"
+    _run(f"train lstm {train} -o lstm {_SMALLEST}", folder)
+    for text, name in zip(texts, ("source", "references"), strict=True):
+        (folder / name).write_bytes(text.read_bytes().partition(b"\n")[0] + b"\n")
+    rescore = "rescore lists.{0} --source source --threads 1 --engine here"
+    tune = "tune rescored.{0} --references references --weights weights --starts 2 --threads 1"
+    counts = size // 10, size
+    for what in ("hypotheses", "words"):
+        for count in counts:
+            lines = _in_one_list(lists) if what == "hypotheses" else _joined(lists, count)
+            number = count if what == "hypotheses" else _LONG_HYPOTHESES
+            _write(folder / f"lists.{count}", itertools.islice(lines, number))
+        for command in (
+            f"{rescore} --model lstm -o out",
+            f"{rescore} --model cslm -o rescored.{{0}}",
+            "rerank rescored.{0} --weights weights -o out",
+            "rerank rescored.{0} --weights weights --mbr -o out",
+            "rerank rescored.{0} --weights weights --mbr --mbr-metric chrf -o out",
+            f"{tune} --method mert -o out",
+            f"{tune} --method mira -o out",
+            "evaluate references --references references --nbest rescored.{0} -o out",
+        ):
+            few, many = (
+                _run(command.format(count), folder, lambda now: now.seconds > _ENOUGH)[-1].seconds
+                for count in counts
+            )
+            print(f"{command.partition(' -o')[0].format(what)}, {counts[0]:,} and {size:,}", end="")
+            print(f" in {few:,.0f} and {many:,.0f} s, {many / few:.1f} times", flush=True)
+
+
+def _in_one_list(path: Path) -> Iterator[bytes]:
+    while True:
+        with gzip.open(path) as file:
+            yield from (b"0 " + line.partition(b" ")[2] for line in file)
+
+
+def _joined(path: Path, size: int) -> Iterator[bytes]:
+    """Yield hypotheses of so many words, those of real ones, with the features of real ones."""
+    fields = (line.split(b" ||| ") for line in _in_one_list(path))
+    while True:
+        words: list[bytes] = []
+        while len(words) < size:
+            number, text, *rest = next(fields)
+            words += text.split()
+        yield b" ||| ".join([number, b" ".join(words[:size]), *rest])
 
 
 def _renamed(path: Path) -> Iterator[bytes]:

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from phrasescore.cli import main
 
-# Seconds after which a command counts as one that hangs.
-DEADLINE = 60
+# Seconds of the processor after which a command counts as one that hangs, and of the clock: others
+# use the machine, too.
+DEADLINE, _PATIENCE = 20, 80
 
 # Size, time and inode of each file.
 _Snapshot = dict[str, tuple[int, int, int]]
@@ -30,6 +31,7 @@ class Outcome(NamedTuple):
 
     # The exit status; None after what no command may raise.
     status: int | None
+    stdout: str
     stderr: str
     # Of what was raised.
     trace: str
@@ -64,8 +66,10 @@ class Arena:
                 status = ended.code if isinstance(ended.code, int) else 0
             except BaseException:
                 trace = traceback.format_exc(limit=-6)
+        stdout.flush()
         stderr.flush()
-        return Outcome(status, stderr.buffer.getvalue().decode(), trace)
+        data = stdout.buffer.getvalue(), stderr.buffer.getvalue()
+        return Outcome(status, data[0].decode(errors="replace"), data[1].decode(), trace)
 
     def changes(self) -> set[str]:
         """Return the files that are new, changed or gone, by their paths in the folder."""
@@ -109,12 +113,15 @@ def _deadline() -> Iterator[None]:
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise HangError
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(DEADLINE)
-    faulthandler.dump_traceback_later(2 * DEADLINE, exit=True, file=2)
+    before = signal.signal(signal.SIGALRM, stop), signal.signal(signal.SIGPROF, stop)
+    signal.alarm(_PATIENCE)
+    signal.setitimer(signal.ITIMER_PROF, DEADLINE)
+    faulthandler.dump_traceback_later(2 * _PATIENCE, exit=True, file=2)
     try:
         yield
     finally:
         faulthandler.cancel_dump_traceback_later()
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGALRM, before[0])
+        signal.signal(signal.SIGPROF, before[1])

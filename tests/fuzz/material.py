@@ -125,9 +125,11 @@ def make_material(folder: Path) -> None:
     english = sorted(known)
     _write(folder / "lm.arpa", _arpa(french))
     _write(folder / "general.arpa", _arpa(english))
-    _write(
-        folder / "lexicon", [b"%b %b 0.25" % pair for pair in zip(french, english, strict=False)]
-    )
+    (folder / "lm.arpa.gz").write_bytes(gzip.compress((folder / "lm.arpa").read_bytes(), mtime=0))
+    words = list(zip(french, english, strict=False))
+    _write(folder / "f2e", [b"%b %b 0.25" % pair for pair in words])
+    _write(folder / "e2f", [b"%b %b 0.25" % pair[::-1] for pair in words])
+    _write(folder / "phrases", sorted({_fields(line)[0] for line in pairs})[::3])
     (folder / "moses.ini").write_text(_INI)
     (folder / "experiment.toml").write_text(_EXPERIMENT)
     preset = (REPOSITORY / "phrasescore" / "config" / "presets" / "small.toml").read_text()
@@ -156,6 +158,11 @@ def make_material(folder: Path) -> None:
             _run(f"annotate table --model rnn --part {part}/2 -o part{part}")
             _run(f"rescore nbest --source source --model lstm --part {part}/2 -o lists.part{part}")
         _run("generate rnn source --nbest own.nbest 3 --name Own0 -o made")
+        _run(
+            "train joint source references --alignments alignments --updates 1 -o joined "
+            "--keep-work --device cpu"
+        )
+        shutil.rmtree("joined")
         _stop("rescore nbest --source source --model lstm -o begun")
         _stop("annotate table --model rnn -o scored --engine here")
         _run(

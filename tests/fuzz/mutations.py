@@ -2,7 +2,8 @@
 
 import gzip
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 # Words that some reader may take for a number, a mark, an end, an escape, or a place to stop.
 NASTY = [
@@ -69,6 +70,11 @@ NASTY = [
     *(b"/dev/null", b"..", b".", b"-", b"a" * 3000, b"\xc3\xa9" * 500, b"1e5", b"100000", b"1.5"),
 ]
 
+# What hangs a reader that takes more than linear time, or goes deeper with each bracket.
+LONG = [b"9" * 60_000 + b"x", b"a" * 300_000, b"[" * 100_000, b'{"a":' * 100_000]
+_COPIES = 50_000
+_LONG_SHARE = 1 / 40
+
 _Mutation = Callable[[bytes, random.Random], bytes]
 
 
@@ -79,6 +85,8 @@ def mutate(data: bytes, numbers: random.Random, *, is_gzip: bool = False) -> byt
     """
     if is_gzip and numbers.random() < 0.7:
         return gzip.compress(mutate(gzip.decompress(data), numbers), 1, mtime=0)
+    if numbers.random() < _LONG_SHARE:
+        return numbers.choice(_LONG_MUTATIONS)(data, numbers)
     for _ in range(numbers.choice([1, 1, 1, 2, 3])):
         data = numbers.choice(_MUTATIONS)(data, numbers)
     return data
@@ -104,9 +112,9 @@ def _remove(data: bytes, numbers: random.Random) -> bytes:
     return data[:start] + data[start + numbers.choice([1, 2, 5, 50]) :]
 
 
-def _insert(data: bytes, numbers: random.Random) -> bytes:
+def _insert(data: bytes, numbers: random.Random, chosen: Sequence[bytes] = NASTY) -> bytes:
     place = _place(data, numbers)
-    return data[:place] + numbers.choice(NASTY) + data[place:]
+    return data[:place] + numbers.choice(chosen) + data[place:]
 
 
 def _empty(_data: bytes, _numbers: random.Random) -> bytes:
@@ -122,16 +130,22 @@ def _lines(change: Callable[[list[bytes], int, random.Random], None]) -> _Mutati
     return changed
 
 
-def _words(separators: bytes) -> _Mutation:
+def _words(separators: bytes, chosen: Sequence[bytes] = NASTY) -> _Mutation:
     """Return a mutation that puts something else in the place of a word of a line."""
 
     def change(lines: list[bytes], place: int, numbers: random.Random) -> None:
         separator = bytes([numbers.choice(separators)])
         words = lines[place].split(separator)
-        words[numbers.randrange(len(words))] = numbers.choice(NASTY)
+        words[numbers.randrange(len(words))] = numbers.choice(chosen)
         lines[place] = separator.join(words)
 
     return _lines(change)
+
+
+def _repeat(lines: list[bytes], place: int, numbers: random.Random) -> None:
+    words = lines[place].split(b" ")
+    at = numbers.randrange(len(words))
+    lines[place] = b" ".join([*words[:at], *[words[at]] * _COPIES, *words[at:]])
 
 
 def _swap(lines: list[bytes], place: int, numbers: random.Random) -> None:
@@ -147,4 +161,9 @@ _MUTATIONS: list[_Mutation] = [
     _lines(lambda lines, place, _: lines.insert(place, b"")),
     _lines(lambda lines, place, numbers: lines.extend(lines[place:] * numbers.choice([1, 20]))),
     _lines(_swap),
+]
+_LONG_MUTATIONS: list[_Mutation] = [
+    partial(_insert, chosen=LONG),
+    *(_words(b" ", LONG), _words(b' \t=:,-"', LONG)),
+    _lines(_repeat),
 ]

@@ -1,15 +1,20 @@
 """What is damaged, in which command, and what has to come out if the command takes the file."""
 
-import gzip
-import math
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
-from tests.table_lines import remove_scores
-
-Check = Callable[[], str | None]
+from tests.fuzz.checks import (
+    Check,
+    a_line_each,
+    all_hypotheses,
+    best_of_lists,
+    finite,
+    in_order,
+    joined,
+    scored_lists,
+    scored_pairs,
+    sorted_lists,
+)
 
 
 @dataclass(frozen=True)
@@ -30,134 +35,73 @@ class Subject:
     changes: tuple[str, ...] = ()
 
 
-def lines_of(path: str) -> list[bytes]:
-    """Return the lines of a file as the tool reads it, the last one with or without a newline."""
-    data = Path(path).read_bytes()
-    if data[:2] == b"\x1f\x8b":
-        data = gzip.decompress(data)
-    return data.removesuffix(b"\n").split(b"\n") if data else []
-
-
-def _scored_pairs(added: int, table: str = "table") -> Check:
-    """All lines of the table, in order, with some finite scores more."""
-
-    def check() -> str | None:
-        before, after = lines_of(table), lines_of("out")
-        if len(before) != len(after):
-            return f"{len(before)} lines became {len(after)}"
-        for number, (old, new) in enumerate(zip(before, after, strict=True), start=1):
-            if remove_scores(new, added) != old:
-                return f"line {number} was changed: {old!r} {new!r}"
-            values = new.split(b"|||")[2].split()[-added:]
-            if not all(math.isfinite(float(value)) and float(value) > 0 for value in values):
-                return f"line {number} has the scores {values}"
-        return None
-
-    return check
-
-
-def _scored_lists(*features: str, nbest: str = "nbest") -> Check:
-    """All lines of the lists, in order, with some finite features more."""
-
-    def check() -> str | None:
-        before, after = lines_of(nbest), lines_of("out")
-        if len(before) != len(after):
-            return f"{len(before)} lines became {len(after)}"
-        names = "".join(rf" {name}= (-?[\d.e+-]+)" for name in features)
-        for number, (old, new) in enumerate(zip(before, after, strict=True), start=1):
-            found = re.search(rf"{names}(?= ?\|\|\|)".encode(), new)
-            if found is None or not all(math.isfinite(float(each)) for each in found.groups()):
-                return f"line {number} has no {features}: {new!r}"
-            rest = new[: found.start()] + new[found.end() :]
-            if [part.strip(b" \r") for part in rest.split(b"|||")] != [
-                part.strip(b" \r") for part in old.split(b"|||")
-            ]:
-                return f"line {number} was changed: {old!r} {new!r}"
-        return None
-
-    return check
-
-
-def _a_line_each(text: str = "source", out: str = "out") -> Check:
-    """A line of output for each line of a text."""
-
-    def check() -> str | None:
-        before, after = len(lines_of(text)), len(lines_of(out))
-        return None if before == after else f"{before} lines became {after}"
-
-    return check
-
-
-def _finite() -> str | None:
-    """No number of the output is none."""
-    found = re.search(rb"(?<![\w|])-?(nan|inf)(?![\w|])", Path("out").read_bytes(), re.IGNORECASE)
-    return f"the output says {found[0]!r}" if found else None
-
-
-def _some_lines() -> str | None:
-    """Only lines of the text, in its order."""
-    rest = iter(lines_of("source"))
-    return None if all(line in rest for line in lines_of("out")) else "other lines than the text's"
-
-
 _LISTS = "rescore nbest --source source -o out --threads 1 --engine here"
 _MODEL_KINDS = ("attention", "grconv", "lstm", "cslm")
 _NETWORK_NAMES = {"attention": "Attention0", "grconv": "GrConv0", "lstm": "LSTM0", "cslm": "CSLM0"}
 
 
 def _subjects() -> Iterable[Subject]:
+    inputs: tuple[str, ...]
+    check: Check
     score = "annotate table --model rnn -o out --threads 1 --engine here"
-    yield Subject("annotate", score, ("table",), _scored_pairs(1))
+    yield Subject("annotate", score, ("table",), scored_pairs(1))
     packed = "annotate table.gz --model rnn -o out --threads 1 --engine here"
-    yield Subject("annotate gz", packed, ("table.gz",), _scored_pairs(1, "table.gz"))
-    yield Subject("annotate model", score, ("rnn",), _scored_pairs(1))
-    columns = "annotate table --scores table.numbers --lexicon lexicon -o out"
-    yield Subject("annotate columns", columns, ("table.numbers", "lexicon"))
+    yield Subject("annotate gz", packed, ("table.gz",), scored_pairs(1, "table.gz"))
+    yield Subject("annotate model", score, ("rnn",), scored_pairs(1))
+    columns = "annotate table --scores table.numbers --lexicon f2e --reverse-lexicon e2f -o out"
+    yield Subject("annotate columns", columns, ("table.numbers", "f2e", "e2f"), scored_pairs(3))
     ini = f"{score} --moses-ini moses.ini --moses-ini-out out.ini"
-    yield Subject("annotate moses.ini", ini, ("moses.ini",), _scored_pairs(1), ("out", "out.ini"))
+    yield Subject("annotate moses.ini", ini, ("moses.ini",), scored_pairs(1), ("out", "out.ini"))
     kept = "annotate table --model rnn --for source -o out --threads 1 --engine here"
-    yield Subject("annotate --for", kept, ("table", "source"))
+    yield Subject("annotate --for", kept, ("table", "source"), in_order("out", "table", added=1))
     work = ("scored.part", "scored.part.json")
     resumed = "annotate table --model rnn -o scored --resume --threads 1 --engine here"
-    yield Subject("annotate work", resumed, work, None, ("scored",), work)
+    yield Subject("annotate work", resumed, work, a_line_each("table", "scored"), ("scored",), work)
     parts = ("part1", "part2", "part1.json", "part2.json")
-    yield Subject("join", "join part1 part2 -o out", parts)
+    yield Subject("join", "join part1 part2 -o out", parts, joined("part1", "part2"))
     parts = ("lists.part1", "lists.part2", "lists.part1.json", "lists.part2.json")
-    yield Subject("join lists", "join lists.part1 lists.part2 -o out", parts)
+    check = joined("lists.part1", "lists.part2")
+    yield Subject("join lists", "join lists.part1 lists.part2 -o out", parts, check)
     for kind in _MODEL_KINDS:
         command = f"{_LISTS} --model {kind}"
-        check = _scored_lists(_NETWORK_NAMES[kind])
+        check = scored_lists(_NETWORK_NAMES[kind])
         yield Subject(f"rescore {kind}", command, (kind,), check)
+    names = ("LSTM0", "LengthRatio0", "Own0")
     given = f"{_LISTS} --model lstm --feature length_ratio --scores numbers=Own0"
-    yield Subject("rescore", given, ("nbest", "source", "numbers"))
+    yield Subject("rescore", given, ("nbest", "source", "numbers"), scored_lists(*names))
     alone = f"{_LISTS} --model lstm"
-    yield Subject("rescore nbest", alone, ("nbest",), _scored_lists("LSTM0"))
+    yield Subject("rescore nbest", alone, ("nbest",), scored_lists("LSTM0"))
     aligned = "rescore aligned.nbest --source source --model joint -o out --threads 1 --engine here"
-    check = _scored_lists("Joint0", nbest="aligned.nbest")
+    check = scored_lists("Joint0", nbest="aligned.nbest")
     yield Subject("rescore joint", aligned, ("aligned.nbest", "joint"), check)
     cached = f"{_LISTS} --model lstm --cache cache"
-    yield Subject("rescore cache", cached, ("cache",), _scored_lists("LSTM0"), changes=("cache",))
+    yield Subject("rescore cache", cached, ("cache",), scored_lists("LSTM0"), changes=("cache",))
     work = ("begun.part", "begun.part.json")
     resumed = "rescore nbest --source source --model lstm -o begun --resume --threads 1"
-    yield Subject("rescore work", resumed, work, None, ("begun",), work)
-    ngrams = f"{_LISTS} --lm lm.arpa --lexicon lexicon"
-    yield Subject("rescore n-grams", ngrams, ("lm.arpa", "lexicon"), _finite)
+    check = a_line_each("nbest", "begun")
+    yield Subject("rescore work", resumed, work, check, ("begun",), work)
+    ngrams = f"{_LISTS} --lm lm.arpa.gz --lexicon f2e --reverse-lexicon e2f"
+    check = scored_lists("KenLM0", "Lexicon0", "ReverseLexicon0")
+    yield Subject("rescore n-grams", ngrams, ("lm.arpa.gz", "f2e", "e2f"), check)
     backoff = f"{_LISTS} --model cslm --backoff-lm lm.arpa"
-    yield Subject("rescore back-off", backoff, ("lm.arpa",), _scored_lists("CSLM0"))
-    plain = "score source references --model attention -o out --threads 1 --engine here"
-    yield Subject("score", plain, ("source", "references"), _a_line_each())
-    yield Subject("rerank", "rerank nbest --weights weights -o out", ("nbest", "weights"))
-    yield Subject("rerank gz", "rerank nbest.gz --weights weights --mbr -o out", ("nbest.gz",))
+    yield Subject("rescore back-off", backoff, ("lm.arpa",), scored_lists("CSLM0"))
+    plain = "score source references --model lstm --lm lm.arpa --cache cache -o out --threads 1"
+    inputs = ("source", "references", "lm.arpa", "cache")
+    yield Subject("score", plain, inputs, a_line_each(), changes=("cache",))
+    best = "rerank nbest --weights weights -o out"
+    yield Subject("rerank", best, ("nbest", "weights"), best_of_lists())
+    likeliest = "rerank nbest.gz --weights weights --mbr -o out"
+    yield Subject("rerank gz", likeliest, ("nbest.gz",), best_of_lists("nbest.gz"))
     sums = "rerank nbest --average LM0 --nbest -o out"
-    yield Subject("rerank --average", sums, ("nbest",))
+    yield Subject("rerank --average", sums, ("nbest",), sorted_lists)
     tune = "tune nbest --references references --weights weights --starts 1 --threads 1 -o out"
-    yield Subject("tune", tune, ("nbest", "references", "weights"), _finite)
+    yield Subject("tune", tune, ("nbest", "references", "weights"), finite)
     ini = (
         "tune nbest --references references --moses-ini moses.ini --moses-ini-out out --method mira"
     )
-    yield Subject("tune moses.ini", ini, ("moses.ini", "nbest"), _finite)
+    yield Subject("tune moses.ini", ini, ("moses.ini", "nbest"), finite)
     files = "tune --features features.dat --scores scores.dat --ifile init.opt --starts 1 -o out"
-    yield Subject("tune files", files, ("features.dat", "scores.dat", "init.opt"), _finite)
+    yield Subject("tune files", files, ("features.dat", "scores.dat", "init.opt"), finite)
     loop = (
         "tune --decoder ./decoder.sh --config moses.ini --source source --references references "
         "--iterations 1 --method xbleu --threads 1 -o out --working-dir"
@@ -166,33 +110,63 @@ def _subjects() -> Iterable[Subject]:
         "tune decoder",
         f"{loop} new.loop",
         ("decoded.nbest",),
-        _finite,
+        finite,
         ("out", "new.loop/"),
         ("new.loop/",),
     )
-    yield Subject("tune work", f"{loop} loop --resume", ("loop",), _finite, ("out",), ("loop/",))
+    yield Subject("tune work", f"{loop} loop --resume", ("loop",), finite, ("out",), ("loop/",))
+    rescored = (
+        f"{loop} new.loop --rescore cslm --rescore-lm general.arpa --rescore-lexicon f2e "
+        "--rescore-reverse-lexicon e2f --rescore-feature length_ratio"
+    )
+    inputs = ("cslm", "general.arpa", "f2e", "e2f", "decoded.nbest")
+    yield Subject("tune rescore", rescored, inputs, finite, ("out", "new.loop/"), ("new.loop/",))
     search = "decode source --config moses.ini --workers 1 --engine here --stack 5 -o out"
     inputs = ("source", "moses.ini", "table", "reordering", "lm.arpa")
-    yield Subject("decode", search, inputs, _a_line_each())
+    yield Subject("decode", search, inputs, a_line_each())
     lists = f"{search} --weights weights --nbest out.nbest 5 --alignment --segmentation"
-    yield Subject("decode lists", lists, ("weights", "table"), _a_line_each(), ("out", "out.nbest"))
-    networks = f"{search} --feature cslm --model cslm --feature joint --model joint --threads 1"
-    yield Subject("decode networks", networks, ("cslm", "joint", "table"), _a_line_each())
+    yield Subject("decode lists", lists, ("weights", "table"), a_line_each(), ("out", "out.nbest"))
+    networks = (
+        f"{search} --feature cslm --model cslm --feature joint --model joint --threads 1 "
+        "--backoff-lm general.arpa"
+    )
+    inputs = ("cslm", "joint", "table", "general.arpa")
+    yield Subject("decode networks", networks, inputs, a_line_each())
     measured = "evaluate references --references source --nbest nbest --format json -o out"
-    yield Subject("evaluate", measured, ("references", "source", "nbest"), _finite)
-    yield Subject("combine", "combine nbest own.nbest -o out", ("nbest", "own.nbest"))
+    yield Subject("evaluate", measured, ("references", "source", "nbest"), finite)
+    groups = "evaluate references --references source --source source --by-unknown rnn/source.vocab"
+    inputs = ("rnn/source.vocab", "references", "source")
+    yield Subject("evaluate groups", groups, inputs, None, ())
+    combine = "combine nbest own.nbest -o out"
+    yield Subject("combine", combine, ("nbest", "own.nbest"), all_hypotheses)
     generate = "generate lstm source --beam 2 --max-length 9 -o out --threads 1 --engine here"
-    yield Subject("generate", generate, ("source", "lstm"), _a_line_each())
+    yield Subject("generate", generate, ("source", "lstm"), a_line_each())
     augment = "generate rnn --augment table --targets 2 -o out --threads 1 --engine here"
-    yield Subject("generate --augment", augment, ("table", "rnn"))
+    check = in_order("table", "out", added=1)
+    yield Subject("generate --augment", augment, ("table", "rnn"), check)
+    more = (
+        f"{augment} --reverse-model reverse --lexicon f2e --reverse-lexicon e2f --sources phrases "
+        "--moses-ini moses.ini --moses-ini-out out.ini"
+    )
+    inputs = ("reverse", "f2e", "e2f", "phrases", "moses.ini")
+    yield Subject("generate --augment more", more, inputs, check, ("out", "out.ini"))
     segment = (
         "segment source --model rnn --reverse-model reverse -o out --segments out.json --threads 1"
     )
-    yield Subject("segment", segment, ("source", "rnn"), None, ("out", "out.json"))
+    yield Subject("segment", segment, ("source", "rnn"), a_line_each(), ("out", "out.json"))
     select = (
         "select source --in-domain lm.arpa --general general.arpa --lines 2 -o out --processes 1"
     )
-    yield Subject("select", select, ("source", "lm.arpa"), _some_lines)
+    yield Subject("select", select, ("source", "lm.arpa"), in_order("out", "source"))
+    both = (
+        "select source references --in-domain general.arpa --general lm.arpa "
+        "--in-domain-target lm.arpa --general-target general.arpa --lines 2 -o out --processes 1 "
+        "--target-output out.target --scores out.scores"
+    )
+    inputs = ("source", "references", "lm.arpa", "general.arpa")
+    outputs = ("out", "out.target", "out.scores")
+    check = in_order("out.target", "references")
+    yield Subject("select pairs", both, inputs, check, outputs)
     ppl = "perplexity references --model cslm --lm lm.arpa --mix-on mixed --threads 1"
     yield Subject("perplexity", ppl, ("references", "lm.arpa", "cslm", "mixed"), None, ())
     yield Subject("show", "show table --model rnn", ("table", "rnn"), None, ())
@@ -203,25 +177,44 @@ def _subjects() -> Iterable[Subject]:
     )
     shown = ("nbest", "references", "report.json", "made.experiment")
     yield Subject("report", report, shown, None, ("out/",))
+    table = (
+        "report table --model rnn --translation a=references --source source "
+        "--references references --only phrases --only scores --only translations -o out"
+    )
+    yield Subject("report table", table, ("table", "rnn", "references"), None, ("out/",))
     export = "export cslm -o out --moses-ini moses.ini --moses-ini-out out.ini"
     yield Subject("export", export, ("cslm", "moses.ini"), None, ("out", "out.ini"))
+    words = ("out", "out.source_vocab", "out.target_vocab")
+    yield Subject("export joint", "export joint -o out", ("joint",), None, words)
     experiment = "experiment experiment.toml -o out --dry-run"
     yield Subject(
-        "experiment", experiment, ("experiment.toml", "moses.ini", "source"), None, ("out/lock",)
+        "experiment",
+        experiment,
+        ("experiment.toml", "moses.ini", "source", "references"),
+        None,
+        ("out/lock",),
     )
     text = "train encoder-decoder table -o out --updates 1 --threads 1 --config settings.toml"
     yield Subject("train settings", text, ("settings.toml",), None, ("out/",))
     small = "--set model.hidden_size=4 --set model.embedding_size=3 --updates 1 --threads 1 -o out"
-    table = f"train encoder-decoder table {small}"
-    yield Subject("train table", table, ("table",), None, ("out/",))
-    vocabulary = f"train lstm source references {small} --source-vocabulary rnn/source.vocab"
-    yield Subject(
-        "train text", vocabulary, ("source", "references", "rnn/source.vocab"), None, ("out/",)
+    table = f"train encoder-decoder table {small} --source-corpus source"
+    yield Subject("train table", table, ("table", "source"), None, ("out/",))
+    vocabulary = (
+        f"train lstm source references {small} --source-vocabulary rnn/source.vocab "
+        "--target-vocabulary rnn/target.vocab"
     )
+    inputs = ("source", "references", "rnn/source.vocab", "rnn/target.vocab")
+    yield Subject("train text", vocabulary, inputs, None, ("out/",))
     joint = "train joint source references --alignments alignments --updates 1 --threads 1 -o out"
     yield Subject("train joint", joint, ("alignments", "source"), None, ("out/",))
     resumed = "train encoder-decoder made.table --resume -o made --threads 1 --device cpu"
     yield Subject("train work", resumed, ("made.work",), None, ("made/",), ("made.work/",))
+    inputs = ("joined.work",)
+    resumed = (
+        "train joint source references --alignments alignments --updates 2 --threads 1 "
+        "-o joined --resume"
+    )
+    yield Subject("train joint work", resumed, inputs, None, ("joined/",), ("joined.work/",))
     lists = (
         "train joint --objective xbleu --from joint --lists aligned.nbest --source source "
         "--references references --alignments alignments --weights weights --updates 1 "

@@ -1,0 +1,149 @@
+"""What has to come out of a command that takes a damaged file: nothing lost, nothing else."""
+
+import gzip
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.table_lines import remove_scores
+
+Check = Callable[[], str | None]
+# A hypothesis: its fields.
+_Fields = list[bytes]
+# Features that are no log-probabilities.
+_ANY_NUMBER = ("LengthRatio0", "Own0")
+
+
+def lines_of(path: str) -> list[bytes]:
+    """Return the lines of a file as the tool reads it, the last one with or without a newline."""
+    data = Path(path).read_bytes()
+    if data[:2] == b"\x1f\x8b":
+        data = gzip.decompress(data)
+    return data.removesuffix(b"\n").split(b"\n") if data else []
+
+
+def scored_pairs(added: int, table: str = "table") -> Check:
+    """All lines of the table, in order, with some finite scores more."""
+
+    def check() -> str | None:
+        before, after = lines_of(table), lines_of("out")
+        if len(before) != len(after):
+            return f"{len(before)} lines became {len(after)}"
+        for number, (old, new) in enumerate(zip(before, after, strict=True), start=1):
+            if remove_scores(new, added) != old:
+                return f"line {number} was changed: {old!r} {new!r}"
+            values = new.split(b"|||")[2].split()[-added:]
+            if not all(math.isfinite(float(value)) and float(value) > 0 for value in values):
+                return f"line {number} has the scores {values}"
+        return None
+
+    return check
+
+
+def scored_lists(*features: str, nbest: str = "nbest") -> Check:
+    """All lines of the lists, in order, with some finite features more."""
+
+    def check() -> str | None:
+        before, after = lines_of(nbest), lines_of("out")
+        if len(before) != len(after):
+            return f"{len(before)} lines became {len(after)}"
+        names = "".join(rf" {name}= (-?[\d.e+-]+)" for name in features)
+        for number, (old, new) in enumerate(zip(before, after, strict=True), start=1):
+            found = re.search(rf"{names}(?= ?\|\|\|)".encode(), new)
+            if found is None or not all(math.isfinite(float(each)) for each in found.groups()):
+                return f"line {number} has no {features}: {new!r}"
+            for name, value in zip(features, found.groups(), strict=True):
+                if float(value) > 0 and name not in _ANY_NUMBER:
+                    return f"line {number} has the log-probability {value!r}"
+            if _fields(new[: found.start()] + new[found.end() :]) != _fields(old):
+                return f"line {number} was changed: {old!r} {new!r}"
+        return None
+
+    return check
+
+
+def a_line_each(text: str = "source", out: str = "out") -> Check:
+    """A line of output for each line of a text."""
+
+    def check() -> str | None:
+        before, after = len(lines_of(text)), len(lines_of(out))
+        return None if before == after else f"{before} lines became {after}"
+
+    return check
+
+
+def finite() -> str | None:
+    """No number of the output is none."""
+    found = re.search(rb"(?<![\w|])-?(nan|inf)(?![\w|])", Path("out").read_bytes(), re.IGNORECASE)
+    return f"the output says {found[0]!r}" if found else None
+
+
+def in_order(inner: str, outer: str, *, added: int = 0) -> Check:
+    """All lines of a file are in another, in its order; those of "out" may have scores more."""
+
+    def lines(path: str) -> Iterator[bytes]:
+        found = iter(lines_of(path))
+        return (remove_scores(x, added) for x in found) if added and path == "out" else found
+
+    def check() -> str | None:
+        rest = lines(outer)
+        lost = next((line for line in lines(inner) if line not in rest), None)
+        return None if lost is None else f"{lost!r} of {inner} is not in {outer}, or elsewhere"
+
+    return check
+
+
+def joined(*parts: str) -> Check:
+    """The lines of the parts, one after the other."""
+
+    def check() -> str | None:
+        before = [line for part in parts for line in lines_of(part)]
+        return None if before == lines_of("out") else "other lines than the parts'"
+
+    return check
+
+
+def best_of_lists(nbest: str = "nbest") -> Check:
+    """One hypothesis of each list."""
+
+    def check() -> str | None:
+        lists, after = _lists_of(nbest), lines_of("out")
+        if len(lists) != len(after):
+            return f"{len(lists)} lists became {len(after)} lines"
+        for number, (fields, line) in enumerate(zip(lists, after, strict=True), start=1):
+            if line not in [each[1] for each in fields]:
+                return f"line {number} is in no list: {line!r}"
+        return None
+
+    return check
+
+
+def sorted_lists() -> str | None:
+    """The same hypotheses in each list, in any order, with any totals."""
+    before, after = (
+        [sorted(each[:3] + each[4:] for each in fields) for fields in _lists_of(path)]
+        for path in ("nbest", "out")
+    )
+    return None if before == after else "other hypotheses in a list"
+
+
+def all_hypotheses() -> str | None:
+    """In each list those of the first file, and those of the second with other words."""
+    first, second, after = map(_lists_of, ("nbest", "own.nbest", "out"))
+    for number, (old, own, new) in enumerate(itertools.zip_longest(first, second, after)):
+        words = [each[1].split() for each in old]
+        words += [each[1].split() for each in own if each[1].split() not in words]
+        if [each[1].split() for each in new] != words:
+            return f"list {number} has other hypotheses"
+    return None
+
+
+def _lists_of(path: str) -> list[list[_Fields]]:
+    lines = map(_fields, lines_of(path))
+    return [list(group) for _, group in itertools.groupby(lines, key=lambda each: int(each[0]))]
+
+
+def _fields(line: bytes) -> _Fields:
+    return [part.strip(b" \r") for part in line.split(b"|||")]
