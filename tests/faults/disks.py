@@ -16,16 +16,23 @@ _RESCORE = "rescore lists.gz --source dev.en --model attention --threads 1 --eng
 _TUNE = (
     "tune --decoder embedded --decoder-flags '--stack 3 --processes 1' --config moses.ini "
     "--source dev.en --references dev.fr --method xbleu --iterations 2 --nbest-size 20 --threads 1 "
-    "--working-dir disk/loop"
+    "--working-dir disk/loop --translations disk/best --ifile-out disk/init -o disk/out"
 )
 # Commands that write into the folder "disk", and what makes them go on.
 WRITERS = {
     "annotate": (f"{_ANNOTATE} -o disk/out.gz", "--resume"),
-    "annotate plain": (f"{_ANNOTATE} -o disk/out", "--resume"),
+    "annotate plain": (
+        f"{_ANNOTATE} -o disk/out --moses-ini small.ini --moses-ini-out disk/moses.ini",
+        "--resume",
+    ),
     "annotate part": (f"{_ANNOTATE} --part 2/2 -o disk/out.gz", "--resume"),
     "join": ("join part1 part2 -o disk/out", ""),
     "rescore": (f"{_RESCORE} --cache disk/cache -o disk/out.gz", "--resume"),
-    "score": ("score dev.en dev.fr --model attention --threads 1 -o disk/out.gz", ""),
+    "rescore words": (f"{_RESCORE} --word-scores disk/words -o disk/out.gz", ""),
+    "score": (
+        "score dev.en dev.fr --model attention --threads 1 --cache disk/cache -o disk/out.gz",
+        "",
+    ),
     "rerank": ("rerank lists.gz --average LM0 --nbest -o disk/out.gz", ""),
     "combine": ("combine lists.gz lists.gz -o disk/out.gz", ""),
     "decode": (
@@ -54,6 +61,13 @@ WRITERS = {
         "select train.fr --random --share 0.9 -o disk/out.gz",
         "",
     ),
+    "select scores": (
+        (
+            "select test.fr --in-domain lm.fr.arpa.gz --general test.arpa --share 0.5 "
+            "--processes 1 --scores disk/scores -o disk/out"
+        ),
+        "",
+    ),
     "tune": (
         (
             "tune lists.gz --references dev.fr --moses-ini moses.ini --moses-ini-out disk/out "
@@ -62,7 +76,10 @@ WRITERS = {
         ),
         "",
     ),
-    "tune in a loop": (f"{_TUNE} -o disk/out", "--resume"),
+    "tune in a loop": (
+        f"{_TUNE} --translations disk/best --ifile-out disk/init -o disk/out",
+        "--resume",
+    ),
     "train": (
         "train lstm dev.en dev.fr --updates 2 -o disk/out --threads 1",
         "--resume",
@@ -76,8 +93,9 @@ WRITERS = {
         ),
         "",
     ),
-    "show": ("show small.gz --model rnn --format json", ""),
 }
+# A disk has whole pages: outputs of fewer than these are on a large one, and files are limited.
+_LEAST_PAGES, _PAGE = 20, 4096
 # What a run may leave to go on from.
 _TO_GO_ON = (".part", ".part.json", "cache", "loop", "out.work")
 
@@ -95,15 +113,18 @@ def fill_all(
         yield "enough", f"exit {done.returncode}: {done.stderr[-300:]!r}"
         return
     wanted = _files(disk)
-    needed = sum(map(len, wanted.values()))
+    sizes = [len(data) for data in wanted.values()]
+    is_little = sum(sizes) < _LEAST_PAGES * _PAGE
+    needed = max(sizes) if is_little else sum(sizes)
     for step in range(steps):
         shutil.rmtree(disk)
         disk.mkdir()
-        with _small(disk, needed * step // steps) as limit:
+        size = needed * step // steps
+        with contextlib.nullcontext(size) if is_little or not size else _small(disk, size) as limit:
             if step % 2 and (disk / "out.gz").name in wanted:
                 (disk / "out.gz").write_bytes(gzip.compress(b"old\n"))
             yield (
-                f"{needed * step // steps:,} of {needed:,} bytes",
+                f"{size:,} of {needed:,} bytes",
                 _fill((command, resume), folder, limit, wanted),
             )
     shutil.rmtree(folder)
@@ -145,7 +166,7 @@ def _is_to_go_on(path: str) -> bool:
 
 def _difference(found: dict[str, bytes], wanted: dict[str, bytes]) -> str | None:
     """Return which files are others; states tell the time, and caches are kept in any order."""
-    told = ("cache", "loop/", "out.work/", "report", "out/training.json")
+    told = ("cache", "loop/", "out.work/", "out/training.json")
     names = [name for name in {*found, *wanted} if not name.startswith(told)]
     others = [name for name in names if found.get(name) != wanted.get(name)]
     return f"other bytes: {sorted(others)}" if others else None
@@ -155,7 +176,7 @@ def _difference(found: dict[str, bytes], wanted: dict[str, bytes]) -> str | None
 def _small(disk: Path, size: int) -> Iterator[int | None]:
     """Make a folder a disk of that size, a page at least; or yield a limit of a file's size."""
     try:
-        _call("mount", "-t", "tmpfs", "-o", f"size={max(size, 4096)}", "tmpfs", disk)
+        _call("mount", "-t", "tmpfs", "-o", f"size={max(size, _PAGE)}", "tmpfs", disk)
     except (OSError, subprocess.CalledProcessError):
         yield size
         return

@@ -147,7 +147,7 @@ def _load_long(folder: Path, size: int) -> None:
                 for count in counts
             )
             print(f"{command.partition(' -o')[0].format(what)}, {counts[0]:,} and {size:,}", end="")
-            print(f" in {few:,.0f} and {many:,.0f} s, {many / few:.1f} times", flush=True)
+            print(f" in {few:,.1f} and {many:,.1f} s, {many / few:.1f} times", flush=True)
 
 
 def _in_one_list(path: Path) -> Iterator[bytes]:

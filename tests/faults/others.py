@@ -4,10 +4,12 @@ import gzip
 import os
 import resource
 import shlex
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from tests.faults.kills import PATIENCE
 from tests.faults.works import PHRASESCORE
@@ -26,12 +28,14 @@ def check_all(folder: Path) -> Iterator[tuple[str, str | None]]:
         "rerank lists.gz --average LM0 --nbest",
     ):
         yield f"a reader that leaves {command.split()[0]}", _leave(command, folder)
-    for name, command, output in (
-        ("annotate to one output", f"{_ANNOTATE} -o two.gz", "two.gz"),
-        ("rescore with one cache", f"{_RESCORE} --cache cache2 -o two.lists.gz", "two.lists.gz"),
-        ("train in one work folder", f"{_TRAIN} -o two", "two/model.safetensors"),
+        yield f"a full stdout of {command.split()[0]}", _fill_stdout(command, folder)
+    yield "a full stdout of show", _fill_stdout("show small.gz --model rnn", folder)
+    for name, command, outputs in (
+        ("annotate to one output", f"{_ANNOTATE} -o", ("two.gz", "two.gz")),
+        ("rescore with one cache", f"{_RESCORE} --cache cache2 -o", ("lists1.gz", "lists2.gz")),
+        ("train in one work folder", f"{_TRAIN} -o", ("two", "two")),
     ):
-        yield f"two at once: {name}", _twice(command, output, folder)
+        yield f"two at once: {name}", _twice(command, outputs, folder)
     yield "a folder that is read-only", _read_only(folder)
     for name, damage in _BOMBS.items():
         damage(folder / "bomb.gz")
@@ -46,13 +50,16 @@ def check_all(folder: Path) -> Iterator[tuple[str, str | None]]:
 
 
 def _start(
-    command: str, folder: Path, limit: Callable[[], None] | None = None
+    command: str,
+    folder: Path,
+    limit: Callable[[], None] | None = None,
+    stdout: int | BinaryIO = subprocess.PIPE,
 ) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         [*PHRASESCORE, *shlex.split(command)],
         cwd=folder,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
+        stdout=stdout,
         stderr=subprocess.PIPE,
         preexec_fn=limit,
     )
@@ -80,23 +87,36 @@ def _leave(command: str, folder: Path) -> str | None:
     return None if status in (0, 141) and not said else f"exit {status}: {lines[-3:]}"
 
 
-def _twice(command: str, output: str, folder: Path) -> str | None:
-    """One of two may be refused; what is there in the end is whole."""
-    status, lines = _end(_start(command, folder))
+def _fill_stdout(command: str, folder: Path) -> str | None:
+    with open("/dev/full", "wb") as full:
+        status, lines = _end(_start(command, folder, stdout=full))
+    is_refused = status == 1 and lines[-1].startswith("Error: ")
+    return None if is_refused else f"exit {status}: {lines[-3:]}"
+
+
+def _twice(command: str, outputs: tuple[str, str], folder: Path) -> str | None:
+    """One of two may be refused where both write one output; what is there in the end is whole."""
+    status, lines = _end(_start(f"{command} alone.gz", folder))
     if status:
         return f"alone: exit {status}: {lines[-3:]}"
-    whole = (folder / output).read_bytes()
-    for path in sorted((folder / output.split("/")[0]).rglob("*"), reverse=True):
-        path.unlink()
-    (folder / output.split("/")[0]).rmdir() if "/" in output else (folder / output).unlink()
-    both = [_start(command, folder), _start(command, folder)]
+    path = folder / "alone.gz"
+    whole = _whole(path)
+    (shutil.rmtree if path.is_dir() else os.unlink)(path)
+    (folder / "cache2").unlink(missing_ok=True)
+    both = [_start(f"{command} {output}", folder) for output in outputs]
     ends = [_end(process) for process in both]
-    if not any(status == 0 for status, _ in ends):
-        return f"neither came to an end: {ends}"
+    if sum(status == 0 for status, _ in ends) < len(set(outputs)):
+        return f"not all came to an end: {ends}"
     for status, lines in ends:
         if status not in (0, 1) or (status == 1 and not lines[-1].startswith("Error: ")):
             return f"exit {status}: {lines[-3:]}"
-    return None if (folder / output).read_bytes() == whole else "other bytes than alone"
+    is_same = all(_whole(folder / output) == whole for output in outputs)
+    return None if is_same else "other bytes than alone"
+
+
+def _whole(output: Path) -> bytes:
+    """Return the bytes of an output, or of the model in it."""
+    return (output / "model.safetensors" if output.is_dir() else output).read_bytes()
 
 
 def _read_only(folder: Path) -> str | None:

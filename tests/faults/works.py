@@ -33,6 +33,17 @@ method = "xbleu"
 updates = 10
 set.model.hidden_size = 16
 """
+_ARPA = """\
+\\data\\
+ngram 1=3
+
+\\1-grams:
+-1\t<unk>
+-99\t<s>
+-1\t</s>
+
+\\end\\
+"""
 
 
 @dataclass(frozen=True)
@@ -116,10 +127,13 @@ def make_folder(folder: Path) -> None:
     ):
         os.symlink(EXAMPLE / name, folder / name)
     shutil.copy(EXAMPLE / "moses.ini", folder)
+    ini = (EXAMPLE / "moses.ini").read_text()
+    (folder / "small.ini").write_text(ini.replace("phrase-table.gz", "small.gz"))
     weights = (EXAMPLE / "moses.ini").read_text().partition("[weight]")[2].strip()
     weights = weights.removeprefix("UnknownWordPenalty0= 1\n")  # not in the lists
     (folder / "weights").write_text(f"{weights}\nAttention0= 0.3\n")
     (folder / "experiment.toml").write_text(_EXPERIMENT)
+    (folder / "test.arpa").write_text(_ARPA)
     for kind, inputs, name in (
         ("encoder-decoder", "table.gz", "rnn"),
         ("encoder-decoder --reverse", "table.gz", "rnn.reverse"),
