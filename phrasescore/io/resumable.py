@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from io import FileIO
 from itertools import chain
-from typing import Annotated, Protocol, Self, TypeVar
+from typing import Annotated, Self, TypeVar
 from weakref import WeakSet
 
 import msgspec
@@ -27,8 +27,9 @@ from zlib_ng import zlib_ng
 
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
 from phrasescore.io.output import StreamOutput, writing
-from phrasescore.io.plain_file import open_at_end
+from phrasescore.io.plain_file import open_at_end, open_plain
 from phrasescore.io.state import check_same_run, new_digest, read_state, write_state
+from phrasescore.io.text import InputLines
 
 _logger = logging.getLogger(__name__)
 
@@ -50,25 +51,6 @@ def _close_locked() -> None:
 os.register_at_fork(after_in_child=_close_locked)
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
-
-
-class InputLines(Protocol):
-    """Some consecutive lines of an input, such as a block of a phrase table."""
-
-    @property
-    def before(self) -> int:
-        """How many lines of the input come before."""
-
-    @property
-    def num_lines(self) -> int:
-        """How many lines there are."""
-
-    @property
-    def raw(self) -> bytes:
-        """The bytes of the lines."""
-
-    def lines(self, first: int, after: int) -> Self:
-        """Return the lines from number ``first`` to before ``after``, counted from 0."""
 
 
 _Lines = TypeVar("_Lines", bound=InputLines)
@@ -119,6 +101,8 @@ class Journal(msgspec.Struct, frozen=True):
     complete: bool
     # Everything that the bytes depend on, but for the input.
     settings: dict[str, str]
+    # Digest of the part file; version 0.1 had none.
+    output: str | None = None
 
 
 class ResumableOutput:
@@ -152,7 +136,7 @@ class ResumableOutput:
         self._is_gzip = path.endswith(".gz")
         self._resume = resume
         self._chunk_lines = chunk_lines
-        self._digest = new_digest()
+        self._digest, self._output_digest = new_digest(), new_digest()
         # What an earlier run had done, and what the journal says now.
         self._begun = self._promised = Journal(0, 0, "", False, self.settings)
         # Lines handed to this object, those of the earlier run counted, and those in whole chunks.
@@ -222,10 +206,10 @@ class ResumableOutput:
         if found is None or found.lines == 0:
             return self._begun
         finished = found.complete and size == 0 and os.path.isfile(self.path)
-        if size < found.num_bytes and not finished:
-            raise PhrasescoreError(f"{self.part} is damaged, or is not there; {anew}")
         if finished and not self._resume:
             return self._begun  # the output is there: no work is lost
+        if not finished and not self._is_good(found):
+            raise PhrasescoreError(f"{self.part} is damaged, or is not there; {anew}")
         if not self._resume:
             raise PhrasescoreError(
                 f"{self.part} holds {found.lines:,} lines of an unfinished run: go on with "
@@ -234,6 +218,15 @@ class ResumableOutput:
         check_same_run(found.settings, self.settings, self.part, anew)
         self.finished = finished  # killed between its last two steps
         return found
+
+    def _is_good(self, journal: Journal) -> bool:
+        """Return whether the part file begins with the bytes that the journal promises."""
+        left = journal.num_bytes
+        with open_plain(self.part) as file:
+            while data := file.read(min(left, 1 << 20)):
+                self._output_digest.update(data)
+                left -= len(data)
+        return not left and journal.output in (None, self._output_digest.hexdigest())
 
     def remaining(self, blocks: Iterable[_Lines], path: str) -> Iterator[_Lines]:
         """Return the lines that no earlier run has done; to be called once, on entering.
@@ -339,6 +332,7 @@ class ResumableOutput:
             while rest:
                 rest = rest[self._file.write(rest) :]
         self._num_bytes += len(data)
+        self._output_digest.update(data)
 
     def _finish_chunk(self, lines: int, digest: str) -> None:
         if self._compressor is not None:
@@ -346,7 +340,8 @@ class ResumableOutput:
             self._compressor = self._new_compressor()
         with writing(self.path):
             os.fsync(self._file.fileno())
-        self._write_journal(Journal(lines, self._num_bytes, digest, False, self.settings))
+        output = self._output_digest.hexdigest()
+        self._write_journal(Journal(lines, self._num_bytes, digest, False, self.settings, output))
 
     def _write_journal(self, journal: Journal) -> None:
         write_state(self.journal, journal)

@@ -12,7 +12,7 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Protocol, Self
 
 from xopen import xopen
 
@@ -30,6 +30,25 @@ NUMBER = r"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+"
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _SHOWN = 60  # characters of the offending text in a message
+
+
+class InputLines(Protocol):
+    """Some consecutive lines of an input, such as a block of a phrase table."""
+
+    @property
+    def before(self) -> int:
+        """How many lines of the input come before."""
+
+    @property
+    def num_lines(self) -> int:
+        """How many lines there are."""
+
+    @property
+    def raw(self) -> bytes:
+        """The bytes of the lines."""
+
+    def lines(self, first: int, after: int) -> Self:
+        """Return the lines from number ``first`` to before ``after``, counted from 0."""
 
 
 def _decompression_errors() -> tuple[type[Exception], ...]:

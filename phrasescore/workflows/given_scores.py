@@ -8,9 +8,15 @@ from numpy.typing import NDArray
 
 from moses_integration.nbest import LARGEST_VALUE, parse_number
 from phrasescore.errors import DataError, shown_path
-from phrasescore.io.resumable import InputLines
 from phrasescore.io.state import new_digest
-from phrasescore.io.text import count_lines, is_stream, read_blocks, read_lines, shorten
+from phrasescore.io.text import (
+    InputLines,
+    count_lines,
+    is_stream,
+    read_blocks,
+    read_lines,
+    shorten,
+)
 
 _Lines = TypeVar("_Lines", bound=InputLines)
 

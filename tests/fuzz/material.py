@@ -163,6 +163,8 @@ def make_material(folder: Path) -> None:
             "--keep-work --device cpu"
         )
         shutil.rmtree("joined")
+        # Nobody waits in vain for what is compiled: that is done here.
+        _run("decode source --config moses.ini --workers 1 --engine here --stack 5 -o made")
         _stop("rescore nbest --source source --model lstm -o begun")
         _stop("annotate table --model rnn -o scored --engine here")
         _run(

@@ -56,7 +56,7 @@ def _subjects() -> Iterable[Subject]:
     yield Subject("annotate --for", kept, ("table", "source"), in_order("out", "table", added=1))
     work = ("scored.part", "scored.part.json")
     resumed = "annotate table --model rnn -o scored --resume --threads 1 --engine here"
-    yield Subject("annotate work", resumed, work, a_line_each("table", "scored"), ("scored",), work)
+    yield Subject("annotate work", resumed, work, scored_pairs(1, out="scored"), ("scored",), work)
     parts = ("part1", "part2", "part1.json", "part2.json")
     yield Subject("join", "join part1 part2 -o out", parts, joined("part1", "part2"))
     parts = ("lists.part1", "lists.part2", "lists.part1.json", "lists.part2.json")
@@ -78,7 +78,7 @@ def _subjects() -> Iterable[Subject]:
     yield Subject("rescore cache", cached, ("cache",), scored_lists("LSTM0"), changes=("cache",))
     work = ("begun.part", "begun.part.json")
     resumed = "rescore nbest --source source --model lstm -o begun --resume --threads 1"
-    check = a_line_each("nbest", "begun")
+    check = scored_lists("LSTM0", out="begun")
     yield Subject("rescore work", resumed, work, check, ("begun",), work)
     ngrams = f"{_LISTS} --lm lm.arpa.gz --lexicon f2e --reverse-lexicon e2f"
     check = scored_lists("KenLM0", "Lexicon0", "ReverseLexicon0")
@@ -95,13 +95,13 @@ def _subjects() -> Iterable[Subject]:
     sums = "rerank nbest --average LM0 --nbest -o out"
     yield Subject("rerank --average", sums, ("nbest",), sorted_lists)
     tune = "tune nbest --references references --weights weights --starts 1 --threads 1 -o out"
-    yield Subject("tune", tune, ("nbest", "references", "weights"), finite)
+    yield Subject("tune", tune, ("nbest", "references", "weights"), finite())
     ini = (
         "tune nbest --references references --moses-ini moses.ini --moses-ini-out out --method mira"
     )
-    yield Subject("tune moses.ini", ini, ("moses.ini", "nbest"), finite)
+    yield Subject("tune moses.ini", ini, ("moses.ini", "nbest"), finite("moses.ini"))
     files = "tune --features features.dat --scores scores.dat --ifile init.opt --starts 1 -o out"
-    yield Subject("tune files", files, ("features.dat", "scores.dat", "init.opt"), finite)
+    yield Subject("tune files", files, ("features.dat", "scores.dat", "init.opt"), finite())
     loop = (
         "tune --decoder ./decoder.sh --config moses.ini --source source --references references "
         "--iterations 1 --method xbleu --threads 1 -o out --working-dir"
@@ -110,17 +110,17 @@ def _subjects() -> Iterable[Subject]:
         "tune decoder",
         f"{loop} new.loop",
         ("decoded.nbest",),
-        finite,
+        finite(),
         ("out", "new.loop/"),
         ("new.loop/",),
     )
-    yield Subject("tune work", f"{loop} loop --resume", ("loop",), finite, ("out",), ("loop/",))
+    yield Subject("tune work", f"{loop} loop --resume", ("loop",), finite(), ("out",), ("loop/",))
     rescored = (
         f"{loop} new.loop --rescore cslm --rescore-lm general.arpa --rescore-lexicon f2e "
         "--rescore-reverse-lexicon e2f --rescore-feature length_ratio"
     )
     inputs = ("cslm", "general.arpa", "f2e", "e2f", "decoded.nbest")
-    yield Subject("tune rescore", rescored, inputs, finite, ("out", "new.loop/"), ("new.loop/",))
+    yield Subject("tune rescore", rescored, inputs, finite(), ("out", "new.loop/"), ("new.loop/",))
     search = "decode source --config moses.ini --workers 1 --engine here --stack 5 -o out"
     inputs = ("source", "moses.ini", "table", "reordering", "lm.arpa")
     yield Subject("decode", search, inputs, a_line_each())
@@ -133,7 +133,7 @@ def _subjects() -> Iterable[Subject]:
     inputs = ("cslm", "joint", "table", "general.arpa")
     yield Subject("decode networks", networks, inputs, a_line_each())
     measured = "evaluate references --references source --nbest nbest --format json -o out"
-    yield Subject("evaluate", measured, ("references", "source", "nbest"), finite)
+    yield Subject("evaluate", measured, ("references", "source", "nbest"), finite())
     groups = "evaluate references --references source --source source --by-unknown rnn/source.vocab"
     inputs = ("rnn/source.vocab", "references", "source")
     yield Subject("evaluate groups", groups, inputs, None, ())

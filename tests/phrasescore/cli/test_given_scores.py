@@ -13,7 +13,7 @@ import phrasescore
 from phrasescore.cli import main
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.features import ColumnSpec
-from phrasescore.io.resumable import InputLines
+from phrasescore.io.text import InputLines
 from phrasescore.workflows.given_scores import GivenScores
 from phrasescore.workflows.join import join
 from tests.doubles import RandomModel

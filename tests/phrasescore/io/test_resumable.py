@@ -184,15 +184,18 @@ def test_what_is_wrong_removes_what_this_run_began_and_nothing_older(
     assert out.read_bytes() == b"".join(PIECES).upper()
 
 
-def test_a_part_file_that_is_too_short_is_damaged(
+def test_a_part_file_that_is_not_what_was_written_is_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
     kill_in(out, 2, monkeypatch)
     part = Path(f"{out}.part")
-    part.write_bytes(part.read_bytes()[:5])
-    with pytest.raises(PhrasescoreError, match="is damaged"):
-        write_all(out, PIECES, resume=True)
+    good = part.read_bytes()
+    for damaged in (good[:5], good.replace(b"A", b"B", 1), b"\0" * len(good)):
+        part.write_bytes(damaged)
+        with pytest.raises(PhrasescoreError, match="is damaged"):
+            write_all(out, PIECES, resume=True)
+        assert part.read_bytes() == damaged
     journal = Path(f"{out}.part.json")
     state = json.loads(journal.read_text())
     for text in ("{}", json.dumps({**state, "bytes": -1}), json.dumps({**state, "lines": -1})):
