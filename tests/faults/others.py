@@ -43,7 +43,7 @@ def check_all(folder: Path) -> Iterator[tuple[str, str | None]]:
             "annotate bomb.gz --model rnn -o bomb.out --threads 1 --engine here",
             "rescore bomb.gz --source dev.en --model attention -o bomb.out --engine here",
             "show bomb.gz --model rnn",
-            "tune bomb.gz --references dev.fr -o bomb.out",
+            "tune bomb.gz --references dev.fr --weights weights -o bomb.out",
         ):
             yield f"{command.split()[0]} of {name}", _with_little_memory(command, folder)
     (folder / "bomb.gz").unlink()
