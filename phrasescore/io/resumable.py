@@ -205,10 +205,11 @@ class ResumableOutput:
             )
         if found is None or found.lines == 0:
             return self._begun
-        finished = found.complete and size == 0 and os.path.isfile(self.path)
-        if finished and not self._resume:
-            return self._begun  # the output is there: no work is lost
-        if not finished and not self._is_good(found):
+        is_output = found.complete and size == 0 and os.path.isfile(self.path)
+        if is_output and not self._resume:
+            return self._begun  # no work is lost
+        finished = is_output and self._is_good(found, self.path)
+        if not finished and not self._is_good(found, self.part):
             raise PhrasescoreError(f"{self.part} is damaged, or is not there; {anew}")
         if not self._resume:
             raise PhrasescoreError(
@@ -219,10 +220,11 @@ class ResumableOutput:
         self.finished = finished  # killed between its last two steps
         return found
 
-    def _is_good(self, journal: Journal) -> bool:
-        """Return whether the part file begins with the bytes that the journal promises."""
+    def _is_good(self, journal: Journal, path: str) -> bool:
+        """Return whether a file begins with the bytes that the journal promises."""
+        self._output_digest = new_digest()
         left = journal.num_bytes
-        with open_plain(self.part) as file:
+        with open_plain(path) as file:
             while data := file.read(min(left, 1 << 20)):
                 self._output_digest.update(data)
                 left -= len(data)

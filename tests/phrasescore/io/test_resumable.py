@@ -125,6 +125,9 @@ def test_a_finished_output_is_not_taken_for_that_of_another_input(
         assert not Path(f"{out}.part").exists()
     with pytest.raises(DataError, match=r"has more lines than the 3 that .*/out was made from"):
         write_all(out, [*PIECES, b"d\n"], resume=True)
+    out.write_bytes(b"old\n")
+    with pytest.raises(PhrasescoreError, match=r"out\.part is damaged, or is not there"):
+        write_all(out, PIECES, resume=True)
     # Without --resume it is an output like any other.
     write_all(out, PIECES[::-1])
     assert out.read_bytes() == b"".join(PIECES[::-1]).upper()
