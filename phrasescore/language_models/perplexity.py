@@ -57,9 +57,14 @@ def measure(scores: TextScores) -> Perplexity:
     return Perplexity(
         tokens=len(scores.log_probs),
         unknown=int(scores.unknown.sum()),
-        including_unknown=math.exp(-scores.log_probs.mean()),
-        excluding_unknown=math.exp(-known.mean()) if len(known) else math.nan,
+        including_unknown=_perplexity(scores.log_probs),
+        excluding_unknown=_perplexity(known) if len(known) else math.nan,
     )
+
+
+def _perplexity(log_probs: Floats) -> float:
+    # Weights of a damaged model, which are numbers still, give what no float holds.
+    return math.exp(min(-log_probs.mean(), 700.0))
 
 
 def mixture(first: Floats, second: Floats, weight: float) -> Floats:

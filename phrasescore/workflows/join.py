@@ -151,7 +151,8 @@ def _check_numbers(parts: Sequence[_FoundPart]) -> None:
     missing = [str(number) for number in range(1, count + 1) if number not in there]
     if missing:
         shown = ", ".join(missing[:10]) + (", ..." if len(missing) > 10 else "")
-        raise PhrasescoreError(f"of {count} parts {len(missing)} are missing: {shown}")
+        problem = f"is one of {count} parts, of which {len(missing)} are missing: {shown}"
+        raise PhrasescoreError(f"{parts[0].path} {problem}")
 
 
 def _check_name(part: _FoundPart, output: str) -> None:

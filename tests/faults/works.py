@@ -52,12 +52,14 @@ class Work:
 
     :ivar resume: what is added to it to go on.
     :ivar outputs: files that are the same bytes whatever came between.
+    :ivar grows: whether they are there before the end, as the table of the rows that are done.
     """
 
     name: str
     command: str
     outputs: tuple[str, ...] = ("out.gz",)
     resume: str = " --resume"
+    grows: bool = False
 
 
 def _train(kind: str, inputs: str, *more: str) -> Work:
@@ -100,7 +102,7 @@ WORKS = {
             "--iterations 3 --nbest-size 20 --threads 1 -o out",
             ("out",),
         ),
-        Work("experiment", "experiment experiment.toml -o made", ("made/table.txt",), ""),
+        Work("experiment", "experiment experiment.toml -o made", ("made/table.txt",), "", True),
     )
 }
 

@@ -42,6 +42,11 @@ def test_a_text_of_unknown_words_alone_has_no_perplexity_without_them() -> None:
     assert math.isnan(found.excluding_unknown)
 
 
+def test_a_text_that_is_beyond_all_numbers_has_the_largest_perplexity() -> None:
+    found = measure(TextScores(np.array([-1e6, -1e5]), np.array([False, False])))
+    assert found.including_unknown == found.excluding_unknown == math.exp(700)
+
+
 def test_a_mixture_is_of_probabilities() -> None:
     first, second = np.array([0.5, 1e-30, 0.1]), np.array([0.1, 0.3, 1e-300])
     mixed = np.exp(mixture(np.log(first), np.log(second), 0.25))

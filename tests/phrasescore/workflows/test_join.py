@@ -234,7 +234,7 @@ def refused(parts: list[Path], output: Path, message: str) -> None:
 
 def test_parts_that_are_missing_or_there_twice_are_refused(table: Path) -> None:
     parts, out = parts_of(table, 4), table.parent / "out"
-    refused([parts[0], parts[3]], out, "of 4 parts 2 are missing: 2, 3")
+    refused([parts[0], parts[3]], out, "is one of 4 parts, of which 2 are missing: 2, 3")
     copy = table.parent / "copy"
     shutil.copy(parts[1], copy)
     refused([*parts, copy], out, "copy: expected a file that --part has made; there is no")
