@@ -149,6 +149,7 @@ def test_limits_of_the_command_line_go_before_those_of_the_model(
     ("line", "problem"),
     [
         ("la <b>maison</b>", "source:2: expected words, found markup: '<b>'"),
+        ("la " * 4001, "source:2: expected a sentence of 4,000 words at most, found 4,001"),
         ("la|DET maison|N", "source:2: expected words without factors, found 'la|DET'"),
         ("la \udcff", "source:2: expected UTF-8, found byte 0xff at byte 4"),
     ],
