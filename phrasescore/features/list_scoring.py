@@ -179,7 +179,9 @@ class NetworkScores:
         self._checkpoint = checkpoint
         self.right_to_left = checkpoint.right_to_left
         products = FixedProducts(precision, device)
-        self._scorer = TreeScorer(checkpoint.config.kind, checkpoint.model, products)
+        self._scorer = TreeScorer(
+            checkpoint.config.kind, checkpoint.model, products, checkpoint.folder
+        )
 
     def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, int, int]:
         """Return log p of the predicted words, and how many are read, and are unknown there."""

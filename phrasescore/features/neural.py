@@ -62,7 +62,9 @@ class NeuralScore:
         self.precision = Precision(precision, device)
         self._block_size = BLOCK_SIZE[device.type]
         products = LevelProducts(self.precision, device, PIECE_SIZE[device.type])
-        self._scorer = TreeScorer(checkpoint.config.kind, checkpoint.model, products)
+        self._scorer = TreeScorer(
+            checkpoint.config.kind, checkpoint.model, products, checkpoint.folder
+        )
         # Compiles the kernels, and lets the math libraries choose theirs, before several threads
         # do so at once: one that comes too early computes with other kernels, and other last bits.
         one_word = Sequences(np.array([Vocabulary.UNKNOWN]), np.array([1]))
@@ -97,7 +99,7 @@ class NeuralScore:
             return self.score_block(block)
         except ModelError as error:
             start = number * self._block_size
-            raise ModelError(f"in the block that begins with pair {start}: {error}") from error
+            raise ModelError(f"{error}, in the block that begins with pair {start}") from error
 
     def score_block(self, block: PhraseBlock) -> tuple[NDArray[np.float64], PairWork]:
         """Return the value of each pair of a block, and the work done.

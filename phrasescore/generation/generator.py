@@ -21,7 +21,7 @@ from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
 from phrasescore.scoring.products import FixedProducts
 from phrasescore.scoring.tree_scorer import DECODERS, build_decoder, log_mean_exp
-from phrasescore.scoring.word_probabilities import WordProbabilities, check_log_probs
+from phrasescore.scoring.word_probabilities import WordProbabilities
 from phrasescore.vocabulary import Vocabulary
 
 Source = tuple[str, ...]
@@ -125,7 +125,9 @@ class _Network:
         with torch.inference_mode():
             self.products = FixedProducts(precision, device)
             self.decoder = build_decoder(checkpoint.config.kind, checkpoint.model, self.products)
-            self.probabilities = WordProbabilities(*self.decoder.output, self.products)
+            self.probabilities = WordProbabilities(
+                *self.decoder.output, self.products, checkpoint.folder
+            )
         self._source_vocabulary = checkpoint.source_vocabulary
         self._target_vocabulary = checkpoint.target_vocabulary
         # The network's id of each word of the ensemble; None where they are the same.
@@ -214,7 +216,7 @@ class SearchWalk:
             log_probs = network.probabilities.log_probs(
                 rows, normalizers, places, network.own_ids(words)
             )
-            found.append(check_log_probs(log_probs.cpu().numpy()))
+            found.append(network.probabilities.check(log_probs.cpu().numpy()))
         return found[0] if len(found) == 1 else log_mean_exp(found)
 
     def advance(self, parents: Ids, words: Ids, roots: Ids) -> None:

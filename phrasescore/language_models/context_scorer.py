@@ -18,11 +18,12 @@ from torch.nn.functional import embedding_bag
 
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.context_memo import ContextMemo
+from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.feed_forward import FeedForwardNetwork
 from phrasescore.scoring.prefix_tree import on_device
 from phrasescore.scoring.products import FixedProducts
 from phrasescore.scoring.tree_scorer import check_weights
-from phrasescore.scoring.word_probabilities import WordProbabilities, check_log_probs
+from phrasescore.scoring.word_probabilities import WordProbabilities
 from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]
@@ -46,7 +47,7 @@ class ContextScorer:
     :ivar order: of the network's n-grams of target words.
     :ivar contexts_scored: softmaxes so far.
 
-    :param vocabulary: of the predicted words.
+    :param checkpoint: of ``network``.
     :param precision: of the matrix products.
     :param normalized: False leaves log Z out: values are then near log p only where training kept
         log Z near 0, and may be above 0.
@@ -57,7 +58,7 @@ class ContextScorer:
     def __init__(
         self,
         network: FeedForwardNetwork,
-        vocabulary: Vocabulary,
+        checkpoint: Checkpoint,
         device: torch.device,
         precision: Precision,
         *,
@@ -67,14 +68,14 @@ class ContextScorer:
         check_weights(network)
         self.order = network.config.order
         self.contexts_scored = 0
-        self._vocabulary = vocabulary
+        self._vocabulary = checkpoint.target_vocabulary
         self._normalized = normalized
         self._device = device
         self._activate = network.activate
         self._num_inputs = len(network.embedding)
         self._width = len(network.input_ranges())
         # The rows of the softmax by the network's ids; -1 where another model predicts the word.
-        self._rows = np.arange(len(vocabulary))
+        self._rows = np.arange(len(self._vocabulary))
         self._upper: Any = None
         with torch.inference_mode():
             self._products = FixedProducts(precision, device)
@@ -89,7 +90,7 @@ class ContextScorer:
                 self._rows = np.full(len(self._rows), -1)
                 self._rows[shortlist] = np.arange(len(shortlist))
             self._num_factors = weight.shape[1]
-            self._probabilities = WordProbabilities(weight, bias, self._products)
+            self._probabilities = WordProbabilities(weight, bias, self._products, checkpoint.folder)
 
     def number(self, words: Sequence[str]) -> Numbering:
         """Return the caller's words with the network's ids."""
@@ -117,7 +118,7 @@ class ContextScorer:
                 found = self._distinct_log_probs(contexts, words)
             else:
                 found = self._known_log_probs(contexts, words, memo)
-        return check_log_probs(found, 0.0 if self._normalized else np.inf)
+        return self._probabilities.check(found, 0.0 if self._normalized else np.inf)
 
     def _distinct_log_probs(self, contexts: WordIds, words: WordIds) -> Floats:
         """Return log p, with a softmax for each distinct context, in the order of the contexts."""

@@ -38,9 +38,7 @@ class JointScorer(ContextScorer):
         if not isinstance(network, JointNetwork):
             kind = checkpoint.config.kind
             raise ModelError(f"expected a joint model, found a model of the kind {kind}")
-        super().__init__(
-            *(network, checkpoint.target_vocabulary, device, precision), normalized=normalized
-        )
+        super().__init__(*(network, checkpoint, device, precision), normalized=normalized)
         self._network = network
         self._source_vocabulary = checkpoint.source_vocabulary
 

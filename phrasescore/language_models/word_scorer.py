@@ -88,7 +88,7 @@ class WordScorer(ContextScorer):
         if backoff is not None:
             self._backoff = BackoffModel(backoff, vocabulary, network.config.order)
         super().__init__(
-            *(network, vocabulary, device, precision),
+            *(network, checkpoint, device, precision),
             normalized=normalized,
             shortlist=None if self._backoff is None else self._backoff.shortlist,
         )

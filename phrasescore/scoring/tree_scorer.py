@@ -26,7 +26,7 @@ from phrasescore.scoring.prefix_tree import (
     plan_pairs,
 )
 from phrasescore.scoring.products import Products
-from phrasescore.scoring.word_probabilities import WordProbabilities, check_log_probs
+from phrasescore.scoring.word_probabilities import WordProbabilities
 from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]
@@ -173,13 +173,14 @@ class TreeScorer:
     :param kind: of the network, as its configuration names it.
     :param network: copied to the products' device, in the layout of scoring.
     :param products: see :func:`build_decoder`.
+    :param folder: of the model, for errors.
     """
 
-    def __init__(self, kind: str, network: nn.Module, products: Products) -> None:
+    def __init__(self, kind: str, network: nn.Module, products: Products, folder: str = "") -> None:
         self._products = products
         with torch.inference_mode():
             self._decoder = build_decoder(kind, network, products)
-            self._probabilities = WordProbabilities(*self._decoder.output, products)
+            self._probabilities = WordProbabilities(*self._decoder.output, products, folder)
 
     def score(self, sources: Sequences, tree: PrefixTree) -> TreeLogProbs:
         """Return the log-probability of every word of the tree.
@@ -227,7 +228,7 @@ class TreeScorer:
         values = self._walk(encoded, sources, tree, check_range=is_cpu)
         if not is_cpu and np.isnan(values).any():
             values = self._walk(encoded, sources, tree, check_range=True)
-        return TreeLogProbs(tree, check_log_probs(values))
+        return TreeLogProbs(tree, self._probabilities.check(values))
 
     def _walk(self, encoded: Any, sources: Ids, tree: PrefixTree, *, check_range: bool) -> Floats:
         """Return the values of :class:`TreeLogProbs`.

@@ -44,17 +44,6 @@ _ROUNDING = 1e-3
 _Blocks = list[tuple[Factor, Tensor]]
 
 
-def check_log_probs(values: NDArray[np.float64], highest: float = 0.0) -> NDArray[np.float64]:
-    """Return log-probabilities, none above ``highest`` by rounding.
-
-    :raises ModelError: if one is not finite, or above ``highest`` by more than rounding.
-    """
-    wrong = np.flatnonzero(~(np.isfinite(values) & (values <= highest + _ROUNDING)))
-    if len(wrong):
-        raise ModelError(f"a word scores {values[wrong[0]]}, which is no log-probability")
-    return np.minimum(values, highest)
-
-
 class WordProbabilities:
     """log softmax(rows W^T + b), for the words wanted of each row.
 
@@ -62,10 +51,12 @@ class WordProbabilities:
 
     :param weight: W, ``(words, rank)``.
     :param bias: b, ``(words,)``.
+    :param folder: of the model, for errors; empty if it has none.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor, products: Products) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor, products: Products, folder: str = "") -> None:
         self._products = products
+        self._folder = folder
         precision = products.precision
         self._weight, self._bias = products.place(weight), products.place(bias)
         self._rank = weight.shape[1]
@@ -93,6 +84,18 @@ class WordProbabilities:
         # Made when first needed: unnormalised logits do without them.
         self._lock = threading.Lock()
         self._made_summands: PackedWords | _Blocks | None = None
+
+    def check(self, values: NDArray[np.float64], highest: float = 0.0) -> NDArray[np.float64]:
+        """Return log-probabilities, none above ``highest`` by rounding.
+
+        :raises ModelError: if one is not finite, or above ``highest`` by more than rounding.
+        """
+        wrong = np.flatnonzero(~(np.isfinite(values) & (values <= highest + _ROUNDING)))
+        if len(wrong):
+            where = f"{self._folder}: " if self._folder else ""
+            problem = f"a word scores {values[wrong[0]]}, which is no log-probability"
+            raise ModelError(f"{where}{problem}")
+        return np.minimum(values, highest)
 
     @property
     def _summands(self) -> PackedWords | _Blocks:

@@ -212,7 +212,7 @@ class TableScorer:
                 scores = next(found, None)
             except ModelError as error:
                 line = ahead[0].line_of_pair(len(left[0]))
-                raise ModelError(f"in the block that begins with line {line}: {error}") from error
+                raise ModelError(f"{error}, in the block that begins with line {line}") from error
             if scores is None:
                 return
             self._add(scores)

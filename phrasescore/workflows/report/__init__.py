@@ -196,7 +196,7 @@ def _make_sections(inputs: ReportInputs) -> tuple[Report, list[tuple[str, str]]]
 def _check_kinds(inputs: ReportInputs) -> None:
     """Refuse inputs that are of no use for want of a model of the right kind, or of a line."""
     if inputs.table is not None and not inputs.of_kind(*PHRASE_KINDS):
-        raise _wrong_kind(f"phrase table {inputs.table}", PHRASE_KINDS, inputs.models)
+        raise _wrong_kind(f"{inputs.table}: as a phrase table", PHRASE_KINDS, inputs.models)
     settings, source = inputs.settings, inputs.source
     if settings.sentences is None and settings.lines is None:
         return

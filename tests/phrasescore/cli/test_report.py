@@ -84,7 +84,7 @@ def test_a_section_that_is_left_out_is_warned_of_and_no_failure(folder: Folder) 
 
 
 def test_a_table_without_a_model_of_phrases_is_refused(folder: Folder) -> None:
-    expected = "phrase table table: expected a model of the kind encoder-decoder, found"
+    expected = "table: as a phrase table: expected a model of the kind encoder-decoder, found"
     assert refused(folder, "table") == f"{expected} none"
     assert refused(folder, "table", models="att") == f"{expected} att (attention)"
 

@@ -6,6 +6,7 @@ import struct
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -314,12 +315,12 @@ def test_unknown_words_are_counted_on_either_side() -> None:
 
 
 def test_a_probability_above_one_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    scores = SentenceScores([checkpoint()], CPU)
+    scores = SentenceScores([replace(checkpoint(), folder="net")], CPU)
     monkeypatch.setattr(
         "phrasescore.scoring.word_probabilities.WordProbabilities.log_normalizers",
         lambda _self, rows, **_: torch.full((len(rows),), -9.0, dtype=torch.float64),
     )
-    with pytest.raises(ModelError, match="no log-probability"):
+    with pytest.raises(ModelError, match=r"^net: a word .*no log-probability$"):
         list(scores.values([hypothesis_list("x", "a")]))
 
 

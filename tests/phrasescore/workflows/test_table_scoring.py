@@ -182,7 +182,7 @@ def test_a_wrong_value_is_told_with_its_block(
     for number, each in enumerate(_blocks(table)):
         wrong = each if number == 5 else wrong
     monkeypatch.setattr(table_scoring._Columns, "__call__", fail)
-    problem = f"in the block that begins with line {5 * BLOCK + 1}: a score is NaN"
+    problem = f"a score is NaN, in the block that begins with line {5 * BLOCK + 1}"
     with pytest.raises(ModelError, match=f"^{re.escape(problem)}$"):
         phrasescore.annotate(table, [model], tmp_path / "out")
 
