@@ -74,23 +74,20 @@ def affiliate(linked: Sequence[Sequence[int]]) -> Affiliations | None:
     >>> affiliate([[4, 1], [], [], [2]])
     (1, 1, 2, 2)
     """
-    middles = []
-    for links in linked:
+    found: list[int] = []
+    for place, links in enumerate(linked):
+        if not links:
+            continue
         distinct = sorted(set(links))
-        middles.append(distinct[(len(distinct) - 1) // 2] if distinct else -1)
-    found = []
-    for place, middle in enumerate(middles):
-        distance = 0
-        while middle < 0:
-            distance += 1
-            right, left = place + distance, place - distance
-            if right < len(middles):
-                middle = middles[right]
-            if middle < 0 and left >= 0:
-                middle = middles[left]
-            if middle < 0 and distance == len(middles):
-                return None
+        middle = distinct[(len(distinct) - 1) // 2]
+        if waiting := place - len(found):
+            # Of the words before that are not aligned, the nearer half; of an odd number the larger.
+            nearer_left = waiting // 2 if found else 0
+            found += found[-1:] * nearer_left + [middle] * (waiting - nearer_left)
         found.append(middle)
+    if linked and not found:
+        return None
+    found += found[-1:] * (len(linked) - len(found))
     return tuple(found)
 
 

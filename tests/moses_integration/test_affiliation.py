@@ -117,3 +117,9 @@ def test_a_hypothesis_without_one_is_refused(fields: bytes, problem: str) -> Non
 
 def test_an_empty_hypothesis_needs_none() -> None:
     assert affiliate_hypothesis(b"0 |||  ||| LM0= 0 ||| 0", 0, 0, "nbest", 1) == ()
+
+
+def test_a_text_without_links_takes_time_in_proportion() -> None:
+    num_words = 200_000  # counted word by word to the nearest aligned one: 20 billion steps
+    found = affiliate([[1], *[[]] * num_words, [2]])
+    assert found == (1,) * (num_words // 2 + 1) + (2,) * (num_words // 2 + 1)
