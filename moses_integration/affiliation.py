@@ -81,7 +81,7 @@ def affiliate(linked: Sequence[Sequence[int]]) -> Affiliations | None:
         distinct = sorted(set(links))
         middle = distinct[(len(distinct) - 1) // 2]
         if waiting := place - len(found):
-            # Of the words before that are not aligned, the nearer half; of an odd number the larger.
+            # Of the words before that are not aligned the nearer half, of three the nearer two.
             nearer_left = waiting // 2 if found else 0
             found += found[-1:] * nearer_left + [middle] * (waiting - nearer_left)
         found.append(middle)
