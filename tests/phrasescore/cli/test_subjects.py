@@ -36,7 +36,8 @@ def test_each_option_has_a_subject_and_stands_once_in_the_help(name: str) -> Non
             assert param.subject is not None, param.opts
             record = param.get_help_record(click.Context(command))
             assert record is not None
-            found = {at for at, text in sections.items() if f"\n  {record[0]}" in text}
+            starts = re.compile(rf"^  {re.escape(record[0])}(\s|$)", re.MULTILINE)
+            found = {at for at, text in sections.items() if starts.search(text)}
             assert found == {param.subject}, param.opts
 
 
