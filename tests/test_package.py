@@ -122,8 +122,8 @@ def test_source_and_wheel_are_built_and_run_where_no_tool_is(tmp_path: Path) -> 
     (code,) = re.findall(r"python -c '(.+?)' > needed.txt", INSTALL.read_text("utf-8"), re.DOTALL)
     needed = _run(programs / "python", "-c", code, cwd=tmp_path).stdout.splitlines()
     required = metadata.get_all("Requires-Dist") or []
-    others = [text for text in required if "extra ==" not in text]
-    assert sorted({*others} - {*needed}) == ["kenlm>=0.2"]
+    others = {text for text in required if "extra ==" not in text} - {*needed}
+    assert [Requirement(text).name for text in others] == ["kenlm"]
 
 
 @pytest.mark.slow
@@ -163,7 +163,7 @@ def test_the_citation_is_of_this_version(line: str) -> None:
 
 
 def test_the_version_has_release_notes_and_an_entry_in_the_changelog() -> None:
-    notes = REPOSITORY / "docs" / f"release-notes-{__version__}.md"
-    assert notes.read_text(encoding="utf-8").startswith(f"# Release notes for {__version__}\n")
+    notes = (REPOSITORY / "docs" / "release-notes.md").read_text(encoding="utf-8")
+    assert f"\n## {__version__}\n" in notes
     changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"\n## [{__version__}] - " in changelog
