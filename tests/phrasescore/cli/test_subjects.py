@@ -41,6 +41,35 @@ def test_each_option_has_a_subject_and_stands_once_in_the_help(name: str) -> Non
             assert found == {param.subject}, param.opts
 
 
+@pytest.mark.parametrize(
+    ("flag", "subject"),
+    [
+        ("--output", "Output"),
+        ("--moses-ini-out", "Output"),
+        ("--resume", "Long runs"),
+        ("--part", "Long runs"),
+        ("--precision", "Speed"),
+        ("--device", "Speed"),
+        ("--threads", "Speed"),
+        ("--engine", "Speed"),
+        ("--feature", "Networks and features"),
+        ("--quiet", "Messages and help"),
+    ],
+)
+def test_an_option_of_several_verbs_has_one_subject(flag: str, subject: str) -> None:
+    found = {
+        name: param.subject
+        for name in VERBS
+        for param in _verb(name).params
+        if isinstance(param, SubjectOption) and flag in param.opts
+    }
+    # They are options of a part of these verbs, which has a subject of its own.
+    others = {"--moses-ini-out": "generate", "--feature": "train"}
+    found.pop(others.get(flag, ""), None)
+    assert len(found) >= 2
+    assert {*found.values()} == {subject}
+
+
 def test_a_heading_is_of_the_options_below_it_up_to_the_next() -> None:
     @click.command(cls=Verb)
     @click.argument("file")
