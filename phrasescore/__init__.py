@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from phrasescore.workflows.combine import combine as combine
     from phrasescore.workflows.decode import DecodeSummary as DecodeSummary
     from phrasescore.workflows.decode import decode as decode
+    from phrasescore.workflows.doctor import Diagnosis as Diagnosis
+    from phrasescore.workflows.doctor import doctor as doctor
     from phrasescore.workflows.evaluate import evaluate as evaluate
     from phrasescore.workflows.evaluation import Evaluation as Evaluation
     from phrasescore.workflows.experiment.run import run_experiment as run_experiment
@@ -88,6 +90,7 @@ _NAMES = {
     "workflows.augment": ("AugmentSummary", "augment"),
     "workflows.combine": ("CombineSummary", "combine"),
     "workflows.decode": ("DecodeSummary", "decode"),
+    "workflows.doctor": ("Diagnosis", "doctor"),
     "workflows.evaluate": ("evaluate",),
     "workflows.evaluation": ("Evaluation",),
     "workflows.experiment.run": ("run_experiment",),

@@ -1,3 +1,3 @@
 """The version, apart from the public API, so that every room may know it."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -7,19 +7,25 @@ import click
 
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
+from phrasescore.cli.subjects import heading
 
 _logger = logging.getLogger(__name__)
 
 
 @click.command(cls=options.OrderedColumns)
-@click.argument("table", metavar="TABLE")
+@options.argument("table", metavar="TABLE")
+@heading("Networks and features")
 @options.models
 @options.features
 @options.lexicons
 @options.line_scores
+@heading("Output")
 @options.output
+@heading("Input")
 @options.file("--moses-ini", "The moses.ini that uses the table.", "IN")
+@heading("Output")
 @options.file("--moses-ini-out", "Where it goes with the new columns in it.", "OUT")
+@heading("Input")
 @options.files(
     "--for texts",
     "Keep only lines whose source occurs in this text, a tokenised sentence a line.",
@@ -31,8 +37,10 @@ _logger = logging.getLogger(__name__)
     type=float,
     metavar="VALUE",
 )
+@heading("Long runs")
 @options.part
 @options.flag("--resume", "Go on with a run of this command that was killed.")
+@heading("Speed")
 @options.computing
 @options.engine
 @options.verbosity

@@ -6,12 +6,14 @@ import click
 
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
+from phrasescore.cli.subjects import Verb, heading
 
 _logger = logging.getLogger(__name__)
 
 
-@click.command()
-@click.argument("lists", metavar="NBEST...", nargs=-1, required=True)
+@click.command(cls=Verb)
+@options.argument("lists", metavar="NBEST...", nargs=-1, required=True)
+@heading("Output")
 @options.output
 @options.verbosity
 def combine(lists: tuple[str, ...], output: str) -> None:

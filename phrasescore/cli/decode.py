@@ -7,6 +7,7 @@ import click
 
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
+from phrasescore.cli.subjects import Verb, heading
 from phrasescore.workflows.search_settings import SEARCH_FEATURES, SearchSettings
 
 # Of a limit of the search.
@@ -31,8 +32,9 @@ def _parse_weights(
     return found
 
 
-@click.command()
-@click.argument("source", metavar="SOURCE")
+@click.command(cls=Verb)
+@options.argument("source", metavar="SOURCE")
+@heading("Input")
 @options.file(
     "--config -f",
     "The moses.ini; its paths begin at the working folder, as in Moses.",
@@ -42,6 +44,7 @@ def _parse_weights(
 @options.file(
     "--weights", "Other weights than those of moses.ini: 'Name= value' lines, or a moses.ini."
 )
+@heading("Networks and features")
 @options.choice(
     "--feature features",
     "One more feature in the search, CSLM0 or Joint0 in lists; needs a --model.",
@@ -57,6 +60,7 @@ def _parse_weights(
     callback=_parse_weights,
 )
 @options.cslm
+@heading("Output")
 @options.option(
     "--nbest",
     "Write the N best translations of each sentence, in Moses' format.",
@@ -66,6 +70,7 @@ def _parse_weights(
 @options.flag("--distinct", "Only different translations, for --nbest.")
 @options.flag("--alignment", "With word alignments, for --nbest.")
 @options.flag("--segmentation", "With the phrases of each hypothesis, for --nbest.")
+@heading("Search")
 @options.choice(
     "--decoder",
     "The search of this package, or Moses itself.",
@@ -73,11 +78,13 @@ def _parse_weights(
     default="embedded",
 )
 @options.file("--moses-bin", "Where Moses' programs are, for --decoder moses.", "DIR")
+@heading("Speed")
 @options.count(
     "--processes", "Processes that translate; threads of Moses.", show_default="all cores"
 )
 @options.engine_by_default("processes")
 # How far a search goes: fields of `SearchSettings`, by the sections of moses.ini.
+@heading("Search")
 @_limit("--stack --stack-size stack_size", "Hypotheses per stack; 0 for no limit.", least=0)
 @options.option(
     "--beam-threshold",
@@ -111,12 +118,15 @@ def _parse_weights(
     multiple=True,
     metavar="NAME",
 )
+@heading("Speed")
 @options.count(
     "--buffer-size",
     "Requests of the search to a network that are scored together; changes speed only.",
     default=4096,
 )
+@heading("Output")
 @options.output
+@heading("Speed")
 @options.device
 @options.count(
     "--threads", "CPU threads of the networks in each process.", show_default="cores / processes"

@@ -7,15 +7,18 @@ import click
 from phrasescore.arguments import MetricName, PairedTestName, SideName, Tokenizer
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
+from phrasescore.cli.subjects import Verb, heading
 
 
-@click.command()
-@click.argument("hypotheses", metavar="[HYP]...", nargs=-1)
+@click.command(cls=Verb)
+@options.argument("hypotheses", metavar="[HYP]...", nargs=-1)
+@heading("Input")
 @options.files(
     "--references",
     "Reference translations, line by line; give it again for another set of them.",
     required=True,
 )
+@heading("Method")
 @options.choice(
     "--metric metrics",
     "multi-bleu is the papers' figure, of text as it is split; the others are sacrebleu's.",
@@ -42,11 +45,13 @@ from phrasescore.cli.progress import show_progress
 @options.count(
     "--seed", "Of --paired; the same one gives the same p-values as in sacrebleu.", default=12345
 )
+@heading("Input")
 @options.file(
     "--nbest",
     "Measure the oracle of these n-best lists, too: the choice from them with the highest BLEU.",
     "NBEST",
 )
+@heading("Method")
 @options.choice(
     "--by-length",
     "Tell BLEU by the number of words in the source, or in the first reference.",
@@ -59,7 +64,9 @@ from phrasescore.cli.progress import show_progress
     "Tell BLEU by the number of words that a model does not know, or that are not in a list.",
     "MODEL|VOCAB",
 )
+@heading("Input")
 @options.file("--source", "The source, for --by-length and --by-unknown.")
+@heading("Output")
 @options.file("--plot", "Draw these figures: a name in .png, .svg or .pdf.")
 @options.output
 @options.report_format

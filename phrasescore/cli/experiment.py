@@ -3,13 +3,15 @@
 import click
 
 from phrasescore.cli import options
+from phrasescore.cli.subjects import Verb, heading
 from phrasescore.errors import show_controls
 
 _OF_ALL = {"config", "output"}
 
 
-@click.command()
-@click.argument("config", metavar="CONFIG")
+@click.command(cls=Verb)
+@options.argument("config", metavar="CONFIG")
+@heading("Output")
 @options.file(
     "-o --output",
     "The folder where everything goes; a run that was stopped goes on by the same command. With "
@@ -17,6 +19,7 @@ _OF_ALL = {"config", "output"}
     "OUTPUT",
     required=True,
 )
+@heading("Long runs")
 @options.flag("--dry-run", "List the steps, and which of them are done.")
 @options.choice(
     "--export", "Write the steps to OUTPUT, for another program that runs them.", ["snakemake"]

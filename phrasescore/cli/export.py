@@ -7,12 +7,14 @@ import click
 
 from phrasescore.arguments import ModelFormat
 from phrasescore.cli import options
+from phrasescore.cli.subjects import Verb, heading
 
 _logger = logging.getLogger(__name__)
 
 
-@click.command()
-@click.argument("model", metavar="MODEL")
+@click.command(cls=Verb)
+@options.argument("model", metavar="MODEL")
+@heading("Output")
 @options.choice(
     "--format model_format",
     "nplm: the text model of a Moses that is built with NPLM.",
@@ -20,7 +22,9 @@ _logger = logging.getLogger(__name__)
     default="nplm",
 )
 @options.output
+@heading("Input")
 @options.file("--moses-ini", "The moses.ini that gets a feature for the network.", "IN")
+@heading("Output")
 @options.file("--moses-ini-out", "Where it goes with that feature, at weight 0.", "OUT")
 @options.verbosity
 def export(model: str, output: str, **settings: Any) -> None:

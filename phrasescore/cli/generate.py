@@ -7,6 +7,7 @@ import click
 
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
+from phrasescore.cli.subjects import Verb, heading
 
 _logger = logging.getLogger(__name__)
 
@@ -14,14 +15,16 @@ _logger = logging.getLogger(__name__)
 _OF_BOTH = ("model", "output", "augment", "workers", "ray_address", "allow_unlike")
 
 
-@click.command()
-@click.argument("model", metavar="MODEL")
-@click.argument("source", metavar="[SOURCE]", default="-", required=False)
+@click.command(cls=Verb)
+@options.argument("model", metavar="MODEL")
+@options.argument("source", metavar="[SOURCE]", default="-", required=False)
+@heading("Networks and features")
 @options.files(
     "--ensemble",
     "One more network: the probabilities are averaged at each word. All should have one shortlist.",
     "MODEL",
 )
+@heading("Search")
 @options.count(
     "--beam",
     "Hypotheses that are kept; the beam shrinks with each one that ends.",
@@ -42,6 +45,7 @@ _OF_BOTH = ("model", "output", "augment", "workers", "ray_address", "allow_unlik
     "Words at most. Translations without an end are cut, and reported.",
     show_default="twice the words of the source and 10",
 )
+@heading("Output")
 @options.option(
     "--nbest",
     "Write the N best of each line to FILE, too, as Moses does.",
@@ -54,6 +58,7 @@ _OF_BOTH = ("model", "output", "augment", "workers", "ray_address", "allow_unlik
     metavar="NAME",
     show_default="LSTM0, Attention0, RNN0, GrConv0 or Ensemble0",
 )
+@heading("Samples")
 @options.count(
     "--sample",
     "Draw N random translations of each line, and write the distinct ones, best first: "
@@ -67,6 +72,7 @@ _OF_BOTH = ("model", "output", "augment", "workers", "ray_address", "allow_unlik
     metavar="T",
 )
 @options.count("--top", "Of --sample: write the K best of each line.", metavar="K")
+@heading("New phrase pairs")
 @options.file(
     "--augment",
     "Generate targets for the sources of a sorted phrase table, and write the table with the pairs "
@@ -118,9 +124,13 @@ _OF_BOTH = ("model", "output", "augment", "workers", "ray_address", "allow_unlik
 @options.file(
     "--moses-ini-out", "Of --augment: where the moses.ini goes with the new column in it.", "OUT"
 )
+@heading("Long runs")
 @options.flag("--resume", "Of --augment: go on with a run of this command that was killed.")
+@heading("Samples")
 @options.seed
+@heading("Output")
 @options.output
+@heading("Speed")
 @options.computing
 @options.engine
 @options.verbosity

@@ -7,15 +7,20 @@ import click
 
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
+from phrasescore.cli.subjects import Verb, heading
 
 _logger = logging.getLogger(__name__)
 
 
-@click.command()
-@click.argument("parts", metavar="PART...", nargs=-1, required=True)
+@click.command(cls=Verb)
+@options.argument("parts", metavar="PART...", nargs=-1, required=True)
+@heading("Output")
 @options.output
+@heading("Input")
 @options.file("--moses-ini", "Of parts of a table: the moses.ini that uses the table.", "IN")
+@heading("Output")
 @options.file("--moses-ini-out", "Where it goes with the new columns in it.", "OUT")
+@heading("Input")
 @options.flag(
     "--allow-unlike",
     "Let the parts' machines differ in processor or torch, and so in the last bits of values.",

@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from phrasescore.arguments import PRECISIONS, ReportFormat
+from phrasescore.cli.subjects import FileName, SubjectOption, Verb, heading
 from phrasescore.engines import ENGINES, EngineName, EngineSettings
 from phrasescore.features import FEATURE_NAMES, ColumnKind, ColumnSpec
 from phrasescore.workflows.warnings import LOGGERS
@@ -40,7 +41,13 @@ def option(flags: str, text: str, **settings: Any) -> Decorator:
     :param flags: with spaces between them; the parameter's name at the end, where it is another.
     :param settings: as `click.option` takes them.
     """
-    return click.option(*flags.split(), help=text, **{"show_default": True, **settings})
+    kind = {"cls": SubjectOption, "show_default": True}
+    return click.option(*flags.split(), help=text, **{**kind, **settings})
+
+
+def argument(name: str, metavar: str, **settings: Any) -> Decorator:
+    """Return an argument whose value is the name of a file or a folder."""
+    return click.argument(name, metavar=metavar, **{"type": FileName(), **settings})
 
 
 def flag(flags: str, text: str, **settings: Any) -> Decorator:
@@ -55,12 +62,12 @@ def off(flags: str, text: str) -> Decorator:
 
 def file(flags: str, text: str, metavar: str = "FILE", **settings: Any) -> Decorator:
     """Return an option whose value is the name of a file, a folder or a program."""
-    return option(flags, text, metavar=metavar, **settings)
+    return option(flags, text, metavar=metavar, **{"type": FileName(), **settings})
 
 
 def files(flags: str, text: str, metavar: str = "FILE", **settings: Any) -> Decorator:
     """Return an option like a `file` that may be repeated; the command gets a tuple."""
-    return option(flags, text, metavar=metavar, multiple=True, **settings)
+    return file(flags, text, metavar, multiple=True, **settings)
 
 
 def count(
@@ -126,7 +133,7 @@ def refuse_others(ctx: click.Context, allowed: Collection[str], reason: str) -> 
         raise click.UsageError(f"{', '.join(others)}: {reason}")
 
 
-class OrderedColumns(click.Command):
+class OrderedColumns(Verb):
     """A command that knows in which order the options that make columns were given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -320,6 +327,7 @@ report_format = choice(
 # They set how much goes to stderr and are not passed to the command. Both the group and a verb have
 # them: ``phrasescore -q annotate`` and ``phrasescore annotate -q`` are the same.
 verbosity = together(
+    heading("Messages and help"),
     flag("-v --verbose", "Say more on stderr.", expose_value=False, callback=_set_level),
     flag(
         "-q --quiet",

@@ -7,11 +7,13 @@ import click
 
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
+from phrasescore.cli.subjects import Verb, heading
 from phrasescore.errors import show_controls
 
 
-@click.command()
-@click.argument("texts", metavar="TEXT...", nargs=-1, required=True)
+@click.command(cls=Verb)
+@options.argument("texts", metavar="TEXT...", nargs=-1, required=True)
+@heading("Networks and features")
 @options.file("--model", "A trained language model: of the kind cslm.", "MODEL")
 @options.file(
     "--lm",
@@ -23,11 +25,13 @@ from phrasescore.errors import show_controls
     "One more row: the mixture of both models, with the weight that suits this text best.",
     "DEV",
 )
+@heading("Output")
 @options.flag(
     "--log-z",
     "Tell how far the network's log Z is from 0; scoring with --unnormalized leaves it out.",
 )
 @options.report_format
+@heading("Speed")
 @options.computing
 @options.verbosity
 def perplexity(texts: tuple[str, ...], report_format: str, **settings: Any) -> None:

@@ -8,6 +8,7 @@ import click
 
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
+from phrasescore.cli.subjects import Verb, heading
 from phrasescore.report import SECTIONS
 
 _logger = logging.getLogger(__name__)
@@ -34,9 +35,11 @@ def _check_lines(ctx: click.Context, param: click.Parameter, value: str | None) 
     return list(map(int, value.split(",")))
 
 
-@click.command()
-@click.argument("inputs", metavar="[TABLE|NBEST]...", nargs=-1)
+@click.command(cls=Verb)
+@options.argument("inputs", metavar="[TABLE|NBEST]...", nargs=-1)
+@heading("Networks and features")
 @options.files("--model models", "A trained model.", "MODEL")
+@heading("Input")
 @options.file("--source", "Source sentences, one per line.")
 @options.files(
     "--references",
@@ -52,6 +55,7 @@ def _check_lines(ctx: click.Context, param: click.Parameter, value: str | None) 
 )
 @options.file("--tuning-report", "Written by tune --report --format json.")
 @options.file("--experiment", "Of phrasescore experiment, with its table.toml.", "FOLDER")
+@heading("Output")
 @options.choice(
     "--only", "Make this section, and no other one without an --only.", SECTIONS, multiple=True
 )
@@ -75,8 +79,10 @@ def _check_lines(ctx: click.Context, param: click.Parameter, value: str | None) 
 @options.count(
     "--seed", "Start of every random choice: the same seed gives the same report.", default=1
 )
+@heading("Speed")
 @options.device
 @options.threads
+@heading("Output")
 @options.file(
     "-o --output",
     "Where the report goes, whole or not at all; an older report is replaced.",

@@ -7,13 +7,15 @@ import click
 
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
+from phrasescore.cli.subjects import Verb, heading
 from tuning.settings import METRICS
 
 _logger = logging.getLogger(__name__)
 
 
-@click.command()
-@click.argument("nbest", metavar="NBEST")
+@click.command(cls=Verb)
+@options.argument("nbest", metavar="NBEST")
+@heading("Method")
 @options.file(
     "--weights",
     "Order by the sum of weight times value: a moses.ini, or a text of 'Name= value' lines.",
@@ -34,16 +36,19 @@ _logger = logging.getLogger(__name__)
     show_default="1",
 )
 @options.choice("--mbr-metric", "What --mbr expects.", METRICS, show_default="bleu")
+@heading("Output")
 @options.flag(
     "--nbest as_lists",
     "Write all lines in their new order, with the new score as total, not the best text.",
 )
+@heading("Input")
 @options.flag("--ignore-missing", "Take 0 for a feature with weights that is not there.")
 @options.flag("--ignore-unweighted", "Take 0 for the weights of features that have none.")
 @options.count(
     "--num-sentences", "How many sentences there are: notices lists that are missing at the end."
 )
 @options.flag("--allow-missing", "Write an empty line for a sentence without a list.")
+@heading("Output")
 @options.output
 @options.verbosity
 def rerank(nbest: str, output: str, **settings: Any) -> None:

@@ -7,13 +7,16 @@ import click
 
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
+from phrasescore.cli.subjects import heading
 
 _logger = logging.getLogger(__name__)
 
 
 @click.command(cls=options.OrderedColumns)
-@click.argument("nbest", metavar="NBEST")
+@options.argument("nbest", metavar="NBEST")
+@heading("Input")
 @options.file("--source", "What was translated, tokenised.", "SRC", required=True)
+@heading("Networks and features")
 @options.models
 @options.features
 @options.language_models
@@ -32,14 +35,21 @@ _logger = logging.getLogger(__name__)
     "For each network one more column, NAMENorm: its score divided by predicted words and end "
     "symbol.",
 )
+@heading("Output")
 @options.word_scores
 @options.flag("--replace", "Remove features that have a new one's name, where they are.")
+@heading("Input")
 @options.flag("--allow-missing", "Let source sentences have no hypotheses at all.")
+@heading("Speed")
 @options.cache
+@heading("Networks and features")
 @options.cslm
+@heading("Output")
 @options.output
+@heading("Long runs")
 @options.part
 @options.flag("--resume", "Go on with a run of this command that was killed.")
+@heading("Speed")
 @options.computing
 @options.engine
 @options.verbosity

@@ -7,22 +7,29 @@ import click
 
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
+from phrasescore.cli.subjects import heading
 
 _logger = logging.getLogger(__name__)
 
 
 @click.command(cls=options.OrderedColumns)
-@click.argument("source", metavar="SOURCE")
-@click.argument("target", metavar="TARGET")
+@options.argument("source", metavar="SOURCE")
+@options.argument("target", metavar="TARGET")
+@heading("Networks and features")
 @options.models
 @options.features
 @options.language_models
 @options.lexicons
 @options.ensemble
+@heading("Output")
 @options.word_scores
+@heading("Speed")
 @options.cache
+@heading("Networks and features")
 @options.cslm
+@heading("Output")
 @options.output
+@heading("Speed")
 @options.computing
 @options.engine
 @options.verbosity

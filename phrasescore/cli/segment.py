@@ -8,12 +8,14 @@ import click
 from phrasescore.arguments import ConfidenceName, SegmentationName
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
+from phrasescore.cli.subjects import Verb, heading
 
 _logger = logging.getLogger(__name__)
 
 
-@click.command()
-@click.argument("source", metavar="SOURCE")
+@click.command(cls=Verb)
+@options.argument("source", metavar="SOURCE")
+@heading("Networks and features")
 @options.file("--model", "The trained model that translates segments.", "FORWARD", required=True)
 @options.file(
     "--reverse-model",
@@ -23,6 +25,7 @@ _logger = logging.getLogger(__name__)
 @options.flag(
     "--swapped", "REVERSE was trained without --reverse, on the two texts in the other order."
 )
+@heading("Method")
 @options.choice(
     "--confidence",
     "The summed value: log p(target | segment) (forward); the mean of it and log q(segment | "
@@ -41,6 +44,7 @@ _logger = logging.getLogger(__name__)
 @options.file("--like", "For --segmentation random: the --segments of another run.")
 @options.count("--max-segment", "Words of the longest segment.", default=20)
 @options.count("--min-length", "Leave sentences with fewer words whole.", default=1)
+@heading("Search")
 @options.count("--beam", "Width of the search for translations.", default=10)
 @options.count(
     "--candidates",
@@ -48,9 +52,13 @@ _logger = logging.getLogger(__name__)
     show_default="--beam",
 )
 @options.off("--no-unknown unknown", "Never predict <unk>.")
+@heading("Output")
 @options.file("--segments", "Write the segments: JSON, one line per sentence.")
+@heading("Method")
 @options.seed
+@heading("Output")
 @options.output
+@heading("Speed")
 @options.computing
 @options.verbosity
 def segment(source: str, model: str, output: str, **settings: Any) -> None:

@@ -7,17 +7,20 @@ import click
 
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
+from phrasescore.cli.subjects import Verb, heading
 
 _logger = logging.getLogger(__name__)
 
 
-@click.command()
-@click.argument("text", metavar="TEXT")
-@click.argument("target", metavar="[TARGET]", required=False)
+@click.command(cls=Verb)
+@options.argument("text", metavar="TEXT")
+@options.argument("target", metavar="[TARGET]", required=False)
+@heading("Networks and features")
 @options.file("--in-domain", "An n-gram model of text as it is wanted.", "LM")
 @options.file("--general", "An n-gram model of text such as TEXT.", "LM")
 @options.file("--in-domain-target", "Likewise for TARGET: both sides add up.", "LM")
 @options.file("--general-target", "Likewise for TARGET.", "LM")
+@heading("Method")
 @options.option(
     "--share",
     "Keep this part of the lines, the best ones: 0.5 for half of them.",
@@ -33,10 +36,13 @@ _logger = logging.getLogger(__name__)
     "--random at_random", "Keep as many lines drawn at random, as a baseline. Needs no models."
 )
 @options.seed
+@heading("Output")
 @options.file("--scores differences", "Write the difference of each line, one per line.")
+@heading("Speed")
 @options.count(
     "--processes", "How many processes score at the same time.", show_default="all cores"
 )
+@heading("Output")
 @options.output
 @options.file("--target-output", "Where the lines of TARGET go.")
 @options.verbosity

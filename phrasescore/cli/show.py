@@ -4,12 +4,15 @@ import click
 
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
+from phrasescore.cli.subjects import Verb, heading
 from phrasescore.errors import show_controls
 
 
-@click.command()
-@click.argument("path", metavar="MODEL|TABLE")
+@click.command(cls=Verb)
+@options.argument("path", metavar="MODEL|TABLE")
+@heading("Networks and features")
 @options.file("--model", "A trained model: report how much of TABLE its shortlists cover.", "MODEL")
+@heading("Output")
 @options.report_format
 @options.verbosity
 def show(path: str, model: str | None, report_format: str) -> None:

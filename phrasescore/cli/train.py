@@ -10,7 +10,8 @@ from click.core import ParameterSource
 
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
-from phrasescore.config.config import preset_names
+from phrasescore.cli.subjects import Verb, heading
+from phrasescore.config.config import DEFAULT_PRESETS, preset_names
 from phrasescore.errors import ArgumentError
 
 _logger = logging.getLogger(__name__)
@@ -19,10 +20,16 @@ _logger = logging.getLogger(__name__)
 _OF_LISTS = ("model", "lists", "source", "references", "weights", "feature", "likelihood")
 
 
-@click.command()
-@click.argument("kind", metavar="KIND")
-@click.argument("inputs", metavar="[TABLE|TEXT|SOURCE TARGET]", nargs=-1)
+def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    return [kind for kind in DEFAULT_PRESETS if kind.startswith(incomplete)]
+
+
+@click.command(cls=Verb)
+@click.argument("kind", metavar="KIND", shell_complete=_complete_kind)
+@options.argument("inputs", metavar="[TABLE|TEXT|SOURCE TARGET]", nargs=-1)
+@heading("Output")
 @options.file("-o --output", "The folder to make.", "MODEL", required=True)
+@heading("Training")
 @options.choice(
     "--preset",
     "Settings to start from.",
@@ -36,7 +43,9 @@ _OF_LISTS = ("model", "lists", "source", "references", "weights", "feature", "li
     multiple=True,
     metavar="TABLE.KEY=VALUE",
 )
+@heading("Input")
 @options.file("--alignments", "The text's word alignment, 0-0 1-2 per line; for a joint model.")
+@heading("Training for BLEU")
 @options.choice(
     "--objective",
     "Likelihood; or the expected BLEU of n-best lists, for which a trained network is trained on.",
@@ -60,20 +69,26 @@ _OF_LISTS = ("model", "lists", "source", "references", "weights", "feature", "li
     type=click.FloatRange(min=0),
     default=0.1,
 )
+@heading("Training")
 @options.flag("--reverse", "Learn p(source | target).")
 @options.flag("--right-to-left", "Predict the last word first; the other side is read as ever.")
 @options.count("--updates", "Stop after this many batches.")
 @options.option("--epochs", "Stop after this many passes over the pairs.", type=float)
 @options.option("--minutes", "Stop after this many minutes, all resumptions counted.", type=float)
+@heading("Input")
 @options.file("--source-corpus", "Take the source shortlist from this text.")
 @options.file("--target-corpus", "Take the target shortlist from this text.")
 @options.file("--source-vocabulary", "A source.vocab of another model.")
 @options.file("--target-vocabulary", "A target.vocab of another model.")
+@heading("Long runs")
 @options.flag("--resume", "Go on with a run that was stopped or killed.")
 @options.file("--work-dir", "For the run's state.", "DIR", show_default="MODEL.work")
 @options.flag("--keep-work", "Keep that folder, to train further by --resume.")
+@heading("Speed")
 @options.count("--processes", "Share each batch out among this many processes.", default=1)
+@heading("Training")
 @options.seed
+@heading("Speed")
 @options.device
 @options.threads
 @options.verbosity

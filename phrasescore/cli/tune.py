@@ -9,18 +9,23 @@ from click.core import ParameterSource
 from phrasescore.cli import options, tune_options
 from phrasescore.cli.decode import decode
 from phrasescore.cli.progress import show_progress
+from phrasescore.cli.subjects import Verb, heading
 from phrasescore.workflows.search_settings import SearchSettings
 
 _COLUMNS = ("models", "language_models", "lexicons", "reverse_lexicons", "features")
 
 
-@click.command()
-@click.argument("lists", metavar="[NBEST]...", nargs=-1)
+@click.command(cls=Verb)
+@options.argument("lists", metavar="[NBEST]...", nargs=-1)
 @tune_options.own_options
+@heading("Networks and features")
 @options.cslm
+@heading("Output")
 @options.output
 @options.report_format
+@heading("Method")
 @options.seed
+@heading("Speed")
 @options.device
 @options.threads
 @options.verbosity

@@ -5,6 +5,7 @@ from typing import get_args
 import click
 
 from phrasescore.cli import options
+from phrasescore.cli.subjects import heading
 from phrasescore.engines import ENGINES
 from tuning.settings import METHODS, METRICS, ReferenceLength
 
@@ -29,6 +30,7 @@ def _parse_metrics(
 # The options of ``tune`` that no other verb has.
 own_options = options.together(
     # The lists, and the weights to start from.
+    heading("Input"),
     options.files(
         "--references --refs",
         "Reference translations, line by line; again for another set. FILE0, FILE1 and so on "
@@ -48,6 +50,7 @@ own_options = options.together(
         "--moses-ini --config moses_ini",
         "The moses.ini to change; its weights are the start where --weights is not.",
     ),
+    heading("Output"),
     options.file(
         "--moses-ini-out",
         "Where it goes with the new weights; features that no list has keep theirs.",
@@ -56,6 +59,7 @@ own_options = options.together(
     options.file("--scores-out", "Write their BLEU statistics (--scfile)."),
     options.file("--ifile-out", "Write the weights for Moses' mert (--ifile)."),
     # The method.
+    heading("Method"),
     options.choice(
         "--method",
         "mert for up to some twenty features; pro, mira and xbleu for many.",
@@ -105,6 +109,7 @@ own_options = options.together(
         metavar="NAME",
     ),
     # Rounds with a decoder; second names are those of mert-moses.pl.
+    heading("Rounds with a decoder"),
     options.option(
         "--decoder",
         "Decode, pool and optimise in rounds. Moses' command, as 'moses -f moses.ini'; "
@@ -131,9 +136,11 @@ own_options = options.together(
     options.count(
         "--patience", "Rounds without a better translation after which the loop ends.", default=5
     ),
+    heading("Output"),
     options.file(
         "--translations", "Write the best round's translations of --source: its lists, reranked."
     ),
+    heading("Networks and features"),
     options.files(
         "--rescore rescore_models", "Add this model's score to the lists of each round.", "MODEL"
     ),
@@ -156,6 +163,7 @@ own_options = options.together(
         metavar="NAME[@N]",
         callback=options.check_features,
     ),
+    heading("Speed"),
     options.choice(
         "--engine",
         "Where lists are rescored: in threads here, in processes, or on Ray. The result is the "
@@ -164,7 +172,9 @@ own_options = options.together(
         default="here",
     ),
     options.engine_settings,
+    heading("Long runs"),
     options.flag("--resume --continue resume", "Go on with the run in --working-dir."),
+    heading("Output"),
     options.file(
         "--report", "Write each feature's weight, its contribution, and the metric without it."
     ),

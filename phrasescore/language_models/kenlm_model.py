@@ -1,17 +1,21 @@
 """KenLM's n-gram models: how they are loaded, how words are spelled for them, how to back off."""
 
 import importlib.metadata
+import importlib.util
 import math
 import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-import kenlm
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.text import decode, is_stream, open_input, read_lines
 from phrasescore.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    import kenlm
 
 LN_10 = math.log(10.0)
 # Contexts whose masses are kept, at most: some 100 bytes each.
@@ -24,6 +28,12 @@ REBUILD = (
     "kenlm=={version}"
 )
 
+# It has to be compiled, so that an installation may lack it.
+MISSING = (
+    "kenlm is not installed, which reads n-gram models: pip install kenlm (it needs a C++ compiler "
+    "and Python's headers)"
+)
+
 # Characters of kenlm's text in a message; it quotes the file.
 _SAID = 300
 
@@ -33,11 +43,27 @@ WHITE_SPACE = str.maketrans(dict.fromkeys("\0\t\n\v\f\r", "\ufffd"))
 _SYMBOLS = frozenset({"<s>", "</s>", "<unk>"})
 
 
-def load_kenlm(path: str) -> kenlm.Model:
+def import_kenlm() -> Any:
+    """Return the module kenlm, which nothing but n-gram models needs.
+
+    :raises PhrasescoreError: if it is not installed, or cannot be loaded.
+    """
+    try:
+        import kenlm
+    except ImportError as error:
+        is_there = importlib.util.find_spec("kenlm") is not None
+        problem = f"kenlm cannot be loaded: {error}" if is_there else MISSING
+        raise PhrasescoreError(problem) from error
+    return kenlm
+
+
+def load_kenlm(path: str) -> "kenlm.Model":
     """Return the model of an ARPA file, plain or ``.gz``, or of a binary that build_binary made.
 
     :raises DataError: if the file is no model, or of a higher order than kenlm was built for.
+    :raises PhrasescoreError: if kenlm is not installed.
     """
+    kenlm = import_kenlm()
     if is_stream(path):
         raise DataError(path, None, "expected a file: KenLM cannot read a stream")
     with open_input(path):
@@ -102,6 +128,7 @@ class BackoffModel:
 
     def __init__(self, path: str, vocabulary: Vocabulary, order: int) -> None:
         self._model = load_kenlm(path)
+        self._new_state = import_kenlm().State
         if self._model.order > order:
             raise DataError(
                 path,
@@ -137,13 +164,13 @@ class BackoffModel:
         plain = plain_word(word)
         return plain != "<unk>" and plain in self._model
 
-    def state(self, context: Sequence[str], *, begins: bool) -> kenlm.State:
+    def state(self, context: Sequence[str], *, begins: bool) -> "kenlm.State":
         """Return the model's state after a context.
 
         :param context: words, the oldest first.
         :param begins: whether a sentence begins with the first of them.
         """
-        state, after = kenlm.State(), kenlm.State()
+        state, after = self._new_state(), self._new_state()
         if begins:
             self._model.BeginSentenceWrite(state)
         else:
@@ -153,12 +180,12 @@ class BackoffModel:
             state, after = after, state
         return state
 
-    def log_prob(self, state: kenlm.State, word: str) -> float:
+    def log_prob(self, state: "kenlm.State", word: str) -> float:
         """Return log p of a word after a context, a natural logarithm."""
-        log_10: float = self._model.BaseScore(state, plain_word(word), kenlm.State())
+        log_10: float = self._model.BaseScore(state, plain_word(word), self._new_state())
         return log_10 * LN_10
 
-    def log_mass(self, state: kenlm.State) -> float:
+    def log_mass(self, state: "kenlm.State") -> float:
         """Return log P_S(h), a natural logarithm.
 
         :raises PhrasescoreError: if S has no mass: the model's probabilities do not sum to one.
@@ -167,7 +194,7 @@ class BackoffModel:
         if mass is None:
             if len(self._masses) >= _MASSES:
                 self._masses.clear()
-            after, score = kenlm.State(), self._model.BaseScore
+            after, score = self._new_state(), self._model.BaseScore
             try:
                 total = math.fsum(10.0 ** score(state, word, after) for word in self._summed)
             except OverflowError:

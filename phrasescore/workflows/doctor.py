@@ -1,0 +1,182 @@
+"""Tell what this machine can do, and what to do about what it lacks."""
+
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from phrasescore.arguments import PRECISIONS
+from phrasescore.devices import usable_threads
+from phrasescore.errors import PhrasescoreError
+from phrasescore.version import __version__
+
+# What a container may use of the cores, as "200000 100000" (of microseconds), or "max 100000".
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_GPU_FILE = Path("/dev/nvidia0")
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a machine has or lacks."""
+
+    # What was looked for, as GPU.
+    name: str
+    is_there: bool
+    # Which one it is, or why there is none.
+    found: str
+    # What to do with it, or to get it.
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What was found on a machine; nothing of it is an error."""
+
+    findings: tuple[Finding, ...]
+
+    def to_json(self) -> str:
+        """Return a JSON list, indented."""
+        return json.dumps([asdict(finding) for finding in self.findings], indent=2)
+
+    def to_text(self) -> str:
+        """Return two lines per finding, without a line end after the last."""
+        width = max(len(finding.name) for finding in self.findings)
+        lines = []
+        for finding in self.findings:
+            state = "found" if finding.is_there else "missing"
+            lines.append(f"{state:<7}  {finding.name:<{width}}  {finding.found}")
+            lines.append(f"{'':<7}  {'':<{width}}  -> {finding.advice}")
+        return "\n".join(lines)
+
+
+def doctor() -> Diagnosis:
+    """Return what this machine has of what phrasescore can use, and what to do with each.
+
+    Nothing is computed or changed. ``to_text()`` lays the findings out.
+    """
+    return Diagnosis(
+        (_versions(), _processor(), _threads(), _gpu(), _moses(), _kenlm(), *_packages())
+    )
+
+
+def _versions() -> Finding:
+    import torch
+
+    versions = f"phrasescore {__version__}, Python {platform.python_version()}"
+    advice = "name these where you report a problem"
+    return Finding("versions", True, f"{versions}, torch {torch.__version__}", advice)
+
+
+def _processor() -> Finding:
+    """Return the instructions that products use, and the precisions that gain from them."""
+    from phrasescore.engines.likeness import describe
+    from phrasescore.kernels.precision import lacks_units
+
+    found = f"{_model_name()}: {describe()['processor']}"
+    faster = [name for name in PRECISIONS if name in ("bfloat16", "int8") and not lacks_units(name)]
+    if faster:
+        advice = f"it has instructions for --precision {' and '.join(faster)}"
+        return Finding("processor", True, found, f"{advice}, faster than float32")
+    advice = "keep --precision float32: it has no instructions for bfloat16 or int8"
+    return Finding("processor", True, found, advice)
+
+
+def _model_name() -> str:
+    """Return the processor's name, where Linux tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "unknown")
+
+
+def _threads() -> Finding:
+    """Return how many cores a command may use, and whether a container gives it as much time."""
+    usable, cores = usable_threads(None), os.cpu_count() or 1
+    found = f"{usable} of {cores} cores"
+    quota = _quota()
+    if quota is None or quota >= usable:
+        advice = "verbs use all of them; --threads N or --workers N use fewer"
+        return Finding("threads", True, found, advice)
+    found += f", but this container has the time of {quota:g}"
+    advice = f"give --threads {max(1, int(quota))}, else threads wait for one another"
+    return Finding("threads", True, found, advice)
+
+
+def _quota() -> float | None:
+    try:
+        allowed, period = _QUOTA.read_text(encoding="utf-8").split()
+        return int(allowed) / int(period)
+    except (OSError, ValueError):  # "max", or none
+        return None
+
+
+def _gpu() -> Finding:
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a driver that is too old
+        is_there = torch.cuda.is_available()
+    if is_there:
+        devices = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
+        found = ", ".join(f"{each.name} ({each.total_memory // _MIB:,} MiB)" for each in devices)
+        advice = "--device auto takes it; --precision tf32 or bfloat16 is faster than float32"
+        return Finding("GPU", True, found, advice)
+    if torch.version.cuda is None and torch.version.hip is None and _GPU_FILE.exists():
+        found = "there is one, but this torch is built for CPUs alone"
+        return Finding("GPU", False, found, "install a torch with CUDA: https://pytorch.org")
+    if _GPU_FILE.exists():
+        found = f"there is one, but torch, built for CUDA {torch.version.cuda}, cannot use it"
+        return Finding("GPU", False, found, "update its driver; nvidia-smi tells the version")
+    advice = "networks run on the CPU; the presets of the papers' sizes want a GPU"
+    return Finding("GPU", False, "none", advice)
+
+
+def _moses() -> Finding:
+    program = shutil.which("moses")
+    if program is not None:
+        folder = os.path.dirname(program)
+        advice = f"decode --decoder moses --moses-bin {folder}; tune --decoder 'moses -f moses.ini'"
+        return Finding("Moses", True, program, advice)
+    advice = (
+        "decode and tune --decoder embedded need none; another folder is named by decode "
+        "--moses-bin DIR"
+    )
+    return Finding("Moses", False, "no program moses on the PATH", advice)
+
+
+def _kenlm() -> Finding:
+    from phrasescore.language_models.kenlm_model import import_kenlm
+
+    try:
+        import_kenlm()
+    except PhrasescoreError as error:
+        return Finding("kenlm", False, *_split(str(error)))
+    advice = "n-gram models: --lm, --backoff-lm, select"
+    return Finding("kenlm", True, importlib.metadata.version("kenlm"), advice)
+
+
+def _split(problem: str) -> tuple[str, str]:
+    found, _, advice = problem.partition(": ")
+    return found, advice
+
+
+def _packages() -> Iterator[Finding]:
+    """Yield what the optional packages give; none of them is imported."""
+    for name, extra, use in (
+        ("ctranslate2", "ctranslate2", "networks of other toolkits: rescore --ctranslate2"),
+        ("ray", "cluster", "work on several machines: --engine ray"),
+    ):
+        try:
+            yield Finding(name, True, importlib.metadata.version(name), use)
+        except importlib.metadata.PackageNotFoundError:
+            advice = f"for {use}: pip install 'phrasescore[{extra}]'"
+            yield Finding(name, False, "not installed", advice)

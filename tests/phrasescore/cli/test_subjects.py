@@ -1,0 +1,146 @@
+"""Help by subject, and what shells complete."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.shell_completion import BashComplete
+from click.testing import CliRunner
+
+from phrasescore.cli import VERBS, main
+from phrasescore.cli.subjects import SUBJECTS, SubjectOption, Verb, heading
+
+SECTION = re.compile(r"^(\w.*):$", re.MULTILINE)
+
+
+def _verb(name: str) -> click.Command:
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    return command
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_each_option_has_a_subject_and_stands_once_in_the_help(name: str) -> None:
+    command = _verb(name)
+    shown = CliRunner().invoke(main, [name, "--help"]).stdout
+    sections = dict(zip(SECTION.findall(shown), SECTION.split(shown)[2::2], strict=True))
+    assert list(sections) == [subject for subject in SUBJECTS if subject in sections]
+    for param in command.params:
+        if isinstance(param, click.Option):
+            assert isinstance(param, SubjectOption), param.opts
+            assert param.subject is not None, param.opts
+            record = param.get_help_record(click.Context(command))
+            assert record is not None
+            starts = re.compile(rf"^  {re.escape(record[0])}(\s|$)", re.MULTILINE)
+            found = {at for at, text in sections.items() if starts.search(text)}
+            assert found == {param.subject}, param.opts
+
+
+@pytest.mark.parametrize(
+    ("flag", "subject"),
+    [
+        ("--output", "Output"),
+        ("--moses-ini-out", "Output"),
+        ("--resume", "Long runs"),
+        ("--part", "Long runs"),
+        ("--precision", "Speed"),
+        ("--device", "Speed"),
+        ("--threads", "Speed"),
+        ("--engine", "Speed"),
+        ("--feature", "Networks and features"),
+        ("--quiet", "Messages and help"),
+    ],
+)
+def test_an_option_of_several_verbs_has_one_subject(flag: str, subject: str) -> None:
+    found = {
+        name: param.subject
+        for name in VERBS
+        for param in _verb(name).params
+        if isinstance(param, SubjectOption) and flag in param.opts
+    }
+    # They are options of a part of these verbs, which has a subject of its own.
+    others = {"--moses-ini-out": "generate", "--feature": "train"}
+    found.pop(others.get(flag, ""), None)
+    assert len(found) >= 2
+    assert {*found.values()} == {subject}
+
+
+def test_a_heading_is_of_the_options_below_it_up_to_the_next() -> None:
+    @click.command(cls=Verb)
+    @click.argument("file")
+    @heading("Speed")
+    @click.option("--threads", cls=SubjectOption)
+    @heading("Input")
+    @click.option("--source", cls=SubjectOption)
+    @click.option("--hidden", cls=SubjectOption, hidden=True)
+    def verb() -> None:
+        """Do."""
+
+    assert CliRunner().invoke(verb, ["--help"]).stdout == (
+        "Usage: verb [OPTIONS] FILE\n\n  Do.\n\n"
+        "Input:\n  --source TEXT\n\n"
+        "Speed:\n  --threads TEXT\n\n"
+        "Messages and help:\n  --help  Show this message and exit.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "incomplete", "completed"),
+    [
+        ([], "re", ["report", "rerank", "rescore"]),
+        (["tune"], "--decoder", ["--decoder", "--decoder-flags"]),
+        (["train"], "c", ["cslm"]),
+        (["train", "cslm", "--preset"], "cslm", ["cslm-small"]),
+        (["rescore", "--precision"], "b", ["bfloat16"]),
+    ],
+)
+def test_verbs_options_and_values_are_completed(
+    words: list[str], incomplete: str, completed: list[str]
+) -> None:
+    completer = BashComplete(main, {}, "phrasescore", "_PHRASESCORE_COMPLETE")
+    found = completer.get_completions(words, incomplete)
+    assert [(item.type, item.value) for item in found] == [("plain", each) for each in completed]
+
+
+@pytest.mark.parametrize(
+    "words", [["annotate"], ["annotate", "table", "--model"], ["train", "lstm", "a"]]
+)
+def test_files_are_left_to_the_shell(words: list[str]) -> None:
+    completer = BashComplete(main, {}, "phrasescore", "_PHRASESCORE_COMPLETE")
+    found = completer.get_completions(words, "da")
+    assert [(item.type, item.value) for item in found] == [("file", "da")]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_page_tells_how_to_switch_completion_on(repository: Path, shell: str) -> None:
+    page = (repository / "docs" / "install.md").read_text(encoding="utf-8")
+    assert f"_PHRASESCORE_COMPLETE={shell}_source phrasescore" in page
+    environment = {"_PHRASESCORE_COMPLETE": f"{shell}_source"}
+    shown = CliRunner().invoke(main, env=environment, prog_name="phrasescore")
+    assert (shown.exit_code, f"_PHRASESCORE_COMPLETE={shell}_complete" in shown.stdout) == (0, True)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_a_verb(tmp_path: Path) -> None:
+    command = tmp_path / "phrasescore"
+    command.write_text(
+        f"#!/bin/sh\nexec {sys.executable} -c 'import sys\nfrom phrasescore.cli import main\n"
+        'main(prog_name="phrasescore")\' "$@"\n'
+    )
+    command.chmod(0o755)
+    script = (
+        'eval "$(_PHRASESCORE_COMPLETE=bash_source phrasescore)"\n'
+        "COMP_WORDS=(phrasescore annot) COMP_CWORD=1\n"
+        "_phrasescore_completion phrasescore annot phrasescore\n"
+        'echo "${COMPREPLY[@]}"\n'
+    )
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "--norc", "-c", script], env=environment, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("annotate\n", "")

@@ -1,0 +1,169 @@
+"""The package as a user gets it: built, checked, installed without any tool, and used."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from email.message import Message
+from email.parser import Parser
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from phrasescore.version import __version__
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PACKAGES = ("phrasescore", "moses_integration", "tuning")
+# What git ignores, and git.
+NO_SOURCE = (
+    *(".git", ".venv", "*.egg-info", "__pycache__", "build", "dist", "site", "demo-output"),
+    *(".*_cache", ".hypothesis"),
+)
+TOOLS = ("build", "hypothesis", "mypy", "pytest", "ruff", "twine")
+EXAMPLE = REPOSITORY / "examples" / "english-french"
+INSTALL = REPOSITORY / "docs" / "install.md"
+
+
+def _run(*words: str | Path, cwd: Path, succeeds: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run a command as a user who has never seen the checkout."""
+    away = {"PYTHONPATH", "VIRTUAL_ENV"}
+    environment = {name: text for name, text in os.environ.items() if name not in away}
+    done = subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True)
+    assert (done.returncode == 0) == succeeds, (words, done.stdout, done.stderr)
+    return done
+
+
+def _build(folder: Path) -> tuple[Path, Path, set[str]]:
+    """Return the source package, the wheel made of it, and the names of all sources."""
+    source = folder / "source"
+    shutil.copytree(REPOSITORY, source, ignore=shutil.ignore_patterns(*NO_SOURCE))
+    files = {str(path.relative_to(source)) for path in source.rglob("*") if path.is_file()}
+    command = (sys.executable, "-m", "build", "--no-isolation", "--outdir", folder / "dist", ".")
+    built = _run(*command, cwd=source)
+    assert "deprecat" not in built.stderr.lower()
+    (package,), (wheel,) = (list((folder / "dist").glob(kind)) for kind in ("*.tar.gz", "*.whl"))
+    return package, wheel, files
+
+
+def _metadata(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        text = archive.read(f"phrasescore-{__version__}.dist-info/METADATA").decode()
+    return Parser().parsestr(text)
+
+
+def _required(names: list[str]) -> Iterator[Distribution]:
+    """Yield the distributions, of this environment, that a user gets by these requirements."""
+    waiting, seen = [Requirement(name) for name in names], set()
+    while waiting:
+        wanted = waiting.pop()
+        name = canonicalize_name(wanted.name)
+        if name in seen or (wanted.marker and not wanted.marker.evaluate({"extra": ""})):
+            continue
+        seen.add(name)
+        found = distribution(name)
+        yield found
+        waiting += map(Requirement, found.requires or ())
+
+
+def _install(wheel: Path, folder: Path, *options: str) -> Path:
+    """Return the programs of a new environment that has the wheel, what it requires, and no more.
+
+    Requirements are linked from this environment, so that no network is needed.
+
+    :param options: of pip, which checks that no requirement is missing, or with --no-deps does not.
+    """
+    _run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder.parent)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    for found in _required(_metadata(wheel).get_all("Requires-Dist") or []):
+        for top in {file.parts[0] for file in found.files or ()} - {"..", "__pycache__"}:
+            link = packages / top
+            if not link.exists():
+                link.symlink_to(Path(str(found.locate_file(top))))
+    programs = folder / "bin"
+    usual = ("--no-index", "--no-compile", "--disable-pip-version-check", "--quiet")
+    pip = (sys.executable, "-m", "pip", "--python", programs / "python", "install")
+    _run(*pip, *usual, *options, wheel, cwd=folder)
+    return programs
+
+
+def test_source_and_wheel_are_built_and_run_where_no_tool_is(tmp_path: Path) -> None:
+    package, wheel, files = _build(tmp_path)
+    _run(sys.executable, "-m", "twine", "check", "--strict", package, wheel, cwd=tmp_path)
+
+    with tarfile.open(package) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    assert files - packed == {".gitignore"} & files
+    with zipfile.ZipFile(wheel) as archive:
+        wheeled = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert wheeled == {name for name in files if name.partition("/")[0] in PACKAGES}
+
+    metadata = _metadata(wheel)
+    assert metadata["Version"] == __version__
+    assert metadata["Author"] in (REPOSITORY / "LICENSE").read_text(encoding="utf-8").replace(
+        "the phrasescore", "The phrasescore"
+    )
+    assert metadata["License-Expression"] == "MIT"
+
+    programs = _install(wheel, tmp_path / "environment", "--no-deps")
+    code = f"import importlib.util as u; print([n for n in {TOOLS!r} if u.find_spec(n)])"
+    assert _run(programs / "python", "-c", code, cwd=tmp_path).stdout == "[]\n"
+    said = _run(programs / "phrasescore", "--version", cwd=tmp_path)
+    assert said.stdout == f"phrasescore {__version__}\n"
+
+    # The page's list of requirements without kenlm is the list of all others.
+    (code,) = re.findall(r"python -c '(.+?)' > needed.txt", INSTALL.read_text("utf-8"), re.DOTALL)
+    needed = _run(programs / "python", "-c", code, cwd=tmp_path).stdout.splitlines()
+    required = metadata.get_all("Requires-Dist") or []
+    others = {text for text in required if "extra ==" not in text} - {*needed}
+    assert [Requirement(text).name for text in others] == ["kenlm"]
+
+
+@pytest.mark.slow
+def test_the_first_recipe_of_the_readme_runs_where_no_tool_and_no_kenlm_is(tmp_path: Path) -> None:
+    _, wheel, _ = _build(tmp_path)
+    programs = _install(wheel, tmp_path / "environment")
+    doctor = _run(programs / "phrasescore", "doctor", cwd=tmp_path).stdout
+    assert re.search("^found +kenlm ", doctor, re.MULTILINE)
+    assert re.search("^missing +ray +not installed$", doctor, re.MULTILINE)
+    for link in (tmp_path / "environment").glob("lib/python*/site-packages/kenlm*"):
+        link.unlink()
+    for name in ("phrase-table.gz", "moses.ini"):
+        shutil.copy(EXAMPLE / name, tmp_path)
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    section = readme.partition("## Before the search")[2].partition("\n## ")[0]
+    train, annotate = re.findall(r"^\$ phrasescore (.+)$", section, re.MULTILINE)
+    # It trains for 24 minutes; the test wants to see that it trains.
+    assert " --minutes 24" in train
+    _run(
+        programs / "phrasescore",
+        *shlex.split(train.replace(" --minutes 24", " --updates 20")),
+        cwd=tmp_path,
+    )
+    _run(programs / "phrasescore", *shlex.split(annotate), cwd=tmp_path)
+    assert "phrase-table.rnn.gz" in (tmp_path / "moses.rnn.ini").read_text(encoding="utf-8")
+    said = _run(
+        *(programs / "phrasescore", "score", "moses.ini", "moses.ini", "--lm", "lm.arpa"),
+        cwd=tmp_path,
+        succeeds=False,
+    )
+    assert said.stderr.startswith("Error: kenlm is not installed")
+
+
+@pytest.mark.parametrize("line", [f"version: {__version__}", "license: MIT"])
+def test_the_citation_is_of_this_version(line: str) -> None:
+    assert line in (REPOSITORY / "CITATION.cff").read_text(encoding="utf-8").splitlines()
+
+
+def test_the_version_has_release_notes_and_an_entry_in_the_changelog() -> None:
+    notes = (REPOSITORY / "docs" / "release-notes.md").read_text(encoding="utf-8")
+    assert f"\n## {__version__}\n" in notes
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\n## [{__version__}] - " in changelog
