@@ -172,7 +172,7 @@ PUBLIC = {
     *("load_model", "train", "annotate", "augment", "rescore", "rerank", "tune"),
     *("tune_with_decoder", "decode", "generate", "segment", "select", "evaluate", "perplexity"),
     *("combine", "join", "make_report", "run_experiment", "export_experiment", "export", "score"),
-    *("show", "fine_tune"),
+    *("show", "fine_tune", "list_features"),
 }
 
 
