@@ -119,7 +119,7 @@ def checked_values(feature: Any, pairs: Iterable[PhrasePair], title: str) -> Ite
         except (Exception, SystemExit) as error:
             if error in raised:
                 raise
-            problem = f"after {number:,} values it raised {shown_error(error)}"
+            problem = f"value {number + 1:,}: it raised {shown_error(error)}"
             raise PluginError(title, problem) from error
         number += 1
         if not waiting:
@@ -131,7 +131,7 @@ def checked_values(feature: Any, pairs: Iterable[PhrasePair], title: str) -> Ite
             raise PluginError(title, problem)
         yield float(value)
     if waiting or next(islice(source, 1), None) is not None:
-        raise PluginError(title, f"expected a value per pair, and they end after {number:,}")
+        raise PluginError(title, f"expected a value per pair, got {number:,} for more pairs")
 
 
 def _shown(value: Any) -> str:
