@@ -97,7 +97,7 @@ class OfPackage(Metric):
     _SIGNATURE_TYPE = _PackageSignature
 
     def __init__(self, metric: PluginMetric, num_references: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._metric = metric
         self.package = metric.package
         self.num_refs = num_references

@@ -6,6 +6,7 @@ from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from sacrebleu.metrics.base import Metric
 
 from moses_integration.nbest import read_nbest
 from phrasescore.arguments import (
@@ -27,7 +28,6 @@ from phrasescore.evaluation.breakdowns import (
     group_by_unknown_words,
 )
 from phrasescore.evaluation.metrics import (
-    Metric,
     OfPackage,
     PairedComparison,
     Score,

@@ -15,6 +15,7 @@ from phrasescore import ColumnSpec, tune_with_decoder
 from phrasescore.cli import main
 from phrasescore.errors import PhrasescoreError
 from phrasescore.records import PhrasePair, Weights
+from phrasescore.version import __version__
 from tests.plugin_site import BROKEN, GOOD, REPOSITORY, install
 
 NBEST = """0 ||| la maison ||| LM0= -1 ||| -1
@@ -24,7 +25,9 @@ NBEST = """0 ||| la maison ||| LM0= -1 ||| -1
 """
 SOURCE = "the maison\nthe rue noire\n"
 REFERENCE = "la maison\nune rue\n"
-TABLE = "the maison ||| la maison ||| 0.5 ||| 0-0 1-1 ||| 1 1 1\nof ||| de ||| 1 ||| 0-0 ||| 1 1 1\n"
+TABLE = (
+    "the maison ||| la maison ||| 0.5 ||| 0-0 1-1 ||| 1 1 1\nof ||| de ||| 1 ||| 0-0 ||| 1 1 1\n"
+)
 
 # The features of the broken package, and the reasons for which each is refused.
 REFUSED = {
@@ -43,7 +46,7 @@ REFUSED = {
     "not_a_class": "expected a class at broken_features:NOT_A_CLASS, found 3",
     "ends": "its import failed: SystemExit: 0",
     "not_imported": "its import failed: ImportError: expected another version of something",
-    "target_length": "phrasescore 0.1.0 has a feature of this name itself",
+    "target_length": f"phrasescore {__version__} has a feature of this name itself",
     "Odd-Name": "expected a name of a-z, 0-9 and '_', with a letter first",
 }
 # Those of its metrics.
@@ -114,8 +117,8 @@ def test_a_feature_for_lists_alone_is_refused_of_a_table_with_its_reason() -> No
 
 def test_a_metric_of_another_package_is_tuned_for_and_measured() -> None:
     assert rescore("--feature", "copied_words", "-o", "lists").exit_code == 0
-    options = ("--references", "reference", "--weights", "weights", "--metric", "word_f", "-q")
-    result = run("tune", "lists", *options, "--format", "json", "--report", "report")
+    weights = ("--references", "reference", "--weights", "weights", "--metric", "word_f", "-q")
+    result = run("tune", "lists", *weights, "--format", "json", "--report", "report")
     assert result.exit_code == 0, result.stderr
     report = json.loads(Path("report").read_text())
     # By hand: first 2 of 2 and 2 words, then 1 of 3 and 2; at best "la rue", 1 of 2 and 2, which
@@ -149,9 +152,9 @@ def test_all_names_are_listed_with_where_they_are_from(site: Path) -> None:
     about = "The number of source words that the translation has letter for letter."
     assert ["copied_words", "lists, tables", "outside-feature 1.0.0", about] in rows
     assert ["uneven_brackets", "lists", "outside-feature 1.0.0"] in [row[:3] for row in rows]
-    assert ["target_length", "lists", "phrasescore 0.1.0"] in [row[:3] for row in rows]
+    assert ["target_length", "lists", f"phrasescore {__version__}"] in [row[:3] for row in rows]
     assert ["word_f", "tune, evaluate", "outside-feature 1.0.0"] in [row[:3] for row in rows]
-    assert ["ter", "evaluate", "phrasescore 0.1.0"] in rows
+    assert ["ter", "evaluate", f"phrasescore {__version__}"] in rows
     listed = json.loads(run("features", "--format", "json").stdout)
     refused = {each["name"]: each for each in listed if each["problem"] is not None}
     assert refused.keys() == {
@@ -179,9 +182,10 @@ def test_a_table_and_text_refuse_it_too(site: Path, name: str) -> None:
     options = ("--feature", name, "-o", "out")
     found = [
         error_of(run("annotate", "table", *options)),
-        error_of(run("annotate", "table", *options, "--engine", "processes")),
         error_of(run("score", "source", "reference", *options)),
     ]
+    if name == "too_many":
+        found.append(error_of(run("annotate", "table", *options, "--engine", "processes")))
     beginning = re.escape(f"broken-package 0.1: feature {name}: ")
     assert all(re.match(f"{beginning}(expected|value)", line) for line in found), found
     assert Path("out").read_text() == "old"
@@ -203,7 +207,7 @@ def test_a_metric_with_the_name_of_ours_does_not_take_its_place(site: Path) -> N
     install(BROKEN, site)
     result = run("evaluate", "reference", "--references", "reference", "--metric", "bleu")
     assert "BLEU|nrefs:1" in result.stdout
-    reason = "phrasescore 0.1.0 has a metric of this name itself"
+    reason = f"phrasescore {__version__} has a metric of this name itself"
     assert f"warning: broken-package 0.1: metric bleu is not used: {reason}" in result.stderr
 
 
