@@ -100,12 +100,15 @@ def _installed(kind: PluginKind) -> Iterator[Plugin]:
     here = os.path.realpath(os.curdir)
     seen: set[str] = set()
     for package in distributions(path=[x for x in sys.path if os.path.realpath(x) != here]):
+        entry_points = package.entry_points.select(group=GROUPS[kind])
+        if not entry_points:  # the rest of the metadata takes long to read
+            continue
         name: str | None = package.metadata["Name"]
         key = re.sub("[-_.]+", "-", name or "").lower()
         if not key or key in seen:  # of two on the path, Python imports the first as well
             continue
         seen.add(key)
-        for entry_point in package.entry_points.select(group=GROUPS[kind]):
+        for entry_point in entry_points:
             yield Plugin(kind, entry_point.name, f"{name} {package.version}", entry_point)
 
 

@@ -41,7 +41,7 @@ class PluginFeature:
 
     def __init__(self, plugin: Plugin) -> None:
         self._title, self.fingerprint = plugin.title, plugin.package
-        self._tally = ValueTally()
+        self._num_values, self._total = 0, 0.0
         made = plugin.load()
         try:
             self._feature = made()
@@ -62,7 +62,7 @@ class PluginFeature:
     @property
     def tally(self) -> ValueTally:
         """The number and the sum of the values so far."""
-        return self._tally
+        return ValueTally(self._num_values, self._total)
 
     def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
         """Yield one value per pair, in order.
@@ -70,7 +70,8 @@ class PluginFeature:
         :raises PluginError: where the class breaks the contract of features.
         """
         for value in checked_values(self._feature, pairs, self._title):
-            self._tally += ValueTally(1, value)
+            self._num_values += 1
+            self._total += value
             yield value
 
 
