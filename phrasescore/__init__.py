@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from phrasescore.workflows.generate import generate as generate
     from phrasescore.workflows.join import JoinSummary as JoinSummary
     from phrasescore.workflows.join import join as join
+    from phrasescore.workflows.list_features import FeatureList as FeatureList
+    from phrasescore.workflows.list_features import ListedName as ListedName
+    from phrasescore.workflows.list_features import list_features as list_features
     from phrasescore.workflows.list_rescorer import RescoreSummary as RescoreSummary
     from phrasescore.workflows.load_model import ScoringModel as ScoringModel
     from phrasescore.workflows.load_model import load_model as load_model
@@ -100,6 +103,7 @@ _NAMES = {
     "workflows.fine_tune": ("fine_tune",),
     "workflows.generate": ("GenerateSummary", "generate"),
     "workflows.join": ("JoinSummary", "join"),
+    "workflows.list_features": ("FeatureList", "ListedName", "list_features"),
     "workflows.load_model": ("ScoringModel", "load_model"),
     "workflows.perplexity": ("PerplexitySummary", "TextPerplexities", "perplexity"),
     "workflows.report": ("ReportSummary", "make_report"),

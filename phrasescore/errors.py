@@ -6,6 +6,7 @@
     |-- DataError(path, line, problem)     an input file is not what it should be
     |-- ConfigError(path, key, problem)    a setting is unknown, of a wrong type or out of range
     |-- ModelError(problem)                a checkpoint is unusable, or a score is no logarithm
+    |-- PluginError(title, problem)        a feature or metric of another package is unusable
     |-- ArgumentError(problem)             the arguments of a call do not go together
     `-- StoppedError(signal, problem)      a signal stopped long work, whose state is kept
 
@@ -94,6 +95,19 @@ class ConfigError(PhrasescoreError):
 
 class ModelError(PhrasescoreError):
     """A checkpoint is unusable, or a score is not a finite log-probability."""
+
+
+class PluginError(PhrasescoreError):
+    """A feature or a metric of another package cannot be used, or breaks its contract.
+
+    :param title: the package, and the name in it.
+    :param problem: what was expected and what was found.
+    """
+
+    def __init__(self, title: str, problem: str) -> None:
+        self.title = title
+        self.problem = problem
+        super().__init__(f"{title}: {problem}")
 
 
 class ArgumentError(PhrasescoreError, ValueError):

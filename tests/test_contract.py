@@ -1,9 +1,8 @@
-"""The promises that every feature keeps. A new feature is one more entry in MAKERS."""
+"""The promises of every feature and metric. A new feature is one more entry in MAKERS."""
 
 import copy
-import itertools
 import pkgutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,9 +32,12 @@ from phrasescore.features.word_counts import (
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.scoring.tree_scorer import PairWork
+from phrasescore.testing import PAIRS, check_feature, check_metric
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import RandomModel
 from tests.tiny_arpa import TINY_ARPA
+from tuning.bleu import Bleu
+from tuning.chrf import Chrf
 
 SOURCE_WORDS, TARGET_WORDS = ["la", "maison", "bleue"], ["the", "house", "blue"]
 
@@ -69,41 +71,30 @@ MAKERS: dict[str, Callable[[Path], Feature]] = {
     "unknown_words": lambda _: UnknownWords([Vocabulary(TARGET_WORDS)]),
 }
 
-# Unknown words, empty sides, repeated pairs and sources, a long phrase, a number, a mark.
-PAIRS = [
-    PhrasePair(("la", "maison"), ("the", "house")),
-    PhrasePair(("rare",), ("rare", "house", "rare")),
-    PhrasePair((), ("the",)),
-    PhrasePair(("la",), ()),
-    PhrasePair(("la", "maison"), ("the", "blue", "house")),
-    PhrasePair(("la", "maison"), ("the", "house")),
-    PhrasePair(("maison",) * 60, ("house",) * 70),
-    PhrasePair(("la", "5", "?"), ("the", "house")),
-] * 3
-
 
 @pytest.fixture(params=sorted(FEATURES))
 def feature(request: pytest.FixtureRequest, tmp_path: Path) -> Feature:
     return MAKERS[request.param](tmp_path)
 
 
-def test_there_is_one_value_a_pair_whatever_the_pairs(feature: Feature) -> None:
-    values = list(feature.values(PAIRS))
-    assert len(values) == len(PAIRS)
-    assert all(isinstance(value, float) for value in values)
-    assert list(feature.values([])) == []
+def test_a_feature_keeps_the_contract(
+    feature: Feature, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if isinstance(feature, NeuralScore):
+        monkeypatch.setitem(BLOCK_SIZE, "cpu", 4)
+        feature = make_neural(tmp_path)
+    monkeypatch.setattr(lexicon, "BLOCK_ENTRIES", 4)
+    # Two threads have a block each, one block waits, one is being read out.
+    check_feature(feature, read_ahead=4 * 4)
 
 
-def test_a_second_run_gives_the_same_bits(feature: Feature) -> None:
-    assert list(feature.values(PAIRS)) == list(feature.values(PAIRS))
+def test_pairs_have_different_values(feature: Feature) -> None:
+    assert len({round(value, 3) for value in feature.values(PAIRS)}) > 1
 
 
-def test_values_belong_to_their_pairs_in_any_order(feature: Feature) -> None:
-    values = list(feature.values(PAIRS))
-    assert list(feature.values(PAIRS[::-1])) == pytest.approx(values[::-1], rel=1e-6, abs=1e-5)
-    # Equal pairs have equal values, and there are different ones.
-    assert values[:8] == pytest.approx(values[8:16], rel=1e-6, abs=1e-5)
-    assert len({round(value, 3) for value in values}) > 1
+@pytest.mark.parametrize("metric", [Bleu, Chrf])
+def test_a_metric_keeps_the_contract(metric: type[Bleu] | type[Chrf]) -> None:
+    check_metric(metric)
 
 
 def test_the_size_of_blocks_changes_nothing(
@@ -142,27 +133,6 @@ def test_pairs_that_lie_in_a_text_have_the_same_values(tmp_path: Path) -> None:
     assert work.unknown_words > 0
     values, work = feature.score_block(as_block([]))
     assert (values.tolist(), work) == ([], PairWork())
-
-
-def test_pairs_are_read_as_values_are_asked_for(
-    feature: Feature, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    if isinstance(feature, NeuralScore):
-        monkeypatch.setitem(BLOCK_SIZE, "cpu", 4)
-        feature = make_neural(tmp_path)
-    monkeypatch.setattr(lexicon, "BLOCK_ENTRIES", 4)
-    num_read = 0
-
-    def endless() -> Iterator[PhrasePair]:
-        nonlocal num_read
-        for pair in itertools.cycle(PAIRS):
-            num_read += 1
-            yield pair
-
-    values = list(itertools.islice(feature.values(endless()), 10))
-    assert len(values) == 10
-    # Two threads have a block each, one block waits, one is being read out.
-    assert num_read <= 10 + 4 * 4
 
 
 def test_tallies_of_parts_are_that_of_the_whole(feature: Feature) -> None:

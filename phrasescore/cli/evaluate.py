@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import click
 
-from phrasescore.arguments import MetricName, PairedTestName, SideName, Tokenizer
+from phrasescore.arguments import PairedTestName, SideName, Tokenizer
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import Verb, heading
@@ -19,10 +19,11 @@ from phrasescore.cli.subjects import Verb, heading
     required=True,
 )
 @heading("Method")
-@options.choice(
+@options.option(
     "--metric metrics",
-    "multi-bleu is the papers' figure, of text as it is split; the others are sacrebleu's.",
-    get_args(MetricName),
+    "multi-bleu is the papers' figure, of text as it is split; bleu, chrf, chrf++ and ter are "
+    "sacrebleu's; phrasescore features lists those of other packages.",
+    metavar="NAME",
     multiple=True,
     default=("multi-bleu", "bleu"),
 )

@@ -207,8 +207,9 @@ models = files(
 )
 features = option(
     "--feature features",
-    f"One of: {', '.join(FEATURE_NAMES)}. unknown_words: target words outside the shortlist of at "
-    "least one model, or with @N of the N-th --model.",
+    f"One of: {', '.join(FEATURE_NAMES)}, and those of other packages, which phrasescore features "
+    "lists. unknown_words: target words outside the shortlist of at least one model, or with @N of "
+    "the N-th --model.",
     multiple=True,
     metavar="NAME[@N]",
     callback=check_features,

@@ -20,8 +20,8 @@ def _parse_metrics(
             weight = float(share) if separator else 1.0
         except ValueError:
             weight = 0.0
-        if name not in METRICS or not 0 < weight < float("inf") or name in found:
-            problem = f"expected {' or '.join(METRICS)} once, or bleu=WEIGHT, got {value!r}"
+        if not name or not 0 < weight < float("inf") or name in found:
+            problem = f"expected a metric once, as {METRICS[0]} or {METRICS[0]}=0.5, got {value!r}"
             raise click.BadParameter(problem, ctx, param)
         found[name] = weight
     return found
@@ -68,9 +68,10 @@ own_options = options.together(
     ),
     options.option(
         "--metric metrics",
-        "The metric to raise; given twice, the weighted mean of both.",
+        f"The metric to raise: {', '.join(METRICS)}, or another package's (phrasescore features "
+        "lists them); of several, their weighted mean.",
         multiple=True,
-        metavar="bleu|chrf[=WEIGHT]",
+        metavar="NAME[=WEIGHT]",
         default=("bleu",),
         callback=_parse_metrics,
     ),

@@ -7,13 +7,17 @@ line prints for the same files and settings, to the last digit.
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from sacrebleu.metrics.base import Metric
+import numpy as np
+from sacrebleu.metrics.base import Metric, Signature
+from sacrebleu.metrics.base import Score as SacrebleuScore
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
+
+from phrasescore.evaluation.plugin_metric import PluginMetric
 
 # Digits behind the point.
 DIGITS = 2
@@ -26,7 +30,7 @@ _SEED_VARIABLE = "SACREBLEU_SEED"
 class Score(NamedTuple):
     """A metric's figure for one system."""
 
-    # sacrebleu's: BLEU, chrF2, chrF2++, TER.
+    # sacrebleu's: BLEU, chrF2, chrF2++, TER; or the name of another package's.
     metric: str
     # 0 to 100; of TER, less is better.
     score: float
@@ -71,6 +75,56 @@ def build_metric(name: str, references: Sequence[Sequence[str]], tokenize: str) 
     if name == "ter":
         return TER(references=references)
     raise ValueError(f"unknown metric {name!r}")
+
+
+class _PackageSignature(Signature):
+    """The package of a metric and its version, in place of sacrebleu's."""
+
+    def __init__(self, args: dict[str, Any]) -> None:
+        super().__init__(args)
+        package, _, version = args["package"].rpartition(" ")
+        self.info |= {"tok": "none", "package": package, "version": version}
+
+
+class OfPackage(Metric):
+    """A metric of another package, in sacrebleu's figures and tests.
+
+    It reads text as it is split, as multi-bleu.perl does.
+
+    :param num_references: sets of references.
+    """
+
+    _SIGNATURE_TYPE = _PackageSignature
+
+    def __init__(self, metric: PluginMetric, num_references: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._metric = metric
+        self.package = metric.package
+        self.num_refs = num_references
+
+    def _extract_corpus_statistics(
+        self, hypotheses: Sequence[str], _references: Sequence[Sequence[str]] | None
+    ) -> Any:
+        # Of bytes, split() takes the blanks of ASCII alone.
+        words = [[word.decode() for word in text.encode().split()] for text in hypotheses]
+        return self._metric.statistics(words, range(len(words)))
+
+    def _aggregate_and_compute(self, stats: Any) -> SacrebleuScore:
+        return self._compute_score_from_stats(np.sum(stats, axis=0))
+
+    def _compute_score_from_stats(self, stats: Any) -> SacrebleuScore:
+        found = self._metric.score(np.asarray(stats, np.float64))
+        return SacrebleuScore(self._metric.name, 100 * float(found))
+
+    # sacrebleu's steps towards statistics, which are there already.
+    def _preprocess_segment(self, sent: str) -> str:
+        raise NotImplementedError
+
+    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[Any]:
+        raise NotImplementedError
 
 
 def score(metric: Metric, hypotheses: Sequence[str]) -> Score:

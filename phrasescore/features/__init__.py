@@ -4,9 +4,11 @@ A feature has ``values(pairs: Iterable[PhrasePair]) -> Iterator[float]``: as man
 in their order, lazily; the same values at every run, whatever the batches. Values are natural
 logarithms, or counts where the feature says so; a phrase table holds exp() of either.
 
-Adding one: a file here, a line in :data:`FEATURES`, a row in ``tests/test_contract.py``.
+Adding one: a file here, a line in :data:`FEATURES`, a row in ``tests/test_contract.py``. Those of
+other packages are found by their entry points: :mod:`phrasescore.plugins`.
 """
 
+import functools
 import logging
 import pkgutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from phrasescore.config.settings import FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.errors import ArgumentError
+from phrasescore.plugins import find_plugin, find_plugins
 from phrasescore.records import PhrasePair
 
 if TYPE_CHECKING:
@@ -82,8 +85,46 @@ NOT_OF_PHRASES = {
 
 
 def load_feature(name: str) -> Any:
-    """Return the class of a feature in :data:`FEATURES`."""
-    return pkgutil.resolve_name(FEATURES[name])
+    """Return the class of a feature in :data:`FEATURES`, or what makes one of another package.
+
+    :raises ArgumentError: if there is no such feature.
+    :raises PluginError: if that of another package may not be used.
+    """
+    if name in FEATURES:
+        return pkgutil.resolve_name(FEATURES[name])
+    from phrasescore.features.plugin_feature import PluginFeature
+
+    plugin = find_plugin("feature", name, FEATURES)
+    if plugin is None:
+        raise _unknown_feature(name)
+    return functools.partial(PluginFeature, plugin)
+
+
+def feature_packages(names: Iterable[str]) -> list[str]:
+    """Return the package, with its version, of each feature of another package."""
+    plugins = (find_plugin("feature", name, FEATURES) for name in names)
+    return [plugin.package for plugin in plugins if plugin is not None]
+
+
+def _unknown_feature(name: str) -> ArgumentError:
+    others = (plugin.name for plugin in find_plugins("feature", FEATURES) if not plugin.problem)
+    known = ", ".join([*FEATURE_NAMES, *others])
+    return ArgumentError(f"feature {name!r}: expected one of {known}")
+
+
+def _not_of_phrases(name: str) -> str | None:
+    """Return why a feature is of no use as a column of a phrase table; None where it may be one.
+
+    :raises ArgumentError: if there is no such feature.
+    :raises PluginError: if that of another package may not be used.
+    """
+    plugin = find_plugin("feature", name, FEATURES)
+    if name in FEATURE_NAMES:
+        return NOT_OF_PHRASES.get(name)
+    if plugin is None:
+        raise _unknown_feature(name)
+    reason: str | None = getattr(plugin.load(), "not_of_phrases", None)
+    return reason
 
 
 # Columns
@@ -142,6 +183,7 @@ def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
     :param of_phrases: whether the columns are a phrase table's.
     :raises ArgumentError: if there is no column, a feature is unknown, lacks its model or has one
         that it does not depend on, or is of no use for phrases; if scores lack a name.
+    :raises PluginError: if a feature of another package may not be used.
     """
     models = sum(column.kind == "model" for column in wanted)
     if not wanted:
@@ -151,9 +193,7 @@ def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
             raise ArgumentError(f"scores {column.value}: a feature of n-best lists needs a name")
         if column.kind != "feature":
             continue
-        if column.value not in FEATURE_NAMES:
-            known = ", ".join(FEATURE_NAMES)
-            raise ArgumentError(f"feature {column.value!r}: expected one of {known}")
+        reason = _not_of_phrases(column.value)
         if column.model is not None and column.value not in OF_SHORTLISTS:
             raise ArgumentError(f"feature {column.value} does not depend on a model: no '@'")
         if column.value in OF_SHORTLISTS and not models:
@@ -162,8 +202,7 @@ def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
         if column.model is not None and column.model > models:
             problem = f"there are {models} models" if models > 1 else "there is one model"
             raise ArgumentError(f"feature {column.value}@{column.model}: {problem}")
-        if of_phrases and column.value in NOT_OF_PHRASES:
-            reason = NOT_OF_PHRASES[column.value]
+        if of_phrases and reason is not None:
             raise ArgumentError(f"feature {column.value} is for rescore alone: {reason}")
 
 

@@ -6,10 +6,10 @@ from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from sacrebleu.metrics.base import Metric
 
 from moses_integration.nbest import read_nbest
 from phrasescore.arguments import (
-    MetricName,
     PairedTestName,
     ReportFormat,
     SideName,
@@ -27,7 +27,15 @@ from phrasescore.evaluation.breakdowns import (
     group_by_length,
     group_by_unknown_words,
 )
-from phrasescore.evaluation.metrics import PairedComparison, Score, build_metric, compare, score
+from phrasescore.evaluation.metrics import (
+    OfPackage,
+    PairedComparison,
+    Score,
+    build_metric,
+    compare,
+    score,
+)
+from phrasescore.evaluation.plugin_metric import OURS, PluginMetric, find_metric, known_metrics
 from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
@@ -55,7 +63,7 @@ def evaluate(
     hypotheses: Sequence[StrPath],
     references: Sequence[StrPath],
     *,
-    metrics: Sequence[MetricName] = ("multi-bleu", "bleu"),
+    metrics: Sequence[str] = ("multi-bleu", "bleu"),
     tokenize: Tokenizer = "none",
     paired: PairedTestName | None = None,
     trials: int | None = None,
@@ -77,8 +85,8 @@ def evaluate(
 
     :param hypotheses: a file per system, in order; may be empty where ``nbest`` is given.
     :param references: a file per set of references.
-    :param metrics: multi-bleu is the papers' figure, of text as it is split; the others are
-        sacrebleu's.
+    :param metrics: ``multi-bleu`` is the papers' figure, of text as it is split; ``bleu``,
+        ``chrf``, ``chrf++`` and ``ter`` are sacrebleu's, and others those of other packages.
     :param tokenize: how the metric bleu splits text: ``none`` for tokenised text.
     :param paired: test each system against the first, by paired bootstrap (Koehn, 2004) or
         approximate randomization (Riezler and Maxwell, 2005).
@@ -96,7 +104,8 @@ def evaluate(
     """
     check_sequences(hypotheses=hypotheses, references=references)
     check_sequences(metrics=metrics, by_length=by_length)
-    check_choice(get_args(MetricName), metrics=metrics)
+    plugins = {name: plugin for name in metrics if (plugin := find_metric(name)) is not None}
+    check_choice(known_metrics(OURS), metrics=metrics)
     check_choice(get_args(SideName), by_length=by_length)
     check_choice(get_args(Tokenizer), tokenize=tokenize)
     check_choice(TRIALS, paired=paired)
@@ -144,7 +153,14 @@ def evaluate(
     tokenised = Bleu([sentences.words for sentences in sets])
     names = [name for name in dict.fromkeys(metrics) if name != "multi-bleu"]
     test = None if paired is None else PairedTest(paired, trials or TRIALS[paired], seed)
-    scores, comparisons = _score_with_sacrebleu(names, sets, systems, tokenize, test)
+    texts, words = [each.texts for each in sets], [each.words for each in sets]
+    made = [
+        OfPackage(PluginMetric(plugins[name], words), len(sets))
+        if name in plugins
+        else build_metric(name, texts, tokenize)
+        for name in names
+    ]
+    scores, comparisons = _score_with_sacrebleu(made, systems, test)
     # (systems, sentences, statistics)
     statistics = [tokenised.statistics(each.words, range(len(each.words))) for each in systems]
     found = Evaluation(
@@ -177,17 +193,11 @@ def evaluate(
 
 
 def _score_with_sacrebleu(
-    names: Sequence[str],
-    references: Sequence[Sentences],
-    systems: Sequence[Sentences],
-    tokenize: str,
-    test: PairedTest | None,
+    metrics: Sequence[Metric], systems: Sequence[Sentences], test: PairedTest | None
 ) -> tuple[list[tuple[Score, ...]], tuple[PairedComparison, ...]]:
     """Return sacrebleu's figures by system and metric, and the paired tests by metric."""
-    if not names or not systems:
+    if not metrics or not systems:
         return [() for _ in systems], ()
-    texts = [sentences.texts for sentences in references]
-    metrics = [build_metric(name, texts, tokenize) for name in names]
     scores = [tuple(score(metric, system.texts) for metric in metrics) for system in systems]
     if test is None:
         return scores, ()

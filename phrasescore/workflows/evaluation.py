@@ -179,13 +179,15 @@ def _bleu_json(score: BleuScore) -> dict[str, Any]:
     }
 
 
-def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def table(rows: Sequence[Sequence[str]], *, left: bool = False) -> Iterator[str]:
     """Yield rows as text: the first column to the left, the others to the right.
+
+    :param left: all columns to the left: they are words.
 
     >>> list(table([["", "BLEU"], ["first", "9.5"]]))
     ['         BLEU', '  first   9.5']
     """
-    align = ("left", *("right" for _ in rows[0][1:]))
+    align = ("left", *("left" if left else "right" for _ in rows[0][1:]))
     text = tabulate(rows, tablefmt="plain", disable_numparse=True, colalign=align)
     for line in text.split("\n"):
         yield f"  {line}".rstrip()

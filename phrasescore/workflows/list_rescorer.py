@@ -255,6 +255,9 @@ class ListRescorer:
                 yield values, b""
             else:
                 yield values, word_line(self._added, number, *pair, result)
+        for column in columns:
+            if column is not None:
+                next(column, None)  # one of another package is checked to have no more values
 
     @property
     def work(self) -> SentenceWork | None:

@@ -116,7 +116,9 @@ class _PairsOfBlock:
     def __call__(self, block: PhraseBlock) -> tuple[Values, Tally]:
         # A copy for each block: it shares all but the tally, and the first one's stays at nothing.
         feature = copy.copy(self._feature)
-        values = np.fromiter(feature.values(block.pairs()), np.float64, len(block.places))
+        found = feature.values(block.pairs())
+        values = np.fromiter(found, np.float64, len(block.places))
+        next(found, None)  # one of another package is checked to have no more values
         return values, feature.tally
 
 

@@ -95,7 +95,8 @@ def tune(
     :param start: the weights that the lists were made with: a file of them, or values; where None,
         those of ``moses_ini``, or of ``ifile``. Features without a weight start at 0.
     :param output: gets the weights as ``Name= value`` lines.
-    :param metrics: the weights of ``bleu`` and ``chrf`` in the metric; BLEU alone if None.
+    :param metrics: the weights of ``bleu``, ``chrf`` and metrics of other packages in the metric;
+        BLEU alone if None.
     :param reference_length: of several references, the one whose length BLEU takes.
     :param starts: of mert: random starts besides the given weights.
     :param plateau_smoothing: of mert: intervals on each side of one that smooth the metric.

@@ -13,10 +13,12 @@ from moses_integration.weights import WeightsSource, load_weights, weights_path
 from phrasescore.arguments import check_at_least
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, DataError
+from phrasescore.evaluation.plugin_metric import metric_packages
 from phrasescore.features import (
     ColumnSpec,
     check_columns,
     column_specs,
+    feature_packages,
     rescore_options,
 )
 from phrasescore.io.output import optional_path
@@ -185,6 +187,9 @@ def tune_with_decoder(
             "fixed features": list(fixed),
             "seed": seed,
         }
+        names = [column.value for column in specs if column.kind == "feature"]
+        if packages := [*feature_packages(names), *metric_packages(metrics)]:
+            about["packages"] = packages
         reader, rescorer = ListReader(metric, words), open_rescorer if specs else None
         rounds = Rounds(opened, ini, source, work, nbest_size, reader, rescorer, progress)
         optimiser = Optimiser(method, starts, plateau_smoothing, fixed, threads)

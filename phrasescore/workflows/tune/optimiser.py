@@ -8,6 +8,7 @@ from typing import NoReturn, get_args
 from phrasescore.arguments import check_at_least
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.evaluation.plugin_metric import PluginMetric, find_metric, known_metrics
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
 from phrasescore.records import FeatureLabel
 from phrasescore.signals import catching_signals, raise_signal
@@ -115,24 +116,31 @@ def read_metric(
     """Return the metric, and the words of the references by file and sentence.
 
     :param paths: of the references.
-    :param metrics: the weight of ``bleu`` or ``chrf``, or of both.
+    :param metrics: the weight of ``bleu``, ``chrf`` or another package's metric, or of several.
     :raises ArgumentError: if there is an unknown metric, a weight is not above 0, or there is no
         such reference length.
     :raises DataError: if the references cannot be read, or are not aligned.
+    :raises PluginError: if a metric of another package cannot be used.
     """
+    plugins = {name: find_metric(name) for name in metrics}
     for name, weight in metrics.items():
-        if name not in METRICS or not 0 < weight < float("inf"):
-            raise ArgumentError(f"`metrics`: expected {' or '.join(METRICS)}, and weights above 0")
+        if (name not in METRICS and plugins[name] is None) or not 0 < weight < float("inf"):
+            known = " or ".join(known_metrics(METRICS))
+            raise ArgumentError(f"`metrics`: expected {known}, and weights above 0")
     if reference_length not in (choices := get_args(ReferenceLength)):
         problem = f"expected one of {', '.join(choices)}, got {reference_length!r}"
         raise ArgumentError(f"`reference_length`: {problem}")
     references = [read_sentences(path) for path in paths]
     check_aligned(references)
     words = [sentences.words for sentences in references]
-    made: list[ReferenceMetric] = [
-        Bleu(words, reference_length=reference_length) if name == "bleu" else Chrf(words)
-        for name in metrics
-    ]
+    made: list[ReferenceMetric] = []
+    for name, plugin in plugins.items():
+        if plugin is not None:
+            made.append(PluginMetric(plugin, words))
+        elif name == "bleu":
+            made.append(Bleu(words, reference_length=reference_length))
+        else:
+            made.append(Chrf(words))
     if len(made) == 1:
         return made[0], words
     return Interpolated(made, list(metrics.values())), words

@@ -233,9 +233,12 @@ def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
             "--iterations: only with --decoder",
         ),
         (["nbest", "--nbest", "5", "--working-dir", "x"], "--working-dir, --nbest-size: only with"),
-        (["nbest", "--metric", "ter"], "expected bleu or chrf once, or bleu=WEIGHT, got 'ter'"),
-        (["nbest", "--metric", "bleu=0"], "expected bleu or chrf once, or bleu=WEIGHT, got 'bl"),
-        (["nbest", "--metric", "bleu", "--metric", "bleu=2"], "expected bleu or chrf once"),
+        (
+            ["nbest", "--references", "reference", "--weights", "weights", "--metric", "ter"],
+            "--metric: expected bleu or chrf, and weights above 0",
+        ),
+        (["nbest", "--metric", "bleu=0"], "expected a metric once, as bleu or bleu=0.5, got 'bl"),
+        (["nbest", "--metric", "bleu", "--metric", "bleu=2"], "expected a metric once, as bleu"),
         (["--decoder", "moses", "--references", "reference"], "--decoder needs --source"),
         (
             ["--decoder", "moses", "--references", "-", "--source", "reference"],

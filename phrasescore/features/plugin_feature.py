@@ -1,0 +1,146 @@
+"""Features of other packages: each value is checked as it comes."""
+
+import copy
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from phrasescore.errors import PluginError
+from phrasescore.io.text import shorten
+from phrasescore.plugins import Plugin, shown_error
+from phrasescore.records import PhrasePair
+
+
+@dataclass(frozen=True, slots=True)
+class ValueTally:
+    """The number of values, and their sum."""
+
+    values: int = 0
+    total: float = 0.0
+
+    def __add__(self, other: "ValueTally") -> "ValueTally":
+        return ValueTally(self.values + other.values, self.total + other.total)
+
+    def __str__(self) -> str:
+        """Return the mean."""
+        mean = self.total / self.values if self.values else math.nan
+        return f"{self.values:,} values, {mean:.4g} on average"
+
+
+class PluginFeature:
+    """A feature of another package: an object of its class, which is made without arguments.
+
+    A copy has a copy of the object: ``annotate`` takes one for every block of a table.
+
+    :ivar fingerprint: the package and its version, of which values depend.
+    :raises PluginError: if the class cannot be imported, made, or has no ``values``.
+    """
+
+    def __init__(self, plugin: Plugin) -> None:
+        self._title, self.fingerprint = plugin.title, plugin.package
+        self._num_values, self._total = 0, 0.0
+        made = plugin.load()
+        try:
+            self._feature = made()
+        except (Exception, SystemExit) as error:
+            raise self._error(f"it cannot be made: {shown_error(error)}") from error
+        if not callable(getattr(self._feature, "values", None)):
+            raise self._error("expected a class with a method values(pairs)")
+
+    def _error(self, problem: str) -> PluginError:
+        return PluginError(self._title, problem)
+
+    def __copy__(self) -> "PluginFeature":
+        found = object.__new__(type(self))
+        found.__dict__.update(self.__dict__)
+        found._feature = copied(self._feature, self._title)
+        return found
+
+    @property
+    def tally(self) -> ValueTally:
+        """The number and the sum of the values so far."""
+        return ValueTally(self._num_values, self._total)
+
+    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
+        """Yield one value per pair, in order.
+
+        :raises PluginError: where the class breaks the contract of features.
+        """
+        for value in checked_values(self._feature, pairs, self._title):
+            self._num_values += 1
+            self._total += value
+            yield value
+
+
+def copied(feature: Any, title: str) -> Any:
+    """Return a copy of another package's object, made by ``copy.copy``.
+
+    :raises PluginError: if there can be none.
+    """
+    try:
+        return copy.copy(feature)
+    except Exception as error:
+        raise PluginError(title, f"it cannot be copied: {shown_error(error)}") from error
+
+
+def checked_values(feature: Any, pairs: Iterable[PhrasePair], title: str) -> Iterator[float]:
+    """Yield the values of any object with ``values(pairs)``, each of them checked.
+
+    What the pairs themselves raise, such as a file's errors, is raised as it is.
+
+    :param title: of the object, for messages.
+    :raises PluginError: if there are more or fewer values than pairs, one is not a finite float,
+        or the object raises an error.
+    """
+    waiting: deque[PhrasePair] = deque()  # pairs that are read, and have no value yet
+    raised: list[BaseException] = []
+
+    def noted() -> Iterator[PhrasePair]:
+        try:
+            for pair in pairs:
+                waiting.append(pair)
+                yield pair
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    source = noted()
+    number = 0
+    found: Iterator[Any] | None = None
+    while True:
+        try:
+            if found is None:
+                found = iter(feature.values(source))
+            value = next(found)
+        except StopIteration:
+            break
+        except (Exception, SystemExit) as error:
+            if error in raised:
+                raise
+            problem = f"value {number + 1:,}: it raised {shown_error(error)}"
+            raise PluginError(title, problem) from error
+        number += 1
+        if not waiting:
+            raise PluginError(title, f"expected {number - 1:,} values, one per pair, got more")
+        pair = waiting.popleft()
+        if not isinstance(value, float) or not math.isfinite(value):
+            shown = shorten(f"{' '.join(pair.source)} ||| {' '.join(pair.target)}")
+            problem = f"expected a finite float, got {_shown(value)} for the pair {shown}"
+            raise PluginError(title, problem)
+        yield float(value)
+    if waiting or next(islice(source, 1), None) is not None:
+        raise PluginError(title, f"expected a value per pair, got {number:,} for more pairs")
+
+
+def _shown(value: Any) -> str:
+    """Return a value for a message, with its type where that is the problem.
+
+    >>> _shown(float("nan")), _shown(3)
+    ('nan', '3 (int)')
+    """
+    if isinstance(value, float):
+        return repr(float(value))
+    return f"{repr(value)[:60]} ({type(value).__name__})"

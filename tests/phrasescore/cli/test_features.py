@@ -1,0 +1,325 @@
+"""Features and metrics of other packages: found, listed, used, and refused with the reason."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from phrasescore import ColumnSpec, tune_with_decoder
+from phrasescore.cli import main
+from phrasescore.errors import PhrasescoreError
+from phrasescore.records import PhrasePair, Weights
+from phrasescore.version import __version__
+from tests.plugin_site import BROKEN, GOOD, REPOSITORY, install
+
+NBEST = """0 ||| la maison ||| LM0= -1 ||| -1
+0 ||| la maison ( ||| LM0= -2 ||| -2
+1 ||| une maison noire ||| LM0= -3 ||| -3
+1 ||| la rue ||| LM0= -4 ||| -4
+"""
+SOURCE = "the maison\nthe rue noire\n"
+REFERENCE = "la maison\nune rue\n"
+TABLE = (
+    "the maison ||| la maison ||| 0.5 ||| 0-0 1-1 ||| 1 1 1\nof ||| de ||| 1 ||| 0-0 ||| 1 1 1\n"
+)
+
+# The features of the broken package, and the reasons for which each is refused.
+REFUSED = {
+    "too_few": "expected a value per pair, got 1 for more pairs",
+    "too_many": "expected 2 values, one per pair, got more",
+    "not_a_number": "expected a finite float, got nan for the pair 'the maison ||| la maison ('",
+    "infinite": "expected a finite float, got inf for the pair 'the maison ||| la maison'",
+    "whole": "expected a finite float, got 2 (int) for the pair 'the maison ||| la maison'",
+    "raises": r"value 2: it raised KeyError: 'no such word:\nmaison'",
+    "nothing": "value 1: it raised TypeError: 'NoneType' object is not iterable",
+    "no_values": "expected a class with a method values(pairs)",
+    "not_made": "it cannot be made: TypeError: NotMade.__init__() missing 1 required positional "
+    "argument: 'path'",
+    "not_there": "its import failed: AttributeError: module 'broken_features' has no attribute "
+    "'NotThere'",
+    "not_a_class": "expected a class at broken_features:NOT_A_CLASS, found 3",
+    "ends": "its import failed: SystemExit: 0",
+    "not_imported": "its import failed: ImportError: expected another version of something",
+    "target_length": f"phrasescore {__version__} has a feature of this name itself",
+    "Odd-Name": "expected a name of a-z, 0-9 and '_', with a letter first",
+}
+# Those of its metrics.
+REFUSED_METRICS = {
+    "beyond_one": "score: expected 0 to 1, got ",
+    "flat": "statistics: expected an array of the shape (4, 1), got (4,)",
+    "no_score": "score: ZeroDivisionError: integer division or modulo by zero",
+}
+
+
+@pytest.fixture(autouse=True)
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder where packages are installed; the files of the tests are in the current one."""
+    for name, text in (("nbest", NBEST), ("source", SOURCE), ("table", TABLE)):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "reference").write_text(REFERENCE)
+    (tmp_path / "weights").write_text("LM0= 1\n")
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "site"
+    folder.mkdir()
+    install(GOOD, folder)
+    monkeypatch.syspath_prepend(str(folder))
+    return folder
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+def rescore(*arguments: str) -> Result:
+    return run("rescore", "nbest", "--source", "source", *arguments)
+
+
+def error_of(result: Result) -> str:
+    """Return the one line of an error."""
+    assert (result.exit_code, result.stdout) == (1, "")
+    errors = [line for line in result.stderr.splitlines() if not line.startswith("phrasescore: ")]
+    assert len(errors) == 1
+    return errors[0].removeprefix("Error: ")
+
+
+def test_a_feature_of_another_package_is_a_column_of_lists_tables_and_text() -> None:
+    result = rescore("--feature", "copied_words", "--feature", "uneven_brackets")
+    assert result.exit_code == 0, result.stderr
+    # By hand: "maison" and "noire" are copied, "rue" is too short.
+    assert re.findall("LM0= -. (.*) \\|\\|\\|", result.stdout) == [
+        "CopiedWords0= 1 UnevenBrackets0= 0",
+        "CopiedWords0= 1 UnevenBrackets0= 1",
+        "CopiedWords0= 1 UnevenBrackets0= 0",
+        "CopiedWords0= 0 UnevenBrackets0= 0",
+    ]
+    assert "CopiedWords0: 4 values, 0.75 on average" in result.stderr
+    for engine in ("here", "processes"):
+        result = run("annotate", "table", "--feature", "copied_words", "--engine", engine)
+        assert "||| 0.5 2.718282 |||" in result.stdout.splitlines()[0]
+        assert "||| 1 1 |||" in result.stdout.splitlines()[1]
+        assert "2 values, 0.5 on average" in result.stderr
+    result = run("score", "source", "reference", "--feature", "copied_words")
+    assert (result.exit_code, result.stdout) == (0, "1\n0\n")
+
+
+def test_a_feature_for_lists_alone_is_refused_of_a_table_with_its_reason() -> None:
+    result = run("annotate", "table", "--feature", "uneven_brackets")
+    assert result.exit_code == 2
+    reason = "a phrase may open a bracket that the next one closes"
+    assert f"feature uneven_brackets is for rescore alone: {reason}" in result.stderr
+
+
+def test_a_metric_of_another_package_is_tuned_for_and_measured() -> None:
+    assert rescore("--feature", "copied_words", "-o", "lists").exit_code == 0
+    weights = ("--references", "reference", "--weights", "weights", "--metric", "word_f", "-q")
+    result = run("tune", "lists", *weights, "--format", "json", "--report", "report")
+    assert result.exit_code == 0, result.stderr
+    report = json.loads(Path("report").read_text())
+    # By hand: first 2 of 2 and 2 words, then 1 of 3 and 2; at best "la rue", 1 of 2 and 2, which
+    # copies no word.
+    assert report["metric"] == "word_f"
+    assert report["start"] == pytest.approx(100 * 2 * 3 / 9)
+    assert report["reached"] == pytest.approx(100 * 2 * 3 / 8)
+    Path("hypotheses").write_text("la maison\nune maison noire\n")
+    options = ("--references", "reference", "--metric", "word_f")
+    signature = "word_f|nrefs:1|tok:none|package:outside-feature|version:1.0.0"
+    assert run("evaluate", "hypotheses", *options).stdout == f"{signature} = 66.67\n"
+    more = ("--paired", "bootstrap", "--trials", "20", "--format", "json")
+    result = run("evaluate", "hypotheses", "reference", *options, *more)
+    (compared,) = json.loads(result.stdout)["paired"]["metrics"]
+    assert compared["signature"].endswith("package:outside-feature|version:1.0.0")
+    assert [system["score"] for system in compared["systems"]] == pytest.approx([200 / 3, 100])
+
+
+def test_the_mean_of_metrics_may_have_one_of_another_package() -> None:
+    options = ("--references", "reference", "--weights", "weights", "--report", "report")
+    result = run("tune", "nbest", *options, "--metric", "word_f=3", "--metric", "chrf")
+    assert result.exit_code == 0, result.stderr
+    assert "0.75 word_f + 0.25 chrF2" in result.stderr
+
+
+def test_all_names_are_listed_with_where_they_are_from(site: Path) -> None:
+    install(BROKEN, site)
+    result = run("features")
+    assert (result.exit_code, result.stderr) == (0, "")
+    rows = [re.split("  +", line.strip()) for line in result.stdout.splitlines()]
+    about = "The number of source words that the translation has letter for letter."
+    assert ["copied_words", "lists, tables", "outside-feature 1.0.0", about] in rows
+    assert ["uneven_brackets", "lists", "outside-feature 1.0.0"] in [row[:3] for row in rows]
+    assert ["target_length", "lists", f"phrasescore {__version__}"] in [row[:3] for row in rows]
+    assert ["word_f", "tune, evaluate", "outside-feature 1.0.0"] in [row[:3] for row in rows]
+    assert ["ter", "evaluate", f"phrasescore {__version__}"] in rows
+    listed = json.loads(run("features", "--format", "json").stdout)
+    refused = {each["name"]: each for each in listed if each["problem"] is not None}
+    assert refused.keys() == {
+        *("not_there", "not_a_class", "ends", "not_imported", "target_length", "Odd-Name", "bleu")
+    }
+    for name, each in refused.items():
+        assert each["problem"] == REFUSED.get(name, each["problem"])
+        line = f"refused: broken-package 0.1: {each['kind']} {name}: {each['problem']}"
+        assert line in result.stdout.splitlines()
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_feature_that_breaks_the_contract_is_refused_in_one_line(site: Path, name: str) -> None:
+    install(BROKEN, site)
+    Path("out").write_text("old")
+    found = error_of(rescore("--feature", "copied_words", "--feature", name, "-o", "out"))
+    assert found == f"broken-package 0.1: feature {name}: {REFUSED[name]}"
+    assert Path("out").read_text() == "old"
+
+
+@pytest.mark.parametrize("name", ["too_few", "too_many", "infinite", "whole", "raises"])
+def test_a_table_and_text_refuse_it_too(site: Path, name: str) -> None:
+    install(BROKEN, site)
+    Path("out").write_text("old")
+    options = ("--feature", name, "-o", "out")
+    found = [
+        error_of(run("annotate", "table", *options)),
+        error_of(run("score", "source", "reference", *options)),
+    ]
+    if name == "too_many":
+        found.append(error_of(run("annotate", "table", *options, "--engine", "processes")))
+    beginning = re.escape(f"broken-package 0.1: feature {name}: ")
+    assert all(re.match(f"{beginning}(expected|value)", line) for line in found), found
+    assert Path("out").read_text() == "old"
+
+
+@pytest.mark.parametrize("name", REFUSED_METRICS)
+def test_a_metric_that_breaks_the_contract_is_refused_in_one_line(site: Path, name: str) -> None:
+    install(BROKEN, site)
+    Path("out").write_text("old")
+    options = ("--references", "reference", "--metric", name, "-o", "out")
+    found = error_of(run("tune", "nbest", *options, "--weights", "weights"))
+    assert found.startswith(f"broken-package 0.1: metric {name}: {REFUSED_METRICS[name]}")
+    found = error_of(run("evaluate", "reference", *options))
+    assert found.startswith(f"broken-package 0.1: metric {name}: ")
+    assert Path("out").read_text() == "old"
+
+
+def test_a_metric_with_the_name_of_ours_does_not_take_its_place(site: Path) -> None:
+    install(BROKEN, site)
+    result = run("evaluate", "reference", "--references", "reference", "--metric", "bleu")
+    assert "BLEU|nrefs:1" in result.stdout
+    reason = f"phrasescore {__version__} has a metric of this name itself"
+    assert f"warning: broken-package 0.1: metric bleu is not used: {reason}" in result.stderr
+
+
+@pytest.mark.parametrize("kind", ["feature", "metric"])
+def test_a_name_of_two_packages_is_refused(site: Path, kind: str) -> None:
+    install(GOOD, site, name="another", version="3")
+    problem = "installed 2 times under this name, by another 3 and outside-feature 1.0.0"
+    if kind == "feature":
+        found = error_of(rescore("--feature", "copied_words"))
+        assert found == f"another 3: feature copied_words: {problem}"
+    else:
+        options = ("--references", "reference", "--metric", "word_f")
+        assert error_of(run("evaluate", "reference", *options)).endswith(f"word_f: {problem}")
+    assert problem in run("features").stdout
+
+
+def test_names_that_nobody_has_are_refused_with_those_there_are() -> None:
+    result = rescore("--feature", "copied_word")
+    assert result.exit_code == 2
+    assert re.search("expected one of length_ratio, .*, copied_words, unev", result.stderr)
+    options = ("--references", "reference", "--metric", "word_g")
+    for command in (("tune", "nbest", "--weights", "weights"), ("evaluate", "reference")):
+        result = run(*command, *options)
+        assert result.exit_code == 2
+        assert re.search("--metric: expected .*bleu.* word_f", result.stderr)
+
+
+def test_the_current_folder_and_a_model_s_are_not_searched(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    install(BROKEN, folder)
+    # Modules that would say so if they were imported.
+    for name in ("broken_features", "ends_python", "not_importable"):
+        (folder / f"{name}.py").write_text("open('imported', 'w').close()\n")
+    environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{tmp_path / 'site'}"}
+    done = subprocess.run(
+        [sys.executable, "-m", "phrasescore", "features"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "outside-feature" in done.stdout
+    assert "broken-package" not in done.stdout
+    assert not (folder / "imported").exists()
+
+
+def test_a_run_is_resumed_with_the_version_of_a_package_that_it_began_with(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("phrasescore.workflows.list_rescorer.CHUNK_LISTS", 1)
+    monkeypatch.setattr("phrasescore.io.resumable.WAITING", 1)  # one list on its way to the disk
+    Path("nbest").write_text(f"{NBEST}2 ||| fin ||| LM0= -1 ||| -1\n")
+    Path("source").write_text(f"{SOURCE}end\n")
+    options = ("--feature", "copied_words", "-o", "out")
+    assert rescore(*options[:2], "-o", "whole").exit_code == 0
+
+    def stop(_: object, pairs: Iterable[PhrasePair]) -> Iterator[float]:
+        for pair in pairs:
+            if "fin" in pair.target:  # in the third list
+                raise KeyboardInterrupt
+            yield 1.0
+
+    with monkeypatch.context() as changed:
+        changed.setattr("outside_feature.CopiedWords.values", stop)
+        assert rescore(*options).exit_code == 130
+    install(GOOD, site, version="1.0.1")
+    refused = error_of(rescore(*options, "--resume"))
+    assert "CopiedWords0 copied_words outside-feature 1.0.0" in refused
+    assert "CopiedWords0 copied_words outside-feature 1.0.1" in refused
+    install(GOOD, site)
+    result = rescore(*options, "--resume")
+    assert result.exit_code == 0, result.stderr
+    assert "going on after line 2" in result.stderr
+    assert Path("out").read_bytes() == Path("whole").read_bytes()
+
+
+def test_parts_with_other_versions_of_a_package_are_not_joined(site: Path) -> None:
+    for number, version in enumerate(("1.0.0", "1.0.1"), start=1):
+        install(GOOD, site, version=version)
+        part = ("--part", f"{number}/2", "-o", f"part{number}")
+        assert rescore("--feature", "copied_words", *part).exit_code == 0
+    problem = error_of(run("join", "part1", "part2", "-o", "out"))
+    assert "outside-feature 1.0.0" in problem
+    assert "outside-feature 1.0.1" in problem
+    assert not Path("out").exists()
+
+
+def test_tuning_in_rounds_is_resumed_with_the_same_versions_too(site: Path) -> None:
+    calls: list[str] = []
+
+    def decode(source: str, weights: Weights, size: int, nbest: str) -> None:
+        assert (source, size) == ("source", 2)
+        assert weights
+        calls.append(nbest)
+        Path(nbest).write_text(NBEST)
+
+    def tune() -> None:
+        tune_with_decoder(
+            *(decode, "source", ["reference"], {"LM0": (1.0,)}, "work"),
+            columns=[ColumnSpec("feature", "copied_words")],
+            metrics={"word_f": 1.0},
+            nbest_size=2,
+            iterations=1,
+            threads=1,
+            resume=bool(calls),
+        )
+
+    tune()
+    tune()  # there is nothing left to do
+    assert len(calls) == 1
+    install(GOOD, site, version="1.0.1")
+    with pytest.raises(PhrasescoreError, match=r"outside-feature 1\.0\.0.*outside-feature 1\.0\.1"):
+        tune()
