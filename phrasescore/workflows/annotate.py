@@ -79,7 +79,7 @@ def annotate(
         source occurs in a sentence are scored, and others are left out; none for all lines.
     :param keep_others: keep the other lines as well, with this value in the new columns, a
         probability from 3.8e-44 to 1.6e38 as it is written into the table; 1 is a logarithm of 0.
-    :param part: ``I/N`` for the I-th of N parts of the run, which :func:`phrasescore.join` joins.
+    :param part: ``I/N`` for the I-th of N parts of the run, which `phrasescore.join` joins.
     :param resume: go on with a run of the same arguments that was killed; it may have left nothing.
         The engine and its workers may be others.
     :param engine: where the columns are computed; the bytes are the same.

@@ -35,7 +35,7 @@ class ScoringModel:
     A score is log p(target ``</s>`` | source), or log p(source ``</s>`` | target) of a model that
     was trained so, and log p(target ``</s>``) of a language model: a natural logarithm, summed over
     the words of the predicted side and its ``</s>``, and not divided by length. A word outside the
-    shortlist is scored as ``<unk>``. :func:`load_model` makes it.
+    shortlist is scored as ``<unk>``. `load_model` makes it.
 
     :ivar kind: of the network, such as ``encoder-decoder``.
     :ivar reverse: whether the source is predicted.

@@ -72,7 +72,7 @@ def rescore(
     :param backoff_lm: an n-gram model for the words outside the shortlist of a model of the kind
         cslm; without it they are ``<unk>``.
     :param unnormalized: leave log Z out of the scores of models of the kinds cslm and joint.
-    :param part: ``I/N`` for the I-th of N parts of the run, which :func:`phrasescore.join` joins.
+    :param part: ``I/N`` for the I-th of N parts of the run, which `phrasescore.join` joins.
         Not with ``word_scores``.
     :param resume: go on with a run of the same arguments that was killed; it may have left nothing.
         The engine, its workers and threads may be others. Not with ``word_scores``.

@@ -90,7 +90,7 @@ def segment(
     :param reverse_model: a model trained in reverse, which tells how well a translation leads back;
         needed for every confidence but ``forward``.
     :param swapped: ``reverse_model`` was trained forward, on the two texts in the other order.
-    :param confidence: as :data:`phrasescore.generation.segmentation.CONFIDENCES` has them.
+    :param confidence: as `phrasescore.generation.segmentation.CONFIDENCES` has them.
     :param segmentation: the most confident one, or a control.
     :param like: for ``random``: the ``segments`` of another run, whose lengths are imitated.
     :param max_segment: words of the longest segment.
