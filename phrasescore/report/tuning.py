@@ -173,7 +173,7 @@ def read_tune_report(path: str | os.PathLike[str]) -> TuneReport:
         return msgspec.json.decode(read_plain(path, MAX_JSON), type=TuneReport)
     except OSError as error:
         raise DataError(os.fspath(path), None, f"cannot open: {error.strerror}") from error
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         problem = f"expected the JSON that tune --report wrote with --format json: {error}"
         raise DataError(os.fspath(path), None, problem) from error
 

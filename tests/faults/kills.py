@@ -71,7 +71,9 @@ def disturb(work: Work, folder: Path, wanted: Undisturbed, numbers: random.Rando
         if not _wait_for_end(process.pid):
             os.killpg(process.pid, signal.SIGKILL)
             return f"{said}: processes that it started go on for a minute"
-        if status not in (0, -sent, 128 + sent):
+        # A Ray whose processes got the signal, too, may end the command itself, with 1.
+        of_ray = (1,) if "--engine ray" in work.command else ()
+        if status not in (0, -sent, 128 + sent, *of_ray):
             return f"{said}: exit {status}: {_tail(folder)}"
         for name, data in wanted.outputs.items() if not work.grows else ():
             if (folder / name).exists() and (folder / name).read_bytes() != data:

@@ -36,11 +36,15 @@ set.model.hidden_size = 16
 _ARPA = """\
 \\data\\
 ngram 1=3
+ngram 2=1
 
 \\1-grams:
 -1\t<unk>
--99\t<s>
+-99\t<s>\t-1
 -1\t</s>
+
+\\2-grams:
+-1\t<s> </s>
 
 \\end\\
 """

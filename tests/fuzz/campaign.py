@@ -141,9 +141,15 @@ def _problem_of_message(subject: Subject, damaged: str, stderr: str) -> str | No
     names = {damaged, *subject.files, *subject.outputs, *subject.changes}
     names |= {word for word in subject.command.split() if Path(word).exists()}
     paths = "|".join(re.escape(name.rstrip("/")) for name in names)
-    named = re.match(rf"Error: (?:\S*/)?(?:{paths})(?:[:/]| is | was )", errors[0])
-    # A damaged moses.ini may name a file that cannot be there, and a decoder may write none.
-    others = "cannot open: |File name too long$|the decoder wrote no n-best list to new.loop/"
+    named = re.match(
+        rf"Error: (?:\S*/)?(?:{paths})(?:, (?:{paths}))*(?:[:/]| is | was )", errors[0]
+    )
+    # A damaged moses.ini may name a file that cannot be there, a decoder may write none, and a run
+    # that goes on may lack its limit.
+    others = (
+        "cannot open: |File name too long$|the decoder wrote no n-best list to new.loop/"
+        "|Error: --set: .*set a limit"
+    )
     if not named and not re.search(others, errors[0]):
         return f"the error begins with no file: {errors[0]!r}"
     return None

@@ -140,6 +140,7 @@ def test_a_table_that_lacks_the_score_is_refused_with_the_option(folder: Folder)
         (["--tuning-report", "no"], "no: cannot open: No such file or directory"),
         (["--tuning-report", "src"], "src: expected the JSON that tune --report wrote"),
         (["--tuning-report", "nan"], "nan: expected the JSON that tune --report wrote"),
+        (["--tuning-report", "latin"], "latin: expected the JSON that tune --report wrote"),
         (["--tuning-report", "deep"], "deep: expected the JSON that tune --report wrote"),
         (["--tuning-report", "bad"], "bad: expected the JSON that tune --report wrote"),
         (["--tuning-report", "other"], "other: expected the JSON that tune --report wrote"),
@@ -162,6 +163,7 @@ def test_a_wrong_input_is_said_in_one_line(
         ("empty", ""),
     ):
         folder.write(name, text)
+    Path("latin").write_bytes('{"metric": "é"}'.encode("latin-1"))
     assert refused(folder, *arguments).startswith(message)
 
 
