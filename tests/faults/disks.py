@@ -16,7 +16,7 @@ _RESCORE = "rescore lists.gz --source dev.en --model attention --threads 1 --eng
 _TUNE = (
     "tune --decoder embedded --decoder-flags '--stack 3 --processes 1' --config moses.ini "
     "--source dev.en --references dev.fr --method xbleu --iterations 2 --nbest-size 20 --threads 1 "
-    "--working-dir disk/loop --translations disk/best --ifile-out disk/init -o disk/out"
+    "--working-dir disk/loop --translations disk/best -o disk/out"
 )
 # Commands that write into the folder "disk", and what makes them go on.
 WRITERS = {
@@ -76,10 +76,7 @@ WRITERS = {
         ),
         "",
     ),
-    "tune in a loop": (
-        f"{_TUNE} --translations disk/best --ifile-out disk/init -o disk/out",
-        "--resume",
-    ),
+    "tune in a loop": (_TUNE, "--resume"),
     "train": (
         "train lstm dev.en dev.fr --updates 2 -o disk/out --threads 1",
         "--resume",

@@ -1,8 +1,10 @@
 """Promises of phrasescore.errors: str() is the whole message for the user."""
 
+import errno
+
 import pytest
 
-from phrasescore.errors import ConfigError, DataError, ModelError, PhrasescoreError
+from phrasescore.errors import ConfigError, DataError, ModelError, PhrasescoreError, file_problem
 
 
 @pytest.mark.parametrize(
@@ -27,3 +29,9 @@ def test_the_parts_of_an_error_stay_available() -> None:
     assert (data.path, data.line, data.problem) == ("-", 7, "no")
     config = ConfigError("a.toml", "[model] size", "bad")
     assert (config.path, config.key, config.problem) == ("a.toml", "[model] size", "bad")
+
+
+def test_no_place_for_temporary_files_is_a_problem_of_the_machine() -> None:
+    error = FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+    assert file_problem(error) == "No usable temporary directory found in ['/tmp']"
+    assert file_problem(OSError(errno.EBADF, "Bad file descriptor")) is None  # a bug
