@@ -124,7 +124,7 @@ class SubwordVocabulary(Vocabulary):
         """Two are equal when they split every word alike, into pieces with the same ids."""
         return isinstance(other, SubwordVocabulary) and self._model == other._model
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the pieces, and sentencepiece's model beside them, each whole or not at all."""

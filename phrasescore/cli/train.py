@@ -36,6 +36,9 @@ _OF_LISTS = ("model", "lists", "source", "references", "weights", "feature", "li
     multiple=True,
     metavar="TABLE.KEY=VALUE",
 )
+@options.count(
+    "--subwords", "Learn from pieces of words, this many on each side, not from shortlists."
+)
 @options.file("--alignments", "The text's word alignment, 0-0 1-2 per line; for a joint model.")
 @options.choice(
     "--objective",

@@ -45,6 +45,7 @@ class ContextScorer:
 
     :ivar order: of the network's n-grams of target words.
     :ivar contexts_scored: softmaxes so far.
+    :ivar vocabulary: of the predicted words.
 
     :param vocabulary: of the predicted words.
     :param precision: of the matrix products.
@@ -67,7 +68,7 @@ class ContextScorer:
         check_weights(network)
         self.order = network.config.order
         self.contexts_scored = 0
-        self._vocabulary = vocabulary
+        self.vocabulary = vocabulary
         self._normalized = normalized
         self._device = device
         self._activate = network.activate
@@ -92,9 +93,9 @@ class ContextScorer:
             self._probabilities = WordProbabilities(weight, bias, self._products)
 
     def number(self, words: Sequence[str]) -> Numbering:
-        """Return the caller's words with the network's ids."""
-        ids = np.array([*self._vocabulary.ids(words), Vocabulary.END], dtype=np.int32)
-        return Numbering(words, ids)
+        """Return the caller's words, of subwords the pieces, with the network's ids."""
+        ids = [*self.vocabulary.ids_of_pieces(words), Vocabulary.END]
+        return Numbering(words, np.array(ids, dtype=np.int32))
 
     def new_memo(self) -> ContextMemo:
         """Return an empty memory of contexts for :meth:`log_probs_of_ids`."""

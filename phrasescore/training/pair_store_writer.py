@@ -286,7 +286,8 @@ class _Pieces(NamedTuple):
             return self.ids[words]
         sizes = self.sizes[words]
         shifts = self.starts[words] - (np.cumsum(sizes) - sizes)
-        return self.ids[np.arange(sizes.sum()) + np.repeat(shifts, sizes)]
+        found: Array = self.ids[np.arange(sizes.sum()) + np.repeat(shifts, sizes)]
+        return found
 
 
 def _find_targets(lengths: Array) -> Array:
