@@ -2,18 +2,24 @@
 
 Written from Sennrich et al. (2016), section 3.2, and from what sentencepiece says of its own: the
 first characters of words are marked by ``▁``, and the pieces stand in the order of their merges,
-which is that in which they are applied. Characters that are no pieces stay together.
+which is that in which they are applied. Characters that are no pieces stay together. A word with
+the mark in it, which no text should have, is ``▁`` and something unknown.
 """
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from phrasescore.subwords import SubwordVocabulary
 
 # Words whose parts come back: some of each side of a small text, with their counts.
 COUNTS = {
-    **{stem + end: 7.0 for stem in ("maison", "grand", "petit", "rue") for end in ("", "s", "ette")},
-    **{"la": 40.0, "les": 31.0, "&apos;": 5.0, "une": 20.0},
+    **{
+        stem + end: 7.0 for stem in ("maison", "grand", "petit", "rue") for end in ("", "s", "ette")
+    },
+    "la": 40.0,
+    "les": 31.0,
+    "&apos;": 5.0,
+    "une": 20.0,
 }
 
 
@@ -27,12 +33,14 @@ def split(pieces: Sequence[str], word: str) -> list[str]:
 
     :param pieces: all of them, in the order of their ids.
     """
+    if "▁" in word:
+        return ["▁", "unknown"]
     ranks = {piece: rank for rank, piece in enumerate(pieces)}
     symbols = list("▁" + word)
     while True:
         pairs = [
             (ranks[first + second], place)
-            for place, (first, second) in enumerate(zip(symbols, symbols[1:], strict=False))
+            for place, (first, second) in enumerate(pairwise(symbols))
             if first + second in ranks
         ]
         if not pairs:

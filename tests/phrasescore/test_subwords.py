@@ -51,7 +51,9 @@ def test_only_a_new_character_is_unknown() -> None:
 
 
 # Of characters that sentencepiece, or the vocabulary, has as marks of their own.
-@pytest.mark.parametrize("word", ["</s>", "<unk>", "<s>", "▁", "▁la", "a▁b", "\t", "a\u00a0b", "\0"])
+@pytest.mark.parametrize(
+    "word", ["</s>", "<unk>", "<s>", "▁", "▁la", "a▁b", "\t", "a\u00a0b", "\0"]
+)
 def test_no_word_is_taken_for_a_mark(word: str) -> None:
     known = SubwordVocabulary.from_counts({**COUNTS, word: 50.0, "</s>": 9.0}, 60)
     (pieces,) = known.split([word])
@@ -91,7 +93,9 @@ def test_saved_and_loaded_they_split_alike(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\x0e\n\x05<unk", b"# phrasescore vocabulary"])
-def test_a_file_that_is_no_model_of_sentencepiece_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_model_of_sentencepiece_is_refused(
+    tmp_path: Path, content: bytes
+) -> None:
     KNOWN.save(tmp_path / "target.vocab")
     (tmp_path / "target.spm").write_bytes(content)
     with pytest.raises(DataError, match=r"target.spm: expected a model of sentencepiece"):
