@@ -59,7 +59,8 @@ def test_a_word_has_the_sum_of_its_pieces_after_those_before_it(
     scored = split.sum_words(np.concatenate(parts))
     assert isinstance(scored, TreeLogProbs)
     for place, (root, row) in enumerate(zip(roots.tolist(), rows, strict=True)):
-        wanted, before = [], []
+        wanted: list[float] = []
+        before: list[int] = []
         for word in row:
             wanted.append(
                 sum(
