@@ -16,7 +16,7 @@ import sentencepiece
 
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.output import open_output
-from phrasescore.io.plain_file import MAX_JSON, read_plain
+from phrasescore.io.plain_file import MAX_SUBWORDS, read_plain
 from phrasescore.vocabulary import Vocabulary
 
 # Begins the first piece of a word.
@@ -41,10 +41,10 @@ class SubwordVocabulary(Vocabulary):
         try:
             # Of no bytes it would make a processor that fails later.
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model or b"\0")
-        except RuntimeError as error:
+            # The first piece is <unk>.
+            super().__init__(map(self._processor.id_to_piece, range(1, len(self._processor))))
+        except (RuntimeError, ValueError) as error:
             raise ValueError("expected a model of sentencepiece") from error
-        # Its first piece is <unk>.
-        super().__init__(map(self._processor.id_to_piece, range(1, len(self._processor))))
         self._kept: dict[str, tuple[str, ...]] = {}
 
     @classmethod
@@ -147,7 +147,7 @@ def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
     if not beside.exists():
         return words
     try:
-        subwords = SubwordVocabulary(read_plain(beside, MAX_JSON))
+        subwords = SubwordVocabulary(read_plain(beside, MAX_SUBWORDS))
     except ValueError as error:
         raise DataError(str(beside), None, str(error)) from error
     if not words.has_words_of(subwords):

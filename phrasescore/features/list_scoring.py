@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from itertools import chain, repeat
 from typing import NamedTuple
 
@@ -321,6 +322,8 @@ def fingerprint(checkpoint: Checkpoint, cslm: CslmOptions) -> str:
     """
     parts = [checkpoint.fingerprint]
     kind = checkpoint.config.kind
+    if checkpoint.source_vocabulary.is_subwords or checkpoint.target_vocabulary.is_subwords:
+        parts.append(f"sentencepiece {version('sentencepiece')}")
     if kind in FEED_FORWARD and not cslm.normalized:
         parts.append("without log Z")
     if kind in LANGUAGE_MODELS and cslm.backoff is not None:

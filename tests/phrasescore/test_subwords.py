@@ -92,7 +92,15 @@ def test_saved_and_loaded_they_split_alike(tmp_path: Path) -> None:
     assert plain.ids(["la", "▁la"]) == [1, KNOWN.ids(["la"])[0]]
 
 
-@pytest.mark.parametrize("content", [b"", b"\n\x0e\n\x05<unk", b"# phrasescore vocabulary"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\n\n\n\3abc\x15\0\0\0\0\n\n\n\3\xff\xfe\xfd\x15\0\0\0\0",
+        b"",
+        b"\n\x0e\n\x05<unk",
+        b"# phrasescore vocabulary",
+    ],
+)
 def test_a_file_that_is_no_model_of_sentencepiece_is_refused(
     tmp_path: Path, content: bytes
 ) -> None:
