@@ -60,7 +60,7 @@ def train(kind: str, texts: tuple[Path, Path], output: Path, **options: object) 
 
 @pytest.mark.parametrize("kind", sorted(SIZES))
 def test_every_kind_learns_from_pieces(kind: str, texts: tuple[Path, Path], tmp_path: Path) -> None:
-    train(kind, texts, tmp_path / "model")
+    train(kind, texts, tmp_path / "model", updates=3)
     model = load_checkpoint(tmp_path / "model")
     assert model.target_vocabulary.is_subwords
     assert model.source_vocabulary.is_subwords == (kind != "cslm")
