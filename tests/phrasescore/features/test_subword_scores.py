@@ -103,6 +103,16 @@ def test_a_hypothesis_is_scored_as_its_pieces(
             assert math.fsum(words) == pytest.approx(total, abs=1e-9)
 
 
+@pytest.mark.parametrize("kind", ["attention", "lstm"])
+def test_a_score_depends_on_its_pair_alone_to_the_last_bit(kind: str) -> None:
+    network = RandomNetwork(kind, READ, PREDICTED)
+    scores = SentenceScores([network.checkpoint], CPU)
+    for item, found in zip(LISTS, scores.values(LISTS), strict=True):
+        for place, hypothesis in enumerate(item.hypotheses):
+            (alone,) = scores.values([HypothesisList(item.source, [hypothesis])])
+            assert alone.columns[0].tolist() == found.columns[0].tolist()[place : place + 1]
+
+
 def test_a_word_has_what_its_pieces_add(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("phrasescore.features.sentences.GROUP_SIZE", {"cpu": 1})
     network = RandomNetwork("lstm", READ, PREDICTED)
