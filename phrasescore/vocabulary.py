@@ -31,6 +31,8 @@ class Vocabulary:
     END = 0
     UNKNOWN = 1
     SYMBOLS = ("</s>", "<unk>")
+    # Whether a word is several pieces: see :mod:`phrasescore.subwords`.
+    is_subwords = False
 
     def __init__(self, words: Iterable[str]) -> None:
         """Number ``words`` from 2 on, in their order.
@@ -61,8 +63,20 @@ class Vocabulary:
 
     def ids(self, words: Sequence[str]) -> list[int]:
         """Return the id of each word, in order; 1 (``<unk>``) outside the shortlist."""
+        return self.ids_of_pieces(words)
+
+    def ids_of_pieces(self, pieces: Sequence[str]) -> list[int]:
+        """Return the id of each piece that `split` made, in order."""
         get = self._ids.get
-        return [get(word, 1) for word in words]
+        return [get(piece, 1) for piece in pieces]
+
+    def split(self, words: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return the pieces of each word, which here are the word itself."""
+        return [(word,) for word in words]
+
+    def join(self, pieces: Sequence[str]) -> tuple[str, ...]:
+        """Return the words of some pieces."""
+        return tuple(pieces)
 
     def word(self, number: int) -> str:
         """Return the word of an id from 0 to ``len(self) - 1``."""
@@ -80,9 +94,13 @@ class Vocabulary:
 
     def __eq__(self, other: object) -> bool:
         """Two vocabularies are equal when each word has the same id in both."""
-        return isinstance(other, Vocabulary) and self._words == other._words
+        return type(other) is type(self) and self.has_words_of(other)
 
     __hash__ = None  # type: ignore[assignment]
+
+    def has_words_of(self, other: "Vocabulary") -> bool:
+        """Say whether each word, or piece, has the same id in both."""
+        return self._words == other._words
 
     def coverage(self, counts: Mapping[str, float]) -> float:
         """Return the share of running words inside the shortlist, from 0 to 1.
@@ -90,7 +108,7 @@ class Vocabulary:
         :param counts: how often each word runs; where nothing runs, everything is covered (1).
         """
         total = sum(counts.values())
-        inside = sum(count for word, count in counts.items() if word in self._ids)
+        inside = sum(count for word, count in counts.items() if word in self)
         return inside / total if total > 0 else 1.0
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -28,6 +28,11 @@ from tests.reference_encoder_decoder import log_prob, random_parameters
 SIZES = {"hidden_size": 9, "embedding_size": 5, "maxout_units": 6, "output_rank": 4}
 
 
+def as_vocabulary(words: Iterable[str] | Vocabulary) -> Vocabulary:
+    """Return words as a shortlist; a vocabulary stays as it is."""
+    return words if isinstance(words, Vocabulary) else Vocabulary(words)
+
+
 class RandomModel:
     """An RNN Encoder-Decoder with random weights, as a folder and as the reference's parameters.
 
@@ -40,8 +45,8 @@ class RandomModel:
     def __init__(
         self,
         path: Path,
-        source_words: Iterable[str],
-        target_words: Iterable[str],
+        source_words: Iterable[str] | Vocabulary,
+        target_words: Iterable[str] | Vocabulary,
         *,
         seed: int = 0,
         reverse: bool = False,
@@ -49,7 +54,7 @@ class RandomModel:
     ) -> None:
         self.path = path
         self.reverse, self.right_to_left = reverse, right_to_left
-        sides = [Vocabulary(source_words), Vocabulary(target_words)]
+        sides = [as_vocabulary(source_words), as_vocabulary(target_words)]
         self.vocabularies = sides[::-1] if reverse else sides
         sizes = [len(vocabulary) for vocabulary in self.vocabularies]
         self.parameters = random_parameters(
@@ -80,7 +85,7 @@ class RandomCslm:
 
     def __init__(
         self,
-        words: Iterable[str],
+        words: Iterable[str] | Vocabulary,
         *,
         order: int = 4,
         seed: int = 0,
@@ -88,7 +93,7 @@ class RandomCslm:
         path: Path | None = None,
     ) -> None:
         sizes = {"embedding_size": 5, "hidden_size": 9, "upper_size": 6}
-        self.vocabulary = Vocabulary(words)
+        self.vocabulary = as_vocabulary(words)
         self.parameters = reference_cslm.random_parameters(
             np.random.default_rng(seed), order=order, size=len(self.vocabulary), **sizes
         )

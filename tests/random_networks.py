@@ -17,6 +17,7 @@ from phrasescore.models.checkpoint import (
 )
 from phrasescore.vocabulary import Vocabulary
 from tests import reference_attention, reference_grconv, reference_lstm
+from tests.doubles import as_vocabulary
 
 Array = NDArray[np.float64]
 
@@ -32,15 +33,15 @@ class RandomNetwork:
     def __init__(
         self,
         kind: str,
-        source_words: Iterable[str],
-        target_words: Iterable[str],
+        source_words: Iterable[str] | Vocabulary,
+        target_words: Iterable[str] | Vocabulary,
         *,
         seed: int = 0,
         reverse: bool = False,
         right_to_left: bool = False,
         max_length: int = 100,
     ) -> None:
-        source, target = Vocabulary(source_words), Vocabulary(target_words)
+        source, target = as_vocabulary(source_words), as_vocabulary(target_words)
         numbers = np.random.default_rng(seed)
         sizes = {"source_size": len(source), "target_size": len(target)}
         model: Any

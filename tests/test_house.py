@@ -19,7 +19,7 @@ MAX_LINES = {"tests": 500}
 USUAL_MAX_LINES = 400
 HEAVY = (
     *("torch", "numpy", "numba", "kenlm", "nltk", "sacremoses", "sqlitedict", "xopen"),
-    *("matplotlib", "sacrebleu", "scipy"),
+    *("matplotlib", "sacrebleu", "scipy", "sentencepiece"),
 )
 
 

@@ -43,6 +43,9 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
     multiple=True,
     metavar="TABLE.KEY=VALUE",
 )
+@options.count(
+    "--subwords", "Learn from pieces of words, this many on each side, not from shortlists."
+)
 @heading("Input")
 @options.file("--alignments", "The text's word alignment, 0-0 1-2 per line; for a joint model.")
 @heading("Training for BLEU")

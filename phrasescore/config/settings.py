@@ -173,12 +173,14 @@ FEED_FORWARD = LANGUAGE_MODELS | ALIGNED
 
 @dataclass(frozen=True, slots=True)
 class VocabularyConfig:
-    """Sizes of the shortlists, in words, ``</s>`` and ``<unk>`` not counted."""
+    """Sizes of the shortlists, in words, ``</s>`` and ``<unk>`` not counted; or subwords."""
 
     # Of the side that the network reads; with --reverse that is the target side of the table.
     source_size: ShortlistSize = 15000
     # Of the side that the network predicts; a language model has no other.
     target_size: ShortlistSize = 15000
+    # Pieces of words on each side, in place of shortlists (:mod:`phrasescore.subwords`); 0: words.
+    subwords: Annotated[int, Meta(ge=0, le=1 << 20)] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +191,7 @@ class TrainingConfig:
     batch_size: Annotated[int, Meta(ge=1, le=1 << 20)] = 64
     # Batches that are drawn together and cut by length: less padding, fewer steps. 1: not so.
     window_batches: Annotated[int, Meta(ge=1, le=1 << 16)] = 1
-    # Pairs with more words than this on a side are left out of training, and counted.
+    # Pairs with more words, or pieces, than this on a side are left out of training, and counted.
     max_length: Annotated[int, Meta(ge=1, le=65535)] = 100
     # The loss of a batch: -log p summed over its pairs, or that divided by their number.
     loss: Literal["sum", "mean"] = "sum"

@@ -43,6 +43,7 @@ class SearchCslm(SearchNetwork[WordScorer]):
         A value depends on its row alone, to the last bit. Contexts of earlier calls are not
         computed again. The parameters are those of :meth:`SearchNetwork.list_ngrams`.
         """
+        histories, phrases, offsets = self.in_pieces(histories, phrases, offsets)
         contexts, words = self.list_ngrams(histories, phrases, offsets, ends)
         values = self._scorer.log_probs(self._numbering, contexts, words, self._memo)
         return add_up(values, offsets, ends)

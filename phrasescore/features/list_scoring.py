@@ -3,7 +3,8 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import repeat
+from importlib.metadata import version
+from itertools import chain, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -19,9 +20,15 @@ from phrasescore.language_models.joint_scorer import JointScorer, score_aligned
 from phrasescore.language_models.word_scorer import CslmOptions, WordScorer, score_tree
 from phrasescore.models.checkpoint import Checkpoint, ModelFolder
 from phrasescore.records import HypothesisList
-from phrasescore.scoring.prefix_tree import HypothesisTexts, Ids, Sequences
+from phrasescore.scoring.prefix_tree import HypothesisTexts, PrefixTree, Sequences
 from phrasescore.scoring.products import FixedProducts
 from phrasescore.scoring.tree_scorer import TreeLogProbs, TreeScorer, log_mean_exp
+from phrasescore.scoring.word_pieces import (
+    PieceTree,
+    count_words_with,
+    join_pieces,
+    split_words,
+)
 from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]
@@ -141,15 +148,12 @@ class _Networks:
         texts = HypothesisTexts(lists)
         found: list[TreeLogProbs] = []
         for model in self._models:
-            log_probs, read, unknown_read = model.score(texts)
-            tree = log_probs.tree
-            work.steps += tree.num_nodes + tree.num_roots
-            work.read += read
-            work.predicted += tree.num_nodes
-            work.unknown_read += unknown_read
-            work.unknown_words += sum(
-                int((level.words == Vocabulary.UNKNOWN).sum()) for level in tree.levels
-            )
+            log_probs, counts = model.score(texts)
+            work.steps += counts.steps
+            work.read += counts.read
+            work.predicted += log_probs.tree.num_nodes
+            work.unknown_read += counts.unknown_read
+            work.unknown_words += counts.unknown_words
             found.append(log_probs)
         columns = [log_probs.totals() for log_probs in found]
         orders = [model.right_to_left for model in self._models]
@@ -183,16 +187,23 @@ class NetworkScores:
             checkpoint.config.kind, checkpoint.model, products, checkpoint.folder
         )
 
-    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, int, int]:
-        """Return log p of the predicted words, and how many are read, and are unknown there."""
+    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, SentenceWork]:
+        """Return log p of the predicted words, and steps and words but for the predicted ones."""
         plan, sources = texts.plan(
             reverse=self._checkpoint.reverse, right_to_left=self.right_to_left
         )
-        tree = plan.renumber(_ids(self._checkpoint.target_vocabulary, texts))
-        source_ids = _ids(self._checkpoint.source_vocabulary, texts)
-        read = Sequences(source_ids[sources.ids], sources.lengths)
-        unknown_read = int((read.ids == Vocabulary.UNKNOWN).sum())
-        return self._scorer.score(read, tree), len(read.ids), unknown_read
+        read = split_words(self._checkpoint.source_vocabulary, texts.words)
+        predicted = split_words(self._checkpoint.target_vocabulary, texts.words)
+        pieces = predicted.reversed() if self.right_to_left else predicted
+        log_probs, steps = _score_pieces(
+            plan, pieces, lambda tree: self._scorer.score(sources.expand(read), tree).values
+        )
+        return log_probs, SentenceWork(
+            steps=steps,
+            read=len(sources.ids),
+            unknown_read=count_words_with(Vocabulary.UNKNOWN, read, [sources.ids]),
+            unknown_words=_count_unknown(predicted, plan),
+        )
 
 
 class CslmScores:
@@ -216,12 +227,18 @@ class CslmScores:
             checkpoint, device, precision, normalized=normalized, backoff=backoff
         )
 
-    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, int, int]:
+    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, SentenceWork]:
         """See :meth:`NetworkScores.score`; a hypothesis is predicted, and no word is read."""
-        tree, _ = texts.plan(reverse=False)
-        values = score_tree(self._scorer, tree, texts.words).values
-        ids = _ids(self._vocabulary, texts)
-        return TreeLogProbs(tree.renumber(ids), values), 0, 0
+        plan, _ = texts.plan(reverse=False)
+        split = self._vocabulary.split(texts.words)
+        # The distinct pieces by the numbers that they have here.
+        numbers = {piece: place for place, piece in enumerate(dict.fromkeys(chain(*split)))}
+        pieces = join_pieces([numbers[piece] for of_word in split for piece in of_word], split)
+        log_probs, steps = _score_pieces(
+            plan, pieces, lambda tree: score_tree(self._scorer, tree, list(numbers)).values
+        )
+        unknown = _count_unknown(split_words(self._vocabulary, texts.words), plan)
+        return log_probs, SentenceWork(steps=steps, unknown_words=unknown)
 
 
 class JointScores:
@@ -243,14 +260,22 @@ class JointScores:
         normalized = options.normalized
         self._scorer = JointScorer(checkpoint, device, precision, normalized=normalized)
 
-    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, int, int]:
+    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, SentenceWork]:
         """See :meth:`NetworkScores.score`.
 
         :raises ModelError: if the lists have no affiliations.
         """
         ids = [self._vocabulary.ids(source) for source in texts.sources]
         unknown_read = sum(found.count(Vocabulary.UNKNOWN) for found in ids)
-        return score_aligned(self._scorer, texts), sum(map(len, ids)), unknown_read
+        scored = score_aligned(self._scorer, texts)
+        return scored, SentenceWork(
+            steps=scored.tree.num_nodes + scored.tree.num_roots,
+            read=sum(map(len, ids)),
+            unknown_read=unknown_read,
+            unknown_words=sum(
+                int((level.words == Vocabulary.UNKNOWN).sum()) for level in scored.tree.levels
+            ),
+        )
 
 
 def _scores(
@@ -299,6 +324,8 @@ def fingerprint(checkpoint: Checkpoint, cslm: CslmOptions) -> str:
     """
     parts = [checkpoint.fingerprint]
     kind = checkpoint.config.kind
+    if checkpoint.source_vocabulary.is_subwords or checkpoint.target_vocabulary.is_subwords:
+        parts.append(f"sentencepiece {version('sentencepiece')}")
     if kind in FEED_FORWARD and not cslm.normalized:
         parts.append("without log Z")
     if kind in LANGUAGE_MODELS and cslm.backoff is not None:
@@ -306,6 +333,23 @@ def fingerprint(checkpoint: Checkpoint, cslm: CslmOptions) -> str:
     return " ".join(parts)
 
 
-def _ids(vocabulary: Vocabulary, texts: HypothesisTexts) -> Ids:
-    """Return a vocabulary's id of each distinct word of the texts."""
-    return np.array(vocabulary.ids(texts.words), np.int64)
+def _score_pieces(
+    plan: PrefixTree, pieces: Sequences, score: Callable[[PrefixTree], Floats]
+) -> tuple[TreeLogProbs, int]:
+    """Return log p of the words of a tree, and the steps of the decoder.
+
+    :param pieces: of each word, in the order of prediction.
+    :param score: returns log p of the pieces of a tree, as :class:`TreeLogProbs` has them.
+    """
+    if len(pieces.ids) == len(pieces.lengths):  # each word is its own
+        tree = plan.renumber(pieces.ids)
+        return TreeLogProbs(tree, score(tree)), tree.num_nodes + tree.num_roots
+    split = PieceTree.of(plan, pieces)
+    steps = split.pieces.num_nodes + split.pieces.num_roots
+    return split.sum_words(score(split.pieces)), steps
+
+
+def _count_unknown(pieces: Sequences, plan: PrefixTree) -> int:
+    """Return how many words of a tree have an unknown piece."""
+    words = (level.words for level in plan.levels)
+    return count_words_with(Vocabulary.UNKNOWN, pieces, words)

@@ -4,7 +4,8 @@ Pairs come as bytes of a text, whose words are numbered in compiled code: no Pyt
 pair, for it would hold up all threads and a GPU.
 """
 
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -25,9 +26,13 @@ from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.scoring.prefix_tree import Sequences
 from phrasescore.scoring.products import LevelProducts
 from phrasescore.scoring.tree_scorer import PairWork, TreeScorer
+from phrasescore.scoring.word_pieces import split_words
 from phrasescore.vocabulary import Vocabulary
 
 _KERNEL = kept_njit()
+
+# Of a slot without a word, and the place of a word that is in none.
+_FREE = -1
 
 # Pairs of a piece of a block: rows of its matrix products.
 PIECE_SIZE = {"cpu": 2048, "cuda": 16384}
@@ -73,7 +78,11 @@ class NeuralScore:
         # begins and ends in a row of a block's places.
         vocabularies = (checkpoint.source_vocabulary, checkpoint.target_vocabulary)
         columns = [(2, 3), (0, 1)] if checkpoint.reverse else [(0, 1), (2, 3)]
-        self._sides = list(zip(map(WordNumbers, vocabularies), columns, strict=True))
+        numbers = [
+            (PieceNumbers if vocabulary.is_subwords else WordNumbers)(vocabulary)
+            for vocabulary in vocabularies
+        ]
+        self._sides = list(zip(numbers, columns, strict=True))
         self._right_to_left = checkpoint.right_to_left
         self.tally = PairWork()
 
@@ -133,17 +142,49 @@ def _as_blocks(pairs: Iterable[PhrasePair], size: int) -> Iterator[PhraseBlock]:
         yield PhraseBlock(b"".join(phrases), places)
 
 
+class _WordTable:
+    """Words and their places, to be found as bytes of a text."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        encoded = [word.encode() for word in words]
+        self._words = np.frombuffer(b"".join(encoded), np.uint8)
+        self._word_ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
+        # At most half full: searches are short.
+        self._slots = np.full(1 << (2 * len(words)).bit_length(), _FREE, np.int64)
+        _fill(self._words, self._word_ends, self._slots)
+
+    def find(
+        self,
+        text: bytes,
+        begins: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        *,
+        first: int = 0,
+        unknown: int = _FREE,
+    ) -> Sequences:
+        """Return the places of the words of some phrases; see :meth:`WordNumbers.number`.
+
+        :param first: is added to each.
+        :param unknown: for a word that is not in the table.
+        """
+        found = _number(
+            np.frombuffer(text, np.uint8),
+            np.ascontiguousarray(begins),
+            np.ascontiguousarray(ends),
+            *(self._words, self._word_ends, self._slots),
+            *(first, unknown),
+        )
+        return Sequences(*found)
+
+
 class WordNumbers:
     """A shortlist, as :meth:`Vocabulary.ids`, for words that are bytes of a text."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._first = len(Vocabulary.SYMBOLS)
-        words = [vocabulary.word(number).encode() for number in range(self._first, len(vocabulary))]
-        self._words = np.frombuffer(b"".join(words), np.uint8)
-        self._word_ends = np.cumsum([len(word) for word in words], dtype=np.int64)
-        # At most half full: searches are short.
-        self._slots = np.full(1 << (2 * len(words)).bit_length(), _FREE, np.int64)
-        _fill(self._words, self._word_ends, self._slots)
+        self._table = _WordTable(
+            [vocabulary.word(number) for number in range(self._first, len(vocabulary))]
+        )
 
     def number(self, text: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Sequences:
         """Return the ids of the words of some phrases, 1 (``<unk>``) outside the shortlist.
@@ -151,20 +192,49 @@ class WordNumbers:
         :param begins: where each phrase begins in ``text``; ``ends``: where it ends. One space or
             several are between words.
         """
-        found = _number(
-            np.frombuffer(text, np.uint8),
-            np.ascontiguousarray(begins),
-            np.ascontiguousarray(ends),
-            *(self._words, self._word_ends, self._slots),
-            *(self._first, Vocabulary.UNKNOWN),
+        return self._table.find(text, begins, ends, first=self._first, unknown=Vocabulary.UNKNOWN)
+
+
+class PieceNumbers:
+    """Subwords, as :meth:`Vocabulary.ids`, for words that are bytes of a text.
+
+    A word is split when it comes for the first time.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._lock = threading.Lock()
+        # The words so far, the same as a table, and the pieces of each.
+        self._known: tuple[list[str], _WordTable, Sequences] = (
+            *([], _WordTable([])),
+            split_words(vocabulary, []),
         )
-        return Sequences(*found)
+
+    def number(self, text: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Sequences:
+        """Return the ids of the pieces of some phrases; see :meth:`WordNumbers.number`."""
+        _, table, pieces = self._known
+        found = table.find(text, begins, ends)
+        if len(found.ids) and found.ids.min() == _FREE:
+            phrases = np.unique(
+                np.repeat(np.arange(len(begins)), found.lengths)[found.ids == _FREE]
+            )
+            bounds = zip(begins[phrases].tolist(), ends[phrases].tolist(), strict=True)
+            self._learn(b" ".join(text[begin:end] for begin, end in bounds).decode())
+            _, table, pieces = self._known
+            found = table.find(text, begins, ends)
+        return found.expand(pieces)
+
+    def _learn(self, text: str) -> None:
+        """Take the new words of a text into a new table: other threads have the old one."""
+        with self._lock:
+            words, _, _ = self._known
+            words = list(dict.fromkeys([*words, *filter(None, text.split(" "))]))
+            self._known = (words, _WordTable(words), split_words(self._vocabulary, words))
 
 
 _SPACE = 32
 # FNV-1a, 64 bits; its upper half chooses the slot.
 _BASIS, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
-_FREE = -1
 
 
 @_KERNEL

@@ -1,6 +1,7 @@
 """Feed-forward networks as features inside a search."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -9,6 +10,8 @@ from numpy.typing import NDArray
 from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.language_models.context_scorer import ContextScorer, Floats, Numbering, WordIds
 from phrasescore.language_models.word_scorer import BOUNDARY
+from phrasescore.scoring.prefix_tree import Sequences
+from phrasescore.scoring.word_pieces import join_pieces
 
 Scorer = TypeVar("Scorer", bound=ContextScorer)
 
@@ -27,7 +30,13 @@ class SearchNetwork(Generic[Scorer]):
         self.name = name
         self._scorer = scorer
         self.context = scorer.order - 1
+        # Of words; of subwords their pieces, which begin with the number 2.
         self._numbering = scorer.number(())
+        self._pieces: dict[str, int] | None = None
+        if scorer.vocabulary.is_subwords:
+            self._pieces = {"<unk>": 0, "<s>": self.START}
+        # The pieces of each of the search's words.
+        self._split = Sequences(np.empty(0, np.int64), np.empty(0, np.int64))
         # The same contexts come in stack after stack.
         self._memo = scorer.new_memo()
 
@@ -41,9 +50,37 @@ class SearchNetwork(Generic[Scorer]):
 
         :param words: ``<unk>``, ``<s>``, ``</s>`` first.
         """
+        if self._pieces is not None:
+            words = self._take_pieces(words, self._pieces)
         known = self._numbering.ids[:-1]
         new = self._scorer.number(words[len(known) :])
         self._numbering = Numbering(words, np.concatenate([known, new.ids]))
+
+    def _take_pieces(self, words: Sequence[str], numbers: dict[str, int]) -> list[str]:
+        """Take the pieces of the new words; return all pieces by their numbers."""
+        ids, lengths = self._split
+        split = self._scorer.vocabulary.split(words[len(lengths) :])
+        new = [numbers.setdefault(piece, len(numbers)) for piece in chain.from_iterable(split)]
+        pieces = join_pieces(new, split)
+        self._split = Sequences(
+            np.concatenate([ids, pieces.ids]), np.concatenate([lengths, pieces.lengths])
+        )
+        return list(numbers)
+
+    def in_pieces(
+        self, histories: NDArray[np.int32], phrases: NDArray[np.int32], offsets: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+        """Return words, as `list_ngrams` takes them, as their pieces; whole words as they are."""
+        if self._pieces is None:
+            return histories, phrases, offsets
+        before = np.where(histories == self.START, BOUNDARY, histories)
+        starts = np.append(self._split.starts, len(self._split.ids))
+        last = np.empty_like(before)
+        _last_pieces(before, starts, self._split.ids, last)
+        words = phrases[offsets[0] : offsets[-1]].astype(np.int64)
+        pieces = Sequences(words, np.diff(offsets)).expand(self._split)
+        ends = np.concatenate([[0], np.cumsum(pieces.lengths)])
+        return last, pieces.ids.astype(np.int32), ends
 
     def list_ngrams(
         self,
@@ -76,6 +113,25 @@ def add_up(values: Floats, offsets: NDArray[np.int64], ends: NDArray[np.bool_]) 
     # One after another: a sum has the same bits whatever rows are beside it.
     np.add.at(totals, np.repeat(np.arange(len(ends)), np.diff(offsets) + ends), values)
     return totals
+
+
+@kept_njit()
+def _last_pieces(histories, starts, pieces, out):  # type: ignore[no-untyped-def]
+    """Write the last pieces of histories of words, as many as there are words."""
+    for row in range(len(histories)):
+        place = column = histories.shape[1] - 1
+        while place >= 0:
+            word = histories[row, column]
+            column -= 1
+            if word < 0:
+                out[row, place] = word
+                place -= 1
+                continue
+            piece = starts[word + 1]
+            while place >= 0 and piece > starts[word]:
+                piece -= 1
+                out[row, place] = pieces[piece]
+                place -= 1
 
 
 @kept_njit()

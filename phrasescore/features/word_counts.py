@@ -161,9 +161,8 @@ class UnknownWords(_Count):
         return cls([checkpoint.table_target_vocabulary for checkpoint in checkpoints])
 
     def _count(self, pair: PhrasePair) -> int:
-        words, unknown = pair[self._side], Vocabulary.UNKNOWN
-        ids = [vocabulary.ids(words) for vocabulary in self._vocabularies]
-        return sum(unknown in word_ids for word_ids in zip(*ids, strict=True))
+        vocabularies = self._vocabularies
+        return sum(any(word not in each for each in vocabularies) for word in pair[self._side])
 
 
 class SourceUnknownWords(UnknownWords):

@@ -10,6 +10,7 @@ log-probability only falls.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -112,8 +113,9 @@ def beam_search(
 ) -> list[list[Generated]]:
     """Return the best targets of each source, the best first, at most ``settings.num_best``.
 
-    Equal targets stand in the order in which they were complete. Where no target ends within the
-    length allowed there is one, the best beginning of that length, with ``finished`` False. A
+    Equal targets stand in the order in which they were complete. Of subwords, targets whose words
+    have other pieces than usual are left out, unless there is no other. Where no target ends within
+    the length allowed there is one, the best beginning of that length, with ``finished`` False. A
     source's targets do not depend on the other sources, to the last bit.
 
     :raises PhrasescoreError: if ``<unk>`` is to be replaced and no network aligns.
@@ -138,7 +140,7 @@ def check_copying(generator: Generator, settings: BeamSettings) -> None:
     if settings.copy_unknown and not generator.can_align:
         raise PhrasescoreError(
             "no word of the source can stand for <unk>: that needs a model of the kind attention, "
-            "which aligns them"
+            "which aligns them, of whole words"
         )
 
 
@@ -169,7 +171,7 @@ class _SentenceBeam:
         self._generator = generator
         self._sources = sources
         self._settings = settings
-        self._limits = length_limits(sources, settings.max_length)
+        self._limits = length_limits(generator.lengths(sources), settings.max_length)
         self._widths = np.full(len(sources), settings.width)
         # Of each source: the complete targets in the order in which they were found, and the score
         # of the last one wanted among them, -inf where there are too few.
@@ -199,15 +201,18 @@ class _SentenceBeam:
             depth += 1
         found = []
         for complete, source in zip(self._complete, self._sources, strict=True):
-            best = sorted(complete, key=self._score, reverse=True)[: self._settings.num_best]
-            found.append([self._trace(each, source) for each in best])
+            best = sorted(complete, key=self._score, reverse=True)
+            traced = (self._trace(each, source) for each in best)
+            usual = (target for target, is_usual in traced if is_usual)
+            targets = list(islice(usual, self._settings.num_best))
+            found.append(targets or [self._trace(best[0], source)[0]])
         return found
 
     def _extend(self, walk: SearchWalk, log_probs: Floats, roots: Ids) -> Candidates:
         """Return the best extensions of each hypothesis: no beam can keep more of them."""
         found = []
         for _, distributions in walk.log_distributions():
-            if not self._settings.unknown:
+            if not (self._settings.unknown and self._generator.has_unknown):
                 distributions[:, Vocabulary.UNKNOWN] = -np.inf
             found.append(best_words(distributions, self._settings.width))
         words = np.concatenate(found)
@@ -274,8 +279,8 @@ class _SentenceBeam:
         words_and_end = complete.depth + 1
         return complete.log_prob / words_and_end if self._settings.normalize else complete.log_prob
 
-    def _trace(self, complete: _Complete, source: Source) -> Generated:
-        """Return a target with its words."""
+    def _trace(self, complete: _Complete, source: Source) -> tuple[Generated, bool]:
+        """Return a target with its words, and whether it has their usual pieces."""
         words = []
         node, unknown = complete.node, 0
         for level in reversed(self._levels[: complete.depth]):
@@ -287,5 +292,6 @@ class _SentenceBeam:
                     text = source[int(level.attended[node])]
             words.append(text)
             node = int(level.parents[node])
-        target = self._generator.in_order(words[::-1])
-        return Generated(target, complete.log_prob, complete.finished, unknown)
+        target, is_usual = self._generator.in_order(words[::-1])
+        made = Generated(target, complete.log_prob, complete.finished, unknown, complete.depth)
+        return made, is_usual

@@ -21,6 +21,7 @@ from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
 from phrasescore.scoring.products import FixedProducts
 from phrasescore.scoring.tree_scorer import DECODERS, build_decoder, log_mean_exp
+from phrasescore.scoring.word_pieces import split_words
 from phrasescore.scoring.word_probabilities import WordProbabilities
 from phrasescore.vocabulary import Vocabulary
 
@@ -39,6 +40,13 @@ class Generated(NamedTuple):
     finished: bool = True
     # Predicted ``<unk>``.
     unknown_words: int = 0
+    # Pieces of words that were predicted; None for as many as there are words.
+    num_pieces: int | None = None
+
+    @property
+    def length(self) -> int:
+        """How many words, or pieces of words, were predicted before the end."""
+        return len(self.words) if self.num_pieces is None else self.num_pieces
 
 
 class Generator:
@@ -46,7 +54,8 @@ class Generator:
 
     An ensemble averages the networks' probabilities at each word, as ``rescore --ensemble`` does:
     its words are those of all shortlists, and one that a network does not know is ``<unk>`` to it.
-    (With shortlists that differ the probabilities of all words add up to more than 1.) Several
+    (With shortlists that differ the probabilities of all words add up to more than 1.) Of subwords,
+    "words" are pieces here, ``<unk>`` is none of them, and an ensemble has one vocabulary. Several
     threads may use one instance at once.
 
     :param checkpoints: of one direction, that begin at the same end of a target, and of kinds that
@@ -74,7 +83,11 @@ class Generator:
         vocabularies = [model.target_vocabulary for model in checkpoints]
         # The words by their numbers; those of </s> and <unk> are Vocabulary's.
         self.words = list(dict.fromkeys(chain.from_iterable(map(_words, vocabularies))))
+        self._vocabulary = vocabularies[0]
         if any(vocabulary != vocabularies[0] for vocabulary in vocabularies):
+            if any(vocabulary.is_subwords for vocabulary in vocabularies):
+                problem = "that writes piece by piece is of models with the same subwords"
+                raise ModelError(f"an ensemble {problem}; rescore takes any")
             for network in self._networks:
                 network.set_columns(self.words)
         # Compiles the kernels before several threads do so at once.
@@ -83,12 +96,27 @@ class Generator:
 
     @property
     def can_align(self) -> bool:
-        """Whether one of the networks aligns target words with source words."""
+        """Whether one of the networks aligns target words, whole ones, with source words."""
         return any(network.can_align for network in self._networks)
 
-    def in_order(self, words: Sequence[str]) -> tuple[str, ...]:
-        """Return words that were predicted one after another as they stand in the target."""
-        return tuple(words[::-1] if self.right_to_left else words)
+    @property
+    def has_unknown(self) -> bool:
+        """Whether a target may have ``<unk>``, which no target of subwords had in training."""
+        return not self._vocabulary.is_subwords
+
+    def lengths(self, sources: Sequence[Source]) -> Ids:
+        """Return how many words, or pieces, the first network reads of each source."""
+        return self._networks[0].read(sources).lengths
+
+    def in_order(self, words: Sequence[str]) -> tuple[tuple[str, ...], bool]:
+        """Return the target of words, or pieces, that were predicted one after another.
+
+        The second value is whether these are the pieces of its words, with which `rescore` scores
+        it: a network may put a word together from others.
+        """
+        pieces = words[::-1] if self.right_to_left else words
+        target = self._vocabulary.join(pieces)
+        return target, list(chain.from_iterable(self._vocabulary.split(target))) == list(pieces)
 
     def walk(self, sources: Sequence[Source]) -> "SearchWalk":
         """Return a walk that stands before the first word of the targets of some sources.
@@ -132,7 +160,9 @@ class _Network:
         self._target_vocabulary = checkpoint.target_vocabulary
         # The network's id of each word of the ensemble; None where they are the same.
         self.columns: Ids | None = None
-        self.can_align = hasattr(self.decoder, "attention")
+        self.can_align = hasattr(self.decoder, "attention") and not (
+            checkpoint.source_vocabulary.is_subwords or checkpoint.target_vocabulary.is_subwords
+        )
 
     def set_columns(self, words: Sequence[str]) -> None:
         """Note how the words of an ensemble are numbered here."""
@@ -140,11 +170,16 @@ class _Network:
         ids[Vocabulary.END] = Vocabulary.END
         self.columns = np.array(ids, np.int64)
 
+    def read(self, sources: Sequence[Source]) -> Sequences:
+        """Return the ids that the network reads of some sources."""
+        words = list(chain.from_iterable(sources))
+        lengths = np.fromiter(map(len, sources), np.int64, len(sources))
+        running = Sequences(np.arange(len(words)), lengths)
+        return running.expand(split_words(self._source_vocabulary, words))
+
     def start(self, sources: Sequence[Source]) -> tuple[Any, Tensor]:
         """Return the state before the first word of the targets of some sources, and its rows."""
-        lengths = np.fromiter(map(len, sources), np.int64, len(sources))
-        ids = self._source_vocabulary.ids(list(chain.from_iterable(sources)))
-        encoded = self.decoder.encode(Sequences(np.array(ids, np.int64), lengths))
+        encoded = self.decoder.encode(self.read(sources))
         numbers = on_device(np.arange(len(sources)), self.products.device)
         return self.decoder.start(encoded, numbers)
 

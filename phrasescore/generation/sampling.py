@@ -90,8 +90,9 @@ def sample_targets(
     """Return random targets of each source, in the order of their numbers.
 
     ``log_prob`` is the networks' own, whatever the temperature. A target without an end within the
-    length allowed has ``finished`` False. Where the shortlists of an ensemble differ, a word is
-    drawn in proportion to its score.
+    length allowed has ``finished`` False, and so has one of subwords whose words have other pieces
+    than usual. Where the shortlists of an ensemble differ, a word is drawn in proportion to its
+    score.
 
     :param numbers: the number of each source, 0, 1, ... by default. Sources with different
         numbers get different samples.
@@ -132,7 +133,7 @@ class _Sampler:
         self._generator = generator
         self._sources = sources
         self._settings = settings
-        limits = length_limits(sources, settings.max_length)
+        limits = length_limits(generator.lengths(sources), settings.max_length)
         self._limits = limits.repeat(settings.count)
         length = int(limits.max()) + 1
         draws = random_numbers(settings.seed, numbers, settings.count, length)
@@ -186,7 +187,7 @@ class _Sampler:
         starts = np.searchsorted(nodes[order], np.arange(walk.num_nodes + 1))
         drawn = np.empty(len(nodes), np.int64)
         for first, log_probs in walk.log_distributions():
-            if not self._settings.unknown:
+            if not (self._settings.unknown and self._generator.has_unknown):
                 log_probs[:, Vocabulary.UNKNOWN] = -np.inf
             borders = starts[first : first + len(log_probs) + 1]
             samples = order[borders[0] : borders[-1]]
@@ -196,8 +197,9 @@ class _Sampler:
         return drawn
 
     def _generated(self, text: list[int], log_prob: float, finished: bool) -> Generated:
-        words = self._generator.in_order([self._generator.words[word] for word in text])
-        return Generated(words, log_prob, finished, text.count(Vocabulary.UNKNOWN))
+        words, is_usual = self._generator.in_order([self._generator.words[word] for word in text])
+        unknown = text.count(Vocabulary.UNKNOWN)
+        return Generated(words, log_prob, finished and is_usual, unknown, len(text))
 
 
 class CountedSample(NamedTuple):

@@ -4,8 +4,6 @@ On a CPU a compiled loop looks at each probability once, and a row's words depen
 Elsewhere torch does the same.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -107,10 +105,10 @@ def draw_words(log_probs: Tensor, temperature: float, starts: Ids, numbers: Floa
     return out
 
 
-def length_limits(sources: Sequence[tuple[str, ...]], max_length: int | None) -> Ids:
+def length_limits(lengths: Ids, max_length: int | None) -> Ids:
     """Return how many words, ``</s>`` not counted, the targets of each source may have.
 
+    :param lengths: of the sources.
     :param max_length: for all; None for twice the words of the source and 10.
     """
-    lengths = np.fromiter(map(len, sources), np.int64, len(sources))
     return np.full_like(lengths, max_length) if max_length is not None else 2 * lengths + 10

@@ -13,6 +13,8 @@ from phrasescore.errors import DataError
 
 # Bytes of a file of settings, of one of results or of a state, of a vocabulary, and of arrays.
 MAX_TOML, MAX_JSON, MAX_WORDS, MAX_ARRAYS = 1 << 20, 1 << 28, 1 << 30, 1 << 36
+# Of a model of subwords, each of which takes some twenty bytes.
+MAX_SUBWORDS = 1 << 28
 
 
 def open_plain(path: str | os.PathLike[str], max_size: int | None = None) -> BufferedReader:

@@ -46,6 +46,7 @@ class ContextScorer:
 
     :ivar order: of the network's n-grams of target words.
     :ivar contexts_scored: softmaxes so far.
+    :ivar vocabulary: of the predicted words.
 
     :param checkpoint: of ``network``.
     :param precision: of the matrix products.
@@ -68,14 +69,14 @@ class ContextScorer:
         check_weights(network)
         self.order = network.config.order
         self.contexts_scored = 0
-        self._vocabulary = checkpoint.target_vocabulary
+        self.vocabulary = checkpoint.target_vocabulary
         self._normalized = normalized
         self._device = device
         self._activate = network.activate
         self._num_inputs = len(network.embedding)
         self._width = len(network.input_ranges())
         # The rows of the softmax by the network's ids; -1 where another model predicts the word.
-        self._rows = np.arange(len(self._vocabulary))
+        self._rows = np.arange(len(self.vocabulary))
         self._upper: Any = None
         with torch.inference_mode():
             self._products = FixedProducts(precision, device)
@@ -93,9 +94,9 @@ class ContextScorer:
             self._probabilities = WordProbabilities(weight, bias, self._products, checkpoint.folder)
 
     def number(self, words: Sequence[str]) -> Numbering:
-        """Return the caller's words with the network's ids."""
-        ids = np.array([*self._vocabulary.ids(words), Vocabulary.END], dtype=np.int32)
-        return Numbering(words, ids)
+        """Return the caller's words, of subwords the pieces, with the network's ids."""
+        ids = [*self.vocabulary.ids_of_pieces(words), Vocabulary.END]
+        return Numbering(words, np.array(ids, dtype=np.int32))
 
     def new_memo(self) -> ContextMemo:
         """Return an empty memory of contexts for :meth:`log_probs_of_ids`."""

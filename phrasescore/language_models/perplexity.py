@@ -16,6 +16,7 @@ from scipy.optimize import brentq
 
 from phrasescore.language_models.kenlm_model import LN_10, load_kenlm, plain_word
 from phrasescore.language_models.word_scorer import BOUNDARY, WordScorer
+from phrasescore.scoring.word_pieces import sum_parts
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -104,23 +105,29 @@ def score_with_network(scorer: WordScorer, sentences: Iterable[Sequence[str]]) -
     """Return the scores of a text under a network, with or without an n-gram model behind it.
 
     Unknown are the words outside its shortlist, or with an n-gram model those outside the latter's
-    vocabulary: the same words, then, as :func:`score_with_kenlm` counts.
+    vocabulary: the same words, then, as :func:`score_with_kenlm` counts. Of subwords, log p of a
+    word is the sum over its pieces, and a word with a new character is unknown.
     """
     log_probs, unknown = [np.zeros(0)], [np.zeros(0, dtype=bool)]
     iterator = iter(sentences)
     while part := list(islice(iterator, _SENTENCES)):
         numbers: dict[str, int] = {}
         text, starts = [], []
+        sizes: list[int] = []  # pieces of each word, and of </s>
         for words in part:
             text += [BOUNDARY] * (scorer.order - 1)
-            starts.append(np.arange(len(text), len(text) + len(words) + 1))
-            text += [numbers.setdefault(word, len(numbers)) for word in words]
+            split = scorer.vocabulary.split(words)
+            sizes += [*map(len, split), 1]
+            pieces = list(chain.from_iterable(split))
+            starts.append(np.arange(len(text), len(text) + len(pieces) + 1))
+            text += [numbers.setdefault(piece, len(numbers)) for piece in pieces]
             text.append(BOUNDARY)
         numbering = scorer.number(list(numbers))
         at, line = np.concatenate(starts), np.array(text, dtype=np.int32)
         contexts = line[at[:, None] + np.arange(1 - scorer.order, 0)]
-        log_probs.append(scorer.log_probs(numbering, contexts, line[at]))
-        unknown.append(scorer.is_unknown(numbering)[line[at]])
+        lengths = np.array(sizes)
+        log_probs.append(sum_parts(scorer.log_probs(numbering, contexts, line[at]), lengths))
+        unknown.append(sum_parts(scorer.is_unknown(numbering)[line[at]], lengths) > 0)
     return TextScores(np.concatenate(log_probs), np.concatenate(unknown))
 
 

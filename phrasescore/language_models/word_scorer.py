@@ -85,6 +85,9 @@ class WordScorer(ContextScorer):
             kind = checkpoint.config.kind
             raise ModelError(f"expected a language model (cslm), found a model of the kind {kind}")
         self._backoff = None
+        if backoff is not None and vocabulary.is_subwords:
+            problem = "a network of subwords knows all words, and backs off to no n-gram model"
+            raise ModelError(f"{backoff}: {problem}")
         if backoff is not None:
             self._backoff = BackoffModel(backoff, vocabulary, network.config.order)
         super().__init__(

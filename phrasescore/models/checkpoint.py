@@ -5,11 +5,11 @@ model.safetensors     the weights
 config.toml           every setting of the run
 source.vocab          words of the side that the network reads
 target.vocab          words of the side that the network predicts
+source.spm            of subwords alone: sentencepiece's model; target.spm likewise
 training.json         format and library version, fingerprints, direction, and how it was trained
 ===================== ==========================================================================
 """
 
-import errno
 import importlib
 import json
 import os
@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-import safetensors
-import safetensors.torch
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from phrasescore.config.config import Config
 from phrasescore.errors import ModelError
@@ -30,6 +28,8 @@ from phrasescore.io.folders import writing_folder
 from phrasescore.io.plain_file import MAX_ARRAYS, MAX_JSON, MAX_WORDS, check_plain, read_plain
 from phrasescore.io.state import digest_file, digest_text
 from phrasescore.models.layers import PairNetwork
+from phrasescore.models.weights import load_weights, save_tensors
+from phrasescore.subwords import load_vocabulary, model_path
 from phrasescore.version import __version__
 from phrasescore.vocabulary import Vocabulary
 
@@ -60,6 +60,8 @@ _FINGERPRINTED = {
     _SOURCE: "vocabulary",
     _TARGET: "vocabulary",
 }
+# Likewise, of the sides whose words are split into pieces.
+_SUBWORDS = {str(model_path(name)): "model of sentencepiece" for name in (_SOURCE, _TARGET)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +266,8 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
         checkpoint.source_vocabulary.save(folder / _SOURCE)
         checkpoint.target_vocabulary.save(folder / _TARGET)
         fingerprints = {name: digest_file(folder / name) for name in _FINGERPRINTED}
+        of_subwords = [name for name in _SUBWORDS if (folder / name).exists()]
+        fingerprints |= {name: digest_file(folder / name) for name in of_subwords}
         record = {
             "format": FORMAT,
             "phrasescore": __version__,
@@ -274,18 +278,6 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
         }
         text = json.dumps(record, indent=1, allow_nan=False)
         (folder / _RECORD).write_text(text + "\n", encoding="utf-8")
-
-
-def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors as safetensors.
-
-    :raises OSError: if the disk does not take them; safetensors has an error of its own for that.
-    """
-    on_cpu = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
-    try:
-        safetensors.torch.save_file(on_cpu, path)
-    except safetensors.SafetensorError as error:
-        raise OSError(errno.EIO, str(error)) from error
 
 
 def load_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> Checkpoint:
@@ -299,9 +291,9 @@ def load_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> Checkp
     record, values = read_record(folder)
     fingerprint = _check_fingerprints(folder, record, values)
     config = Config.from_toml(folder / _CONFIG)
-    source, target = Vocabulary.load(folder / _SOURCE), Vocabulary.load(folder / _TARGET)
+    source, target = load_vocabulary(folder / _SOURCE), load_vocabulary(folder / _TARGET)
     network = empty_network(config, len(source), len(target))
-    _load_weights(network, folder / _WEIGHTS, device)
+    load_weights(network, folder / _WEIGHTS, device)
     return Checkpoint(
         model=network.eval(),
         config=config,
@@ -357,43 +349,31 @@ def _check_fingerprints(folder: Path, record: TrainingRecord, values: Mapping[st
 
     :raises ModelError: if they are not.
     """
-    for name, content in _FINGERPRINTED.items():
+    fingerprints = values["fingerprints"]
+    # A file that the record does not know would make pieces of words.
+    known = {
+        name: content
+        for name, content in _SUBWORDS.items()
+        if name in fingerprints or os.path.lexists(folder / name)
+    }
+    for name, content in (_FINGERPRINTED | known).items():
         try:
             check_plain(folder / name, MAX_ARRAYS if name == _WEIGHTS else MAX_WORDS)
         except FileNotFoundError as error:
             raise ModelError(f"{folder}: not a whole model: {name} is missing") from error
-        wanted, found = values["fingerprints"].get(name), digest_file(folder / name)
+        wanted, found = fingerprints.get(name), digest_file(folder / name)
         if wanted != found:
             problem = f"the {content} changed: expected fingerprint {wanted}, got {found}"
             raise ModelError(f"{folder / name}: {problem}")
     wanted = values.get("fingerprint")
-    combined = _combined(values["fingerprints"], record.direction)
+    combined = _combined(fingerprints, record.direction)
     if wanted != combined:
         problem = f"the direction changed: expected fingerprint {wanted}, got {combined}"
         raise ModelError(f"{folder / _RECORD}: {problem}")
     return combined
 
 
-def _load_weights(network: nn.Module, path: Path, device: str) -> None:
-    try:
-        weights = safetensors.torch.load_file(path, device=device)
-    except safetensors.SafetensorError as error:
-        raise ModelError(f"{path}: expected safetensors: {error}") from error
-    empty = network.state_dict()
-    for name in [*empty, *weights]:
-        expected, found = _describe(empty.get(name)), _describe(weights.get(name))
-        if found != expected:
-            problem = f"expected {expected} from {_CONFIG} and the vocabularies, got {found}"
-            raise ModelError(f"{path}: {name}: {problem}")
-        if not bool(weights[name].isfinite().all()):
-            raise ModelError(f"{path}: the weights {name!r} are not all finite numbers")
-    network.load_state_dict(weights, assign=True)
-
-
-def _describe(tensor: Tensor | None) -> str:
-    return "no weights" if tensor is None else f"{tensor.dtype} of shape {tuple(tensor.shape)}"
-
-
 def _combined(fingerprints: Mapping[str, str], direction: str) -> str:
     parts = [fingerprints[name] for name in (_WEIGHTS, _SOURCE, _TARGET)]
+    parts += [fingerprints[name] for name in _SUBWORDS if name in fingerprints]
     return digest_text(" ".join([*parts, direction]))

@@ -9,6 +9,7 @@ from typing import Any
 
 from phrasescore.config.settings import FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.models.checkpoint import Checkpoint, CurvePoint, load_checkpoint
+from phrasescore.vocabulary import Vocabulary
 
 # Points of the curve that the text shows at most.
 _MAX_POINTS = 20
@@ -69,8 +70,7 @@ def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
     """Return the rows about the network's two sides and its training data."""
     record, kind = model.record, model.config.kind
     left_out = f"{record.duplicates:,} duplicates, {record.too_long:,} too long"
-    size = len(model.target_vocabulary) - 2
-    predicted = (size, record.target_coverage, record.target_shortlist_from)
+    predicted = (model.target_vocabulary, record.target_coverage, record.target_shortlist_from)
     if kind in LANGUAGE_MODELS:
         return [
             ("kind", f"{kind}, p(word | the words before it)"),
@@ -81,7 +81,7 @@ def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
     distinct = "" if kind in FEED_FORWARD else "distinct "
     reads, predicts = ("target", "source") if model.reverse else ("source", "target")
     end = ", the last word first" if model.right_to_left else ""
-    read = (len(model.source_vocabulary) - 2, record.source_coverage, record.source_shortlist_from)
+    read = (model.source_vocabulary, record.source_coverage, record.source_shortlist_from)
     return [
         ("kind", f"{kind}, p({predicts} | {reads}) (direction {record.direction})"),
         ("reads", _shortlist(f"the {reads} side", *read)),
@@ -169,9 +169,11 @@ def _settings(values: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-def _shortlist(side: str, size: int, coverage: float, origin: str) -> str:
+def _shortlist(side: str, vocabulary: Vocabulary, coverage: float, origin: str) -> str:
     source = "training data" if origin == "table" else origin
-    return f"{side}: shortlist of {size:,} words, {coverage:.2%} of the {source}'s words"
+    size = f"{len(vocabulary) - len(vocabulary.SYMBOLS):,}"
+    words = f"{size} subwords" if vocabulary.is_subwords else f"shortlist of {size} words"
+    return f"{side}: {words}, {coverage:.2%} of the {source}'s words"
 
 
 def _trained(model: Checkpoint) -> str:

@@ -5,6 +5,7 @@ Attention as in Bahdanau et al. (2014), figure 3; soft parses as in Cho et al. (
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from phrasescore.models.attention import AttentionNetwork
@@ -68,9 +69,16 @@ def attention_weights(
     ids = checkpoint.target_vocabulary.ids(predicted)[::step]
     pair = (checkpoint.source_vocabulary.ids(read), ids)
     with torch.inference_mode():
-        rows = network.alignments(batch_pairs([pair]))[0].double().clamp(0.0, 1.0).tolist()
-    rows[:-1] = rows[:-1][::step]
-    return tuple(tuple(round(value, 5) for value in row) for row in rows)
+        alphas = network.alignments(batch_pairs([pair]))[0].double().clamp(0.0, 1.0).numpy()
+    alphas[:-1] = alphas[:-1][::step].copy()
+    # A word that is read has the sum of its pieces, one that is predicted their mean.
+    for axis, (vocabulary, words) in enumerate(
+        [(checkpoint.target_vocabulary, predicted), (checkpoint.source_vocabulary, read)]
+    ):
+        sizes = np.array([*map(len, vocabulary.split(words)), 1])
+        alphas = np.add.reduceat(alphas, np.cumsum(sizes) - sizes, axis)
+        alphas = alphas if axis else alphas / sizes[:, None]
+    return tuple(tuple(round(value, 5) for value in row) for row in alphas.tolist())
 
 
 def soft_parse_section(
@@ -84,13 +92,14 @@ def soft_parse_section(
         Pyramid(
             name=f"parse-{number}-{sentence.number}",
             title=f"Sentence {sentence.number:,}, {name}",
-            words=_labels(read),
+            words=_labels([piece for pieces in split for piece in pieces]),
             levels=soft_parse(checkpoint, read),
             caption=_unknown_words(checkpoint, read),
         )
         for sentence in sentences
         for number, (name, checkpoint) in enumerate(models, start=1)
         for read, _ in [_sides(sentence, checkpoint)]
+        for split in [checkpoint.source_vocabulary.split(read)]
     )
     return Section("parses", "Soft parses", _PARSE_LEAD, blocks)
 
@@ -100,7 +109,8 @@ def soft_parse(
 ) -> tuple[tuple[tuple[float, float, float], ...], ...]:
     """Return the shares of a new activation, of the left and of the right child, per unit.
 
-    :return: by level, from the lowest, and by unit, from the left.
+    :return: by level, from the lowest, and by unit, from the left; a unit of the lowest level is a
+        word, or a piece of one.
     """
     network = checkpoint.model
     assert isinstance(network, GrconvNetwork)

@@ -59,6 +59,26 @@ class PrefixTree(NamedTuple):
         levels = [level._replace(words=ids[level.words]) for level in self.levels]
         return self._replace(levels=levels)
 
+    def paths(self) -> tuple["Sequences", Ids]:
+        """Return the nodes of each sequence, numbered level after level, and its root."""
+        ends = [self.empty, *(level.ends for level in self.levels)]
+        lengths = np.empty(sum(map(len, ends)), np.int64)
+        for depth, sequences in enumerate(ends):
+            lengths[sequences] = depth
+        found = Sequences(np.empty(lengths.sum(), np.int64), lengths)
+        starts, first = found.starts, self.num_nodes
+        # Upwards: more and more sequences reach a level, each at one of its nodes.
+        active = nodes = np.empty(0, np.int64)
+        for depth, level in reversed(list(enumerate(self.levels))):
+            first -= len(level.words)
+            active = np.concatenate([active, level.ends])
+            nodes = np.concatenate([nodes, level.end_nodes])
+            found.ids[starts[active] + depth] = first + nodes
+            nodes = level.parents[nodes]
+        roots = np.empty(len(lengths), np.int64)
+        roots[active], roots[self.empty] = nodes, self.empty_roots
+        return found, roots
+
     def find_distinct(self) -> tuple[Ids, Ids]:
         """Return the first of each distinct sequence of a root, and which of them each one is.
 
@@ -111,6 +131,16 @@ class Sequences(NamedTuple):
         lengths = self.lengths[chosen]
         shifts = self.starts[chosen] - (np.cumsum(lengths) - lengths)
         return Sequences(self.ids[np.arange(lengths.sum()) + np.repeat(shifts, lengths)], lengths)
+
+    def expand(self, pieces: "Sequences") -> "Sequences":
+        """Return the sequences with the pieces of each id in its place.
+
+        :param pieces: a sequence for each id.
+        """
+        split = pieces.select(self.ids)
+        ends = np.cumsum(np.concatenate([[0], split.lengths]))
+        bounds = np.cumsum(np.concatenate([[0], self.lengths]))
+        return Sequences(split.ids, np.diff(ends[bounds]))
 
 
 class TreeStep(NamedTuple):

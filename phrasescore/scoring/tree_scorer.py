@@ -99,7 +99,7 @@ class TreeLogProbs(NamedTuple):
 
     def totals(self) -> Floats:
         """Return log p of each sequence with its ``</s>``, ``(sequences,)``."""
-        nodes, totals = self._split()
+        nodes, totals = self.split()
         path = np.zeros(self.tree.num_roots)
         for level, log_probs in zip(self.tree.levels, nodes, strict=True):
             path = path[level.parents] + log_probs
@@ -108,7 +108,7 @@ class TreeLogProbs(NamedTuple):
 
     def words(self) -> list[Floats]:
         """Return log p of each word of each sequence, its ``</s>`` last."""
-        nodes, ends = self._split()
+        nodes, ends = self.split()
         found = [ends[place : place + 1] for place in range(len(ends))]
         paths = np.zeros((self.tree.num_roots, 0))
         for level, log_probs in zip(self.tree.levels, nodes, strict=True):
@@ -117,7 +117,7 @@ class TreeLogProbs(NamedTuple):
                 found[sequence] = np.append(paths[node], found[sequence])
         return found
 
-    def _split(self) -> tuple[list[Floats], Floats]:
+    def split(self) -> tuple[list[Floats], Floats]:
         """Return the values of the nodes of each level, and those of the sequences' ends."""
         sizes = [len(self.tree.empty)]
         for level in self.tree.levels:

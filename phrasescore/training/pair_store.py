@@ -26,6 +26,7 @@ from phrasescore.errors import ModelError
 from phrasescore.io.plain_file import MAX_ARRAYS, MAX_WORDS, check_plain
 from phrasescore.io.state import Number, Share, read_state
 from phrasescore.models.batches import BatchSide, PairBatch, absolute_affiliations
+from phrasescore.subwords import load_vocabulary
 from phrasescore.vocabulary import Vocabulary
 
 # The file of a store's record.
@@ -50,7 +51,7 @@ class PairStoreRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     pairs: Number
     # Lines whose text was there before.
     duplicates: Number
-    # Lines with more than ``max_length`` words on either side.
+    # Lines with more than ``max_length`` words, or pieces of words, on either side.
     too_long: Number
     max_length: Number
     # Running words of both sides of the stored pairs, without ``</s>``.
@@ -130,7 +131,7 @@ class PairStore:
             check_plain(self.folder / name, MAX_WORDS)
         except OSError as error:
             raise ModelError(f"{self.folder / name}: cannot be read: {error}") from error
-        return Vocabulary.load(self.folder / name)
+        return load_vocabulary(self.folder / name)
 
     def _map(self, name: str, kind: Any) -> npt.NDArray[Any]:
         # A plain array over the map: indexing a numpy.memmap makes Python objects at every step.

@@ -23,6 +23,7 @@ from phrasescore.io.folders import writing_folder
 from phrasescore.io.state import new_digest, write_state
 from phrasescore.io.text import read_blocks, read_lines
 from phrasescore.records import PhrasePair
+from phrasescore.subwords import SubwordVocabulary
 from phrasescore.training.pair_store import (
     AFFILIATIONS,
     RECORD,
@@ -68,13 +69,22 @@ class Shortlist:
         """Whether it comes from the table itself."""
         return self.vocabulary is None and self.counts is None
 
-    def build(self, table: Mapping[str, float], size: int) -> tuple[Vocabulary, float]:
+    def build(
+        self, table: Mapping[str, float], size: int, subwords: int = 0
+    ) -> tuple[Vocabulary, float]:
         """Return the vocabulary, and its coverage of the text that it was made from.
 
-        A ready vocabulary is measured on the table.
+        A ready vocabulary is measured on the table. A side without words has no subwords.
+
+        :param size: of a shortlist.
+        :param subwords: pieces in place of it; 0 for a shortlist.
         """
         counts = table if self.counts is None else self.counts
-        vocabulary = self.vocabulary or Vocabulary.from_counts(counts, size)
+        vocabulary = self.vocabulary
+        if vocabulary is None and subwords and counts:
+            vocabulary = SubwordVocabulary.from_counts(counts, subwords)
+        elif vocabulary is None:
+            vocabulary = Vocabulary.from_counts(counts, size)
         return vocabulary, vocabulary.coverage(counts)
 
 
@@ -98,8 +108,9 @@ def write_pair_store(
     of 100 million distinct pairs one is lost to it with a probability below 0.0003.
 
     :param lines: read once; whatever reading them raises is passed on.
-    :param sizes: of the shortlists; no matter where a vocabulary is ready.
-    :param max_length: pairs with more words on either side are counted and not stored.
+    :param sizes: of the shortlists, or of the subwords; no matter where a vocabulary is ready.
+    :param max_length: pairs with more words, or pieces of words, on either side are counted and not
+        stored.
     :param reverse: read the table's target side and predict its source side.
     :param right_to_left: store the words of the predicted side with the last one first.
     :param shortlists: of the side that the network reads and of the one that it predicts.
@@ -115,19 +126,19 @@ def write_pair_store(
         keep = _distinct(table.hashes()) if distinct else np.ones(table.lines, bool)
         duplicates = int(table.lines - keep.sum())
         keep &= table.fits()
-        pairs = int(keep.sum())
-        if pairs == 0:
-            raise PhrasescoreError(
-                f"no pair to train on: {table.lines} lines, none with at most {max_length} words "
-                "per side (training.max_length)"
-            )
+        if not keep.any():
+            raise _no_pair(table.lines, max_length)
         built = [
-            shortlist.build(side.counts(), size)
+            shortlist.build(side.counts(), size, sizes.subwords)
             for shortlist, side, size in zip(
                 shortlists, table.sides, (sizes.source_size, sizes.target_size), strict=True
             )
         ]
-        words = _write_arrays(new, table, keep, [vocabulary for vocabulary, _ in built])
+        vocabularies = [vocabulary for vocabulary, _ in built]
+        words = _write_arrays(new, table, keep, vocabularies, max_length)
+        pairs = int(keep.sum())
+        if not pairs:
+            raise _no_pair(table.lines, max_length)
         table.remove()
         record = PairStoreRecord(
             lines=table.lines,
@@ -146,6 +157,13 @@ def write_pair_store(
         )
         write_state(new / RECORD, record)
     return PairStore(folder)
+
+
+def _no_pair(lines: int, max_length: int) -> PhrasescoreError:
+    return PhrasescoreError(
+        f"no pair to train on: {lines} lines, none with at most {max_length} words per side "
+        "(training.max_length)"
+    )
 
 
 def fingerprint_input(paths: Sequence[str]) -> str:
@@ -192,15 +210,22 @@ def _members(hashes: Array, parts: int, part: int) -> Array:
 
 
 def _write_arrays(
-    folder: Path, table: "TableSpool", keep: Array, vocabularies: Sequence[Vocabulary]
+    folder: Path,
+    table: "TableSpool",
+    keep: Array,
+    vocabularies: Sequence[Vocabulary],
+    max_length: int,
 ) -> int:
-    """Write the arrays of the pairs to keep, and the vocabularies; return their running words."""
+    """Write the arrays of the pairs to keep, and the vocabularies; return their running words.
+
+    :param keep: ``(lines,)``: pairs of too many pieces are taken out.
+    """
     for vocabulary, name in zip(vocabularies, ("source.vocab", "target.vocab"), strict=True):
         vocabulary.save(folder / name)
     kind = word_type(len(vocabularies[0]), len(vocabularies[1]))
-    final_ids = [
-        np.array(vocabulary.ids(list(side.ids)), kind)
-        for side, vocabulary in zip(table.sides, vocabularies, strict=True)
+    pieces = [
+        _Pieces.of(vocabulary, list(side.ids), kind, step)
+        for side, vocabulary, step in zip(table.sides, vocabularies, table.steps, strict=True)
     ]
     end = 0
     with (
@@ -210,22 +235,59 @@ def _write_arrays(
     ):
         starts_file.write(np.zeros(1, np.int64).tobytes())
         for chosen, lengths, ids, affiliations in table.chunks():
+            is_target = _find_targets(lengths)
+            # Pieces of each word, and of each side of each pair.
+            sizes = np.empty(len(ids), np.int64)
+            for number, place in enumerate((~is_target, is_target)):
+                sizes[place] = pieces[number].sizes[ids[place]]
+            ends = np.concatenate([[0], np.cumsum(sizes)])
+            lengths_of_pieces = np.diff(ends[np.cumsum([0, *lengths.ravel()])]).reshape(-1, 2)
+            keep[chosen] &= (lengths_of_pieces <= max_length).all(axis=1)
             kept = keep[chosen]
             kept_words = np.repeat(kept, lengths.sum(axis=1))
-            ids, lengths = ids[kept_words], lengths[kept]
-            if affiliations is not None:
+            if affiliations is not None:  # of whole words alone
                 with (folder / AFFILIATIONS).open("ab") as file:
                     file.write(affiliations[kept_words].astype(np.uint16).tobytes())
-            is_target = _find_targets(lengths)
-            final = np.empty(len(ids), kind)
-            final[~is_target] = final_ids[0][ids[~is_target]]
-            final[is_target] = final_ids[1][ids[is_target]]
+            ids, is_target, sizes = ids[kept_words], is_target[kept_words], sizes[kept_words]
+            is_target_piece = np.repeat(is_target, sizes)
+            final = np.empty(len(is_target_piece), kind)
+            final[~is_target_piece] = pieces[0].take(ids[~is_target])
+            final[is_target_piece] = pieces[1].take(ids[is_target])
+            lengths = lengths_of_pieces[kept]
             ends = end + np.cumsum(lengths.sum(axis=1))
             words_file.write(final.tobytes())
             starts_file.write(ends.tobytes())
             lengths_file.write(lengths[:, 0].astype(np.uint16).tobytes())
             end = int(ends[-1]) if len(ends) else end
     return end
+
+
+class _Pieces(NamedTuple):
+    """The ids of the pieces of one side's words, by the words' provisional ids."""
+
+    ids: Array
+    starts: Array
+    sizes: Array
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary, words: Sequence[str], kind: Any, step: int) -> "_Pieces":
+        """Return the pieces of some words.
+
+        :param step: -1 for the last piece first.
+        """
+        split = vocabulary.split(words)
+        ids = vocabulary.ids_of_pieces([piece for pieces in split for piece in pieces[::step]])
+        sizes = np.fromiter(map(len, split), np.int64, len(split))
+        return cls(np.array(ids, kind), np.cumsum(sizes) - sizes, sizes)
+
+    def take(self, words: Array) -> Array:
+        """Return the pieces of running words."""
+        if len(self.ids) == len(self.sizes):  # each word is its own
+            return self.ids[words]
+        sizes = self.sizes[words]
+        shifts = self.starts[words] - (np.cumsum(sizes) - sizes)
+        found: Array = self.ids[np.arange(sizes.sum()) + np.repeat(shifts, sizes)]
+        return found
 
 
 def _find_targets(lengths: Array) -> Array:
@@ -271,7 +333,7 @@ class TableSpool:
         self.sides = (ProvisionalWords(), ProvisionalWords())
         self._order = (1, 0) if reverse else (0, 1)
         # Of the words of the side that is read, and of the predicted one.
-        self._steps = (1, -1 if right_to_left else 1)
+        self.steps = (1, -1 if right_to_left else 1)
         self._words, self._lengths, self._hashes, self._affiliations = self._paths = [
             folder / f"{name}.part" for name in ("words", "lengths", "hashes", "affiliations")
         ]
@@ -284,7 +346,7 @@ class TableSpool:
         lengths = np.empty((len(chunk), 2), np.int64)
         ids = []
         for words, side, step, of_side in zip(
-            self.sides, self._order, self._steps, lengths.T, strict=True
+            self.sides, self._order, self.steps, lengths.T, strict=True
         ):
             phrases = [line.pair[side] for line in chunk]
             of_side[:] = np.fromiter(map(len, phrases), np.int64, len(phrases))

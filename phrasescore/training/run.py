@@ -261,7 +261,7 @@ def _check_shortlists(run: TrainingRun, store: PairStore) -> None:
     ):
         if shortlist.is_table:
             continue
-        if shortlist.build({}, size)[0] != vocabulary:
+        if shortlist.build({}, size, sizes.subwords)[0] != vocabulary:
             raise PhrasescoreError(
                 f"{shortlist.origin}: gives other words than the shortlist that the run in "
                 f"{run.work} was started with; leave it out, or train into another folder"

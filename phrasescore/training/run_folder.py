@@ -39,7 +39,8 @@ from phrasescore.io.folders import (
 )
 from phrasescore.io.plain_file import MAX_ARRAYS, check_plain
 from phrasescore.io.state import Number, Seconds, check_same_run, read_state, write_state
-from phrasescore.models.checkpoint import CurvePoint, load_checkpoint, save_tensors
+from phrasescore.models.checkpoint import CurvePoint, load_checkpoint
+from phrasescore.models.weights import save_tensors
 from phrasescore.training.optimizers import Optimizer
 from phrasescore.training.pair_store import PairStore
 

@@ -39,6 +39,7 @@ from phrasescore.evaluation.plugin_metric import OURS, PluginMetric, find_metric
 from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.subwords import load_vocabulary
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.evaluation import (
     BreakdownFigures,
@@ -258,7 +259,7 @@ def _group_sentences(
             known["source"] = checkpoint.table_source_vocabulary
         known["reference"] = checkpoint.table_target_vocabulary
     elif unknown_to is not None:
-        known["source" if "source" in sides else "reference"] = Vocabulary.load(unknown_to)
+        known["source" if "source" in sides else "reference"] = load_vocabulary(unknown_to)
     for side, vocabulary in known.items():
         if side in sides:
             found += group_by_unknown_words(side, count_unknown(vocabulary, sides[side].words))

@@ -104,6 +104,9 @@ def export(
     if kind not in _FEATURES:
         known = " or ".join(_FEATURES)
         raise ModelError(f"{model}: {FORMAT} holds networks of the kind {known}, not {kind}")
+    if checkpoint.target_vocabulary.is_subwords:
+        problem = "in Moses predicts words, and this network pieces of them"
+        raise ModelError(f"{model}: {FORMAT} {problem}; rescore and decode take it")
     try:
         feature = _FEATURES[kind](checkpoint)
     except ModelError as error:

@@ -30,7 +30,6 @@ from phrasescore.io.corpora import TextLine, read_monolingual_text
 from phrasescore.io.output import check_files, open_output
 from phrasescore.models.checkpoint import Checkpoint, ModelFolder, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.text_checks import UnknownWordCounter, warn_of_shortlists
 from phrasescore.workflows.warnings import returns_warnings
 
@@ -92,10 +91,10 @@ def generate(
     :param model: one trained in reverse reads the target side.
     :param ensemble: more models, whose probabilities are averaged with the first one's.
     :param beam: hypotheses that are kept; None for 10, or for as many as ``nbest`` wants.
-    :param normalize: sort complete translations by log p / (words + 1).
+    :param normalize: sort complete translations by log p / (words + 1), or pieces of words.
     :param unknown: whether ``<unk>`` may be predicted.
     :param copy_unknown: for each ``<unk>`` write the source word it is aligned with most.
-    :param max_length: words at most; None for twice those of the source and 10.
+    :param max_length: words, or pieces, at most; None for twice those of the source and 10.
     :param nbest: a file for the n best of each line as Moses writes them, and n.
     :param name: of the feature in that file; None for one that says the kind of the network.
     :param sample: draw this many random translations of each line, and write the distinct ones by
@@ -213,12 +212,13 @@ class _CountedText:
             source = line.words
             check.count(source)
             self._counts["words"] += len(source)
+            vocabularies = self._vocabularies.values()
             self._counts["unknown_words"] += max(
-                vocabulary.ids(source).count(Vocabulary.UNKNOWN)
-                for vocabulary in self._vocabularies.values()
+                sum(word not in vocabulary for word in source) for vocabulary in vocabularies
             )
-            self._longest = max(self._longest, len(source))
-            self._too_long += len(source) > self._longest_trained
+            length = max(len(vocabulary.ids(source)) for vocabulary in vocabularies)
+            self._longest = max(self._longest, length)
+            self._too_long += length > self._longest_trained
             yield source
         check.warn()
 
@@ -304,7 +304,7 @@ def _feature_names(
 
 
 def _nbest_line(number: int, target: Generated, names: Sequence[str]) -> bytes:
-    values = [target.log_prob, target.log_prob / (len(target.words) + 1)][: len(names)]
+    values = [target.log_prob, target.log_prob / (target.length + 1)][: len(names)]
     features = [(name, [value]) for name, value in zip(names, values, strict=True)]
     return format_hypothesis(number, target.words, features, values[-1])
 

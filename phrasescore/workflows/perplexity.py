@@ -118,7 +118,8 @@ def perplexity(
     Words and the end of each sentence are predicted. Unknown words are counted with the probability
     of ``<unk>``, and left out, as by KenLM's query. A network alone has one ``<unk>`` for all words
     outside its shortlist, which makes its perplexity low; with ``lm`` it shares their probability
-    out by the n-gram model, and both predict the same words.
+    out by the n-gram model, and both predict the same words. A network of subwords predicts every
+    word, but for new characters, as the product of its pieces' probabilities.
 
     :param texts: files of a tokenised sentence per line.
     :param model: the folder of a trained language model, of the kind cslm.
@@ -166,6 +167,7 @@ class _Models:
     ) -> None:
         self._lm, self._meter = lm, meter
         self._alone: WordScorer | None = None
+        self._has_subwords = False
         self._backed_off: WordScorer | None = None
         self._raw: WordScorer | None = None
         if model is None:
@@ -176,8 +178,9 @@ class _Models:
             raise ModelError(f"{model}: {problem}")
         exact = Precision(precision, place)
         self._alone = WordScorer(checkpoint, place, exact)
+        self._has_subwords = checkpoint.target_vocabulary.is_subwords
         self._raw = WordScorer(checkpoint, place, exact, normalized=False)
-        if lm is not None:
+        if lm is not None and not self._has_subwords:
             self._backed_off = WordScorer(checkpoint, place, exact, backoff=lm)
 
     def _score(self, model: WordScorer | str | None, sentences: _Sentences) -> TextScores:
@@ -194,18 +197,20 @@ class _Models:
             of_ngrams = self._score(self._lm, sentences)
             yield ModelPerplexity(os.path.basename(self._lm), measure(of_ngrams))
         if self._alone is not None:
-            yield ModelPerplexity("network, <unk>", measure(self._score(self._alone, sentences)))
+            scores = self._score(self._alone, sentences)
+            name = "network, subwords" if self._has_subwords else "network, <unk>"
+            yield ModelPerplexity(name, measure(scores))
         if self._backed_off is not None:
             scores = self._score(self._backed_off, sentences)
             yield ModelPerplexity("network, backed off", measure(scores))
-            if weight is not None:
-                mixed = mixture(scores.log_probs, of_ngrams.log_probs, weight)
-                found = measure(TextScores(mixed, scores.unknown))
-                yield ModelPerplexity(f"mixture, {weight:.4f} of the network", found, weight)
+        if weight is not None:
+            mixed = mixture(scores.log_probs, of_ngrams.log_probs, weight)
+            found = measure(TextScores(mixed, scores.unknown))
+            yield ModelPerplexity(f"mixture, {weight:.4f} of the network", found, weight)
 
     def mixture_weight(self, sentences: _Sentences) -> float:
         """Return the network's weight under which a text is most probable."""
-        models = (self._backed_off, self._lm)
+        models = (self._backed_off or self._alone, self._lm)
         return mixture_weight(*(self._score(model, sentences).log_probs for model in models))
 
     def log_z(self, sentences: _Sentences) -> LogZ:

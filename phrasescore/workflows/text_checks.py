@@ -37,7 +37,7 @@ class UnknownWordCounter:
             return
         self._words += len(words)
         for model, vocabulary in self._vocabularies.items():
-            self._unknown[model] += vocabulary.ids(words).count(Vocabulary.UNKNOWN)
+            self._unknown[model] += sum(word not in vocabulary for word in words)
         if self._words >= _ENOUGH_WORDS:
             self.warn()
 
@@ -92,6 +92,8 @@ def warn_of_texts(systems: Sequence[Sentences], references: Sequence[Sentences])
 def warn_of_shortlists(checkpoints: "Sequence[Checkpoint]") -> None:
     """Warn if the models of an ensemble predict different words."""
     vocabularies = [checkpoint.target_vocabulary for checkpoint in checkpoints]
+    if all(vocabulary.is_subwords for vocabulary in vocabularies):
+        return
     if any(vocabulary != vocabularies[0] for vocabulary in vocabularies):
         _logger.warning(
             "the ensemble's models predict words of different shortlists (of %s words): a smaller "

@@ -27,12 +27,13 @@ from phrasescore.io.text import same_file
 from phrasescore.models.checkpoint import CurvePoint, TrainingRecord
 from phrasescore.progress import Meter, ProgressCallback, format_duration
 from phrasescore.records import PhrasePair
+from phrasescore.subwords import load_vocabulary
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist
 from phrasescore.training.ranks import device_of_rank, local_ranks
 from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.run_folder import RunFolder
-from phrasescore.vocabulary import Vocabulary, count_words
+from phrasescore.vocabulary import count_words
 from phrasescore.workflows.aligned_text import read_aligned_text
 from phrasescore.workflows.warnings import returns_warnings
 
@@ -61,6 +62,7 @@ def train(
     preset: str | None = None,
     config: StrPath | None = None,
     settings: Iterable[str] = (),
+    subwords: int | None = None,
     reverse: bool = False,
     right_to_left: bool = False,
     updates: int | None = None,
@@ -95,6 +97,9 @@ def train(
     :param preset: name of the settings to start from; by default the small ones of the kind.
     :param config: a TOML file of settings, instead of a preset.
     :param settings: changes of settings, as ``training.batch_size=32``.
+    :param subwords: learn from pieces of words, at most this many on each side, in place of
+        shortlists: sentencepiece's, so that no word is unknown but for characters never seen
+        (Sennrich et al., 2016). Not for a joint model.
     :param reverse: learn p(source | target).
     :param right_to_left: predict the last word first, each word from those behind it (Sennrich et
         al., 2016); the other side is read as ever. Not for a language model.
@@ -105,8 +110,8 @@ def train(
         model.
     :param source_corpus: a text whose most frequent words are the source shortlist; by default
         those of ``inputs`` are. ``target_corpus`` likewise.
-    :param source_vocabulary: a ``source.vocab`` of another model, instead; ``target_vocabulary``
-        likewise.
+    :param source_vocabulary: a ``source.vocab`` of another model, instead, with its subwords if it
+        has them; ``target_vocabulary`` likewise.
     :param resume: go on with the unfinished run in ``work_dir``, if there is one.
     :param work_dir: for the state of the run; by default ``output`` with ``.work`` at its end.
     :param keep_work: keep that folder at the end, to train further by ``resume``.
@@ -121,7 +126,7 @@ def train(
     source = _Side("source", optional_path(source_corpus), optional_path(source_vocabulary))
     target = _Side("target", optional_path(target_corpus), optional_path(target_vocabulary))
     check_sequences(settings=settings)
-    check_at_least(1, updates=updates)
+    check_at_least(1, updates=updates, subwords=subwords)
     check_compute(device, None, threads)
     _check_arguments(
         kind, paths, aligned, source, target, reverse=reverse, right_to_left=right_to_left
@@ -130,7 +135,11 @@ def train(
     model, work = run_folders(output, work_dir)
     stored = RunFolder(work).settings() if resume else None
     limits = {"updates": updates, "epochs": epochs, "minutes": minutes, "seed": seed}
+    if subwords is not None:
+        settings = [*settings, f"vocabulary.subwords={subwords}"]
     layered = layer_settings(kind, preset, optional_path(config), settings, limits, stored)
+    if layered.vocabulary.subwords and kind in ALIGNED:
+        raise ArgumentError(f"`subwords`: {kind} predicts aligned words, whose pieces are not")
     if resume and stored is None and not model.exists():
         # With the settings of this call: an error or Ctrl-C in the text leaves no run.
         _logger.info("%s: holds no run to go on with; a new one begins", work)
@@ -144,7 +153,7 @@ def train(
         device=device_of_rank(device),
         reverse=reverse,
         right_to_left=right_to_left,
-        shortlists=lambda: (read_side.shortlist(), predicted_side.shortlist()),
+        shortlists=lambda: (read_side.shortlist(kind), predicted_side.shortlist(kind)),
         keep_work=keep_work,
     )
     curve: list[CurvePoint] = []
@@ -166,12 +175,15 @@ class _Side(NamedTuple):
     corpus: str | None
     vocabulary: str | None
 
-    def shortlist(self) -> Shortlist:
+    def shortlist(self, kind: str) -> Shortlist:
         """Read the corpus or vocabulary."""
         if self.corpus is not None:
             return Shortlist(f"corpus {self.corpus}", counts=count_words(self.corpus))
         if self.vocabulary is not None:
-            loaded = Vocabulary.load(self.vocabulary)
+            loaded = load_vocabulary(self.vocabulary)
+            if loaded.is_subwords and kind in ALIGNED:
+                problem = f"{kind} predicts aligned words, and these are subwords"
+                raise ArgumentError(f"`{self.name}_vocabulary`: {problem}")
             return Shortlist(f"vocabulary {self.vocabulary}", vocabulary=loaded)
         return Shortlist()
 

@@ -113,8 +113,8 @@ class _Pairs:
     ) -> int:
         read, predicted = (target, source) if self._reverse else (source, target)
         ids = [] if self.kind in LANGUAGE_MODELS else self._read.ids(read)
-        ordered = predicted[:: self._order]
-        return self._store.add_pair(ids, self._predicted.ids(ordered), affiliations)
+        ordered = self._predicted.ids(predicted)[:: self._order]
+        return self._store.add_pair(ids, ordered, affiliations)
 
 
 def read_training_lists(

@@ -105,7 +105,8 @@ def _make_right_again(path: Path) -> None:
         prints = record["fingerprints"]
         for name in prints:
             prints[name] = digest_file(path.with_name(name))
-        parts = [prints[name] for name in ("model.safetensors", "source.vocab", "target.vocab")]
+        files = ("model.safetensors", "source.vocab", "target.vocab", "source.spm", "target.spm")
+        parts = [prints[name] for name in files if name in prints]
         record["fingerprint"] = digest_text(" ".join([*parts, record["direction"]]))
         file.write_text(json.dumps(record))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from phrasescore.cli import main
 from phrasescore.models.checkpoint import save_checkpoint
+from phrasescore.subwords import SubwordVocabulary
 from tests.conftest import REPOSITORY
 from tests.doubles import RandomCslm, RandomJoint, RandomModel
 from tests.random_networks import RandomNetwork
@@ -205,6 +206,8 @@ def _write_networks(folder: Path, english: list[str], french: list[str]) -> None
     RandomJoint(*sides, path=folder / "joint")
     for kind in ("attention", "grconv", "lstm"):
         save_checkpoint(folder / kind, RandomNetwork(kind, *sides).checkpoint)
+    pieces = [SubwordVocabulary.from_counts(dict.fromkeys(words, 1.0), 100) for words in sides]
+    save_checkpoint(folder / "subwords", RandomNetwork("lstm", *pieces).checkpoint)
 
 
 def _arpa(words: list[bytes]) -> Iterator[bytes]:

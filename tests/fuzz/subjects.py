@@ -36,8 +36,10 @@ class Subject:
 
 
 _LISTS = "rescore nbest --source source -o out --threads 1 --engine here"
-_MODEL_KINDS = ("attention", "grconv", "lstm", "cslm")
+# Networks by their folders; subwords is an lstm.
+_MODEL_KINDS = ("attention", "grconv", "lstm", "cslm", "subwords")
 _NETWORK_NAMES = {"attention": "Attention0", "grconv": "GrConv0", "lstm": "LSTM0", "cslm": "CSLM0"}
+_NETWORK_NAMES["subwords"] = "LSTM0"
 
 
 def _subjects() -> Iterable[Subject]:
