@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import options
+from phrasescore.cli import foreign_options, options
 from phrasescore.cli.progress import show_progress
 
 _logger = logging.getLogger(__name__)
@@ -15,6 +15,7 @@ _logger = logging.getLogger(__name__)
 @click.argument("source", metavar="SOURCE")
 @click.argument("target", metavar="TARGET")
 @options.models
+@foreign_options.foreign_models
 @options.features
 @options.language_models
 @options.lexicons
@@ -36,7 +37,7 @@ def score(ctx: click.Context, /, source: str, target: str, output: str, **settin
     """
     from phrasescore.workflows.score import score as run
 
-    columns = options.take_columns(ctx, settings)
+    columns = foreign_options.take_columns(ctx, settings)
     settings["engine"] = options.take_engine(settings)
     done = run(source, target, columns, output, **settings, progress=show_progress)
     for line in done.summary():
