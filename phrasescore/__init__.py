@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from phrasescore.engines import EngineSettings as EngineSettings
     from phrasescore.errors import StoppedError as StoppedError
     from phrasescore.features import ColumnSpec as ColumnSpec
+    from phrasescore.foreign import ForeignText as ForeignText
     from phrasescore.models.checkpoint import TrainingRecord as TrainingRecord
     from phrasescore.records import PhrasePair as PhrasePair
     from phrasescore.records import WeightPair as WeightPair
@@ -48,6 +49,10 @@ if TYPE_CHECKING:
     from phrasescore.workflows.fine_tune import fine_tune as fine_tune
     from phrasescore.workflows.generate import GenerateSummary as GenerateSummary
     from phrasescore.workflows.generate import generate as generate
+    from phrasescore.workflows.generate_foreign import (
+        ForeignGenerateSummary as ForeignGenerateSummary,
+    )
+    from phrasescore.workflows.generate_foreign import generate_foreign as generate_foreign
     from phrasescore.workflows.join import JoinSummary as JoinSummary
     from phrasescore.workflows.join import join as join
     from phrasescore.workflows.list_rescorer import RescoreSummary as RescoreSummary
@@ -82,6 +87,7 @@ _NAMES = {
     "engines": ("EngineSettings",),
     "errors": ("StoppedError",),
     "features": ("ColumnSpec",),
+    "foreign": ("ForeignText",),
     "models.checkpoint": ("TrainingRecord",),
     "records": ("PhrasePair", "WeightPair"),
     "workflows.annotate": ("AnnotateSummary", "annotate"),
@@ -96,6 +102,7 @@ _NAMES = {
     "workflows.export": ("ExportSummary", "export"),
     "workflows.fine_tune": ("fine_tune",),
     "workflows.generate": ("GenerateSummary", "generate"),
+    "workflows.generate_foreign": ("ForeignGenerateSummary", "generate_foreign"),
     "workflows.join": ("JoinSummary", "join"),
     "workflows.load_model": ("ScoringModel", "load_model"),
     "workflows.perplexity": ("PerplexitySummary", "TextPerplexities", "perplexity"),

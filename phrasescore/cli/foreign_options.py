@@ -23,9 +23,8 @@ def take_columns(ctx: click.Context, given: dict[str, Any]) -> list[ColumnSpec]:
     """
     text = take_foreign_text(given)
     columns = options.take_columns(ctx, given)
-    if text != ForeignText() and all(column.kind != "ctranslate2" for column in columns):
-        others = given_flags_of(ctx)
-        raise click.UsageError(f"{', '.join(others)}: only with --ctranslate2")
+    if all(column.kind != "ctranslate2" for column in columns):
+        refuse_foreign_text(ctx)
     return [
         replace(column, foreign=text) if column.kind == "ctranslate2" else column
         for column in columns
@@ -37,9 +36,10 @@ def take_foreign_text(given: dict[str, Any]) -> ForeignText:
     return ForeignText(**{name: given.pop(name) for name in OF_FOREIGN_TEXT})
 
 
-def given_flags_of(ctx: click.Context) -> list[str]:
-    """Return the flags of `foreign_text` on the command line."""
-    return [flag for name, flag in options.given_flags(ctx).items() if name in OF_FOREIGN_TEXT]
+def refuse_foreign_text(ctx: click.Context, *more: str) -> None:
+    """Refuse the options of `foreign_text`, and more, where there is no model that they are for."""
+    allowed = ctx.params.keys() - {*OF_FOREIGN_TEXT, *more}
+    options.refuse_others(ctx, allowed, "only with --ctranslate2")
 
 
 # How the words of Moses become the pieces of a foreign model.

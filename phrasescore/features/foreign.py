@@ -2,7 +2,6 @@
 
 import logging
 import os
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,7 +13,7 @@ from phrasescore.engines import EngineSettings, open_pool
 from phrasescore.engines.pool import Pending, WorkerPool
 from phrasescore.features.score_cache import ScoreCache, score_keys
 from phrasescore.foreign import ForeignText
-from phrasescore.foreign.model import ForeignFolder, ForeignModel, ForeignNetwork, PieceScore
+from phrasescore.foreign.model import ForeignFolder, ForeignModel, LazyNetwork, PieceScore
 from phrasescore.records import HypothesisList, PhrasePair
 
 _logger = logging.getLogger(__name__)
@@ -63,22 +62,8 @@ class ForeignScoring:
 
     def load(self) -> "Callable[[list[PhrasePair]], list[PieceScore]]":
         """Return what scores; each process loads the model when it is first asked."""
-        return _ForeignScorer(self.model).score
-
-
-class _ForeignScorer:
-    """Loads a model when it is needed: CTranslate2's threads do not outlive a fork."""
-
-    def __init__(self, model: ForeignFolder) -> None:
-        self._model = model
-        self._lock = threading.Lock()
-        self._network: ForeignNetwork | None = None
-
-    def score(self, pairs: list[PhrasePair]) -> list[PieceScore]:
-        with self._lock:
-            if self._network is None:
-                self._network = self._model.load()
-        return self._network.score(pairs)
+        lazy = LazyNetwork(self.model)
+        return lambda pairs: lazy.network().score(pairs)
 
 
 class ForeignScore:
@@ -194,14 +179,14 @@ class ForeignScore:
         return [known[pair] for pair in group.pairs]
 
     def _judge(self) -> None:
-        """Warn where the model knows less than half of the pieces."""
+        """Warn where the model does not know a third of the pieces, of words half of it."""
         if not self._judged and self.tally.pieces >= _ENOUGH_PIECES:
             self._judged = True
-            if 2 * self.tally.unknown > self.tally.pieces:
+            if 3 * self.tally.unknown > self.tally.pieces:
                 _logger.warning(
-                    "%s knows less than half of the pieces of the texts: is its model of "
-                    "sentencepiece another one, or are the languages others?",
-                    self._place.path,
+                    "%s does not know %.0f%% of the pieces of the texts: is its model of "
+                    "sentencepiece another one, or the language?",
+                    *(self._place.path, 100 * self.tally.unknown / self.tally.pieces),
                 )
 
 

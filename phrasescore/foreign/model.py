@@ -2,6 +2,7 @@
 
 import math
 import os
+import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -296,3 +297,22 @@ class ForeignFolder:
         if self.fingerprint not in (None, model.fingerprint):
             raise ModelError(f"{self.path}: there is another model where a worker runs")
         return ForeignNetwork(model, self.device, self.threads)
+
+
+class LazyNetwork:
+    """A model that is loaded when it is first needed: CTranslate2's threads outlive no fork."""
+
+    def __init__(self, folder: ForeignFolder) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._network: ForeignNetwork | None = None
+
+    def network(self) -> ForeignNetwork:
+        """Return the network, for any thread.
+
+        :raises ModelError: see :meth:`ForeignFolder.load`.
+        """
+        with self._lock:
+            if self._network is None:
+                self._network = self._folder.load()
+        return self._network
