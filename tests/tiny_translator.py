@@ -1,6 +1,6 @@
-"""A tiny model of CTranslate2's, written by its own specification, and its scores in numpy.
+"""A small model of CTranslate2's, written by its own specification, and its scores in numpy.
 
-A Transformer of one layer each side, post-normalised as Marian's are, with random weights.
+A Transformer, post-normalised as Marian's are, with random weights.
 """
 
 import copy
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 
-SIZE, HEADS = 8, 2
+HEADS = 2
 SYMBOLS = ("<s>", "</s>", "<unk>")
 
 
@@ -26,6 +26,8 @@ class TinyTranslator:
     """A model in a folder.
 
     :param pieces: of its shared vocabulary, without the symbols.
+    :param size: units of a layer.
+    :param layers: of each side.
     :param positions: pieces of a side at most.
     :param add_source_eos: whether CTranslate2 adds ``</s>`` to the source, as for models of Marian,
         or the caller does, as for models of transformers.
@@ -38,13 +40,15 @@ class TinyTranslator:
         *,
         seed: int = 1,
         add_source_eos: bool = False,
+        size: int = 8,
+        layers: int = 1,
         positions: int = 40,
     ) -> None:
         self.path = path
         self.vocabulary = [*SYMBOLS, *pieces]
         self._numbers = np.random.default_rng(seed)
-        self._adds, self._positions = add_source_eos, positions
-        spec = TransformerSpec.from_config((1, 1), num_heads=HEADS, pre_norm=False)
+        self._adds, self._positions, self._size = add_source_eos, positions, size
+        spec = TransformerSpec.from_config((layers, layers), num_heads=HEADS, pre_norm=False)
         self._spec: Any = spec
         self._fill()
         self._spec = copy.deepcopy(spec)  # what is saved has other types
@@ -58,34 +62,35 @@ class TinyTranslator:
         spec.save(str(path))
 
     def _random(self, *shape: int) -> Floats:
-        return self._numbers.normal(0, 0.7, shape).astype(np.float32)
+        scale = 2 / math.sqrt(self._size)
+        return self._numbers.normal(0, scale, shape).astype(np.float32)
 
     def _fill(self) -> None:
         encoder, decoder = self._spec.encoder, self._spec.decoder
-        size = len(self.vocabulary)
-        encoder.embeddings[0].weight = self._random(size, SIZE)
-        decoder.embeddings.weight = self._random(size, SIZE)
-        decoder.projection.weight = self._random(size, SIZE)
-        decoder.projection.bias = self._random(size)
+        words, size = len(self.vocabulary), self._size
+        encoder.embeddings[0].weight = self._random(words, size)
+        decoder.embeddings.weight = self._random(words, size)
+        self._fill_linear(decoder.projection, words, size)
         for side in (encoder, decoder):
-            side.position_encodings.encodings = self._random(self._positions, SIZE)
-            layer = side.layer[0]
-            self._fill_attention(layer.self_attention, 3 * SIZE, SIZE)
-            self._fill_linear(layer.ffn.linear_0, 2 * SIZE, SIZE)
-            self._fill_linear(layer.ffn.linear_1, SIZE, 2 * SIZE)
-            self._fill_norm(layer.ffn.layer_norm)
-        self._fill_attention(decoder.layer[0].attention, SIZE, 2 * SIZE, SIZE)
+            side.position_encodings.encodings = self._random(self._positions, size)
+            for layer in side.layer:
+                self._fill_attention(layer.self_attention, 3 * size, size)
+                self._fill_linear(layer.ffn.linear_0, 2 * size, size)
+                self._fill_linear(layer.ffn.linear_1, size, 2 * size)
+                self._fill_norm(layer.ffn.layer_norm)
+        for layer in decoder.layer:
+            self._fill_attention(layer.attention, size, 2 * size, size)
 
     def _fill_attention(self, attention: Any, *rows: int) -> None:
         for linear, count in zip(attention.linear, rows, strict=True):
-            self._fill_linear(linear, count, SIZE)
+            self._fill_linear(linear, count, self._size)
         self._fill_norm(attention.layer_norm)
 
     def _fill_linear(self, linear: Any, rows: int, columns: int) -> None:
         linear.weight, linear.bias = self._random(rows, columns), self._random(rows)
 
     def _fill_norm(self, norm: Any) -> None:
-        norm.gamma, norm.beta = 1 + 0.1 * self._random(SIZE), self._random(SIZE)
+        norm.gamma, norm.beta = 1 + 0.1 * self._random(self._size), self._random(self._size)
 
     def log_probs(self, source: Sequence[str], target: Sequence[str]) -> list[float]:
         """Return log p of each piece of a target and of ``</s>``, in numpy.
@@ -95,14 +100,14 @@ class TinyTranslator:
         source = [*source, "</s>"] if self._adds else source
         encoder, decoder = self._spec.encoder, self._spec.decoder
         memory = self._embedded(encoder, encoder.embeddings[0], source)
-        layer = encoder.layer[0]
-        memory = self._attended(layer.self_attention, memory, memory)
-        memory = _fed_forward(layer.ffn, memory)
+        for layer in encoder.layer:
+            memory = self._attended(layer.self_attention, memory, memory)
+            memory = _fed_forward(layer.ffn, memory)
         state = self._embedded(decoder, decoder.embeddings, ["</s>", *target])
-        layer = decoder.layer[0]
-        state = self._attended(layer.self_attention, state, state, causal=True)
-        state = self._attended(layer.attention, state, memory)
-        logits = _linear(decoder.projection, _fed_forward(layer.ffn, state))
+        for layer in decoder.layer:
+            state = self._attended(layer.self_attention, state, state, causal=True)
+            state = _fed_forward(layer.ffn, self._attended(layer.attention, state, memory))
+        logits = _linear(decoder.projection, state)
         logs = logits - np.log(np.exp(logits).sum(1, keepdims=True))
         wanted = self._ids([*target, "</s>"])
         return [float(row[number]) for row, number in zip(logs, wanted, strict=True)]
@@ -113,7 +118,7 @@ class TinyTranslator:
         return [known.get(piece, unknown) for piece in pieces]
 
     def _embedded(self, side: Any, embeddings: Any, pieces: Sequence[str]) -> Floats:
-        found: Floats = np.array(embeddings.weight)[self._ids(pieces)] * math.sqrt(SIZE)
+        found: Floats = np.array(embeddings.weight)[self._ids(pieces)] * math.sqrt(self._size)
         return found + np.array(side.position_encodings.encodings)[: len(pieces)]
 
     def _attended(
@@ -124,12 +129,12 @@ class TinyTranslator:
         else:
             queries = _linear(attention.linear[0], state)
             keys, values = np.split(_linear(attention.linear[1], memory), 2, 1)
-        parts = []
+        parts, width = [], self._size // HEADS
         for head in range(HEADS):
-            part = slice(head * SIZE // HEADS, (head + 1) * SIZE // HEADS)
-            scores = queries[:, part] @ keys[:, part].T / math.sqrt(SIZE // HEADS)
+            part = slice(head * width, (head + 1) * width)
+            scores: Floats = queries[:, part] @ keys[:, part].T / math.sqrt(width)
             if causal:
-                scores = np.where(np.tri(len(scores), dtype=bool), scores, -np.inf)
+                scores = np.where(np.tri(len(scores), dtype=bool), scores, np.float32(-np.inf))
             weights = np.exp(scores - scores.max(1, keepdims=True))
             parts.append(weights / weights.sum(1, keepdims=True) @ values[:, part])
         found = _linear(attention.linear[-1], np.concatenate(parts, 1))
