@@ -132,9 +132,9 @@ class TinyTranslator:
         parts, width = [], self._size // HEADS
         for head in range(HEADS):
             part = slice(head * width, (head + 1) * width)
-            scores: Floats = queries[:, part] @ keys[:, part].T / math.sqrt(width)
+            scores = queries[:, part] @ keys[:, part].T / math.sqrt(width)
             if causal:
-                scores = np.where(np.tri(len(scores), dtype=bool), scores, np.float32(-np.inf))
+                scores[~np.tri(len(scores), dtype=bool)] = -np.inf
             weights = np.exp(scores - scores.max(1, keepdims=True))
             parts.append(weights / weights.sum(1, keepdims=True) @ values[:, part])
         found = _linear(attention.linear[-1], np.concatenate(parts, 1))
