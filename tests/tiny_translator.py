@@ -118,8 +118,8 @@ class TinyTranslator:
         return [known.get(piece, unknown) for piece in pieces]
 
     def _embedded(self, side: Any, embeddings: Any, pieces: Sequence[str]) -> Floats:
-        found: Floats = np.array(embeddings.weight)[self._ids(pieces)] * math.sqrt(self._size)
-        return found + np.array(side.position_encodings.encodings)[: len(pieces)]
+        found = np.array(embeddings.weight, np.float32)[self._ids(pieces)] * math.sqrt(self._size)
+        return found + np.array(side.position_encodings.encodings, np.float32)[: len(pieces)]
 
     def _attended(
         self, attention: Any, state: Floats, memory: Floats, *, causal: bool = False

@@ -36,7 +36,7 @@ _Key = TypeVar("_Key")
 Pieces = tuple[str, ...]
 
 
-class _Config(msgspec.Struct):
+class _ConvertedConfig(msgspec.Struct):
     """What a converter says of a model in ``config.json``; other keys do not matter."""
 
     add_source_eos: bool = False
@@ -68,7 +68,7 @@ class ForeignModel:
             self._files = sorted(each.name for each in os.scandir(folder) if not each.is_dir())
             for name in self._files:
                 check_plain(os.path.join(folder, name))
-            self._config = msgspec.json.decode(self._read("config.json"), type=_Config)
+            self._config = msgspec.json.decode(self._read("config.json"), type=_ConvertedConfig)
             sides = {side: self._vocabulary(side) for side in ("source", "target")}
         except OSError as error:
             where = error.filename or folder
