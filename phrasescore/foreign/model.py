@@ -27,8 +27,9 @@ _SPM_NAMES = {
     "source": ("source.spm", "sentencepiece.bpe.model"),
     "target": ("target.spm", "sentencepiece.bpe.model"),
 }
-# Pieces of a batch, of both sides: enough for large matrix products, and not too much memory.
-MAX_BATCH = 1 << 13
+# Probabilities of a batch, those of all known pieces at each place: 128 MiB for a thread, and still
+# large matrix products.
+MAX_BATCH = 1 << 25
 # Pieces of a translation at most: twice those of its source, and this many.
 _MORE_PIECES = 10
 
@@ -119,6 +120,11 @@ class ForeignModel:
         shown = (*self.before, "source", *self.after, ">", *self.given, "target")
         return " ".join(shown)
 
+    @property
+    def num_known(self) -> int:
+        """The number of pieces that a target may have at each place."""
+        return len(self._known_target)
+
     def count_unknown(self, source: Iterable[str], target: Iterable[str]) -> int:
         """Return how many pieces the model does not know."""
         unknown = sum(piece not in self._known_source for piece in source)
@@ -192,7 +198,7 @@ class ForeignNetwork:
             groups[len(pair[0]), len(pair[1])][pair] = None
         found: dict[tuple[Pieces, Pieces], PieceScore] = {}
         for lengths in sorted(groups):
-            for batch in _batches(list(groups[lengths]), sum(lengths) + 2):
+            for batch in _batches(list(groups[lengths]), self._model.num_known * (lengths[1] + 2)):
                 found.update(zip(batch, self._score(batch), strict=False))
         return [found[pair] for pair in divided]
 
@@ -232,7 +238,7 @@ class ForeignNetwork:
             groups[len(source)].append(source)
         found: dict[Pieces, list[tuple[str, ...]]] = {(): [()]}
         for length, group in groups.items():
-            for batch in _batches(group, beam * (2 * length + 2)) if length else ():
+            for batch in _batches(group, self._model.num_known * beam) if length else ():
                 found.update(zip(batch, self._translate(batch, beam, num_best), strict=False))
         return [found[pieces[words]] for words in sources]
 
@@ -266,7 +272,7 @@ class ForeignNetwork:
 def _batches(items: list[_Key], size: int) -> Iterator[list[_Key]]:
     """Yield some items at a time: never one alone, which comes twice.
 
-    :param size: of each item, in pieces.
+    :param size: of each item, in probabilities.
     """
     count = max(MAX_BATCH // size, 2)
     for start in range(0, len(items), count):
