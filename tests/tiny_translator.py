@@ -26,6 +26,7 @@ class TinyTranslator:
     """A model in a folder.
 
     :param pieces: of its shared vocabulary, without the symbols.
+    :param start: the token that the decoder begins with.
     :param size: units of a layer.
     :param layers: of each side.
     :param positions: pieces of a side at most.
@@ -40,6 +41,7 @@ class TinyTranslator:
         *,
         seed: int = 1,
         add_source_eos: bool = False,
+        start: str = "</s>",
         size: int = 8,
         layers: int = 1,
         positions: int = 40,
@@ -47,6 +49,7 @@ class TinyTranslator:
         self.path = path
         self.vocabulary = [*SYMBOLS, *pieces]
         self._numbers = np.random.default_rng(seed)
+        self._start = start
         self._adds, self._positions, self._size = add_source_eos, positions, size
         spec = TransformerSpec.from_config((layers, layers), num_heads=HEADS, pre_norm=False)
         self._spec: Any = spec
@@ -54,7 +57,7 @@ class TinyTranslator:
         self._spec = copy.deepcopy(spec)  # what is saved has other types
         spec.register_source_vocabulary(self.vocabulary)
         spec.register_target_vocabulary(self.vocabulary)
-        spec.config.decoder_start_token = "</s>"
+        spec.config.decoder_start_token = start
         spec.config.add_source_eos = add_source_eos
         spec.validate()
         spec.optimize()
@@ -103,7 +106,7 @@ class TinyTranslator:
         for layer in encoder.layer:
             memory = self._attended(layer.self_attention, memory, memory)
             memory = _fed_forward(layer.ffn, memory)
-        state = self._embedded(decoder, decoder.embeddings, ["</s>", *target])
+        state = self._embedded(decoder, decoder.embeddings, [self._start, *target])
         for layer in decoder.layer:
             state = self._attended(layer.self_attention, state, state, causal=True)
             state = _fed_forward(layer.ffn, self._attended(layer.attention, state, memory))

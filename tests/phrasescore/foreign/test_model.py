@@ -83,6 +83,14 @@ def test_an_end_of_the_source_is_read_once(tmp_path: Path) -> None:
     assert ForeignModel(str(made.path), FRENCH).frame() == "source > target"
 
 
+def test_models_that_begin_with_another_symbol_read_no_end(tmp_path: Path) -> None:
+    # Those of OpenNMT.
+    made = tiny_translator(tmp_path / "opennmt", start="<s>")
+    pairs = [each for each in PAIRS if each.source]
+    expected = list(wanted(made, FRENCH, pairs, []))
+    assert score(made.path, FRENCH, pairs) == pytest.approx(expected, abs=1e-4)
+
+
 def test_what_stands_around_a_source_can_be_said(tiny: TinyTranslator) -> None:
     text = ForeignText(source_prefix="▁Amy", source_suffix="", target_prefix="▁the")
     assert ForeignModel(str(tiny.path), text).frame() == "▁Amy source > ▁the target"
