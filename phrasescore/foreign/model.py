@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -59,11 +60,14 @@ class ForeignModel:
 
     Its files are plain files, and none of them is run.
 
-    :raises ModelError: if a file is missing or not what it should be.
+    :raises ModelError: if a file is missing or not what it should be, or CTranslate2 is missing.
     """
 
     def __init__(self, folder: str, text: ForeignText, truecase_model: str | None = None) -> None:
         self.folder = folder
+        if find_spec("ctranslate2") is None:
+            problem = "needs CTranslate2: pip install 'phrasescore[ctranslate2]'"
+            raise ModelError(f"{folder}: {problem}")
         try:
             # CTranslate2 opens them itself, and waits at a pipe for ever.
             self._files = sorted(each.name for each in os.scandir(folder) if not each.is_dir())
@@ -159,15 +163,12 @@ class ForeignNetwork:
     Tried with its products in float32 and int8 on an AMD; on a GPU last digits may differ.
 
     :param threads: how many callers may compute at the same time.
-    :raises ModelError: if CTranslate2 is not there or refuses the model.
+    :raises ModelError: if CTranslate2 refuses the model.
     """
 
     def __init__(self, model: ForeignModel, device: str = "cpu", threads: int = 1) -> None:
-        try:
-            import ctranslate2
-        except ImportError:
-            problem = "needs CTranslate2: pip install 'phrasescore[ctranslate2]'"
-            raise ModelError(f"{model.folder}: {problem}") from None
+        import ctranslate2
+
         self._model = model
         place, _, index = device.partition(":")
         try:

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -201,6 +202,16 @@ def test_a_folder_without_a_model_is_refused(copied: Path, tmp_path: Path) -> No
     (copied / "config.json").unlink()
     with pytest.raises(ModelError, match=r"config\.json: cannot open"):
         ForeignModel(str(copied), FRENCH)
+
+
+@pytest.mark.parametrize("package", ["ctranslate2", "sentencepiece"])
+def test_a_package_that_is_missing_is_named_with_the_cure(
+    tiny: TinyTranslator, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    problem = r"pip install 'phrasescore\[ctranslate2\]'$"
+    with pytest.raises(ModelError, match=rf"(?i)needs {package}: {problem}"):
+        ForeignModel(str(tiny.path), FRENCH)
 
 
 def test_a_damaged_model_is_refused(copied: Path) -> None:
