@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from phrasescore.engines import EngineSettings as EngineSettings
     from phrasescore.errors import StoppedError as StoppedError
     from phrasescore.features import ColumnSpec as ColumnSpec
+    from phrasescore.foreign import ForeignText as ForeignText
     from phrasescore.models.checkpoint import TrainingRecord as TrainingRecord
     from phrasescore.records import PhrasePair as PhrasePair
     from phrasescore.records import WeightPair as WeightPair
@@ -50,6 +51,10 @@ if TYPE_CHECKING:
     from phrasescore.workflows.fine_tune import fine_tune as fine_tune
     from phrasescore.workflows.generate import GenerateSummary as GenerateSummary
     from phrasescore.workflows.generate import generate as generate
+    from phrasescore.workflows.generate_foreign import (
+        ForeignGenerateSummary as ForeignGenerateSummary,
+    )
+    from phrasescore.workflows.generate_foreign import generate_foreign as generate_foreign
     from phrasescore.workflows.join import JoinSummary as JoinSummary
     from phrasescore.workflows.join import join as join
     from phrasescore.workflows.list_features import FeatureList as FeatureList
@@ -87,6 +92,7 @@ _NAMES = {
     "engines": ("EngineSettings",),
     "errors": ("StoppedError",),
     "features": ("ColumnSpec",),
+    "foreign": ("ForeignText",),
     "models.checkpoint": ("TrainingRecord",),
     "records": ("PhrasePair", "WeightPair"),
     "workflows.annotate": ("AnnotateSummary", "annotate"),
@@ -102,6 +108,7 @@ _NAMES = {
     "workflows.export": ("ExportSummary", "export"),
     "workflows.fine_tune": ("fine_tune",),
     "workflows.generate": ("GenerateSummary", "generate"),
+    "workflows.generate_foreign": ("ForeignGenerateSummary", "generate_foreign"),
     "workflows.join": ("JoinSummary", "join"),
     "workflows.list_features": ("FeatureList", "ListedName", "list_features"),
     "workflows.load_model": ("ScoringModel", "load_model"),

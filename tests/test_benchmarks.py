@@ -171,6 +171,14 @@ def test_rescoring_compares_the_same_values(example_table: Path, tmp_path: Path)
     assert figures["  words of plain, distinct / decoder steps"]["median"] > 1
 
 
+def test_foreign_compares_the_same_values(example_table: Path, tmp_path: Path) -> None:
+    lists = [str(example_table.with_name(name)) for name in ("test.20best.gz", "test.en")]
+    options = ["foreign", "--nbest", *lists, "--lists", "3", "--foreign-size", "8"]
+    figures = run(example_table, tmp_path, *options)
+    assert 0 < figures["  largest difference in log (target 1e-3)"]["median"] < 1e-3
+    assert len(figures["  against it (target 5)"]["values"]) == 3
+
+
 @pytest.mark.slow
 def test_caching_compares_the_same_bytes(example_table: Path, tmp_path: Path) -> None:
     lists = [str(example_table.with_name(name)) for name in ("test.20best.gz", "test.en")]

@@ -15,9 +15,11 @@ from phrasescore.features import (
     FROM_FILES,
     OF_SHORTLISTS,
     Feature,
+    foreign,
     lexicon,
     neural,
 )
+from phrasescore.features.foreign import ForeignScore
 from phrasescore.features.language_model import LanguageModelScore
 from phrasescore.features.lexicon import LexicalScore, Lexicon
 from phrasescore.features.neural import NeuralScore
@@ -36,6 +38,7 @@ from phrasescore.testing import PAIRS, check_feature, check_metric
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import RandomModel
 from tests.tiny_arpa import TINY_ARPA
+from tests.tiny_translator import tiny_translator
 from tuning.bleu import Bleu
 from tuning.chrf import Chrf
 
@@ -58,7 +61,12 @@ def make_lexicon(_: Path) -> Feature:
     return LexicalScore(Lexicon.from_entries("lex.f2e", entries))
 
 
+def make_foreign(folder: Path) -> Feature:
+    return ForeignScore(str(tiny_translator(folder / "foreign", positions=100).path))
+
+
 MAKERS: dict[str, Callable[[Path], Feature]] = {
+    "ctranslate2": make_foreign,
     "language_model": make_language_model,
     "length_ratio": lambda _: LengthRatio(),
     "lexicon": make_lexicon,
@@ -84,6 +92,7 @@ def test_a_feature_keeps_the_contract(
         monkeypatch.setitem(BLOCK_SIZE, "cpu", 4)
         feature = make_neural(tmp_path)
     monkeypatch.setattr(lexicon, "BLOCK_ENTRIES", 4)
+    monkeypatch.setattr(foreign, "GROUP_SIZE", 4)
     # Two threads have a block each, one block waits, one is being read out.
     check_feature(feature, read_ahead=4 * 4)
 
@@ -106,6 +115,7 @@ def test_the_size_of_blocks_changes_nothing(
         monkeypatch.setitem(neural.PIECE_SIZE, "cpu", 1)
         feature = make_neural(tmp_path)
     monkeypatch.setattr(lexicon, "BLOCK_ENTRIES", 1)
+    monkeypatch.setattr(foreign, "GROUP_SIZE", 1)
     assert list(feature.values(PAIRS)) == pytest.approx(values, rel=1e-6, abs=1e-5)
 
 

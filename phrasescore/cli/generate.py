@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import options
+from phrasescore.cli import foreign_options, options
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import Verb, heading
 
@@ -57,6 +57,16 @@ _OF_BOTH = ("model", "output", "augment", "workers", "ray_address", "allow_unlik
     "The name, in --nbest, of the feature whose value is log p.",
     metavar="NAME",
     show_default="LSTM0, Attention0, RNN0, GrConv0 or Ensemble0",
+)
+@heading("Networks and features")
+@options.flag(
+    "--ctranslate2",
+    "MODEL is the folder of a translation model that CTranslate2 has converted.",
+)
+@foreign_options.foreign_text
+@options.file(
+    "--truecase-model",
+    "Of --ctranslate2: of Moses' train-truecaser.perl, to truecase the translations by.",
 )
 @heading("Samples")
 @options.count(
@@ -136,7 +146,13 @@ _OF_BOTH = ("model", "output", "augment", "workers", "ray_address", "allow_unlik
 @options.verbosity
 @click.pass_context
 def generate(
-    ctx: click.Context, /, model: str, output: str, augment: str | None, **given: Any
+    ctx: click.Context,
+    /,
+    model: str,
+    output: str,
+    augment: str | None,
+    ctranslate2: bool,
+    **given: Any,
 ) -> None:
     """Write the network MODEL's translation of each line of SOURCE, a tokenised text.
 
@@ -145,6 +161,16 @@ def generate(
     with --reverse reads the target side and writes the source side.
     """
     given["engine"] = options.take_engine(given)
+    given["text"] = foreign_options.take_foreign_text(given)
+    if ctranslate2:
+        from phrasescore.workflows.generate_foreign import generate_foreign
+
+        wanted = options.arguments_of(generate_foreign, given)
+        allowed = {*wanted, *_OF_BOTH, *foreign_options.OF_FOREIGN_TEXT, "ctranslate2"}
+        options.refuse_others(ctx, allowed - {"augment"}, "not with --ctranslate2")
+        generate_foreign(model=model, output=output, **wanted, progress=show_progress)
+        return
+    foreign_options.refuse_foreign_text(ctx, "truecase_model")
     if augment is None:
         from phrasescore.workflows.generate import generate as run
 

@@ -29,6 +29,7 @@ _KINDS: dict[str, ColumnKind] = {
     "reverse_lexicons": "reverse_lexicon",
     "line_scores": "scores",
     "named_scores": "scores",
+    "foreign_models": "ctranslate2",
 }
 
 # The parameters of a command of which `take_engine` makes an engine.

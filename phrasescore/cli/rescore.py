@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import options
+from phrasescore.cli import foreign_options, options
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import heading
 
@@ -18,6 +18,7 @@ _logger = logging.getLogger(__name__)
 @options.file("--source", "What was translated, tokenised.", "SRC", required=True)
 @heading("Networks and features")
 @options.models
+@foreign_options.foreign_models
 @options.features
 @options.language_models
 @options.lexicons
@@ -27,7 +28,7 @@ _logger = logging.getLogger(__name__)
     "Name of a new feature: one per column in the order of the options, then the ensemble's.",
     multiple=True,
     metavar="NAME",
-    show_default="LSTM0, Attention0, RNN0, GrConv0, CSLM0, Joint0, KenLM0, UnknownWords0 and so on",
+    show_default="LSTM0, Attention0, RNN0, CSLM0, CT20, KenLM0, UnknownWords0 and so on",
 )
 @options.ensemble
 @options.flag(
@@ -62,7 +63,7 @@ def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **setti
     """
     from phrasescore.workflows.rescore import rescore as run
 
-    columns = options.take_columns(ctx, settings)
+    columns = foreign_options.take_columns(ctx, settings)
     settings["engine"] = options.take_engine(settings)
     done = run(nbest, source, columns, output, **settings, progress=show_progress)
     for line in done.summary():

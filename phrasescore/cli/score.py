@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import options
+from phrasescore.cli import foreign_options, options
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import heading
 
@@ -17,6 +17,7 @@ _logger = logging.getLogger(__name__)
 @options.argument("target", metavar="TARGET")
 @heading("Networks and features")
 @options.models
+@foreign_options.foreign_models
 @options.features
 @options.language_models
 @options.lexicons
@@ -43,7 +44,7 @@ def score(ctx: click.Context, /, source: str, target: str, output: str, **settin
     """
     from phrasescore.workflows.score import score as run
 
-    columns = options.take_columns(ctx, settings)
+    columns = foreign_options.take_columns(ctx, settings)
     settings["engine"] = options.take_engine(settings)
     done = run(source, target, columns, output, **settings, progress=show_progress)
     for line in done.summary():

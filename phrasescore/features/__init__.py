@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from phrasescore.config.settings import FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.errors import ArgumentError
+from phrasescore.foreign import ForeignText
 from phrasescore.plugins import find_plugin, find_plugins
 from phrasescore.records import PhrasePair
 
@@ -58,6 +59,7 @@ class Feature(Protocol):
 
 # Where each feature is; imported when asked for, because networks bring torch with them.
 FEATURES = {
+    "ctranslate2": "phrasescore.features.foreign:ForeignScore",
     "language_model": "phrasescore.features.language_model:LanguageModelScore",
     "length_ratio": "phrasescore.features.word_counts:LengthRatio",
     "lexicon": "phrasescore.features.lexicon:LexicalScore",
@@ -71,7 +73,7 @@ FEATURES = {
 }
 
 # Features that an option of their own makes, from a file; every other one is a --feature.
-FROM_FILES = {"language_model", "lexicon", "neural"}
+FROM_FILES = {"ctranslate2", "language_model", "lexicon", "neural"}
 FEATURE_NAMES = sorted(FEATURES.keys() - FROM_FILES)
 
 # Features made by ``from_checkpoints(checkpoints)``; every other --feature takes no argument.
@@ -129,7 +131,9 @@ def _not_of_phrases(name: str) -> str | None:
 
 # Columns
 
-ColumnKind = Literal["model", "feature", "lm", "lexicon", "reverse_lexicon", "scores"]
+ColumnKind = Literal[
+    "model", "feature", "lm", "lexicon", "reverse_lexicon", "scores", "ctranslate2"
+]
 
 # How names of new features in n-best lists begin; a number from 0 follows, as in Moses' own names.
 # Of networks, by the kind of the model; see `network_name`.
@@ -143,6 +147,7 @@ NETWORK_NAMES = {
 }
 # Of scores that come from a file, by the kind of the column.
 FILE_NAMES = {
+    "ctranslate2": "CT2",
     "lm": "KenLM",
     "lexicon": "Lexicon",
     "reverse_lexicon": "ReverseLexicon",
@@ -163,6 +168,8 @@ class ColumnSpec:
     model: int | None = None
     # Of scores, one number per line of a file: the feature's name in n-best lists.
     name: str | None = None
+    # Of a folder of CTranslate2: how Moses' words become its pieces; None for the usual way.
+    foreign: ForeignText | None = None
 
 
 def column_specs(columns: Iterable[ColumnSpec | str]) -> list[ColumnSpec]:
@@ -177,6 +184,15 @@ def column_specs(columns: Iterable[ColumnSpec | str]) -> list[ColumnSpec]:
     ]
 
 
+def column_files(columns: Iterable[ColumnSpec]) -> list[str]:
+    """Return the files that columns are read from, but for the folders of models."""
+    columns = list(columns)
+    texts = [column.foreign for column in columns if column.foreign is not None]
+    spm = [path for text in texts for path in (text.source_spm, text.target_spm) if path]
+    folders = ("model", "feature", "ctranslate2")
+    return spm + [column.value for column in columns if column.kind not in folders]
+
+
 def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
     """Check the columns, before a file is read.
 
@@ -189,6 +205,8 @@ def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
     if not wanted:
         raise ArgumentError("nothing to add: give a model, or another column")
     for column in wanted:
+        if column.kind == "ctranslate2" and of_phrases:
+            raise ArgumentError("a model of CTranslate2 scores sentences: it is for n-best lists")
         if column.kind == "scores" and column.name is None and not of_phrases:
             raise ArgumentError(f"scores {column.value}: a feature of n-best lists needs a name")
         if column.kind != "feature":

@@ -42,6 +42,8 @@ def make_feature(wanted: ColumnSpec, checkpoints: Sequence[Checkpoint]) -> Featu
     path = wanted.value
     if wanted.kind == "lm":
         feature: Feature = load_feature("language_model")(path)
+    elif wanted.kind == "ctranslate2":
+        feature = load_feature("ctranslate2")(path, wanted.foreign)
     elif wanted.kind in ("lexicon", "reverse_lexicon"):
         lexicon = Lexicon.from_entries(path, read_lexicon(path))
         feature = LexicalScore(lexicon, reverse=wanted.kind == "reverse_lexicon")
@@ -54,7 +56,7 @@ def make_feature(wanted: ColumnSpec, checkpoints: Sequence[Checkpoint]) -> Featu
 
 def fingerprint(wanted: ColumnSpec, feature: Feature, checkpoints: Sequence[Checkpoint]) -> str:
     """Return what a feature's values depend on: equal texts, equal values."""
-    name = wanted.value if wanted.kind == "feature" else _NAMES_OF_0_1[wanted.kind]
+    name = wanted.value if wanted.kind == "feature" else _NAMES_OF_0_1.get(wanted.kind, wanted.kind)
     parts = [checkpoint.fingerprint for checkpoint in _shortlists(wanted, checkpoints)]
     of_file = getattr(feature, "fingerprint", None)
     return " ".join([name, *parts, *([of_file] if of_file else [])])

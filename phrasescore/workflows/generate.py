@@ -284,7 +284,7 @@ def _write_translations(
             translations.write(f"{' '.join(targets[0].words)}\n".encode())
             if nbest is not None:
                 for target in targets:
-                    _check_fields(target.words, text.path, number + 1)
+                    check_fields(target.words, text.path, number + 1)
                     nbest.write(_nbest_line(number, target, names))
             meter.update()
 
@@ -319,7 +319,7 @@ def _write_samples(
     """Write the distinct samples of each line, the best first."""
     with open_output(output) as stream, Meter("generate", "phrases", progress) as meter:
         for number, (source, targets) in enumerate(drawn, start=1):
-            _check_fields(source, text.path, number)
+            check_fields(source, text.path, number)
             finished = [target for target in targets if target.finished]
             text.count_written(finished, left_out=len(targets) - len(finished))
             for item in count_samples(finished)[:top]:
@@ -331,7 +331,7 @@ def _write_samples(
             meter.update()
 
 
-def _check_fields(words: Iterable[str], path: str, line: int) -> None:
+def check_fields(words: Iterable[str], path: str, line: int) -> None:
     """Raise a DataError if a word copied from a line of the source would end a field."""
     if "|||" in words:
         problem = "the word '|||' separates fields in the output; escape it: &#124;&#124;&#124;"

@@ -41,6 +41,7 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList, PhrasePair
 from phrasescore.version import __version__
 from phrasescore.workflows.columns import added_features, fingerprint
+from phrasescore.workflows.foreign_features import foreign_scores, read_ahead
 from phrasescore.workflows.given_scores import check_counts
 from phrasescore.workflows.list_texts import feature_texts, word_line, word_lines
 from phrasescore.workflows.parts import InputPart, PartNumber
@@ -120,7 +121,8 @@ class ListRescorer:
         if self.ensemble and len(paths) < 2:
             raise ArgumentError("`ensemble` averages at least two models")
         self._engine = engine_or_here(self.engine, self.threads)
-        self._place = self._choose_place() if paths else torch.device("cpu")
+        networks = any(column.kind in ("model", "ctranslate2") for column in specs)
+        self._place = self._choose_place() if networks else torch.device("cpu")
         self._checkpoints = [load_checkpoint(path) for path in paths]
         backoff = optional_path(self.backoff_lm)
         configs = [checkpoint.config for checkpoint in self._checkpoints]
@@ -145,6 +147,8 @@ class ListRescorer:
         if self._aligned and self.ensemble:
             raise ArgumentError("`ensemble`: a joint model reads alignments, and is in none")
         self._scores: SentenceScores | None = None
+        self._opened_cache: ScoreCache | None = None
+        self._idle = foreign_scores(self._added)
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -196,6 +200,7 @@ class ListRescorer:
         )
         # Mistakes in the files often show here, before the networks are laid out.
         head = list(islice(lists, 1))  # a part may be empty
+        self._open_foreign()
         scores = self._open_scores()
         if scores is not None:
             scores.start_counting()
@@ -205,13 +210,13 @@ class ListRescorer:
             nullcontext() if word_scores is None else open_output(os.fspath(word_scores)) as words,
             Meter("rescore", "hypotheses", progress) as meter,
         ):
-            remaining = target.remaining(chain(head, lists), path)
+            remaining, added = read_ahead(target.remaining(chain(head, lists), path), self._added)
             for each, result in _scored(remaining, _list_of, scores):
                 kept = each.nbest.without_features(self.names) if replace else each.nbest
                 written += 1
                 target.write(
                     *(
-                        kept.with_features(feature_texts(self._added, each, result)),
+                        kept.with_features(feature_texts(added, each, result)),
                         each.raw,
                         each.num_lines,
                     ),
@@ -237,6 +242,7 @@ class ListRescorer:
         Beside them stands the line of :func:`rescore`'s ``word_scores``, with the number of the
         sentence from 0; it is empty where the scores of words were not asked for.
         """
+        self._open_foreign()
         # A feature may read ahead: those of lexicons score many pairs at once.
         copies = iter(tee(pairs, 1 + sum(added.feature is not None for added in self._added)))
         scored = _scored(next(copies), _list_of_one, self._open_scores())
@@ -319,12 +325,8 @@ class ListRescorer:
         """Return the networks' scores of lists; None without networks."""
         if not self._checkpoints or self._scores is not None:
             return self._scores
-        cache = None
         if self.words and self.cache is not None:
             _logger.warning("word scores are always computed: the cache is not used")
-        elif self.cache is not None:
-            path = os.fspath(self.cache)
-            cache = self._stack.enter_context(ScoreCache(path, limit=self.cache_size))
         self._stack.enter_context(torch_threads(1))  # scoring has workers of its own
         self._scores = self._stack.enter_context(
             SentenceScores(
@@ -333,13 +335,25 @@ class ListRescorer:
                 engine=self._engine,
                 ensemble=self.ensemble,
                 words=self.words,
-                cache=cache,
+                cache=None if self.words else self._open_cache(),
                 cslm=self._cslm,
             )
         )
         if self.ensemble:
             warn_of_shortlists(self._checkpoints)
         return self._scores
+
+    def _open_cache(self) -> ScoreCache | None:
+        if self.cache is not None and self._opened_cache is None:
+            cache = ScoreCache(os.fspath(self.cache), limit=self.cache_size)
+            self._opened_cache = self._stack.enter_context(cache)
+        return self._opened_cache
+
+    def _open_foreign(self) -> None:
+        """Let foreign models compute where the others do."""
+        while self._idle:
+            feature, cache = self._idle.pop(), self._open_cache()
+            self._stack.enter_context(feature.working(self._engine, str(self._place), cache))
 
 
 def check_of_networks(
@@ -350,10 +364,10 @@ def check_of_networks(
     normalize: bool = False,
 ) -> None:
     """Raise an ArgumentError if what is for networks is wanted without one, or the cache is -."""
-    has_model = any(column.kind == "model" for column in columns)
+    kinds = {column.kind for column in columns}
     wanted = {"normalize": normalize, "word_scores": word_scores, "cache": cache}
     for name, value in wanted.items():
-        if value and not has_model:
+        if value and "model" not in kinds and not (name == "cache" and "ctranslate2" in kinds):
             raise ArgumentError(f"`{name}` is for the scores of a model, and there is none")
     if cache == "-":
         raise ArgumentError("`cache` needs a file: a stream cannot be a cache")

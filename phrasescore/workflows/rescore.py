@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from phrasescore.arguments import PrecisionName, StrPath
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError
-from phrasescore.features import ColumnSpec, column_specs
+from phrasescore.features import ColumnSpec, column_files, column_specs
 from phrasescore.features.score_cache import DEFAULT_LIMIT
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import check_resume, work_files
@@ -89,9 +89,8 @@ def rescore(
     check_resume(output, resume)
     number = None if part is None else check_part(part, (nbest, source), output)
     state = None if number is None else state_path(output)
-    files = (each.value for each in specs if each.kind not in ("model", "feature"))
     check_files(
-        (nbest, source, *files, optional_path(backoff_lm)),
+        (nbest, source, *column_files(specs), optional_path(backoff_lm)),
         (output, *work_files(output), state, words, cache),
     )
     with ListRescorer(

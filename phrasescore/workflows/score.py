@@ -9,7 +9,7 @@ from moses_integration.nbest import format_value
 from phrasescore.arguments import PrecisionName, StrPath
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError
-from phrasescore.features import ColumnSpec, column_specs
+from phrasescore.features import ColumnSpec, column_files, column_specs
 from phrasescore.features.list_scoring import SentenceWork
 from phrasescore.features.score_cache import DEFAULT_LIMIT
 from phrasescore.io.corpora import read_parallel_text
@@ -85,8 +85,9 @@ def score(
     if any(column.kind == "scores" for column in specs):
         raise ArgumentError("scores of a file are there already: nothing is to be scored")
     check_of_networks(specs, word_scores=words, cache=cache)
-    files = (each.value for each in specs if each.kind not in ("model", "feature"))
-    check_files((source, target, *files, optional_path(backoff_lm)), (output, words, cache))
+    check_files(
+        (source, target, *column_files(specs), optional_path(backoff_lm)), (output, words, cache)
+    )
     with (
         ListRescorer(
             specs,

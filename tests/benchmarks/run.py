@@ -32,7 +32,7 @@ GPU_TURNS = 3
 # Processes that run or want to, on average over the last minute.
 BUSY = 0.5
 PARTS = (
-    *("reading", "scoring", "training", "memory", "rescoring", "caching"),
+    *("reading", "scoring", "training", "memory", "rescoring", "caching", "foreign"),
     *("tuning", "tuning_scale", "search", "generation", "engines", "gpu"),
 )
 # Not without being asked for.
@@ -155,6 +155,10 @@ def _default_translated() -> tuple[str, ...]:
     "--cache-preset", default="bahdanau2014", show_default=True, help="caching: sizes of a network."
 )
 @click.option("--cache-lists", type=click.IntRange(min=1), default=200, show_default=True)
+@click.option("--ctranslate2", metavar="DIR", help="foreign: a model, instead of random weights.")
+@click.option(
+    "--foreign-size", type=click.IntRange(min=2), default=256, show_default=True, help="foreign."
+)
 @click.option(
     "--extracted",
     nargs=3,
@@ -238,6 +242,8 @@ def main(
     sentence_presets: tuple[str, ...],
     cache_preset: str,
     cache_lists: int,
+    ctranslate2: str | None,
+    foreign_size: int,
     extracted: tuple[str, str, str] | None,
     extracted_test: tuple[str, str] | None,
     seeds: int,
@@ -254,7 +260,7 @@ def main(
     json_file: str | None,
 ) -> None:
     """Run the benchmarks: all, or the PARTS reading, scoring, training, memory, rescoring,
-    caching, tuning, tuning_scale, search, generation and engines; gpu, if it is named.
+    caching, foreign, tuning, tuning_scale, search, generation and engines; gpu, if it is named.
 
     Figures are medians, with their range behind them.
     """
@@ -310,6 +316,15 @@ def main(
 
                 report = measure_caching(
                     CachingOptions(*nbest, Config.preset(cache_preset), cache_lists, threads)
+                )
+            case "foreign":
+                from tests.benchmarks.foreign import ForeignOptions, measure_foreign
+
+                report = measure_foreign(
+                    ForeignOptions(
+                        *(*nbest, ctranslate2, foreign_size, lists, threads),
+                        turns=RESCORING_TURNS,
+                    )
                 )
             case "tuning":
                 from tests.benchmarks.tuning import (

@@ -132,6 +132,8 @@ def tune_with_decoder(
         check_columns(specs, of_phrases=False)
     if any(column.kind == "scores" for column in specs):
         raise ArgumentError("scores of a file are of lists that are there: not with `decoder`")
+    if any(column.kind == "ctranslate2" for column in specs):
+        raise ArgumentError("models of CTranslate2 score lists that are there: not with `decoder`")
     models = [column.value for column in specs if column.kind == "model"]
     if (backoff_lm is not None or unnormalized) and not models:
         raise ArgumentError("`backoff_lm` and `unnormalized` go with models that rescore lists")

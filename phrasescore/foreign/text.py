@@ -1,0 +1,124 @@
+"""Moses' words as the pieces of a foreign model, and the model's pieces as Moses' words."""
+
+import os
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+from phrasescore.errors import DataError, ModelError
+from phrasescore.io.plain_file import read_plain
+from phrasescore.io.state import new_digest
+
+# Bytes of a model of sentencepiece: the largest known, of 256,000 pieces, has 5 MB.
+_MAX_SPM = 1 << 28
+
+
+class PieceText:
+    """One side of the texts of a foreign model.
+
+    From words to pieces:
+
+    1. Words that begin a sentence get a capital, as by Moses' detruecase.perl, if this is wanted.
+    2. Moses' escapes are undone and the words joined, as by detokenizer.perl; not for a model that
+       was trained on Moses' tokens.
+    3. sentencepiece divides the text. Without a model of it, the words are the pieces.
+
+    And back: pieces are joined, the text is divided as by tokenizer.perl, which escapes it, and a
+    truecaser gives words the letters that they have within sentences.
+
+    :param spm: a file of sentencepiece, None where words are the pieces.
+    :param language: a code as ``fr``, for the rules of Moses' tokenizer.
+    :param moses_tokens: whether the model was trained on Moses' tokens.
+    :param detruecase: whether words are truecased, and not in the model's texts.
+    :param truecase_model: a file of Moses' train-truecaser.perl.
+    :raises DataError: if a file is not what it should be.
+    """
+
+    def __init__(
+        self,
+        spm: str | None,
+        language: str,
+        *,
+        moses_tokens: bool = False,
+        detruecase: bool = False,
+        truecase_model: str | None = None,
+    ) -> None:
+        import sacremoses
+
+        self._spm: Any = None
+        self._digest = "words"
+        if spm is not None:
+            self._spm, self._digest = _load_spm(spm)
+        self._joins = not (moses_tokens or spm is None)
+        self._detokenizer = sacremoses.MosesDetokenizer(lang=language)
+        self._tokenizer = sacremoses.MosesTokenizer(lang=language)
+        self._detruecaser = sacremoses.MosesDetruecaser() if detruecase else None
+        self._truecaser = None if truecase_model is None else _load_truecaser(truecase_model)
+        rules = f"{language} sacremoses {version('sacremoses')}" if self._joins else "Moses' tokens"
+        self._rules = f"{rules} detruecase" if detruecase else rules
+
+    @property
+    def fingerprint(self) -> str:
+        """Everything that the pieces of words depend on, as text."""
+        return f"{self._digest} {self._rules}"
+
+    def text(self, words: Sequence[str]) -> str:
+        """Return the plain text of words."""
+        joined = " ".join(words)
+        if self._detruecaser is not None:
+            joined = self._detruecaser.detruecase(joined, return_str=True)
+        if not self._joins:
+            return joined
+        text: str = self._detokenizer.detokenize(joined.split(" "))
+        return text
+
+    def pieces(self, words: Sequence[str]) -> list[str]:
+        """Return the pieces of words."""
+        text = self.text(words)
+        if self._spm is None:
+            return text.split(" ") if text else []
+        pieces: list[str] = self._spm.encode(text, out_type=str)
+        return pieces
+
+    def words(self, pieces: list[str]) -> tuple[str, ...]:
+        """Return the words that pieces stand for."""
+        text = " ".join(pieces) if self._spm is None else self._spm.decode(pieces)
+        if self._joins:
+            text = self._tokenizer.tokenize(text, return_str=True)
+        if self._truecaser is not None:
+            text = self._truecaser.truecase(text, return_str=True)
+        return tuple(text.split())
+
+
+def _load_spm(path: str) -> tuple[Any, str]:
+    """Return a model of sentencepiece, and the digest of its file."""
+    try:
+        import sentencepiece
+    except ImportError:
+        problem = "needs sentencepiece: pip install 'phrasescore[ctranslate2]'"
+        raise ModelError(f"{path}: {problem}") from None
+    try:
+        data = read_plain(path, _MAX_SPM)
+    except OSError as error:
+        raise DataError(path, None, f"cannot open: {error.strerror}") from error
+    try:
+        found = sentencepiece.SentencePieceProcessor(model_proto=data)
+        if not found.get_piece_size():
+            raise RuntimeError
+    except RuntimeError as error:
+        raise DataError(path, None, "expected a model of sentencepiece") from error
+    digest = new_digest(data).hexdigest()
+    return found, f"{digest} sentencepiece {version('sentencepiece')}"
+
+
+def _load_truecaser(path: str) -> Any:
+    import sacremoses
+
+    try:
+        read_plain(path, _MAX_SPM).decode()
+        return sacremoses.MosesTruecaser(os.fspath(path))
+    except OSError as error:
+        raise DataError(path, None, f"cannot open: {error.strerror}") from error
+    except (ValueError, IndexError, AttributeError) as error:
+        problem = "expected a model of Moses' train-truecaser.perl"
+        raise DataError(path, None, problem) from error

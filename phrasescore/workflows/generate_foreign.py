@@ -1,0 +1,177 @@
+"""Translate with a network from elsewhere, computed by CTranslate2."""
+
+import logging
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+
+from moses_integration.nbest_lines import check_feature_names, format_hypothesis
+from phrasescore.arguments import StrPath, check_at_least
+from phrasescore.devices import choose_device, usable_threads
+from phrasescore.engines import EngineSettings, device_on, engine_or_here, open_pool
+from phrasescore.engines.pool import Pending
+from phrasescore.errors import ArgumentError
+from phrasescore.features import column_name
+from phrasescore.foreign import ForeignText
+from phrasescore.foreign.model import ForeignFolder, ForeignModel, LazyNetwork
+from phrasescore.io.corpora import TextLine, read_monolingual_text
+from phrasescore.io.output import check_files, open_output, optional_path
+from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.records import PhrasePair
+from phrasescore.workflows.generate import USUAL_WIDTH, check_fields
+from phrasescore.workflows.warnings import returns_warnings
+
+_logger = logging.getLogger(__name__)
+
+# Sentences that a worker gets at a time: those of one length are translated together.
+_GROUP_SIZE = 128
+
+Words = tuple[str, ...]
+# Translations of a sentence with their log p, the best first.
+Scored = list[tuple[Words, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignGenerateSummary:
+    """The work of one `generate_foreign`."""
+
+    lines: int
+    # In the n-best lists, or of the text where there are none.
+    translations: int
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ForeignGeneration:
+    """Translates some sentences as an item: a :class:`phrasescore.engines.pool.Work`."""
+
+    model: ForeignFolder
+    beam: int
+    num_best: int
+
+    @property
+    def device(self) -> str:
+        """Where the model computes."""
+        return self.model.device
+
+    def load(self) -> Callable[[list[Words]], list[Scored]]:
+        """Return what translates; each process loads the model when it is first asked."""
+        lazy = LazyNetwork(self.model)
+
+        def translate(sources: list[Words]) -> list[Scored]:
+            network = lazy.network()
+            found = network.translate(sources, self.beam, self.num_best)
+            pairs = [
+                PhrasePair(source, words)
+                for source, targets in zip(sources, found, strict=True)
+                for words in targets
+            ]
+            scores = (score.log_prob for score in network.score(pairs))
+            scored = [[(words, next(scores)) for words in targets] for targets in found]
+            return [sorted(targets, key=lambda each: -each[1]) for targets in scored]
+
+        return translate
+
+
+@returns_warnings
+def generate_foreign(
+    source: StrPath,
+    model: StrPath,
+    output: StrPath,
+    *,
+    text: ForeignText | None = None,
+    truecase_model: StrPath | None = None,
+    beam: int | None = None,
+    nbest: tuple[StrPath, int] | None = None,
+    name: str | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    engine: EngineSettings | None = None,
+    progress: ProgressCallback | None = None,
+) -> ForeignGenerateSummary:
+    """Write the best translation of each line of a text by a model of CTranslate2.
+
+    Source and output are words of Moses: sources become the model's pieces, and its translations
+    are tokenised and escaped. Best by log p(words ``</s>`` | source) as `rescore` computes it of
+    the words, a natural logarithm that is not divided by length. An empty line stays one.
+
+    :param source: tokenised sentences, one per line.
+    :param model: the folder of a model that CTranslate2 has converted.
+    :param text: how words become pieces; None for the usual way.
+    :param truecase_model: a file of Moses' train-truecaser.perl, by which translations are
+        truecased.
+    :param beam: hypotheses that are kept; None for 10, or for as many as ``nbest`` wants.
+    :param nbest: a file for the n best of each line as Moses writes them, and n. Those of the same
+        words are there once.
+    :param name: of the feature in that file; None for ``CT20``.
+    """
+    source, output = os.fspath(source), os.fspath(output)
+    lists, num_best = (None, 1) if nbest is None else (os.fspath(nbest[0]), nbest[1])
+    check_at_least(1, beam=beam, nbest=num_best)
+    width = max(USUAL_WIDTH, num_best) if beam is None else beam
+    if num_best > width:
+        raise ArgumentError("`beam`: at least as many as `nbest` wants of each sentence")
+    if name is not None and lists is None:
+        raise ArgumentError("`name` is of the feature in `nbest`")
+    name = name or f"{column_name('ctranslate2', '')}0"
+    check_feature_names([name])
+    text, truecase = text or ForeignText(), optional_path(truecase_model)
+    read = (source, text.source_spm, text.target_spm, truecase)
+    check_files(tuple(path for path in read if path is not None), (output, lists))
+    engine = engine_or_here(engine, threads)
+    device = device_on(engine, device)
+    lines = read_monolingual_text(source)
+    lines = chain([next(lines)], lines)  # a text that cannot be read is refused at once
+    found = ForeignModel(os.fspath(model), text, truecase)
+    _logger.info("%s reads %s", found.folder, found.frame())
+    folder = ForeignFolder(found.folder, text, device, truecase_model=truecase)
+    if engine.name == "ray":  # its workers may be elsewhere
+        path = os.path.abspath(found.folder)
+        folder = replace(folder, path=path, fingerprint=found.fingerprint)
+    else:
+        folder = replace(folder, device=str(choose_device(device)))
+    if engine.name == "here":
+        if folder.device != "cpu":
+            engine = replace(engine, workers=1)
+        folder = replace(folder, threads=usable_threads(engine.workers))
+    number = translations = 0
+    with ExitStack() as stack:
+        text_file = stack.enter_context(open_output(output))
+        list_file = None if lists is None else stack.enter_context(open_output(lists))
+        meter = stack.enter_context(Meter("generate", "sentences", progress))
+        work = ForeignGeneration(folder, width, num_best)
+        for number, targets in enumerate(_translated(lines, work, engine), start=1):
+            text_file.write(f"{' '.join(targets[0][0])}\n".encode())
+            translations += len(targets)
+            if list_file is not None:
+                for words, log_prob in targets:
+                    check_fields(words, source, number)
+                    line = format_hypothesis(number - 1, words, [(name, [log_prob])], log_prob)
+                    list_file.write(line)
+            meter.update()
+    return ForeignGenerateSummary(number, translations)
+
+
+def _translated(
+    lines: Iterable[TextLine], work: ForeignGeneration, engine: EngineSettings
+) -> Iterator[Scored]:
+    """Yield the translations of each line, in order."""
+    sources = (line.words for line in lines)
+    waiting: deque[tuple[list[Words], Pending[list[Scored]]]] = deque()
+    with open_pool(engine, work) as pool:
+        while group := list(islice(sources, _GROUP_SIZE)):
+            waiting.append((group, pool.submit([words for words in group if words])))
+            if len(waiting) > 2 * pool.workers:
+                yield from _in_order(*waiting.popleft())
+        while waiting:
+            yield from _in_order(*waiting.popleft())
+
+
+def _in_order(group: list[Words], pending: Pending[list[Scored]]) -> Iterator[Scored]:
+    """Yield the translations of a group; an empty line's is empty, and has 0 as others."""
+    found = iter(pending.result())
+    for words in group:
+        yield next(found) if words else [((), 0.0)]

@@ -1,0 +1,137 @@
+"""``--ctranslate2`` of rescore, score and generate, as a user gives it."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from moses_integration.nbest import parse_features, remove_features
+from phrasescore.cli import main
+from phrasescore.features import foreign
+from phrasescore.foreign import ForeignText
+from phrasescore.foreign.model import ForeignModel
+from tests.random_lists import Lists, features, run
+from tests.tiny_translator import TinyTranslator, tiny_translator
+
+FRENCH = ["--target-language", "fr"]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyTranslator:
+    return tiny_translator(tmp_path_factory.mktemp("folders") / "tiny")
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> Lists:
+    return Lists(tmp_path)
+
+
+def reference(tiny: TinyTranslator, source: list[str], words: list[str]) -> float:
+    """Return the slow score of a translation, with 7 digits at most."""
+    model = ForeignModel(str(tiny.path), ForeignText(target_language="fr"))
+    read = [*model.source.pieces(source), "</s>"]
+    return sum(tiny.log_probs(read, model.target.pieces(words)))
+
+
+def generate(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["generate", *map(str, arguments)])
+
+
+def test_columns_hold_the_reference_s_values_and_every_other_byte_stays(
+    tmp_path: Path, lists: Lists, tiny: TinyTranslator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreign, "GROUP_SIZE", 50)  # lists of other groups
+    out = tmp_path / "out"
+    both = ["--ctranslate2", tiny.path, "--feature", "target_length", "--ctranslate2", tiny.path]
+    result = run(lists, *both, *FRENCH, "-o", out)
+    assert result.exit_code == 0, result.output
+    distinct = len({(number, *words) for number, words in lists.hypotheses})
+    assert f"CT21: {distinct} scores by CTranslate2" in result.stderr
+    for found, (number, words) in zip(features(out), lists.hypotheses, strict=True):
+        assert list(found) == ["LM0", "CT20", "TargetLength0", "CT21"]
+        expected = reference(tiny, lists.sources[number], words)
+        assert found["CT20"] == found["CT21"] == pytest.approx((expected,), abs=1e-4)
+    new = {"CT20", "TargetLength0", "CT21"}
+    lines = [remove_features(raw, new) for raw in out.read_bytes().splitlines()]
+    assert lines == Path(lists.path).read_bytes().splitlines()
+
+
+def test_a_run_from_the_cache_and_one_of_parts_write_the_same_bytes(
+    tmp_path: Path, lists: Lists, tiny: TinyTranslator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("phrasescore.workflows.list_rescorer.CHUNK_LISTS", 2)
+    options = ["--ctranslate2", tiny.path, *FRENCH, "--cache", tmp_path / "cache"]
+    for name in ("one", "two"):
+        assert run(lists, *options, "-o", tmp_path / name).exit_code == 0
+    parts = []
+    for number in (1, 2):
+        parts.append(tmp_path / f"part{number}")
+        run(lists, *options[:4], "--part", f"{number}/2", "-o", parts[-1])
+    joined = CliRunner().invoke(main, ["join", *map(str, parts), "-o", str(tmp_path / "three")])
+    assert joined.exit_code == 0, joined.output
+    first = (tmp_path / "one").read_bytes()
+    assert (tmp_path / "two").read_bytes() == first == (tmp_path / "three").read_bytes()
+
+
+def test_score_prints_what_lists_would_hold(
+    tmp_path: Path, lists: Lists, tiny: TinyTranslator
+) -> None:
+    target = tmp_path / "target"
+    words = [hypothesis for _, hypothesis in lists.hypotheses[::30]]
+    target.write_text("".join(f"{' '.join(each)}\n" for each in words))
+    arguments = ["score", lists.source, str(target), "--ctranslate2", str(tiny.path), *FRENCH]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    expected = [reference(tiny, *each) for each in zip(lists.sources, words, strict=True)]
+    assert list(map(float, result.stdout.split())) == pytest.approx(expected, abs=1e-4)
+
+
+def test_lists_of_its_own_translations_have_the_scores_that_rescore_gives(
+    tmp_path: Path, tiny: TinyTranslator
+) -> None:
+    source, nbest, out = tmp_path / "source", tmp_path / "own", tmp_path / "text"
+    source.write_text("This is the house .\n\nit &apos;s Amy\n")
+    result = generate("--ctranslate2", tiny.path, source, *FRENCH, "--nbest", nbest, 5, "-o", out)
+    assert result.exit_code == 0, result.output
+    lines = nbest.read_text().splitlines()
+    fields = [line.split(" ||| ") for line in lines]
+    best = {number: words for number, words, _, _ in reversed(fields)}
+    assert out.read_text() == "".join(f"{best[str(number)].strip()}\n" for number in range(3))
+    assert fields[[number for number, *_ in fields].index("1")][1:] == [" ", "CT20= 0", "0"]
+    kept = [line for line in lines if not line.startswith("1 ")]
+    nbest.write_text("".join(f"{line}\n" for line in kept))
+    given = ["--source", source, "--ctranslate2", tiny.path, *FRENCH]
+    again = run(None, nbest, *given, "--name", "Again0", "--allow-missing", "-o", out)
+    assert again.exit_code == 0, again.output
+    totals = []
+    for line in out.read_bytes().splitlines():
+        found = parse_features(line)
+        assert found["CT20"] == found["Again0"]
+        totals.append((int(line.split()[0]), -found["CT20"][0]))
+    assert totals == sorted(totals)
+    assert len(totals) > 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["rescore", "a", "--source", "b", "--source-spm", "c"], "--source-spm: only with --ctran"),
+        (["generate", "m", "s", "--detruecase"], "--detruecase: only with --ctranslate2"),
+        (["generate", "m", "--truecase-model", "t"], "--truecase-model: only with --ctranslate2"),
+        (["generate", "--ctranslate2", "m", "--sample", "3"], "--sample: not with --ctranslate2"),
+        (["rescore", "a", "--source", "b", "--ctranslate2", "c", "--normalize"], "--normalize"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(arguments: list[str], problem: str) -> None:
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert problem in result.stderr
+
+
+def test_a_folder_that_is_no_model_is_one_line(lists: Lists, tmp_path: Path) -> None:
+    result = run(lists, "--ctranslate2", tmp_path, "-o", tmp_path / "out")
+    assert result.exit_code == 1
+    assert (
+        result.stderr == f"Error: {tmp_path}/config.json: cannot open: No such file or directory\n"
+    )
+    assert not (tmp_path / "out").exists()

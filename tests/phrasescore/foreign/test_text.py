@@ -1,0 +1,107 @@
+"""Moses' words as the pieces of a foreign model, and back."""
+
+from pathlib import Path
+
+import pytest
+
+from phrasescore.errors import DataError
+from phrasescore.foreign.text import PieceText
+from tests.tiny_translator import train_pieces
+
+
+@pytest.fixture(scope="module")
+def spm(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("spm") / "model.spm"
+    train_pieces(path)
+    return str(path)
+
+
+# By hand: on the left as Moses' tokenizer.perl writes the text on the right. In French, a space
+# goes before the marks ? ! : ; as in detokenizer.perl, and l' is joined to its noun.
+@pytest.mark.parametrize(
+    ("language", "words", "text"),
+    [
+        ("en", "it &apos;s the Jones &apos; house .", "it's the Jones' house."),
+        ("en", "x &amp; y &#124; z &lt; &#91; a &#93;", "x & y | z < [a]"),
+        ("en", "he said , &quot; no &quot; .", 'he said, "no".'),
+        ("en", "a well @-@ known 5 % ( $ 3 )", "a well-known 5% ($3)"),
+        ("fr", "l&apos; eau d&apos; une maison ; où ?", "l'eau d'une maison ; où ?"),
+        ("en", "l&apos; eau", "l' eau"),
+        ("de", "Haus .", "Haus."),
+        ("en", "", ""),
+    ],
+)
+def test_escapes_are_undone_and_tokens_joined(
+    spm: str, language: str, words: str, text: str
+) -> None:
+    side = PieceText(spm, language)
+    assert side.text(words.split()) == text
+    assert "".join(side.pieces(words.split())).replace("▁", " ").strip() == text
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("the house . this is no .", "The house. This is no."),
+        ("&quot; the house", '"The house'),
+        ("l&apos; eau ? élan : x", "L'eau ? Élan : X"),
+    ],
+)
+def test_words_that_begin_a_sentence_get_a_capital(spm: str, words: str, text: str) -> None:
+    assert PieceText(spm, "fr", detruecase=True).text(words.split()) == text
+    assert PieceText(spm, "fr").text(words.split())[0] in 'tl"'
+
+
+def test_moses_tokens_stay_as_they_are(spm: str) -> None:
+    side = PieceText(spm, "fr", moses_tokens=True)
+    assert side.text(["l&apos;", "eau", "."]) == "l&apos; eau ."
+    assert side.words(side.pieces(["the", "house", "&", "."])) == ("the", "house", "&", ".")
+
+
+def test_without_sentencepiece_the_words_are_the_pieces() -> None:
+    side = PieceText(None, "fr")
+    assert side.pieces(["l&apos;", "eau"]) == ["l&apos;", "eau"]
+    assert side.pieces([]) == []
+    assert side.words(["l&apos;", "eau"]) == ("l&apos;", "eau")
+
+
+@pytest.mark.parametrize("words", ["l&apos; eau .", "This is the house .", "x &amp; y", ""])
+def test_pieces_become_the_words_that_they_were(spm: str, words: str) -> None:
+    side = PieceText(spm, "fr")
+    assert side.words(side.pieces(words.split())) == tuple(words.split())
+
+
+def test_translations_are_truecased_by_moses_own_model(spm: str, tmp_path: Path) -> None:
+    model = tmp_path / "truecase-model"
+    # As train-truecaser.perl writes it: the best form first, its share of all forms.
+    model.write_text("this (3/4) This (1)\nAmy (9/9)\n")
+    side = PieceText(spm, "en", detruecase=True, truecase_model=str(model))
+    pieces = side.pieces(["this", "is", "Amy", ".", "it", "&apos;s", "no", "."])
+    assert "▁This" in pieces
+    assert side.words(pieces) == ("this", "is", "Amy", ".", "It", "&apos;s", "no", ".")
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("no model\n")
+    with pytest.raises(DataError, match=r"file: expected a model of sentencepiece"):
+        PieceText(str(path), "en")
+    with pytest.raises(DataError, match=r"file: expected a model of Moses' train-truecaser.perl"):
+        PieceText(None, "en", truecase_model=str(path))
+    with pytest.raises(DataError, match=r"nothing: cannot open: No such file"):
+        PieceText(str(tmp_path / "nothing"), "en")
+
+
+def test_what_pieces_depend_on_is_in_the_fingerprint(spm: str, tmp_path: Path) -> None:
+    other = tmp_path / "other.spm"
+    train_pieces(other, seed=2)
+    sides = [
+        PieceText(spm, "en"),
+        PieceText(str(other), "en"),
+        PieceText(None, "en"),
+        PieceText(spm, "fr"),
+        PieceText(spm, "en", detruecase=True),
+        PieceText(spm, "en", moses_tokens=True),
+    ]
+    assert len({side.fingerprint for side in sides}) == len(sides)
+    assert PieceText(spm, "en").fingerprint == sides[0].fingerprint
