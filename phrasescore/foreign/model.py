@@ -73,6 +73,9 @@ class ForeignModel:
             self._files = sorted(each.name for each in os.scandir(folder) if not each.is_dir())
             for name in self._files:
                 check_plain(os.path.join(folder, name))
+            if "config.json" not in self._files:
+                problem = "not a model that CTranslate2 has converted: config.json is missing"
+                raise ModelError(f"{folder}: {problem}")
             self._config = msgspec.json.decode(self._read("config.json"), type=_ConvertedConfig)
             sides = {side: self._vocabulary(side) for side in ("source", "target")}
         except OSError as error:

@@ -207,7 +207,7 @@ def _warn_of_relative_paths(ini: MosesIni, new_path: str) -> None:
     if relative and len(folders) > 1 and "-" not in (ini.path, new_path):
         _logger.warning(
             "%s lies in another folder than %s, and has relative paths, which begin where Moses is "
-            "started: %s",
+            "started (make them absolute): %s",
             *(new_path, ini.path, ", ".join(relative)),
         )
 

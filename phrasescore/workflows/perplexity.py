@@ -175,7 +175,7 @@ class _Models:
         checkpoint, place = load_checkpoint(model), choose_device(device)
         if checkpoint.config.kind not in LANGUAGE_MODELS:
             problem = f"expected a model of kind cslm, found one of {checkpoint.config.kind}"
-            raise ModelError(f"{model}: {problem}")
+            raise ModelError(f"{model}: {problem}; `score` takes networks that read a source")
         exact = Precision(precision, place)
         self._alone = WordScorer(checkpoint, place, exact)
         self._has_subwords = checkpoint.target_vocabulary.is_subwords

@@ -131,7 +131,6 @@ def test_options_that_do_not_go_together_are_refused(arguments: list[str], probl
 def test_a_folder_that_is_no_model_is_one_line(lists: Lists, tmp_path: Path) -> None:
     result = run(lists, "--ctranslate2", tmp_path, "-o", tmp_path / "out")
     assert result.exit_code == 1
-    assert (
-        result.stderr == f"Error: {tmp_path}/config.json: cannot open: No such file or directory\n"
-    )
+    problem = "not a model that CTranslate2 has converted: config.json is missing"
+    assert result.stderr == f"Error: {tmp_path}: {problem}\n"
     assert not (tmp_path / "out").exists()

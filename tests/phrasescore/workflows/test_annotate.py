@@ -67,7 +67,7 @@ def test_relative_paths_in_a_moses_ini_of_another_folder_are_warned_of(
     (warning,) = warnings("other/new.ini")
     assert warning == (
         f"{tmp_path}/other/new.ini lies in another folder than {ini}, and has relative paths, "
-        "which begin where Moses is started: lm.gz"
+        "which begin where Moses is started (make them absolute): lm.gz"
     )
     assert warnings("new.ini") == ()
     ini.write_text(ini.read_text().replace("path=lm.gz", "path=/lm.gz"))
