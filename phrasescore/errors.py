@@ -20,8 +20,10 @@ from typing import Any
 
 # What a machine, and not a program, does wrong; other errors without a file name are bugs. ENOENT
 # comes of tempfile where no folder takes a file, as on full disks: sacrebleu asks for one.
-_MACHINE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EMFILE}
-_MACHINE_ERRORS |= {errno.ENOENT}
+_MACHINE_ERRORS = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EMFILE),
+    errno.ENOENT,
+}
 
 # What a terminal obeys and does not show: C0 and C1 but for tab and line feed, and what turns the
 # direction of a text.

@@ -109,6 +109,24 @@ def test_no_score_depends_on_those_beside_it(
         assert score(tiny.path, FRENCH, PAIRS[::-1]) == together[: len(PAIRS)][::-1]
 
 
+def test_no_pair_is_given_to_the_network_alone(
+    tiny: TinyTranslator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The product of a single row may have other last bits, of networks of the usual sizes.
+    network = ForeignFolder(str(tiny.path), FRENCH).load()
+    sizes = []
+    inner = network._score
+
+    def noted(batch: list[tuple[module.Pieces, module.Pieces]]) -> Iterator[module.PieceScore]:
+        sizes.append(len(batch))
+        return inner(batch)
+
+    monkeypatch.setattr(network, "_score", noted)
+    network.score([pair("the house", "la maison")])
+    network.score(PAIRS)
+    assert min(sizes) == 2
+
+
 def test_pieces_and_those_unknown_to_the_model_are_counted(tiny: TinyTranslator) -> None:
     network = ForeignFolder(str(tiny.path), ForeignText()).load()
     (found,) = network.score([pair("the house", "Ω maison")])
