@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from phrasescore.errors import ModelError
 from phrasescore.io.state import digest_content
 from phrasescore.io.text import shorten
-from phrasescore.language_models.kenlm_model import LN_10, WHITE_SPACE, load_kenlm
+from phrasescore.language_models.kenlm_model import LN_10, load_kenlm, score_sentence
 from phrasescore.records import PhrasePair
 
 
@@ -56,11 +56,8 @@ class LanguageModelScore:
 
         :raises ModelError: on reaching one that is not finite.
         """
-        score = self._model.score
         for pair in pairs:
-            # kenlm's own loop over the words is three times as fast as one here that shares the
-            # beginnings of hypotheses: 0.4 s for the 97,000 of a real development set.
-            value = score(" ".join(pair.target).translate(WHITE_SPACE)) * LN_10
+            value = score_sentence(self._model, pair.target) * LN_10
             if not math.isfinite(value):
                 text = shorten(" ".join(pair.target))
                 raise ModelError(f"{self._path}: the log-probability of {text} is {value}")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from phrasescore.language_models.kenlm_model import LN_10, load_kenlm, plain_word
+from phrasescore.language_models.kenlm_model import LN_10, load_kenlm, plain_word, score_words
 from phrasescore.language_models.word_scorer import BOUNDARY, WordScorer
 from phrasescore.scoring.word_pieces import sum_parts
 
@@ -138,10 +138,11 @@ def score_with_kenlm(path: str, sentences: Iterable[Sequence[str]]) -> TextScore
     :raises DataError: if the file is no such model.
     """
     model = load_kenlm(path)
-    scores = chain.from_iterable(
-        model.full_scores(" ".join(map(plain_word, words))) for words in sentences
-    )
-    found = [(log_10, is_unknown) for log_10, _, is_unknown in scores]
+    found = [
+        score
+        for words in sentences
+        for score in score_words(model, [plain_word(word) for word in words])
+    ]
     return TextScores(
         np.array([log_10 for log_10, _ in found], dtype=np.float64) * LN_10,
         np.array([is_unknown for _, is_unknown in found], dtype=bool),

@@ -11,7 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasescore.language_models.kenlm_model import LN_10, load_kenlm, plain_word
+from phrasescore.language_models.kenlm_model import (
+    LN_10,
+    load_kenlm,
+    plain_word,
+    score_sentence,
+)
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -51,9 +56,9 @@ class CrossEntropyDifference:
         values, tokens, known_to_one = [], 0, 0
         for sentence in sentences:
             words = [plain_word(word) for word in sentence]
-            text = " ".join(words)
             length = len(words) + 1
-            values.append((general.score(text) - in_domain.score(text)) / length)
+            difference = score_sentence(general, words) - score_sentence(in_domain, words)
+            values.append(difference / length)
             tokens += length
             for word in words:
                 differing = differs.get(word)
