@@ -10,7 +10,6 @@ of a file: below ``[search]`` those to decode with, below ``[lists]`` those of a
 choose from the lists.
 """
 
-import codecs
 import math
 import os
 import re
@@ -51,10 +50,6 @@ def load_weights(source: WeightsSource) -> WeightPair:
     with open_input(path) as stream:
         content = stream.read()
     lines = split_block(content)
-    if content.startswith(codecs.BOM_UTF8):
-        # It would be a letter of the first name.
-        problem = "expected weights, found a byte order mark before them: save it as plain UTF-8"
-        raise DataError(path, 1, problem)
     heads = [line.strip() for line in lines if line.strip().startswith(b"[")]
     if sorted(heads) == sorted(_PARTS):
         found = WeightPair(*(_parse(path, _lines_of(path, lines, head)) for head in _PARTS))

@@ -19,6 +19,7 @@ import msgspec
 
 from phrasescore.errors import ConfigError, DataError
 from phrasescore.io.plain_file import MAX_TOML, read_plain
+from phrasescore.io.text import BOM_PROBLEM
 
 _Made = TypeVar("_Made")
 
@@ -40,6 +41,8 @@ def read_toml(path: str) -> dict[str, Any]:
     """
     try:
         text = read_plain(path, MAX_TOML).decode()
+        if text.startswith("\ufeff"):
+            raise ConfigError(path, None, f"expected TOML, {BOM_PROBLEM}")
         if _DEEP_KEY.search(text):
             raise RecursionError
         values = tomllib.loads(text)

@@ -2,9 +2,12 @@
 
 Everything here works on bytes, because the bytes of a line have to survive a run untouched. A
 line ends at U+000A and nowhere else: the ``\\r`` of CRLF, U+0085 and U+2028 are ordinary content.
-:mod:`phrasescore.io.output` writes them.
+Words are separated by U+0020 and nothing else. A byte order mark at the beginning of any input is
+an error: Moses and KenLM take it for a part of the first word.
+:mod:`phrasescore.io.output` writes files.
 """
 
+import codecs
 import contextlib
 import importlib
 import io
@@ -29,6 +32,9 @@ MAX_LINE = 1 << 26  # bytes; a longer line means that the file is not text
 NUMBER = r"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+"
 
 _GZIP_MAGIC = b"\x1f\x8b"
+# Of messages about a file that begins with one.
+BOM_PROBLEM = "found a byte order mark before it: save the file as UTF-8 without one"
+
 _SHOWN = 60  # characters of the offending text in a message
 
 
@@ -88,6 +94,7 @@ class _CheckedReader(io.RawIOBase):
         self._path = path
         self._source = source
         self._opened = opened
+        self._at_start = True
 
     def readable(self) -> bool:
         return True
@@ -104,6 +111,9 @@ class _CheckedReader(io.RawIOBase):
             # gzip.BadGzipFile is an OSError without an errno.
             problem = f"cannot read: {error.strerror}" if error.errno else f"corrupt gzip: {error}"
             raise DataError(self._path, None, problem) from error
+        if self._at_start and data.startswith(codecs.BOM_UTF8):
+            raise DataError(self._path, 1, f"expected text, {BOM_PROBLEM}")
+        self._at_start = False
         view[: len(data)] = data
         return len(data)
 
@@ -122,8 +132,8 @@ def open_input(path: str) -> io.BufferedReader:
     :param path: ``-`` is stdin, which may hold gzip too and is left open at the end. A file called
         ``.gz`` has to be gzip. Members of a gzip file are read one after the other, as one text.
     :raises DataError: at the call, when the file cannot be opened or is called ``.gz`` and is not;
-        on reading, when the gzip data are truncated, corrupt, or followed by something else.
-        The error has no line; `read_blocks` and `read_lines` add the last one that they have read.
+        on reading, when the text begins with a byte order mark, or the gzip data are truncated,
+        corrupt, or followed by something else. The error about gzip has no line; `read_blocks` and `read_lines` add the last one that they have read.
     """
     opened: io.BufferedReader | None = None
     if path != "-":

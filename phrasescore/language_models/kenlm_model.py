@@ -68,8 +68,8 @@ def load_kenlm(path: str) -> "kenlm.Model":
     kenlm = import_kenlm()
     if is_stream(path):
         raise DataError(path, None, "expected a file: KenLM cannot read a stream")
-    with open_input(path):
-        pass  # a file that is missing or cannot be read is named as everywhere else
+    with open_input(path) as file:
+        file.peek(1)  # a file that is missing or cannot be read is named as everywhere else
     config = kenlm.Config()
     config.show_progress = False
     config.arpa_complain = kenlm.ARPALoadComplain.NONE

@@ -151,6 +151,21 @@ def test_a_gz_name_on_other_data_is_a_data_error(
     assert str(caught.value) == f"{path}: expected gzip data, as the name says, found {found}"
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_byte_order_mark_is_refused_with_the_cure(tmp_path: Path, packed: bool) -> None:
+    content = b"\xef\xbb\xbfla maison\n"
+    path = tmp_path / "text"
+    path.write_bytes(gzip.compress(content) if packed else content)
+    problem = f"{path}:1: expected text, found a byte order mark before it: save the file as UTF-8"
+    with pytest.raises(DataError, match=re.escape(problem)):
+        list(read_lines(str(path)))
+    with pytest.raises(DataError, match=re.escape(problem)), open_input(str(path)) as stream:
+        stream.read()
+    # Further on it is a character like others.
+    path.write_bytes(b"la\n" + content)
+    assert list(read_lines(str(path))) == [b"la", content[:-1]]
+
+
 def test_a_missing_file_and_a_folder_are_data_errors(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot open: No such file"):
         open_input(str(tmp_path / "none"))
