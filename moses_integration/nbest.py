@@ -22,7 +22,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from phrasescore.errors import DataError, ModelError
-from phrasescore.io.text import NUMBER, decode, read_blocks, read_lines, shorten, split_block
+from phrasescore.io.text import (
+    NUMBER,
+    decode,
+    read_blocks,
+    read_lines,
+    shorten,
+    split_block,
+    split_words,
+)
 
 _VALUE = re.compile(NUMBER.encode())
 # The largest float32.
@@ -103,16 +111,6 @@ class NbestList(NamedTuple):
         raws = [remove_features(raw, names) for raw in self.raws]
         ends = [_feature_span(raw)[1] for raw in raws]
         return self._replace(raws=raws, ends=ends, matches=[None] * len(raws))
-
-
-def split_words(text: str) -> tuple[str, ...]:
-    """Return the words of a sentence, which U+0020 alone separates.
-
-    >>> split_words(" la  maison ")
-    ('la', 'maison')
-    """
-    words = text.strip(" ").split(" ")
-    return tuple(filter(None, words)) if "" in words else tuple(words)
 
 
 # Reading

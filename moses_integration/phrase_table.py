@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from moses_integration.table_line import (
     HIGHEST_LOG,
+    check_no_rules,
     format_scores,
     insert_scores,
     parse_line,
@@ -160,15 +161,17 @@ def read_table_blocks(path: str, first: int = 0, after: int | None = None) -> It
     :param first: the number of the first line to yield, from 0; those before are not checked.
     :param after: the number of the line to stop before, of at most as many as there are; None for
         the end of the file.
-    :raises DataError: at the first ``next`` if the file cannot be opened or has no lines; later,
-        when all lines before the wrong one have been yielded, for too few fields, an empty source
-        or target, a score that is not a number Moses can use, another number of scores than the
-        first line has, bytes that are not UTF-8, or damaged gzip data.
+    :raises DataError: at the first ``next`` if the file cannot be opened, has no lines, or is a
+        table of hierarchical rules; later, when all lines before the wrong one have been yielded,
+        for too few fields, an empty source or target, a score that is not a number Moses can use,
+        another number of scores than the first line has, bytes that are not UTF-8, or damaged gzip
+        data.
     """
     before = num_scores = 0
     for data in read_blocks(path):
         if before == 0:
             num_scores = parse_line(path, 1, data.partition(b"\n")[0], None)[1]
+            check_no_rules(path, data)
         if after is not None and before >= after:
             break
         if before < first and before + count_lines(data) <= first:

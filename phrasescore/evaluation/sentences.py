@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from phrasescore.errors import DataError, shown_path
-from phrasescore.io.text import decode, read_lines
+from phrasescore.io.text import decode, read_lines, split_words
 
 
 class Sentences(NamedTuple):
@@ -35,9 +35,9 @@ def read_sentences(path: str) -> Sentences:
     """
     sentences = Sentences(path, [], [])
     for number, raw in enumerate(read_lines(path), start=1):
-        sentences.texts.append(decode(path, number, raw).rstrip())
-        # Of bytes, split() takes the blanks of ASCII alone; of text, U+00A0 and others, too.
-        sentences.words.append(tuple(word.decode() for word in raw.split()))
+        text = decode(path, number, raw).removesuffix("\r")
+        sentences.texts.append(text.rstrip())
+        sentences.words.append(split_words(text))
     if not sentences.texts:
         raise DataError(path, None, "expected sentences, one per line, found an empty file")
     return sentences

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from phrasescore.errors import DataError, shown_path
-from phrasescore.io.text import decode, read_lines
+from phrasescore.io.text import decode, read_lines, split_words
 from phrasescore.records import PhrasePair
 
 # Of Moses' files; in text, Moses has "&#124;" for each of the three.
@@ -87,8 +87,7 @@ def sentence_words(path: str, number: int, line: bytes) -> tuple[str, ...]:
     :raises DataError: if it is not UTF-8; or, of the first line, if it has fields as phrase tables
         and n-best lists have.
     """
-    text = decode(path, number, line).removesuffix("\r")
-    words = tuple(word for word in text.split(" ") if word)
+    words = split_words(decode(path, number, line).removesuffix("\r"))
     # Further on it may be a word of some odd sentence; those files have it from the first line on.
     if number == 1 and FIELD_SEPARATOR in words:
         problem = f"expected a sentence, found {FIELD_SEPARATOR!r} among its words"

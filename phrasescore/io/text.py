@@ -133,7 +133,8 @@ def open_input(path: str) -> io.BufferedReader:
         ``.gz`` has to be gzip. Members of a gzip file are read one after the other, as one text.
     :raises DataError: at the call, when the file cannot be opened or is called ``.gz`` and is not;
         on reading, when the text begins with a byte order mark, or the gzip data are truncated,
-        corrupt, or followed by something else. The error about gzip has no line; `read_blocks` and `read_lines` add the last one that they have read.
+        corrupt, or followed by something else. The error about gzip has no line; `read_blocks` and
+        `read_lines` add the last one that they have read.
     """
     opened: io.BufferedReader | None = None
     if path != "-":
@@ -256,6 +257,16 @@ def decode(path: str, line_number: int, raw: bytes) -> str:
     except UnicodeDecodeError as error:
         found = f"byte 0x{raw[error.start]:02x} at byte {error.start + 1} of the line"
         raise DataError(path, line_number, f"expected UTF-8, found {found}") from error
+
+
+def split_words(text: str) -> tuple[str, ...]:
+    """Return the words of a sentence, which U+0020 alone separates.
+
+    >>> split_words(" la  maison ")
+    ('la', 'maison')
+    """
+    words = text.strip(" ").split(" ")
+    return tuple(filter(None, words)) if "" in words else tuple(words)
 
 
 def is_stream(path: str) -> bool:

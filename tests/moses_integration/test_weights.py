@@ -86,7 +86,10 @@ def test_what_is_written_is_read_again_bit_for_bit(path: Path) -> None:
         (b"# nothing\n", ": expected weights, as in 'LM0= 0.5', found none"),
         (
             b"\xef\xbb\xbfLM0= 1\n",
-            ":1: expected text, found a byte order mark before it: save the file as UTF-8 without one",
+            (
+                ":1: expected text, found a byte order mark before it: save the file as UTF-8 "
+                "without one"
+            ),
         ),
         (b"LM0= 1\nLM1 2\n", ":2: expected 'Name= value', found 'LM1 2'"),
         (b"LM0=1\n", ":1: expected 'Name= value', found 'LM0=1'"),

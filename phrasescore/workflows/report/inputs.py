@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-from moses_integration.nbest import read_nbest, split_words
+from moses_integration.nbest import read_nbest
 from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
 from moses_integration.table_line import joint_count
 from phrasescore.config.toml_file import read_toml
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
-from phrasescore.io.text import decode, is_stream, read_lines
+from phrasescore.io.text import decode, is_stream, read_lines, split_words
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.report.table_choice import (
