@@ -153,7 +153,7 @@ def perplexity(
 
 
 def _read(path: str) -> _Sentences:
-    return [line.words for line in read_monolingual_text(path)]
+    return [line.words for line in read_monolingual_text(path, refuse_marks=True)]
 
 
 class _Models:

@@ -175,7 +175,7 @@ def _read(texts: Sequence[str]) -> Iterator[_TextPair]:
     :raises DataError: on reading.
     """
     if len(texts) == 1:
-        for line in read_monolingual_text(texts[0]):
+        for line in read_monolingual_text(texts[0], refuse_marks=True):
             yield _TextPair((line.raw,), (line.words,))
         return
     for both in read_parallel_text(*texts):
