@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from moses_integration.nbest import NbestList, format_features
 from moses_integration.reranking import totals, with_total
-from moses_integration.weights import is_sparse
+from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError
 
 # The feature of system N is MadeN, counted from 0.

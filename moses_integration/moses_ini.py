@@ -5,13 +5,16 @@ moses/FF/FeatureFunction.cpp (ParseLine): ``#`` begins a comment anywhere in a l
 the rest are dropped, ``[section]`` heads the lines that follow. A feature is a class and
 ``key=value`` words, separated by spaces and tabs; without ``name=`` it is called after its class
 and the number of nameless features of this class before it, ``PhraseDictionaryMemory0``. A
-weight line is ``Name= w1 w2``; the last line for a name is the one that counts.
+weight line is ``Name= w1 w2``; the last line for a name is the one that counts. ``[weight-file]``
+names a file of sparse weights; those in ``[weight]`` go before them (moses/StaticData.cpp,
+LoadSparseWeightsFromConfig).
 """
 
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from itertools import compress
 from typing import NamedTuple
 
@@ -22,11 +25,17 @@ from moses_integration.ini_text import (
     path_problem,
     split_argument,
 )
+from moses_integration.weight_lines import format_weight_line, read_sparse_weights
 from phrasescore.errors import ConfigError, shown_path
-from phrasescore.io.text import NUMBER, same_file, shorten
+from phrasescore.io.output import open_output
+from phrasescore.io.text import NUMBER, is_stream, same_file, shorten
+from phrasescore.records import Weights
 
 # Classes that load a text table from path=.
 TEXT_TABLES = ("PhraseDictionaryMemory", "PhraseDictionaryScope3")
+
+# The end of the name of a file of sparse weights beside a moses.ini; mert-moses.pl's have it, too.
+_SPARSE_ENDING = ".sparse-weights"
 
 # Classes that load something else, and the tool of Moses that makes it from a text table.
 _CONVERTERS = {
@@ -68,9 +77,16 @@ class PhraseTableFeature(NamedTuple):
 class MosesIni(IniText):
     """A moses.ini: its phrase tables and its weights, with edits that touch nothing else."""
 
+    def __init__(self, path: str, content: bytes) -> None:
+        super().__init__(path, content)
+        # New weights of sparse features whose names [weight] cannot hold.
+        self._sparse: Weights = {}
+
     def phrase_tables(self) -> list[PhraseTableFeature]:
         """Return the phrase tables in the order of the file, whatever their class."""
-        return [self._describe(feature) for feature in self.features if _is_table(feature.kind)]
+        return [
+            self._describe(feature) for feature in self.features if is_phrase_table(feature.kind)
+        ]
 
     def find_phrase_table(
         self, name: str | None = None, table_path: str | None = None
@@ -85,9 +101,7 @@ class MosesIni(IniText):
         """
         tables = self.phrase_tables()
         if not tables:
-            old = any(line.section == "ttable-file" for line in self.content_lines())
-            cure = "; the old format with [ttable-file] is not supported" if old else ""
-            problem = f"expected a phrase table such as PhraseDictionaryMemory, found none{cure}"
+            problem = "expected a phrase table such as PhraseDictionaryMemory, found none"
             raise ConfigError(shown_path(self.path), "[feature]", problem)
         if name is not None:
             found = [table for table in tables if table.name == name]
@@ -151,7 +165,9 @@ class MosesIni(IniText):
         self._set_arguments(feature.line, new_values)
         text = self.lines[weights.place]
         end = weights.words[-1].end()
-        self.lines[weights.place] = text[:end] + f" {initial_weight:.7g}" * how_many + text[end:]
+        self.lines[weights.place] = (
+            text[:end] + f" {format_weight(initial_weight)}" * how_many + text[end:]
+        )
         self.features = self.read_features()
         return next(found for found in self.phrase_tables() if found.name == table.name)
 
@@ -160,12 +176,14 @@ class MosesIni(IniText):
 
         Moses prints no feature with tuneable=false, nor any UnknownWordPenalty, and of a feature
         with tuneable-components= only those (moses/ScoreComponentCollection.cpp,
-        OutputFeatureScores; moses/FF/UnknownWordPenaltyProducer.cpp). Sparse weights are kept.
+        OutputFeatureScores; moses/FF/UnknownWordPenaltyProducer.cpp). Sparse weights are kept,
+        and those of the file that [weight-file] names come last.
 
         :raises ConfigError: with file and line, if a weight is no number, or if weights are
-            overwritten elsewhere in the file.
+            overwritten elsewhere in the file; if there is no file of sparse weights.
+        :raises DataError: as `read_sparse_weights`.
         """
-        weights: dict[str, tuple[float, ...]] = {}
+        weights: Weights = {}
         for line in self.content_lines():
             first = line.words[0].group()
             if line.section == "weight-overwrite":
@@ -183,27 +201,92 @@ class MosesIni(IniText):
             weights[name] = tuple(map(float, values))  # the last line of a name counts
         for name, found in weights.items():
             weights[name] = tuple(compress(found, self.shown_components(name, len(found))))
-        return {name: found for name, found in weights.items() if found}
+        shown = {name: found for name, found in weights.items() if found}
+        return {
+            **shown,
+            **{name: w for name, w in self._filed_weights().items() if name not in shown},
+        }
+
+    def _filed_weights(self) -> Weights:
+        """Return the weights in the file that [weight-file] names; none if there is no such file.
+
+        :raises ConfigError: if it cannot be opened.
+        """
+        named = self.weight_file()
+        if named is None:
+            return {}
+        line, path = named
+        if not os.path.exists(path):
+            problem = (
+                f"cannot open {path}: there is no such file (paths begin at the working folder)"
+            )
+            raise self.error(line, "", problem)
+        return read_sparse_weights(path)
 
     def set_weights(self, weights: Mapping[str, tuple[float, ...]]) -> list[str]:
         """Replace weights of scores that n-best lists show; all others, and comments, stay.
 
-        Weights of a sparse feature that has none yet are added to the section, at its end.
+        Weights of a sparse feature that has none yet are added to the section, at its end. Those
+        of names that the section cannot hold go to a file, which `write` writes.
 
         :param weights: as `tuneable_weights` returns them, of some features.
         :return: names that the file has no feature for; their weights are left out.
         :raises ConfigError: if a feature has another number of weights here.
         """
         lines = self.latest_weight_lines()
-        unknown = []
+        names = {feature.name for feature in self.features}
+        ends = [line.place + 1 for line in self.content_lines() if line.section == "weight"]
+        unknown, added = [], []
         for name, values in weights.items():
             line = lines.get(name)
             if line is not None:
                 self._replace_weights(line, name, values)
-            elif not self._add_sparse_weight(name, values):
+            elif "_" not in name or name.partition("_")[0] not in names or not ends:
                 unknown.append(name)
+            elif _fits_section(name):
+                added.append(" ".join([f"{name}=", *map(format_weight, values)]))
+            else:
+                self._sparse[name] = values
+        if ends:
+            self.lines[ends[-1] : ends[-1]] = added
         self.features = self.read_features()
         return unknown
+
+    def check_writable(self, path: str, names: Iterable[str]) -> None:
+        """Check, before weights are computed, that `write` can write those of these features.
+
+        :raises ConfigError: if a name needs a file beside the moses.ini, and that is a stream, or
+            the file is the one that this moses.ini names.
+        """
+        name = next((name for name in names if "_" in name and not _fits_section(name)), None)
+        if name is None:
+            return
+        problem = f"[weight] cannot hold {shorten(name)}, whose weight goes to a file beside it"
+        named = self.weight_file()
+        if is_stream(path):
+            raise ConfigError(shown_path(path), "[weight]", f"{problem}: name a file, no stream")
+        if named is not None and same_file(named[1], f"{path}{_SPARSE_ENDING}"):
+            cure = f"{named[1]}, which {self.path} names: write to another file"
+            raise ConfigError(shown_path(path), "[weight]", f"{problem}: {cure}")
+
+    def write(self, path: str) -> None:
+        """Write the text to a file, whole or not at all; ``-`` is stdout.
+
+        Weights of names that [weight] cannot hold go to a file beside it, with those of the old
+        [weight-file], and [weight-file] names it.
+        """
+        if self._sparse:
+            self.check_writable(path, self._sparse)
+            weights = {**self._filed_weights(), **self._sparse}
+            sparse_path = f"{os.path.abspath(path)}{_SPARSE_ENDING}"
+            lines = [
+                format_weight_line(sparse_path, name, name, format_weight(value))
+                for name, (value,) in weights.items()
+            ]
+            self.set_weight_file(sparse_path)
+            with open_output(sparse_path) as output:
+                output.write("".join(f"{line}\n" for line in lines).encode())
+        super().write(path)
 
     def weight_overwrite(self, weights: Mapping[str, tuple[float, ...]]) -> str:
         """Return weights for ``moses -weight-overwrite``; ``x`` stands for a weight of this file.
@@ -238,17 +321,6 @@ class MosesIni(IniText):
         for word, value in list(zip(words, values, strict=True))[::-1]:
             text = text[: word.start()] + format_weight(value) + text[word.end() :]
         self.lines[line.place] = text
-
-    def _add_sparse_weight(self, name: str, values: tuple[float, ...]) -> bool:
-        """Add the weight of a sparse feature; return whether the file has that feature."""
-        prefix, separator, _ = name.partition("_")
-        if not separator or prefix not in {feature.name for feature in self.features}:
-            return False
-        places = [line.place for line in self.content_lines() if line.section == "weight"]
-        if not places:
-            return False
-        self.lines.insert(places[-1] + 1, " ".join([f"{name}=", *map(format_weight, values)]))
-        return True
 
     def shown_components(self, name: str, num_weights: int) -> tuple[bool, ...]:
         """Return for each score of a feature whether n-best lists show it.
@@ -347,7 +419,7 @@ class MosesIni(IniText):
 
 
 def format_weight(value: float) -> str:
-    """Return a weight as Moses reads it into a float32, without an exponent.
+    """Return a weight with 9 digits, those of Moses' float32, without an exponent.
 
     mert-moses.pl does not understand one.
 
@@ -355,10 +427,16 @@ def format_weight(value: float) -> str:
     ('0.2', '-0.0000001')
     """
     text = f"{value:.9g}"
-    return f"{value:.17f}".rstrip("0").rstrip(".") if "e" in text else text
+    return f"{Decimal(text):f}" if "e" in text else text
 
 
-def _is_table(kind: str) -> bool:
+def _fits_section(name: str) -> bool:
+    """Return whether [weight] can hold a name: Moses finds comments and sections there."""
+    return "#" not in name and not name.startswith("[")
+
+
+def is_phrase_table(kind: str) -> bool:
+    """Return whether a class is one of phrase tables."""
     return kind.startswith("PhraseDictionary") or kind in _MORE_TABLES
 
 

@@ -37,6 +37,8 @@ _VALUE = re.compile(NUMBER.encode())
 LARGEST_VALUE = 3.4028234663852886e38
 # Numbers as nearly all are written; each of them is a _VALUE, and not too large.
 _PLAIN_VALUE = rb"-?+[0-9]{1,38}+(?:\.[0-9]*+)?+(?:e-[0-9]++)?+"
+# Marian's feature with a value per word (--word-scores): no weight can multiply it.
+WORD_SCORES = "WordScores"
 # Values of a line that is read by one pattern: to make one takes seconds for some thousands.
 _MOST_GROUPS = 500
 

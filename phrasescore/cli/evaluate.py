@@ -52,6 +52,7 @@ from phrasescore.cli.subjects import Verb, heading
     "Measure the oracle of these n-best lists, too: the choice from them with the highest BLEU.",
     "NBEST",
 )
+@options.flag("--allow-missing", "Take an empty translation for a sentence without a list.")
 @heading("Method")
 @options.choice(
     "--by-length",

@@ -11,7 +11,7 @@ from moses_integration.decoder.moses import NbestRequest, translate_with_moses
 from moses_integration.decoder.source import MAX_WORDS, read_source
 from moses_integration.ini_text import files_of
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import WeightsSource, load_weights, weights_path
+from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
 from phrasescore.devices import usable_threads
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, PhrasescoreError
@@ -104,6 +104,7 @@ def decode(
         if moses_bin is not None:
             ini = MosesIni.read(config)
             given = _known(given, {feature.name for feature in ini.features}, config)
+            check_weights({**ini.tuneable_weights(), **given}, config)
             threads = min(usable_threads(settings.processes), max(1, len(sentences)))
             translate_with_moses(
                 *(os.path.join(moses_bin, "moses"), ini, given, sentences, output, request),

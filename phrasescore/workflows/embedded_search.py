@@ -8,8 +8,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Self
 
+from moses_integration.decoder.configuration import UNKNOWN_WORDS
 from moses_integration.decoder.moses import NbestRequest
 from moses_integration.decoder.source import read_source
+from moses_integration.weights import check_weights
 from phrasescore.devices import usable_threads
 from phrasescore.engines import EngineSettings, device_on, open_pool
 from phrasescore.engines.pool import WorkerPool
@@ -72,9 +74,13 @@ class EmbeddedSearch:
         :param sentences: all that will be translated; the tables are read for these.
         :param weights: what is translated with first.
         :param closed: descriptors that forked processes do not keep, such as a lock's.
+        :raises DataError: if the weights put translations in no order.
         """
         own = {name: weights[name] for name in weights if name in self.ini_features}
-        self._configuration.with_weights(own)  # an error comes before the long work
+        # An error comes before the long work.
+        slots = self._configuration.with_weights(own).slots
+        ranking = {slot.name: slot.weights for slot in slots if slot.kind != UNKNOWN_WORDS}
+        check_weights({**weights, **ranking}, self._ini_path)
         engine, settings, threads = self._engine, self._settings, 1
         if engine.name == "ray":
             settings = replace(settings, device=device_on(engine, settings.device))

@@ -70,6 +70,7 @@ def evaluate(
     trials: int | None = None,
     seed: int = 12345,
     nbest: StrPath | None = None,
+    allow_missing: bool = False,
     by_length: Sequence[SideName] = (),
     width: int = 10,
     by_unknown: StrPath | None = None,
@@ -94,6 +95,7 @@ def evaluate(
     :param trials: samples drawn for ``paired``; None for sacrebleu's number.
     :param seed: of ``paired``, 1 or more; the same one gives the same p-values as in sacrebleu.
     :param nbest: n-best lists; measured are their first hypotheses, and the best choice (oracle).
+    :param allow_missing: take an empty translation for a sentence without a list in ``nbest``.
     :param by_length: groups by the number of words of these sides.
     :param width: the number of lengths that share a group.
     :param by_unknown: groups by the number of words that a model (a folder) does not know, or that
@@ -118,6 +120,8 @@ def evaluate(
     source_path, figure = optional_path(source), optional_path(plot)
     if not translated and lists is None:
         raise ArgumentError("nothing to evaluate: give `hypotheses`, or `nbest`")
+    if allow_missing and lists is None:
+        raise ArgumentError("`allow_missing` goes with `nbest`")
     if not reference_paths:
         raise ArgumentError("`references`: at least one file is needed")
     if paired is not None and len(translated) < 2:
@@ -178,7 +182,9 @@ def evaluate(
         ),
         test,
         comparisons,
-        None if lists is None else _score_nbest(lists, tokenised, sets[0], progress),
+        None
+        if lists is None
+        else _score_nbest(lists, tokenised, sets[0], progress, allow_missing=allow_missing),
         tuple(
             _score_groups(np.array(statistics), breakdown)
             for breakdown in _group_sentences(by_length, width, vocabulary, sides)
@@ -207,30 +213,47 @@ def _score_with_sacrebleu(
 
 
 def _score_nbest(
-    path: str, metric: Bleu, reference: Sentences, progress: ProgressCallback | None
+    path: str,
+    metric: Bleu,
+    reference: Sentences,
+    progress: ProgressCallback | None,
+    *,
+    allow_missing: bool,
 ) -> NbestFigures:
     """Return BLEU of the first and of the best hypotheses of n-best lists.
 
     :param reference: one set of those of the metric, for a warning about lengths.
     :raises DataError: if a sentence has no list, or a list no sentence.
     """
-    parts, segments, words_of_first = [], [], 0
+    parts: list[NDArray[np.float64]] = []
+    segments: list[int] = []
+    words_of_first = 0
+
+    def add(sent_id: int, words: list[tuple[str, ...]]) -> None:
+        owners = [sent_id] * len(words)
+        parts.append(metric.statistics(words, owners))
+        segments.extend(owners)
+
     with Meter("oracle", "hypotheses", progress) as meter:
-        for expected, found in enumerate(read_nbest(path)):
-            if found.id != expected or found.id >= metric.num_segments:
+        for found in read_nbest(path):
+            expected = len(parts)
+            is_missing = found.id != expected and not allow_missing
+            if is_missing or found.id >= metric.num_segments:
                 problem = f"expected id {expected} of {metric.num_segments:,} sentences"
                 if expected >= metric.num_segments:
                     problem = f"expected no more than {metric.num_segments:,} sentences"
                 raise DataError(path, found.first_line, f"{problem}, found id {found.id}")
+            for sent_id in range(expected, found.id):
+                add(sent_id, [()])
             words = list(found.distinct().values())
-            owners = [found.id] * len(words)
-            parts.append(metric.statistics(words, owners))
+            add(found.id, words)
             words_of_first += len(words[0])
-            segments += owners
             meter.update(len(found.raws))
-    if len(parts) < metric.num_segments:
+    if len(parts) < metric.num_segments and not allow_missing:
         problem = f"expected lists of {metric.num_segments:,} sentences, found {len(parts):,}"
         raise DataError(path, None, problem)
+    for sent_id in range(len(parts), metric.num_segments):
+        add(sent_id, [()])
     warn_of_lengths(path, words_of_first, reference.num_words)
     first = BleuScore.of(np.array([part[0] for part in parts]).sum(axis=0))
     best = oracle_bleu(np.concatenate(parts), np.array(segments)).score

@@ -18,7 +18,7 @@ from moses_integration.nbest import NbestList, read_nbest
 from moses_integration.reranking import Values, feature_matrix
 from moses_integration.segmentation import parse_segmentation
 from moses_integration.tuning_lists import FeatureColumns
-from moses_integration.weights import is_sparse
+from moses_integration.weight_lines import is_sparse
 from phrasescore.config.settings import ALIGNED, LANGUAGE_MODELS
 from phrasescore.errors import DataError, PhrasescoreError, shown_path
 from phrasescore.evaluation.sentences import check_aligned, read_sentences

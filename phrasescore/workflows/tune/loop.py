@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from moses_integration.decoder.moses import DecoderCommand
 from moses_integration.ini_text import files_of
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import WeightsSource, load_weights, weights_path
+from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
 from phrasescore.arguments import check_at_least
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, DataError
@@ -243,7 +243,11 @@ def _start_weights(start: WeightsSource | None, ini: MosesIni | None) -> WeightP
     # Weights that a file does not name Moses takes from its moses.ini.
     usual = {} if ini is None else ini.tuneable_weights()
     given = load_weights({} if start is None else start)
-    return WeightPair(*({**usual, **weights} for weights in given))
+    pair = WeightPair(*({**usual, **weights} for weights in given))
+    where = weights_path(start) or ("the start weights" if ini is None else ini.path)
+    for weights in pair:
+        check_weights(weights, where)
+    return pair
 
 
 def _check_source(path: str, decoder: Decoder | EmbeddedSearch, num_references: int) -> None:

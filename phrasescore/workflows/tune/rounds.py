@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from moses_integration.decoder.moses import log_tail
 from moses_integration.decoder.source import MAX_WORDS, read_source
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import is_sparse
+from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.plain_file import check_plain
 from phrasescore.io.text import read_lines

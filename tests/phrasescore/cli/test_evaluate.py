@@ -172,6 +172,18 @@ def test_the_oracle_of_n_best_lists_is_told(folder: Folder) -> None:
     assert report["nbest"]["first"]["score"] == pytest.approx(first)
 
 
+def test_a_sentence_without_a_list_may_have_an_empty_translation(folder: Folder) -> None:
+    lines = NBEST.splitlines(keepends=True)
+    options = ["--nbest", "nbest", "--references", "ref"]
+    for missing in ([0, 1], [2, 3, 4], [5]):
+        folder.write("nbest", "".join(line for at, line in enumerate(lines) if at not in missing))
+        result = folder.run(*options, "--allow-missing")
+        empty = [f"{lines[missing[0]][0]} |||  ||| A= 1 ||| 1\n"]
+        lines_with_it = [*lines[: missing[0]], *empty, *lines[missing[-1] + 1 :]]
+        folder.write("nbest", "".join(lines_with_it))
+        assert result.stdout == folder.run(*options).stdout
+
+
 def test_lists_of_another_length_than_the_references_are_warned_of(folder: Folder) -> None:
     sentences = [f"w{number} x{number} y{number} ." for number in range(20)]
     lists = [f"{number} ||| {text} ||| A= 1 ||| 1\n" for number, text in enumerate(sentences)]
