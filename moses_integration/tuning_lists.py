@@ -99,14 +99,14 @@ def read_tuning_lists(
             raise DataError(path, nbest.first_line, problem)
         if nbest.id != expected and not allow_missing:
             problem = f"expected id {expected}, found {nbest.id}: a sentence has no hypotheses"
-            cure = "`allow_missing` takes an empty translation"
+            cure = "--allow-missing takes an empty translation"
             raise DataError(path, nbest.first_line, f"{problem} ({cure})")
         yield from (_empty_list(path, id_, columns) for id_ in range(expected, nbest.id))
         expected = nbest.id + 1
         yield columns.arrange(nbest, feature_matrix(nbest)), nbest
     if expected < num_segments and not allow_missing:
         problem = f"expected lists of {num_segments:,} sentences, as there are references"
-        cure = "`allow_missing` takes empty translations"
+        cure = "--allow-missing takes empty translations"
         raise DataError(path, None, f"{problem}, the last has id {expected - 1} ({cure})")
     yield from (_empty_list(path, id_, columns) for id_ in range(expected, num_segments))
 

@@ -8,6 +8,7 @@ a blank, which Moses skips.
 
 import math
 import re
+from decimal import Decimal
 from typing import NamedTuple
 
 from phrasescore.errors import DataError, PhrasescoreError
@@ -72,6 +73,18 @@ def parse_weight(path: str, line_number: int, name: str, value: str) -> float:
         problem = f"expected a number as weight of {name}, found {shorten(value)}"
         raise DataError(path, line_number, problem)
     return weight
+
+
+def format_weight(value: float) -> str:
+    """Return a weight with 9 digits, those of Moses' float32, without an exponent.
+
+    mert-moses.pl does not understand one.
+
+    >>> format_weight(0.2), format_weight(-1e-7)
+    ('0.2', '-0.0000001')
+    """
+    text = f"{value:.9g}"
+    return f"{Decimal(text):f}" if "e" in text else text
 
 
 def format_weight_line(path: str, name: str, word: str, value: str) -> str:

@@ -10,7 +10,8 @@ from moses_integration.decoder.ini_sections import read_limits
 from moses_integration.decoder.language_model import read_arpa_order
 from moses_integration.decoder.search_limits import SearchLimits
 from moses_integration.ini_text import IniFeature, IniLine
-from moses_integration.moses_ini import MosesIni, format_weight
+from moses_integration.moses_ini import MosesIni
+from moses_integration.weight_lines import format_weight
 from moses_integration.weights import LARGEST_WEIGHT
 from phrasescore.errors import ConfigError, DataError, shown_path
 from phrasescore.io.text import open_input, shorten

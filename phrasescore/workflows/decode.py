@@ -104,7 +104,8 @@ def decode(
         if moses_bin is not None:
             ini = MosesIni.read(config)
             given = _known(given, {feature.name for feature in ini.features}, config)
-            check_weights({**ini.tuneable_weights(), **given}, config)
+            if given:
+                check_weights({**ini.tuneable_weights(), **given}, config)
             threads = min(usable_threads(settings.processes), max(1, len(sentences)))
             translate_with_moses(
                 *(os.path.join(moses_bin, "moses"), ini, given, sentences, output, request),
