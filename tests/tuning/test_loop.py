@@ -1,6 +1,7 @@
 """Promises of tuning.loop, with lists made by hand."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -213,7 +214,7 @@ class TwoSigns:
     the second round's. Where lists are pooled, A lets the first round's hypotheses win.
     """
 
-    FIRST: Lists = [[(1, 0, 0), (1, 1, 1)]] * 3 + [[(1, 0, 1), (1, 1, 0)]]
+    FIRST: ClassVar[Lists] = [*[[(1.0, 0.0, 0), (1.0, 1.0, 1)]] * 3, [(1.0, 0.0, 1), (1.0, 1.0, 0)]]
 
     def __init__(self, first: Lists = FIRST, list_weights: Sequence[float] = (1, -1)) -> None:
         self._first, self._list_weights = first, list_weights
