@@ -119,6 +119,8 @@ class ForeignModel:
             raise ModelError(f"{error.filename}: cannot open: {error.strerror}") from error
         tokens = " ".join((*self.before, "...", *self.after, ">", *self.given))
         texts = (self.source.fingerprint, self.target.fingerprint)
+        if self.ends_sources:
+            tokens += ", ended"  # up to version 0.2 its empty sources were not scored
         parts = (*digests, *texts, tokens, f"ctranslate2 {version('ctranslate2')}")
         return digest_text("\n".join(parts))
 
@@ -126,6 +128,11 @@ class ForeignModel:
         """Return how a source and a target are given to the model, for a user."""
         shown = (*self.before, "source", *self.after, ">", *self.given, "target")
         return " ".join(shown)
+
+    @property
+    def ends_sources(self) -> bool:
+        """Whether CTranslate2 itself adds the end symbol to each source."""
+        return self._config.add_source_eos
 
     @property
     def num_known(self) -> int:
@@ -189,8 +196,8 @@ class ForeignNetwork:
         """Return the score of each pair: log p(target ``</s>`` | source).
 
         A natural logarithm, of all pieces and the end symbol, not divided by length. Pieces that
-        the model does not know are scored as its ``<unk>``. An empty source of which the model gets
-        not even a ``</s>`` is not read by CTranslate2: the value is then 0.
+        the model does not know are scored as its ``<unk>``. CTranslate2 computes nothing where its
+        encoder reads nothing, not even a ``</s>``: the value of an empty source is then 0.
 
         :raises ModelError: if CTranslate2 cannot score a pair, or a value is not finite.
         """
@@ -211,7 +218,7 @@ class ForeignNetwork:
         model = self._model
         sources = [[*model.before, *source, *model.after] for source, _ in batch]
         targets = [[*model.given, *target] for _, target in batch]
-        if not sources[0]:
+        if not sources[0] and not model.ends_sources:
             yield from (PieceScore(0.0, len(target), 0) for _, target in batch)
             return
         try:

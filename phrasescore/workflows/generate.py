@@ -243,9 +243,13 @@ class _CountedText:
         done = GenerateSummary(**self._counts)
         if self._too_long:
             _logger.warning(
-                "%s lines are longer than the %s words that were the most in training; the longest "
+                "%s lines are longer than the %s %s that were the most in training; the longest "
                 "has %s: networks translate such lines badly",
-                *(f"{self._too_long:,}", f"{self._longest_trained:,}", f"{self._longest:,}"),
+                *(f"{self._too_long:,}", f"{self._longest_trained:,}"),
+                "pieces"
+                if any(each.is_subwords for each in self._vocabularies.values())
+                else "words",
+                f"{self._longest:,}",
             )
         if done.unfinished:
             lines = ", ".join(map(str, self._lines_unfinished[:_SHOWN_LINES]))

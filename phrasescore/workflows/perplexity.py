@@ -174,8 +174,12 @@ class _Models:
             return
         checkpoint, place = load_checkpoint(model), choose_device(device)
         if checkpoint.config.kind not in LANGUAGE_MODELS:
-            problem = f"expected a model of kind cslm, found one of {checkpoint.config.kind}"
-            raise ModelError(f"{model}: {problem}; `score` takes networks that read a source")
+            kind = checkpoint.config.kind
+            verb = "rescore" if kind == "joint" else "score"
+            raise ModelError(
+                f"{model}: expected a model of kind cslm, found one of {kind}; `{verb}` takes "
+                "networks that read a source"
+            )
         exact = Precision(precision, place)
         self._alone = WordScorer(checkpoint, place, exact)
         self._has_subwords = checkpoint.target_vocabulary.is_subwords

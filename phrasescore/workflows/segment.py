@@ -157,7 +157,7 @@ def segment(
         cut=cut,
         min_length=min_length,
     )
-    longest = forward.config.training.max_length
+    longest, vocabulary = forward.config.training.max_length, forward.source_vocabulary
     too_long = 0
     with ExitStack() as stack:
         translations = stack.enter_context(open_output(output))
@@ -168,13 +168,14 @@ def segment(
             translations.write((" ".join(sentence.translation) + "\n").encode())
             if lines is not None:
                 lines.write(format_segments(number, sentence))
-            too_long += sum(each.end - each.start > longest for each in sentence.segments)
+            spans = (sentence.words[each.start : each.end] for each in sentence.segments)
+            too_long += sum(len(vocabulary.ids(words)) > longest for words in spans)
             meter.update()
     if too_long:
         _logger.warning(
-            "%s segments are longer than the %s words that were the most in training: networks "
+            "%s segments are longer than the %s %s that were the most in training: networks "
             "translate such ones badly",
-            *(f"{too_long:,}", f"{longest:,}"),
+            *(f"{too_long:,}", f"{longest:,}", "pieces" if vocabulary.is_subwords else "words"),
         )
     return SegmentSummary(segmenter.work, too_long)
 

@@ -34,10 +34,10 @@ class _RoundState(msgspec.Struct):
     new: int
     pool_score: float
     found_score: float | None
-    # Those it was decoded with, and those that its lists are reranked with; version 0.1 had one set
-    # of weights.
+    # The weights it was decoded with, and those that its lists are reranked with. States up to
+    # version 0.2 lack the latter: those were tuned on the lists of other rounds, too.
     weights: Weights
-    lists: Weights | None = None
+    list_weights: Weights | None = None
 
 
 class _LoopState(msgspec.Struct):
@@ -103,7 +103,7 @@ def read_decisions(work: Path, about: Mapping[str, Any], *, resume: bool) -> lis
     check_same_run(begun, now, str(work), "name another working folder")
     following = [*(each.weights for each in state.rounds[1:]), state.next]
     return [
-        Decided(done.weights if done.lists is None else done.lists, after, done.found_score)
+        Decided(done.list_weights, after, done.found_score)
         for done, after in zip(state.rounds, following, strict=False)
         if after is not None
     ]

@@ -69,13 +69,13 @@ def test_a_callable_is_resumed_and_known_by_its_name() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_state_of_version_0_1_is_resumed() -> None:
+def test_a_state_of_an_earlier_version_is_resumed() -> None:
     decoder = CountingDecoder()
     whole = tune(decoder, "work", iterations=2)
     path = Path("work/tune.json")
     state = json.loads(path.read_text())
-    for done in state["rounds"]:  # one set of weights per round
-        del done["lists"]
+    for done in state["rounds"]:  # version 0.1 had one set of weights per round
+        del done["list_weights"]
     del state["about"]["start weights of the search"]
     state["about"]["decoder flags"] = ""
     path.write_text(json.dumps(state, indent=1))
