@@ -22,7 +22,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from phrasescore.errors import DataError, ModelError
-from phrasescore.io.text import NUMBER, decode, read_blocks, read_lines, shorten, split_block
+from phrasescore.io.text import (
+    MARKUP,
+    NUMBER,
+    decode,
+    read_blocks,
+    read_lines,
+    shorten,
+    split_block,
+)
 
 _VALUE = re.compile(NUMBER.encode())
 # The largest float32.
@@ -249,8 +257,8 @@ def with_sources(
     :param path: the source, one tokenised sentence per line; id 0 is the first line.
     :param allow_missing: whether a sentence may have no list. Moses writes an empty hypothesis for
         an empty line; it writes nothing only where it found no translation at all.
-    :raises DataError: if an id is beyond the source, a sentence lacks its list, or a sentence is
-        not UTF-8.
+    :raises DataError: if an id is beyond the source, a sentence lacks its list, is not UTF-8, or
+        has markup.
     """
     sources = enumerate(read_lines(path))
     read = 0
@@ -259,6 +267,7 @@ def with_sources(
             read = identity + 1
             if identity == found.id:
                 text = decode(path, identity + 1, raw).removesuffix("\r")
+                MARKUP.check(path, identity + 1, text)
                 yield found, split_words(text)
                 break
             if not allow_missing:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from phrasescore.errors import DataError, shown_path
-from phrasescore.io.text import decode, read_lines
+from phrasescore.io.text import MARKUP, decode, read_lines
 
 
 class Sentences(NamedTuple):
@@ -28,14 +28,19 @@ class Sentences(NamedTuple):
         return sum(not words for words in self.words)
 
 
-def read_sentences(path: str) -> Sentences:
+def read_sentences(path: str, *, is_source: bool = False) -> Sentences:
     """Return a file as sentences, one per line, empty ones included; ``-`` is stdin.
 
-    :raises DataError: if the file cannot be read, has no line, or a line is not UTF-8.
+    :param is_source: whether a decoder reads them, to which markup is no words.
+    :raises DataError: if the file cannot be read, has no line, or a line is not UTF-8, or is of a
+        source and has markup.
     """
     sentences = Sentences(path, [], [])
     for number, raw in enumerate(read_lines(path), start=1):
-        sentences.texts.append(decode(path, number, raw).rstrip())
+        text = decode(path, number, raw).rstrip()
+        if is_source:
+            MARKUP.check(path, number, text)
+        sentences.texts.append(text)
         # Of bytes, split() takes the blanks of ASCII alone; of text, U+00A0 and others, too.
         sentences.words.append(tuple(word.decode() for word in raw.split()))
     if not sentences.texts:

@@ -9,6 +9,7 @@ import contextlib
 import importlib
 import io
 import os
+import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -28,6 +29,8 @@ MAX_LINE = 1 << 26  # bytes; a longer line means that the file is not text
 # Possessive: so that a text that is none of any length is refused in one pass over it.
 NUMBER = r"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+"
 
+_ATTRIBUTE = re.compile(r'\s[^\s"=]+="')
+_TRANSLATION = ' translation="'
 _GZIP_MAGIC = b"\x1f\x8b"
 _SHOWN = 60  # characters of the offending text in a message
 
@@ -246,6 +249,55 @@ def decode(path: str, line_number: int, raw: bytes) -> str:
     except UnicodeDecodeError as error:
         found = f"byte 0x{raw[error.start]:02x} at byte {error.start + 1} of the line"
         raise DataError(path, line_number, f"expected UTF-8, found {found}") from error
+
+
+class Markup:
+    """The tags of Moses' -xml-input in a source text, as moses/XmlOption.cpp takes them apart.
+
+    A letter follows the opening bracket at once: ``a < b`` has no tag. A name in brackets alone,
+    such as ``<num>``, is a word, and so are ``<s>`` and ``</s>``.
+
+    :param opening: the brackets, which Moses' option -xml-brackets names.
+    :param every_tag: whether a name in brackets is a tag, too, as it is to Moses with -xml-input.
+    """
+
+    def __init__(self, opening: str = "<", closing: str = ">", *, every_tag: bool = False) -> None:
+        self._opening, self._every_tag = opening, every_tag
+        left, right = re.escape(opening), re.escape(closing)
+        # Possessive: so that text of any length is read in one pass over it.
+        content = rf'(?:"(?:(?!{right})[^"])*+"|(?!{left}|{right}).)*+'
+        self._tag = re.compile(rf"{left}(/?)([A-Za-z](?:(?!{right})[^\s/])*+)({content}){right}")
+
+    def check(self, path: str, line_number: int, text: str) -> None:
+        """Refuse a line with markup.
+
+        :param line_number: 1-based.
+        :raises DataError: naming file, line and the first tag.
+        """
+        tag = self._find(text) if self._opening in text else None
+        if tag is None and _TRANSLATION in text:  # in the brackets of some -xml-brackets
+            tag = text[text.rfind(" ", 0, text.index(_TRANSLATION)) + 1 :]
+        if tag is not None:
+            problem = f"expected words, found markup: {shorten(tag)}"
+            cure = "take it out, or escape it if it is words, as &lt; and &gt;"
+            raise DataError(path, line_number, f"{problem}; {cure}")
+
+    def _find(self, text: str) -> str | None:
+        """Return a tag that has an attribute, is empty as ``<wall/>``, or is closed later."""
+        opened: dict[str, str] = {}
+        for tag in self._tag.finditer(text):
+            is_end, name, content = tag.groups()
+            if is_end and name in opened and name != "s":
+                return opened[name]
+            if self._every_tag or content.strip() == "/" or _ATTRIBUTE.search(content):
+                return tag.group()
+            if not is_end:
+                opened.setdefault(name, tag.group())
+        return None
+
+
+# Of the brackets that Moses has where -xml-brackets names no others.
+MARKUP = Markup()
 
 
 def is_stream(path: str) -> bool:

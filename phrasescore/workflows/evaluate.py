@@ -148,7 +148,7 @@ def evaluate(
             raise DataError(system.path, 1, f"{problem}: name it as `nbest`")
     sides = {"reference": sets[0]}
     if source_path is not None:
-        sides["source"] = read_sentences(source_path)
+        sides["source"] = read_sentences(source_path, is_source=True)
     check_aligned([*sets, *systems, *sides.values()])
     warn_of_texts(systems, sets)
     tokenised = Bleu([sentences.words for sentences in sets])

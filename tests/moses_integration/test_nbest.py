@@ -337,6 +337,12 @@ def test_a_list_that_does_not_fit_its_source_is_an_error(
         list(with_sources(read_nbest(path), source, allow_missing=allow))
 
 
+def test_a_source_with_markup_is_refused(tmp_path: Path) -> None:
+    source = source_file(tmp_path, 'a <n translation="b">c</n>\n')
+    with pytest.raises(DataError, match="source:1: expected words, found markup: '<n trans"):
+        list(with_sources(read_nbest(write(tmp_path, line(0))), source))
+
+
 def test_sentences_without_a_list_can_be_allowed(tmp_path: Path) -> None:
     source = source_file(tmp_path, "a\nb\nc\nd\n")
     lists = read_nbest(write(tmp_path, line(1), line(2)))

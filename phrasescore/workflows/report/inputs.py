@@ -160,7 +160,7 @@ def read_inputs(settings: ReportSettings) -> ReportInputs:
     )
     models = _load_models(settings.models)
     references = [read_sentences(path) for path in settings.references]
-    source = None if settings.source is None else read_sentences(settings.source)
+    source = None if settings.source is None else read_sentences(settings.source, is_source=True)
     systems = [read_sentences(path) for _, path in settings.translations]
     systems = [*(_read_first_best(path, settings.progress) for path in lists), *systems]
     texts = [*references, *systems, *([] if source is None else [source])]

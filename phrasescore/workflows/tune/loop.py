@@ -23,7 +23,7 @@ from phrasescore.features import (
 )
 from phrasescore.io.output import optional_path
 from phrasescore.io.state import FileDigests, digest_content
-from phrasescore.io.text import is_stream, read_lines
+from phrasescore.io.text import MARKUP, decode, is_stream, read_lines
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import WeightPair
 from phrasescore.report.tuning import TuneReport
@@ -153,7 +153,7 @@ def tune_with_decoder(
         read += [] if ini is None else [ini.path, *map(str, files_of(ini.path))]
         read += [name for name in (weights_path(start),) if name is not None]
         written = files.check(read, translations)
-        _check_source(source, opened, len(words[0]))
+        _check_source(source, opened, len(words[0]), is_rescored=bool(specs))
         check_folder(work, [*read, *written])
         options = rescore_options(specs, backoff, unnormalized=unnormalized)
 
@@ -246,8 +246,13 @@ def _start_weights(start: WeightsSource | None, ini: MosesIni | None) -> WeightP
     return WeightPair(*({**usual, **weights} for weights in given))
 
 
-def _check_source(path: str, decoder: Decoder | EmbeddedSearch, num_references: int) -> None:
-    """Check that the source has a line for each reference: decoding takes long."""
+def _check_source(
+    path: str, decoder: Decoder | EmbeddedSearch, num_references: int, *, is_rescored: bool
+) -> None:
+    """Check the source before the long work: that it has a line for each reference.
+
+    :param is_rescored: whether networks read it, to which markup is no words.
+    """
     if isinstance(decoder, DecoderCommand):
         with open(path, "rb") as stream:
             if stream.read(len(_GZIP)) == _GZIP:
@@ -258,7 +263,10 @@ def _check_source(path: str, decoder: Decoder | EmbeddedSearch, num_references: 
                 if stream.read() != b"\n":
                     problem = "expected a newline after the last line: Moses leaves it out"
                     raise DataError(path, None, problem)
-    num_lines = sum(1 for _ in read_lines(path))
+    num_lines = 0
+    for num_lines, raw in enumerate(read_lines(path), start=1):
+        if is_rescored:
+            MARKUP.check(path, num_lines, decode(path, num_lines, raw))
     if num_lines != num_references:
         problem = f"expected {num_references:,} lines, as there are references"
         raise DataError(path, None, f"{problem}, found {num_lines:,}")

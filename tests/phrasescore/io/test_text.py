@@ -13,7 +13,9 @@ from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io import text
 from phrasescore.io.output import open_output
 from phrasescore.io.text import (
+    MARKUP,
     NUMBER,
+    Markup,
     decode,
     open_input,
     read_blocks,
@@ -229,3 +231,51 @@ def test_utf8_is_decoded_as_it_is() -> None:
 def test_shown_text_is_at_most_60_characters(content: str) -> None:
     assert len(shorten(content)) == 60
     assert shorten(content).endswith("...")
+
+
+@pytest.mark.parametrize(
+    ("line", "tag"),
+    [
+        ('the <np translation="chien">dog</np> .', '<np translation="chien">'),
+        ('a <n translation="a < b || c" prob="0.8||0.2">x</n>', "<n translation="),
+        ('a <dlt type="adaptive-lm" id="default"/> b', "<dlt type="),
+        ("a <wall/> b", "<wall/>"),
+        ("<zone> a b </zone> c", "<zone>"),
+        ("a<b>c</b>", "<b>"),
+        ('a {{np translation="chien"}}dog{{/np}} b', '{{np translation="chien"}}'),
+    ],
+)
+def test_markup_of_moses_is_refused(line: str, tag: str) -> None:
+    problem = re.escape("text:3: expected words, found markup: '" + tag)
+    with pytest.raises(DataError, match=problem):
+        MARKUP.check("text", 3, line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a < b and c > d",
+        "a <b and c> d",
+        "<unk> <num> costs <num> at <url>",
+        "<s> the house </s>",
+        "&lt;b&gt; x &lt;/b&gt;",
+        "i <3 you </3",
+        "a </np> b",
+        '{{zone}} a "b" {{/zone}}',
+    ],
+)
+def test_words_with_brackets_are_words(line: str) -> None:
+    MARKUP.check("text", 3, line)
+
+
+def test_other_brackets_and_names_alone_are_markup_where_a_decoder_takes_them_so() -> None:
+    with pytest.raises(DataError, match=r"found markup: '\{\{zone\}\}'"):
+        Markup("{{", "}}").check("text", 1, "{{zone}} a b {{/zone}}")
+    Markup("{{", "}}").check("text", 1, "{{num}} <zone> a b </zone>")
+    with pytest.raises(DataError, match="found markup: '<num>'"):
+        Markup(every_tag=True).check("text", 1, "a < b <num>")
+
+
+def test_markup_is_looked_for_in_time_in_proportion() -> None:
+    for line in ("<num> " * 100_000, '<a "' * 100_000, "<a b" * 100_000, "<a " + '"' * 100_000):
+        MARKUP.check("text", 1, line)
