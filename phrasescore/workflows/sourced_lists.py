@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
-from moses_integration.affiliation import affiliate_hypothesis
+from moses_integration.affiliation import affiliate_hypothesis, has_links
 from moses_integration.nbest import NbestList, read_nbest, with_sources
 from phrasescore.records import HypothesisList
 from phrasescore.workflows.parts import InputPart
-from phrasescore.workflows.text_checks import UnknownWordCounter
+from phrasescore.workflows.text_checks import UnknownWordCounter, warn_of_alignments
 
 
 @dataclass
@@ -101,9 +101,13 @@ def read_sourced_lists(
     first = 0 if part is None else part.first
     # The last part reads on, and finds what is missing at the end.
     after = None if part is None or part.after == part.total else part.after
+    is_unaligned = aligned
     for place, (found, words) in islice(enumerate(lists), first, after):
+        is_unaligned = is_unaligned and not any(map(has_links, found.raws))
         if unknown_words is not None:
             unknown_words.count(words)
         yield SourcedList(place, found, words, aligned)
+    if is_unaligned:
+        warn_of_alignments(nbest)
     if unknown_words is not None:
         unknown_words.warn()
