@@ -1,8 +1,10 @@
 """Hypotheses, references and sources, aligned line by line."""
 
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from phrasescore.arguments import StrPath
 from phrasescore.errors import DataError, shown_path
 from phrasescore.io.text import MARKUP, decode, read_lines
 
@@ -46,6 +48,21 @@ def read_sentences(path: str, *, is_source: bool = False) -> Sentences:
     if not sentences.texts:
         raise DataError(path, None, "expected sentences, one per line, found an empty file")
     return sentences
+
+
+def find_references(paths: Sequence[StrPath]) -> list[str]:
+    """Return the files of references: a path itself, or PATH0, PATH1 and so on if it leads nowhere.
+
+    multi-bleu.perl and mert-moses.pl do so, too.
+    """
+    found: list[str] = []
+    for path in [os.fspath(path) for path in paths]:
+        numbered = [f"{path}0"]
+        while os.path.exists(numbered[-1]):
+            numbered.append(f"{path}{len(numbered)}")
+        is_stem = path != "-" and not os.path.exists(path)
+        found += numbered[:-1] if is_stem and len(numbered) > 1 else [path]
+    return found
 
 
 def check_aligned(files: Sequence[Sentences]) -> None:

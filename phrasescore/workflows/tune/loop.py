@@ -14,6 +14,7 @@ from phrasescore.arguments import check_at_least
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.evaluation.plugin_metric import metric_packages
+from phrasescore.evaluation.sentences import find_references
 from phrasescore.features import (
     ColumnSpec,
     check_columns,
@@ -33,7 +34,7 @@ from phrasescore.workflows.search_settings import SearchSettings
 from phrasescore.workflows.tune.loop_run import LoopRun
 from phrasescore.workflows.tune.optimiser import Optimiser, read_metric
 from phrasescore.workflows.tune.outcome import OutputFiles
-from phrasescore.workflows.tune.pooling import ListReader, find_references
+from phrasescore.workflows.tune.pooling import ListReader
 from phrasescore.workflows.tune.rounds import Decoder, Rounds
 from phrasescore.workflows.tune.state import CACHE, about_search, check_folder
 from phrasescore.workflows.warnings import collecting_warnings
@@ -144,7 +145,7 @@ def tune_with_decoder(
     with collecting_warnings() as warnings:
         ini, opened = _open_decoder(decoder, optional_path(moses_ini))
         first = _start_weights(start, ini)
-        paths = find_references([os.fspath(path) for path in references])
+        paths = find_references(references)
         metrics = dict(metrics) if metrics else {"bleu": 1.0}
         metric, words = read_metric(paths, metrics, reference_length)
         contents = [column.value for column in specs if column.kind != "feature"]
