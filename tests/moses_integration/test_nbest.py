@@ -348,3 +348,60 @@ def test_sentences_without_a_list_can_be_allowed(tmp_path: Path) -> None:
     lists = read_nbest(write(tmp_path, line(1), line(2)))
     pairs = with_sources(lists, source, allow_missing=True)
     assert [words for _, words in pairs] == [("b",), ("c",)]
+
+
+JOSHUA = b"0 ||| la maison ||| lm_0=-3.0 tm_pt_0=-1.5 WordPenalty=-0.87 ||| -2.1"
+OLD_MOSES = b"0 ||| la maison  ||| d: 0 lm: -3 tm: -1 -2 lm: -4 ||| -2.1 ||| 0-0"
+
+
+@pytest.mark.parametrize(
+    ("raw", "features", "added"),
+    [
+        (
+            JOSHUA,
+            {"lm_0": (-3.0,), "tm_pt_0": (-1.5,), "WordPenalty": (-0.87,)},
+            JOSHUA.replace(b"-0.87", b"-0.87 RNN0=-2.5"),
+        ),
+        (
+            OLD_MOSES,
+            {"d": (0.0,), "lm": (-3.0, -4.0), "tm": (-1.0, -2.0)},
+            OLD_MOSES.replace(b"lm: -4", b"lm: -4 RNN0: -2.5"),
+        ),
+    ],
+    ids=["joshua", "old-moses"],
+)
+def test_lists_in_other_styles_are_read_and_added_to(
+    tmp_path: Path, raw: bytes, features: dict[str, tuple[float, ...]], added: bytes
+) -> None:
+    path = write(tmp_path, raw, raw)
+    (found,) = read_nbest(path)
+    assert [found.features(place) for place in range(2)] == [features] * 2
+    text = format_features([("RNN0", -2.5)], found.style)
+    assert found.with_features([text] * 2) == b"%b\n%b\n" % (added, added)
+    assert remove_features(added, ["RNN0"]) == raw
+    (again,) = read_nbest(write(tmp_path, added, added))
+    assert [again.features(place) for place in range(2)] == [features | {"RNN0": (-2.5,)}] * 2
+
+
+def test_lines_of_joshua_are_read_by_one_pattern(tmp_path: Path) -> None:
+    (found,) = read_nbest(write(tmp_path, JOSHUA, JOSHUA))
+    values = [match.groups() for match in found.matches if match is not None]
+    assert values == [(b"-3.0", b"-1.5", b"-0.87", b"-2.1")] * 2
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        (b"0 ||| la ||| -1.5 ||| lm=-3 tm=-1", "found the total first, as Travatar has it: exch"),
+        (b"0 ||| la ||| -1.5 ||| 0-0", "the features of this list have no names; write a name"),
+        (b"0 ||| la ||| -1.5", "found 3: .*; Nematus writes no features: make the score one"),
+        (b"0 ||| la ||| lm=-1.5", "found 3: .*; the total is missing: add"),
+        (b"0 ||| la ||| lm=-1.5 -2 ||| -1", "expected the name of a feature, as 'LM0=', found '-2"),
+        (b"0 ||| la ||| lm=-1,5 ||| -1", "expected a number, found '-1,5'"),
+    ],
+)
+def test_lists_that_are_not_read_are_refused_with_the_cure(
+    tmp_path: Path, raw: bytes, problem: str
+) -> None:
+    with pytest.raises(DataError, match=f"nbest:1: .*{problem}"):
+        list(read_nbest(write(tmp_path, raw)))
