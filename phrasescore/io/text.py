@@ -1,4 +1,4 @@
-"""Read text files as bytes: plain, gzip, or stdin, whose path is ``-``.
+"""Read text files as bytes: plain, compressed, or stdin, whose path is ``-``.
 
 Everything here works on bytes, because the bytes of a line have to survive a run untouched. A
 line ends at U+000A and nowhere else: the ``\\r`` of CRLF, U+0085 and U+2028 are ordinary content.
@@ -8,6 +8,7 @@ line ends at U+000A and nowhere else: the ``\\r`` of CRLF, U+0085 and U+2028 are
 import contextlib
 import importlib
 import io
+import lzma
 import os
 import re
 import sys
@@ -15,9 +16,8 @@ import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, Protocol, Self
 
-from xopen import xopen
-
 from phrasescore.errors import DataError
+from phrasescore.io.compression import ByteSource, compression_by_name, compression_of
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -31,7 +31,6 @@ NUMBER = r"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+"
 
 _ATTRIBUTE = re.compile(r'\s[^\s"=]+="')
 _TRANSLATION = ' translation="'
-_GZIP_MAGIC = b"\x1f\x8b"
 _SHOWN = 60  # characters of the offending text in a message
 
 
@@ -55,8 +54,8 @@ class InputLines(Protocol):
 
 
 def _decompression_errors() -> tuple[type[Exception], ...]:
-    """Return the errors that the gzip implementations behind xopen raise on damaged data."""
-    errors: list[type[Exception]] = [zlib.error, EOFError]
+    """Return the errors that the implementations behind xopen raise on damaged data."""
+    errors: list[type[Exception]] = [zlib.error, lzma.LZMAError, EOFError]
     for name in ("isal.isal_zlib", "zlib_ng.zlib_ng"):  # which are there depends on the machine
         with contextlib.suppress(ImportError):
             errors.append(importlib.import_module(name).error)
@@ -83,11 +82,15 @@ def shorten(text: str | bytes) -> str:
 class _CheckedReader(io.RawIOBase):
     """A byte source whose failures are DataErrors that name the file."""
 
-    def __init__(self, path: str, source: BinaryIO, opened: BinaryIO | None) -> None:
+    def __init__(
+        self, path: str, source: ByteSource, opened: BinaryIO | None, form: str = "plain"
+    ) -> None:
         """
-        :param source: the stream to read; for gzip, the decompressor.
+        :param source: the stream to read; of compressed data, the decompressor.
         :param opened: the file underneath, which is closed at the end; None for stdin.
+        :param form: the name of the compressed format, for messages.
         """
+        self._form = form
         self._path = path
         self._source = source
         self._opened = opened
@@ -100,12 +103,15 @@ class _CheckedReader(io.RawIOBase):
         try:
             data = self._source.read(len(view))
         except EOFError as error:
-            raise DataError(self._path, None, "the gzip data end too early (truncated?)") from error
+            problem = f"the {self._form} data end too early (truncated?)"
+            raise DataError(self._path, None, problem) from error
         except _DECOMPRESSION_ERRORS as error:
-            raise DataError(self._path, None, f"corrupt gzip data: {error}") from error
+            raise DataError(self._path, None, f"corrupt {self._form} data: {error}") from error
         except OSError as error:
-            # gzip.BadGzipFile is an OSError without an errno.
-            problem = f"cannot read: {error.strerror}" if error.errno else f"corrupt gzip: {error}"
+            # gzip.BadGzipFile is an OSError without an errno, and so is what bz2 raises.
+            problem = f"corrupt {self._form}: {error}"
+            if error.errno:
+                problem = f"cannot read: {error.strerror}"
             raise DataError(self._path, None, problem) from error
         view[: len(data)] = data
         return len(data)
@@ -120,12 +126,12 @@ class _CheckedReader(io.RawIOBase):
 
 
 def open_input(path: str) -> io.BufferedReader:
-    """Open a file for reading bytes; gzip is recognised by its first bytes.
+    """Open a file for reading bytes; gzip, bzip2 and xz are recognised by their first bytes.
 
-    :param path: ``-`` is stdin, which may hold gzip too and is left open at the end. A file called
-        ``.gz`` has to be gzip. Members of a gzip file are read one after the other, as one text.
-    :raises DataError: at the call, when the file cannot be opened or is called ``.gz`` and is not;
-        on reading, when the gzip data are truncated, corrupt, or followed by something else.
+    :param path: ``-`` is stdin, which may be compressed too and is left open at the end. A file
+        called ``.gz`` has to be gzip, and so on. Several compressed files in one are one text.
+    :raises DataError: at the call, when the file cannot be opened or is not what its name says; on
+        reading, when compressed data are truncated or corrupt, or gzip is followed by others.
         The error has no line; `read_blocks` and `read_lines` add the last one that they have read.
     """
     opened: io.BufferedReader | None = None
@@ -137,23 +143,24 @@ def open_input(path: str) -> io.BufferedReader:
     try:
         stream = opened if opened is not None else _stdin()
         try:
-            start = stream.peek(2)
+            start = stream.peek(16)
         except OSError as error:
             raise DataError(path, None, f"cannot read: {error.strerror}") from error
-        if start[:2] == _GZIP_MAGIC:
-            # threads=0 reads in this process: igzip takes 0.14 microseconds per line, and a thread
-            # would only blur the place of an error.
-            source: BinaryIO = xopen(stream, "rb", format="gz", threads=0)
-        elif path.endswith(".gz"):
-            found = shorten(start[:8]) if start else "an empty file"
-            raise DataError(path, None, f"expected gzip data, as the name says, found {found}")
+        found, named = compression_of(start), compression_by_name(path)
+        if named is not None and named is not found:
+            shown = shorten(start[:8]) if start else "an empty file"
+            problem = f"expected {named.name} data, as the name says, found {shown}"
+            raise DataError(path, None, problem)
+        if found is not None:
+            source: ByteSource = found.decompress(stream)
         else:
             source = stream
     except BaseException:
         if opened is not None:
             opened.close()
         raise
-    return io.BufferedReader(_CheckedReader(path, source, opened), BLOCK_SIZE)
+    form = "plain" if found is None else found.name
+    return io.BufferedReader(_CheckedReader(path, source, opened, form), BLOCK_SIZE)
 
 
 def _stdin() -> io.BufferedReader:
@@ -173,7 +180,7 @@ def read_blocks(path: str) -> Iterator[bytes]:
     together the blocks are the file. This is the fast way to read, and the one that keeps
     the last newline or its absence.
 
-    :raises DataError: at the first ``next`` if the file cannot be opened, later if its gzip data
+    :raises DataError: at the first ``next`` if the file cannot be opened, later if compressed data
         are damaged (with the number of the last line that was read before, if there is one) or a
         line is longer than 64 MiB, which text never is.
     """

@@ -22,6 +22,7 @@ from phrasescore.features import (
     feature_packages,
     rescore_options,
 )
+from phrasescore.io.compression import compression_of
 from phrasescore.io.output import optional_path
 from phrasescore.io.state import FileDigests, digest_content
 from phrasescore.io.text import MARKUP, decode, is_stream, read_lines
@@ -42,9 +43,6 @@ from tuning.settings import ReferenceLength
 
 if TYPE_CHECKING:
     from phrasescore.workflows.list_rescorer import ListRescorer
-
-# How a file of gzip begins.
-_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +254,7 @@ def _check_source(
     """
     if isinstance(decoder, DecoderCommand):
         with open(path, "rb") as stream:
-            if stream.read(len(_GZIP)) == _GZIP:
+            if compression_of(stream.read(16)) is not None:
                 raise DataError(path, None, "the decoder is given this file as it is: unpack it")
             # Moses does not translate a last line without a newline.
             if decoder.is_moses and stream.seek(0, os.SEEK_END):
