@@ -24,16 +24,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from phrasescore.errors import DataError, ModelError
-from phrasescore.io.text import (
-    MARKUP,
-    NUMBER,
-    decode,
-    read_blocks,
-    read_lines,
-    shorten,
-    split_block,
-)
+from phrasescore.errors import DataError
+from phrasescore.io.text import NUMBER, decode, read_blocks, shorten, split_block
 
 _VALUE = re.compile(NUMBER.encode())
 # The largest float32.
@@ -107,9 +99,9 @@ class NbestList(NamedTuple):
         return _style(self.raws[0])
 
     def with_features(self, added: Iterable[bytes]) -> bytes:
-        """Return the lines, newlines included, with text from :func:`format_features` inserted.
+        """Return the lines, newlines included, with the text of features inserted.
 
-        :param added: the text for each line.
+        :param added: the text for each line, as `nbest_lines.format_features` makes it.
         """
         return b"\n".join(
             [
@@ -269,45 +261,6 @@ def _check_order(path: str, number: int, identity: int, first_lines: dict[int, i
         raise DataError(path, number, f"expected an id above {before}, found {identity}")
 
 
-def with_sources(
-    lists: Iterable[NbestList], path: str, *, allow_missing: bool = False
-) -> Iterator[tuple[NbestList, tuple[str, ...]]]:
-    """Yield each list with the words of its source sentence.
-
-    :param path: the source, one tokenised sentence per line; id 0 is the first line.
-    :param allow_missing: whether a sentence may have no list. Moses writes an empty hypothesis for
-        an empty line; it writes nothing only where it found no translation at all.
-    :raises DataError: if an id is beyond the source, a sentence lacks its list, is not UTF-8, or
-        has markup.
-    """
-    sources = enumerate(read_lines(path))
-    read = 0
-    for found in lists:
-        for identity, raw in sources:
-            read = identity + 1
-            if identity == found.id:
-                text = decode(path, identity + 1, raw).removesuffix("\r")
-                MARKUP.check(path, identity + 1, text)
-                yield found, split_words(text)
-                break
-            if not allow_missing:
-                problem = (
-                    f"expected id {identity}, found {found.id}: sentence {identity + 1} of {path} "
-                    "has no hypotheses (`allow_missing` leaves it out)"
-                )
-                raise DataError(found.path, found.first_line, problem)
-        else:
-            problem = f"id {found.id} is beyond the source {path}, which has {read} lines"
-            raise DataError(found.path, found.first_line, problem)
-    missing = next(sources, None)
-    if missing is not None and not allow_missing:
-        problem = (
-            f"the n-best list ends before this sentence, with id {read - 1} "
-            "(`allow_missing` leaves it out)"
-        )
-        raise DataError(path, read + 1, problem)
-
-
 # The numbers of a line
 
 
@@ -401,33 +354,7 @@ def parse_number(token: bytes, path: str, line: int | None) -> float:
     return value
 
 
-# Adding and removing features
-
-
-def format_value(value: float) -> bytes:
-    """Return a natural logarithm, or a count, as an n-best list holds it: with 7 digits.
-
-    :raises ModelError: if it is not finite.
-
-    >>> format_value(-12.3456789), format_value(-0.0)
-    (b'-12.34568', b'0')
-    """
-    if not math.isfinite(value):
-        raise ModelError(f"expected a finite value for an n-best list, found {value!r}")
-    return b"%.7g" % (value + 0.0)  # -0.0 + 0.0 is 0.0
-
-
-def format_features(features: Iterable[tuple[str, float]], style: bytes = b"= ") -> bytes:
-    """Return features as they are inserted after the last one of a line.
-
-    :param style: of the list; see `NbestList.style`.
-
-    >>> format_features([("LSTM0", -2.5), ("UnknownWords0", 1)])
-    b' LSTM0= -2.5 UnknownWords0= 1'
-    """
-    return b"".join(
-        b" %s%s%s" % (name.encode(), style, format_value(value)) for name, value in features
-    )
+# Removing features
 
 
 def remove_features(raw: bytes, names: Collection[str]) -> bytes:

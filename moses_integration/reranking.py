@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moses_integration.nbest import NbestList, format_value
+from moses_integration.nbest import NbestList
+from moses_integration.nbest_lines import format_value
 from moses_integration.weights import is_sparse
 from phrasescore.errors import DataError
 from phrasescore.records import Weights

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from moses_integration.nbest import format_features, format_value
+from moses_integration.nbest_lines import format_features, format_value
 from phrasescore.features.list_scoring import ListScores
 from phrasescore.workflows.columns import AddedFeature
 from phrasescore.workflows.sourced_lists import SourcedList

@@ -1,12 +1,14 @@
 """N-best lists with their source sentences, as a run reads them that may be resumed."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
 from moses_integration.affiliation import affiliate_hypothesis, has_links
-from moses_integration.nbest import NbestList, read_nbest, with_sources
+from moses_integration.nbest import NbestList, read_nbest, split_words
+from phrasescore.errors import DataError
+from phrasescore.io.text import MARKUP, decode, read_lines
 from phrasescore.records import HypothesisList
 from phrasescore.workflows.parts import InputPart
 from phrasescore.workflows.text_checks import UnknownWordCounter, warn_of_alignments
@@ -76,6 +78,45 @@ class SourcedList:
             for place, hypothesis in zip(places, hypotheses, strict=True)
         ]
         return HypothesisList(self.source, hypotheses, affiliations)
+
+
+def with_sources(
+    lists: Iterable[NbestList], path: str, *, allow_missing: bool = False
+) -> Iterator[tuple[NbestList, tuple[str, ...]]]:
+    """Yield each list with the words of its source sentence.
+
+    :param path: the source, one tokenised sentence per line; id 0 is the first line.
+    :param allow_missing: whether a sentence may have no list. Moses writes an empty hypothesis for
+        an empty line; it writes nothing only where it found no translation at all.
+    :raises DataError: if an id is beyond the source, a sentence lacks its list, is not UTF-8, or
+        has markup.
+    """
+    sources = enumerate(read_lines(path))
+    read = 0
+    for found in lists:
+        for identity, raw in sources:
+            read = identity + 1
+            if identity == found.id:
+                text = decode(path, identity + 1, raw).removesuffix("\r")
+                MARKUP.check(path, identity + 1, text)
+                yield found, split_words(text)
+                break
+            if not allow_missing:
+                problem = (
+                    f"expected id {identity}, found {found.id}: sentence {identity + 1} of {path} "
+                    "has no hypotheses (`allow_missing` leaves it out)"
+                )
+                raise DataError(found.path, found.first_line, problem)
+        else:
+            problem = f"id {found.id} is beyond the source {path}, which has {read} lines"
+            raise DataError(found.path, found.first_line, problem)
+    missing = next(sources, None)
+    if missing is not None and not allow_missing:
+        problem = (
+            f"the n-best list ends before this sentence, with id {read - 1} "
+            "(`allow_missing` leaves it out)"
+        )
+        raise DataError(path, read + 1, problem)
 
 
 def read_sourced_lists(

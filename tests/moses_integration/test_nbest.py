@@ -12,15 +12,12 @@ import pytest
 
 from moses_integration.nbest import (
     NbestList,
-    format_features,
-    format_value,
     parse_features,
     parse_total,
     read_nbest,
     remove_features,
-    with_sources,
 )
-from moses_integration.nbest_lines import FEATURE_NAME
+from moses_integration.nbest_lines import FEATURE_NAME, format_features, format_value
 from phrasescore.errors import DataError, ModelError
 
 ODD_LIST = Path(__file__).parent.parent / "data" / "odd.nbest"
@@ -302,52 +299,6 @@ def test_an_empty_file_is_an_error(tmp_path: Path) -> None:
 
 
 # Sources
-
-
-def source_file(folder: Path, text: str) -> str:
-    (folder / "source").write_text(text, encoding="utf-8")
-    return str(folder / "source")
-
-
-def test_each_list_gets_the_sentence_of_its_id(tmp_path: Path) -> None:
-    source = source_file(tmp_path, "a  b\r\n\nc d\n")
-    pairs = with_sources(read_nbest(write(tmp_path, line(0), line(1), line(2))), source)
-    assert [(found.id, words) for found, words in pairs] == [
-        (0, ("a", "b")), (1, ()), (2, ("c", "d"))
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("ids", "sentences", "message"),
-    [
-        ([0, 1, 2], 2, "nbest:3: id 2 is beyond the source .*source, which has 2 lines"),
-        ([0, 5], 2, "nbest:2: id 5 is beyond the source .*source, which has 2 lines"),
-        ([0, 2], 3, "nbest:2: expected id 1, found 2: sentence 2 of .*source has no hypotheses"),
-        ([1], 2, "nbest:1: expected id 0, found 1: sentence 1 of .*source has no hypotheses"),
-        ([0, 1], 4, "source:3: the n-best list ends before this sentence, with id 1"),
-    ],
-)
-def test_a_list_that_does_not_fit_its_source_is_an_error(
-    tmp_path: Path, ids: list[int], sentences: int, message: str
-) -> None:
-    source = source_file(tmp_path, "word\n" * sentences)
-    path = write(tmp_path, *map(line, ids))
-    allow = "beyond" in message  # what is beyond the source never fits
-    with pytest.raises(DataError, match=message):
-        list(with_sources(read_nbest(path), source, allow_missing=allow))
-
-
-def test_a_source_with_markup_is_refused(tmp_path: Path) -> None:
-    source = source_file(tmp_path, 'a <n translation="b">c</n>\n')
-    with pytest.raises(DataError, match="source:1: expected words, found markup: '<n trans"):
-        list(with_sources(read_nbest(write(tmp_path, line(0))), source))
-
-
-def test_sentences_without_a_list_can_be_allowed(tmp_path: Path) -> None:
-    source = source_file(tmp_path, "a\nb\nc\nd\n")
-    lists = read_nbest(write(tmp_path, line(1), line(2)))
-    pairs = with_sources(lists, source, allow_missing=True)
-    assert [words for _, words in pairs] == [("b",), ("c",)]
 
 
 JOSHUA = b"0 ||| la maison ||| lm_0=-3.0 tm_pt_0=-1.5 WordPenalty=-0.87 ||| -2.1"
