@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moses_integration.nbest import WORD_SCORES, NbestList, format_value
+from moses_integration.nbest import WORD_SCORES, NbestList
+from moses_integration.nbest_lines import format_value
 from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError
 from phrasescore.records import Weights
@@ -138,12 +139,12 @@ class WeightedSum:
         without = [name for name in matrix.sizes if name not in self.weights]
         self.unweighted.update(without)
         # Moses' weight of a sparse feature that no file names is 0.
-        without = [name for name in without if not is_sparse(name)]
+        without = [name for name in without if nbest.omits_zeros or not is_sparse(name)]
         if without and not self.ignore_unweighted:
             line = nbest.first_line + matrix.first_with(without[0])
             problem = f"no weights for {', '.join(without)} (`ignore_unweighted` takes 0)"
             raise DataError(nbest.path, line, problem)
-        if self.ignore_missing:
+        if self.ignore_missing or nbest.omits_zeros:
             return
         places = {name: matrix.first_without(name) for name in self.weights if not is_sparse(name)}
         first = min((place for place in places.values() if place is not None), default=None)

@@ -2,6 +2,7 @@
 
 A feature whose name has an underscore is sparse, as it is to Moses (mert/Data.cpp): a hypothesis
 may lack it, and has 0 then. Every other feature is dense: all hypotheses of all lists have it.
+Lists of Joshua and cdec omit zeros of all features.
 """
 
 from collections.abc import Iterator
@@ -68,11 +69,11 @@ class FeatureColumns:
                 problem = f"expected {self.sizes[name]} values of {name} as before, found {size}"
                 raise DataError(nbest.path, line, problem)
             if name not in self.sizes:
-                if not is_sparse(name):
+                if not nbest.omits_zeros and not is_sparse(name):
                     problem = f"this hypothesis has the feature {name}, which earlier ones lack"
                     raise DataError(nbest.path, line, problem)
                 self._add(nbest, matrix, name)
-        for name in self.sizes:
+        for name in () if nbest.omits_zeros else self.sizes:
             place = None if is_sparse(name) else matrix.first_without(name)
             if place is not None:
                 problem = f"this hypothesis lacks the feature {name}, which earlier ones have"

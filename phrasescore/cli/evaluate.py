@@ -15,7 +15,8 @@ from phrasescore.cli.subjects import Verb, heading
 @heading("Input")
 @options.files(
     "--references",
-    "Reference translations, line by line; give it again for another set of them.",
+    "Reference translations, line by line, or NAME for NAME0, NAME1, ...; give it again for "
+    "another set of them.",
     required=True,
 )
 @heading("Method")

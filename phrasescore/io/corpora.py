@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from phrasescore.errors import DataError, shown_path
-from phrasescore.io.text import decode, read_lines, split_words
+from phrasescore.io.text import MARKUP, decode, read_lines, split_words
 from phrasescore.records import PhrasePair
 
 # Models put them around each sentence by themselves.
@@ -91,10 +91,12 @@ def sentence_words(path: str, number: int, line: bytes) -> tuple[str, ...]:
     """Return the words of a line, which may have none.
 
     :param number: of the line, from 1.
-    :raises DataError: if it is not UTF-8; or, of the first line, if it has fields as phrase tables
-        and n-best lists have.
+    :raises DataError: if it is not UTF-8 or has markup; or, of the first line, if it has fields as
+        phrase tables and n-best lists have.
     """
-    words = split_words(decode(path, number, line).removesuffix("\r"))
+    text = decode(path, number, line).removesuffix("\r")
+    MARKUP.check(path, number, text)
+    words = split_words(text)
     # Further on it may be a word of some odd sentence; those files have it from the first line on.
     if number == 1 and FIELD_SEPARATOR in words:
         problem = f"expected a sentence, found {FIELD_SEPARATOR!r} among its words"

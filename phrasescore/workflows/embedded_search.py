@@ -10,7 +10,8 @@ from typing import Self
 
 from moses_integration.decoder.configuration import UNKNOWN_WORDS
 from moses_integration.decoder.moses import NbestRequest
-from moses_integration.decoder.source import read_source
+from moses_integration.decoder.source import MAX_WORDS, markup_of, read_source
+from moses_integration.ini_text import IniText
 from moses_integration.weights import check_weights
 from phrasescore.devices import usable_threads
 from phrasescore.engines import EngineSettings, device_on, open_pool
@@ -54,6 +55,7 @@ class EmbeddedSearch:
         self._ini_path, self._settings = ini_path, settings
         self._engine = choose_engine(engine, settings)
         self._configuration = read_configuration(ini_path, settings)
+        self._markup = markup_of(IniText.read(ini_path))
         self._pool: WorkerPool[SentenceTask | None, OutputLines] | None = None
 
     @property
@@ -65,6 +67,10 @@ class EmbeddedSearch:
     def feature_names(self) -> list[str]:
         """The features that it has weights for."""
         return [*self.ini_features, *self._settings.feature_names]
+
+    def read_source(self, path: str) -> list[Sentence]:
+        """Return the words of each line of a text; see `moses_integration.decoder.source`."""
+        return read_source(path, MAX_WORDS, self._markup)
 
     def open(
         self, sentences: Sequence[Sentence], weights: Weights, closed: Sequence[int] = ()
@@ -126,7 +132,7 @@ class EmbeddedSearch:
         own = {name: weights[name] for name in weights if name in self.feature_names}
         output = f"{nbest.removesuffix('.part').removesuffix('.nbest')}.out"
         request = NbestRequest(nbest, size, distinct=True)
-        self.translate(read_source(source), own, output, request, progress)
+        self.translate(self.read_source(source), own, output, request, progress)
 
     def translate(
         self,

@@ -36,7 +36,12 @@ from phrasescore.evaluation.metrics import (
     score,
 )
 from phrasescore.evaluation.plugin_metric import OURS, PluginMetric, find_metric, known_metrics
-from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
+from phrasescore.evaluation.sentences import (
+    Sentences,
+    check_aligned,
+    find_references,
+    read_sentences,
+)
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.subwords import load_vocabulary
@@ -86,7 +91,7 @@ def evaluate(
     are those of multi-bleu.perl: text as it is split, and no smoothing. BLEU is from 0 to 100.
 
     :param hypotheses: a file per system, in order; may be empty where ``nbest`` is given.
-    :param references: a file per set of references.
+    :param references: a file per set of references, or NAME for NAME0, NAME1 and so on.
     :param metrics: ``multi-bleu`` is the papers' figure, of text as it is split; ``bleu``,
         ``chrf``, ``chrf++`` and ``ter`` are sacrebleu's, and others those of other packages.
     :param tokenize: how the metric bleu splits text: ``none`` for tokenised text.
@@ -115,7 +120,7 @@ def evaluate(
     check_choice(get_args(ReportFormat), report_format=report_format)
     check_at_least(1, trials=trials, seed=seed, width=width)
     translated = [os.fspath(path) for path in hypotheses]
-    reference_paths = tuple(os.fspath(path) for path in references)
+    reference_paths = tuple(find_references(references))
     lists, vocabulary = optional_path(nbest), optional_path(by_unknown)
     source_path, figure = optional_path(source), optional_path(plot)
     if not translated and lists is None:
@@ -152,7 +157,7 @@ def evaluate(
             raise DataError(system.path, 1, f"{problem}: name it as `nbest`")
     sides = {"reference": sets[0]}
     if source_path is not None:
-        sides["source"] = read_sentences(source_path)
+        sides["source"] = read_sentences(source_path, is_source=True)
     check_aligned([*sets, *systems, *sides.values()])
     warn_of_texts(systems, sets)
     tokenised = Bleu([sentences.words for sentences in sets])

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, tee
 from typing import Any
 
-from moses_integration.nbest import format_value
-from moses_integration.nbest_lines import check_feature_names, format_hypothesis
+from moses_integration.nbest_lines import check_feature_names, format_hypothesis, format_value
 from phrasescore.arguments import (
     PrecisionName,
     StrPath,

@@ -10,6 +10,7 @@ from typing import BinaryIO, NamedTuple
 from moses_integration.moses_ini import MosesIni
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
+from phrasescore.io.compression import COMPRESSIONS, compression_by_name
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.plain_file import open_plain
 from phrasescore.io.state import new_digest, read_state
@@ -157,9 +158,13 @@ def _check_numbers(parts: Sequence[_FoundPart]) -> None:
 
 def _check_name(part: _FoundPart, output: str) -> None:
     """Check that the output's name says how its bytes are."""
-    is_gzip = "gzip" in part.state.settings
-    if output != "-" and is_gzip != output.endswith(".gz"):
-        kind, end = ("gzip", "has to end in .gz") if is_gzip else ("plain", "must not end in .gz")
+    form = next((each for each in COMPRESSIONS if each.name in part.state.settings), None)
+    named = compression_by_name(output)
+    if output != "-" and named is not form:
+        if form is not None:
+            kind, end = form.name, f"has to end in .{form.ending}"
+        elif named is not None:
+            kind, end = "plain", f"must not end in .{named.ending}"
         raise ArgumentError(f"`output`: the parts are {kind}, so the name {end}: {output!r}")
 
 

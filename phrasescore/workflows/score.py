@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from moses_integration.nbest import format_value
+from moses_integration.nbest_lines import format_value
 from phrasescore.arguments import PrecisionName, StrPath
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError

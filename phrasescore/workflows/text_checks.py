@@ -55,6 +55,14 @@ class UnknownWordCounter:
                 )
 
 
+def warn_of_alignments(path: str) -> None:
+    """Warn of n-best lists in which no word of any hypothesis is aligned."""
+    problem = "no hypothesis has a link in its word alignment, and so all words are unaligned"
+    _logger.warning(
+        "%s: %s: has the phrase table of the decoder alignments?", shown_path(path), problem
+    )
+
+
 def warn_of_lengths(path: str, words: int, reference_words: int) -> None:
     """Warn of translations that are less than half or more than twice as long as the references.
 

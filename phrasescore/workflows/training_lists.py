@@ -12,6 +12,7 @@ from moses_integration.affiliation import (
     Affiliations,
     affiliate_hypothesis,
     affiliate_sentence,
+    has_links,
     parse_links,
 )
 from moses_integration.nbest import NbestList, read_nbest
@@ -29,7 +30,7 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import FeatureLabel, Weights
 from phrasescore.training.list_run import TrainingLists
 from phrasescore.training.list_store import ListStore
-from phrasescore.workflows.text_checks import warn_of_lengths
+from phrasescore.workflows.text_checks import warn_of_alignments, warn_of_lengths
 from phrasescore.workflows.tune.pooling import some_names
 from tuning.bleu import Bleu, sentence_bleu
 from tuning.weights import weights_vector
@@ -143,7 +144,7 @@ def read_training_lists(
         or a feature with a weight is not in the lists; of an encoder-decoder, if the lists have no
         segmentation into phrases; of a joint model, if they have no word alignment.
     """
-    texts = [read_sentences(path) for path in (source, *references)]
+    texts = [read_sentences(source, is_source=True), *map(read_sentences, references)]
     check_aligned(texts)
     sources, first = texts[0].words, texts[1].words
     linked = None if alignments is None else _read_affiliations(alignments, sources, first)
@@ -152,11 +153,12 @@ def read_training_lists(
     reader = _Reader(pairs, weights, feature, where)
     bleu = _Gains(Bleu([text.words for text in texts[1:]]))
     digest = new_digest()
-    num_words = 0
+    num_words, is_unaligned = 0, checkpoint.config.kind in ALIGNED
     with Meter("read", "lists", progress) as meter:
         for place, nbest in enumerate(_numbered(paths, len(sources), source)):
             digest.update(b"\n".join(nbest.raws) + b"\n")
             meter.update()
+            is_unaligned = is_unaligned and not any(map(has_links, nbest.raws))
             if not sources[place]:
                 continue
             num_words += len(next(iter(nbest.distinct().values())))
@@ -170,6 +172,8 @@ def read_training_lists(
             store.add_list(scores, found, taught)
     if not len(store):
         raise DataError(source, None, "expected sentences with words, found none")
+    if is_unaligned:
+        warn_of_alignments(paths[0])
     warn_of_lengths(paths[0], num_words, sum(map(len, first)))
     for text in texts:
         digest.update(repr(text.words).encode())

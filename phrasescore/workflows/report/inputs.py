@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from moses_integration.nbest import read_nbest
+from moses_integration.nbest import read_nbest, split_feature
 from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
 from moses_integration.table_line import joint_count
 from phrasescore.config.toml_file import read_toml
@@ -160,7 +160,7 @@ def read_inputs(settings: ReportSettings) -> ReportInputs:
     )
     models = _load_models(settings.models)
     references = [read_sentences(path) for path in settings.references]
-    source = None if settings.source is None else read_sentences(settings.source)
+    source = None if settings.source is None else read_sentences(settings.source, is_source=True)
     systems = [read_sentences(path) for _, path in settings.translations]
     systems = [*(_read_first_best(path, settings.progress) for path in lists), *systems]
     texts = [*references, *systems, *([] if source is None else [source])]
@@ -205,7 +205,7 @@ def _is_nbest(path: str) -> bool:
         expected = "expected a line of a phrase table or of an n-best list"
         raise DataError(path, 1, f"{expected}, found no two '|||' in it")
     is_number = fields[0].strip().isdigit()
-    return is_number and any(token.endswith(b"=") for token in fields[2].split())
+    return is_number and any(split_feature(token)[1] for token in fields[2].split())
 
 
 def _read_first_best(path: str, progress: ProgressCallback | None) -> Sentences:

@@ -20,6 +20,7 @@ from moses_integration.weight_lines import is_sparse
 from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
 from phrasescore.arguments import check_at_least
 from phrasescore.errors import ArgumentError
+from phrasescore.evaluation.sentences import find_references
 from phrasescore.io.output import check_files, check_output
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import WeightPair
@@ -27,12 +28,7 @@ from phrasescore.report.tuning import MethodRow, ReplicaRow, TuneReport
 from phrasescore.signals import EndedBySignal
 from phrasescore.workflows.tune.optimiser import Optimiser, read_metric
 from phrasescore.workflows.tune.outcome import OutputFiles, write_ini
-from phrasescore.workflows.tune.pooling import (
-    ListReader,
-    find_references,
-    read_extracted,
-    some_names,
-)
+from phrasescore.workflows.tune.pooling import ListReader, read_extracted, some_names
 from phrasescore.workflows.tune.report import feature_rows, with_contributions
 from phrasescore.workflows.warnings import collecting_warnings
 from tuning.bleu import CorpusBleu
@@ -156,7 +152,7 @@ def tune(
         if features:
             metric, pool = CorpusBleu(), read_extracted(_paths(*features), _paths(*scores))
         else:
-            paths = find_references(_paths(*references))
+            paths = find_references(references)
             metric, words = read_metric(paths, metrics, reference_length)
             reader = ListReader(metric, words)
             pool = reader.read_all(_paths(*lists), allow_missing=allow_missing)

@@ -1,7 +1,6 @@
 """Read pools to tune on: from n-best lists, or from the files of Moses' extractor."""
 
 import logging
-import os
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -148,20 +147,6 @@ def read_extracted(features: Sequence[str], scores: Sequence[str]) -> Pool:
         check_pair(values, statistics)
         pools.append(Pool(values.labels, values.values, statistics.values, values.starts))
     return union(pools)
-
-
-def find_references(names: Sequence[str]) -> list[str]:
-    """Return the files of references: a name, or NAME0, NAME1 and so on as in mert-moses.pl."""
-    paths: list[str] = []
-    for name in names:
-        numbered = [f"{name}0"]
-        while os.path.exists(numbered[-1]):
-            numbered.append(f"{name}{len(numbered)}")
-        if name != "-" and not os.path.exists(name) and len(numbered) > 1:
-            paths.extend(numbered[:-1])
-        else:
-            paths.append(name)
-    return paths
 
 
 def some_names(names: Iterable[str]) -> str:
