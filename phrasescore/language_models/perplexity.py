@@ -8,15 +8,18 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from phrasescore.language_models.kenlm_model import LN_10, load_kenlm, plain_word
+from phrasescore.language_models.kenlm_model import LN_10, plain_word
 from phrasescore.language_models.word_scorer import BOUNDARY, WordScorer
 from phrasescore.scoring.word_pieces import sum_parts
+
+if TYPE_CHECKING:
+    import kenlm
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -131,13 +134,8 @@ def score_with_network(scorer: WordScorer, sentences: Iterable[Sequence[str]]) -
     return TextScores(np.concatenate(log_probs), np.concatenate(unknown))
 
 
-def score_with_kenlm(path: str, sentences: Iterable[Sequence[str]]) -> TextScores:
-    """Return the scores of a text under an n-gram model: of words after ``<s>``, and ``</s>``.
-
-    :param path: an ARPA file, plain or ``.gz``, or KenLM's binary of one.
-    :raises DataError: if the file is no such model.
-    """
-    model = load_kenlm(path)
+def score_with_kenlm(model: "kenlm.Model", sentences: Iterable[Sequence[str]]) -> TextScores:
+    """Return the scores of a text under an n-gram model: of words after ``<s>``, and ``</s>``."""
     scores = chain.from_iterable(
         model.full_scores(" ".join(map(plain_word, words))) for words in sentences
     )

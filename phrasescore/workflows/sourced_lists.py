@@ -9,7 +9,6 @@ from moses_integration.affiliation import affiliate_hypothesis
 from moses_integration.nbest import NbestList, read_nbest, with_sources
 from phrasescore.records import HypothesisList
 from phrasescore.workflows.parts import InputPart
-from phrasescore.workflows.text_checks import UnknownWordCounter
 
 
 @dataclass
@@ -84,7 +83,6 @@ def read_sourced_lists(
     new_names: Collection[str],
     *,
     allow_missing: bool,
-    unknown_words: UnknownWordCounter | None,
     part: InputPart | None = None,
     aligned: bool = False,
 ) -> Iterator[SourcedList]:
@@ -92,7 +90,6 @@ def read_sourced_lists(
 
     :param new_names: of features that no line may have.
     :param allow_missing: whether a sentence may have no list.
-    :param unknown_words: counts the words of the source, and warns at the end.
     :param part: the lists to yield; None for all.
     :param aligned: whether the word alignments of the lines matter.
     :raises DataError: on reaching lines that are not as they should be.
@@ -102,8 +99,4 @@ def read_sourced_lists(
     # The last part reads on, and finds what is missing at the end.
     after = None if part is None or part.after == part.total else part.after
     for place, (found, words) in islice(enumerate(lists), first, after):
-        if unknown_words is not None:
-            unknown_words.count(words)
         yield SourcedList(place, found, words, aligned)
-    if unknown_words is not None:
-        unknown_words.warn()
