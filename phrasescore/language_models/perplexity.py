@@ -16,6 +16,7 @@ from scipy.optimize import brentq
 
 from phrasescore.language_models.kenlm_model import LN_10, plain_word
 from phrasescore.language_models.word_scorer import BOUNDARY, WordScorer
+from phrasescore.records import to_words
 from phrasescore.scoring.word_pieces import sum_parts
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def score_with_network(scorer: WordScorer, sentences: Iterable[Sequence[str]]) -
     word is the sum over its pieces, and a word with a new character is unknown.
     """
     log_probs, unknown = [np.zeros(0)], [np.zeros(0, dtype=bool)]
-    iterator = iter(sentences)
+    iterator = map(to_words, sentences)
     while part := list(islice(iterator, _SENTENCES)):
         numbers: dict[str, int] = {}
         text, starts = [], []
@@ -137,7 +138,7 @@ def score_with_network(scorer: WordScorer, sentences: Iterable[Sequence[str]]) -
 def score_with_kenlm(model: "kenlm.Model", sentences: Iterable[Sequence[str]]) -> TextScores:
     """Return the scores of a text under an n-gram model: of words after ``<s>``, and ``</s>``."""
     scores = chain.from_iterable(
-        model.full_scores(" ".join(map(plain_word, words))) for words in sentences
+        model.full_scores(" ".join(map(plain_word, words))) for words in map(to_words, sentences)
     )
     found = [(log_10, is_unknown) for log_10, _, is_unknown in scores]
     return TextScores(
