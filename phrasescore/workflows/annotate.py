@@ -139,7 +139,7 @@ def annotate(
             return AnnotateSummary(0, 0, tuple(map(str, scorer.tallies)))
         with (
             open_resumable(output, settings, resume=resume, chunk_lines=CHUNK_LINES) as target,
-            Meter("annotate", "lines", progress) as meter,
+            Meter("annotate", "lines", progress, lines_of=table if task is None else None) as meter,
         ):
             remaining = target.remaining(chain(first, blocks), table)
             marked = remaining if chosen is None else chosen.mark(remaining)
@@ -149,6 +149,8 @@ def annotate(
                     values, {place: block.of_pairs(each.of(block)) for place, each in given.items()}
                 )
                 target.write(block.with_scores(logs), block.raw, block.num_lines)
+                if not meter.done:
+                    meter.skipped = block.before
                 meter.update(block.num_lines)
             # Before the table appears: if this fails, a resumed run has nothing else left to do.
             target.flush()

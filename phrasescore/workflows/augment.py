@@ -207,14 +207,16 @@ def augment(
         following = next(blocks, None)
         # With no line left, the last group has the sources behind the table, too.
         if following is not None:
+            skipped = following.before
             lines = (line for block in chain([following], blocks) for line in block.table_lines())
             sources = read_sources(table, lines, after=after)
             groups = group_sources(with_missing(sources, only or (), after=after))
-            with Meter("generate", "lines", progress) as meter:
+            with Meter("generate", "lines", progress, lines_of=table) as meter:
                 for group in augmenter.submit(groups, pool):
                     data = b"".join(end_lines(augmenter.lines(group)))
                     old = [line.raw + line.end for block in group.blocks for line in block.lines]
                     target.write(data, b"".join(old), len(old))
+                    meter.skipped = skipped
                     meter.update(len(old))
             augmenter.warn()
         # Before the table appears: if this fails, a resumed run has nothing else left to do.

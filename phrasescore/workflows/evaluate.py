@@ -215,7 +215,7 @@ def _score_nbest(
     :raises DataError: if a sentence has no list, or a list no sentence.
     """
     parts, segments, words_of_first = [], [], 0
-    with Meter("oracle", "hypotheses", progress) as meter:
+    with Meter("oracle", "hypotheses", progress, lines_of=path) as meter:
         for expected, found in enumerate(read_nbest(path)):
             if found.id != expected or found.id >= metric.num_segments:
                 problem = f"expected id {expected} of {metric.num_segments:,} sentences"

@@ -278,7 +278,7 @@ def _write_translations(
     with ExitStack() as stack:
         translations = stack.enter_context(open_output(output))
         nbest = None if lists is None else stack.enter_context(open_output(lists))
-        meter = stack.enter_context(Meter("generate", "sentences", progress))
+        meter = stack.enter_context(Meter("generate", "sentences", progress, lines_of=text.path))
         for number, targets in enumerate(found):
             text.count_written(targets[:1])
             translations.write(f"{' '.join(targets[0].words)}\n".encode())
@@ -317,7 +317,10 @@ def _write_samples(
     progress: ProgressCallback | None,
 ) -> None:
     """Write the distinct samples of each line, the best first."""
-    with open_output(output) as stream, Meter("generate", "phrases", progress) as meter:
+    with (
+        open_output(output) as stream,
+        Meter("generate", "phrases", progress, lines_of=text.path) as meter,
+    ):
         for number, (source, targets) in enumerate(drawn, start=1):
             check_fields(source, text.path, number)
             finished = [target for target in targets if target.finished]

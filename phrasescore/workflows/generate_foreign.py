@@ -144,7 +144,7 @@ def generate_foreign(
     with ExitStack() as stack:
         text_file = stack.enter_context(open_output(output))
         list_file = None if lists is None else stack.enter_context(open_output(lists))
-        meter = stack.enter_context(Meter("generate", "sentences", progress))
+        meter = stack.enter_context(Meter("generate", "sentences", progress, lines_of=source))
         work = ForeignGeneration(folder, width, num_best)
         for number, targets in enumerate(_translated(texts, work, engine), start=1):
             text_file.write(f"{' '.join(targets[0][0])}\n".encode())

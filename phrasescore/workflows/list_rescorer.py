@@ -221,12 +221,16 @@ class ListRescorer:
         with (
             self._open_output(os.fspath(output), replace, resume, task) as target,
             nullcontext() if word_scores is None else open_output(os.fspath(word_scores)) as words,
-            Meter("rescore", "hypotheses", progress) as meter,
+            Meter(
+                "rescore", "hypotheses", progress, lines_of=path if task is None else None
+            ) as meter,
         ):
             remaining, added = read_ahead(target.remaining(chain(head, lists), path), self._added)
             for each, result in _scored(remaining, _list_of, scores):
                 kept = each.nbest.without_features(self.names) if replace else each.nbest
                 written += 1
+                if not meter.done:
+                    meter.skipped = each.before
                 if self._known_words:
                     sources.count(each.source)
                     for hypothesis in each.distinct.hypotheses:

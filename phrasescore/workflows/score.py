@@ -102,7 +102,7 @@ def score(
         ) as rescorer,
         open_output(output) as target_file,
         nullcontext() if words is None else open_output(words) as word_file,
-        Meter("score", "sentence pairs", progress) as meter,
+        Meter("score", "sentence pairs", progress, lines_of=source) as meter,
     ):
         pairs = (line.pair for line in read_parallel_text(source, target, allow_empty=True))
         for values, line in rescorer.score(pairs, source, target):

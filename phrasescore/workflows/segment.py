@@ -163,7 +163,7 @@ def segment(
     with ExitStack() as stack:
         translations = stack.enter_context(open_output(output))
         lines = None if details is None else stack.enter_context(open_output(details))
-        meter = stack.enter_context(Meter("segment", "sentences", progress))
+        meter = stack.enter_context(Meter("segment", "sentences", progress, lines_of=source))
         unknown_words = UnknownWords(source, {os.fspath(model): forward.source_vocabulary})
         sentences = unknown_words.counted(line.words for line in read_monolingual_text(source))
         for number, sentence in enumerate(segmenter.segment(sentences)):

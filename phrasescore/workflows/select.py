@@ -210,7 +210,7 @@ def _score(
     engine = EngineSettings("here" if processes == 1 else "processes", processes)
     with (
         open_pool(engine, _SideModels(models)) as pool,
-        Meter("select", "lines", progress) as meter,
+        Meter("select", "lines", progress, lines_of=texts[0]) as meter,
     ):
         for found in pool.map(_blocks(texts, models)):
             values.append(np.sum([each.values for each in found], axis=0))
