@@ -69,7 +69,6 @@ def test_a_killed_run_is_resumed_to_the_same_bits(table: Path, tmp_path: Path) -
     program = """
 import os, signal, sys
 from phrasescore.cli import main
-from phrasescore.config.config import DEFAULT_PRESETS
 from phrasescore.models.encoder_decoder import EncoderDecoder
 forward, calls = EncoderDecoder.forward, []
 def deadly(self, batch):
