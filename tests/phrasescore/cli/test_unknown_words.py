@@ -45,7 +45,7 @@ def warnings(arguments: str, *more: str) -> list[str]:
     result = CliRunner().invoke(main, [*arguments.split(), *more])
     assert result.exit_code == 0, result.output
     begin = "phrasescore: warning: "
-    lines = [line for line in result.stderr.splitlines() if "unknown to" in line]
+    lines = [line for line in result.stderr.splitlines() if "words are unknown to" in line]
     assert all(line.startswith(begin) for line in lines)
     return [line.removeprefix(begin) for line in lines]
 
