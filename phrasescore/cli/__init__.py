@@ -175,7 +175,8 @@ class _StderrHandler(logging.Handler):
         message = self.format(record)
         if context := click.get_current_context(silent=True):
             message = options.with_flags(message, context.command)
-        _say(f"phrasescore: {level}{message}")
+        with show_progress.without_bars():
+            _say(f"phrasescore: {level}{message}")
 
 
 def _say(line: str) -> None:

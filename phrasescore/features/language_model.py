@@ -1,7 +1,7 @@
 """The score of a translation under an n-gram language model, computed by KenLM."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from phrasescore.errors import ModelError
@@ -45,6 +45,11 @@ class LanguageModelScore:
     def tally(self) -> ScoredTally:
         """Those scored so far."""
         return ScoredTally(self._model.order, self._scored)
+
+    @property
+    def known_words(self) -> tuple[None, Container[str]]:
+        """The words that the model knows: it does not look at the source."""
+        return None, self._model
 
     @property
     def fingerprint(self) -> str:

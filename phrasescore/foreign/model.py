@@ -4,7 +4,7 @@ import math
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -53,6 +53,17 @@ class PieceScore(NamedTuple):
     # Of source and translation, without given tokens; and those that the model does not know.
     pieces: int
     unknown: int
+
+
+class _KnownWords:
+    """The words of one side of which a foreign model knows all pieces."""
+
+    def __init__(self, text: PieceText, pieces: frozenset[str]) -> None:
+        self._text, self._pieces = text, pieces
+        self.is_subwords = text.is_subwords
+
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, str) and self._pieces.issuperset(self._text.pieces((word,)))
 
 
 class ForeignModel:
@@ -133,6 +144,14 @@ class ForeignModel:
     def ends_sources(self) -> bool:
         """Whether CTranslate2 itself adds the end symbol to each source."""
         return self._config.add_source_eos
+
+    @property
+    def known_words(self) -> tuple[Container[str], Container[str]]:
+        """The words of the source, and of the target, of which the model knows all pieces."""
+        return (
+            _KnownWords(self.source, self._known_source),
+            _KnownWords(self.target, self._known_target),
+        )
 
     @property
     def num_known(self) -> int:

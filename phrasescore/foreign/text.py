@@ -63,6 +63,11 @@ class PieceText:
         self._rules = f"{rules} detruecase" if detruecase else rules
 
     @property
+    def is_subwords(self) -> bool:
+        """Whether a word may be several pieces."""
+        return self._spm is not None
+
+    @property
     def fingerprint(self) -> str:
         """Everything that the pieces of words depend on, as text."""
         return f"{self._digest} {self._rules}"

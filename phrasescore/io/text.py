@@ -17,10 +17,11 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO, Protocol, Self
+from typing import TYPE_CHECKING, BinaryIO, Protocol, Self, cast
 
 from phrasescore.errors import DataError
 from phrasescore.io.compression import ByteSource, compression_by_name, compression_of
+from phrasescore.progress import note_lines
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -85,6 +86,25 @@ def shorten(text: str | bytes) -> str:
     return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."
 
 
+# Compressed bytes that are read at a time, so that their place says how far the text is read.
+_PACKED_BLOCK = 1 << 16
+
+
+class _PackedBytes(io.RawIOBase):
+    """Compressed bytes that are read in small pieces, whatever a decompressor asks for."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source = source
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        data = self._source.read(min(memoryview(buffer).nbytes, _PACKED_BLOCK))
+        memoryview(buffer)[: len(data)] = data
+        return len(data)
+
+
 class _CheckedReader(io.RawIOBase):
     """A byte source whose failures are DataErrors that name the file."""
 
@@ -101,6 +121,13 @@ class _CheckedReader(io.RawIOBase):
         self._source = source
         self._opened = opened
         self._at_start = True
+
+    def share(self) -> float:
+        """Return the share of the file that is read, from 0 to 1; 0 where it is not known."""
+        if self._opened is None or self._opened.closed:
+            return 0.0
+        size = os.fstat(self._opened.fileno()).st_size
+        return self._opened.tell() / size if size and self._opened.seekable() else 0.0
 
     def readable(self) -> bool:
         return True
@@ -163,7 +190,7 @@ def open_input(path: str) -> io.BufferedReader:
             problem = f"expected {named.name} data, as the name says, found {shown}"
             raise DataError(path, None, problem)
         if found is not None:
-            source: ByteSource = found.decompress(stream)
+            source: ByteSource = found.decompress(cast(BinaryIO, _PackedBytes(stream)))
         else:
             source = stream
     except BaseException:
@@ -199,6 +226,8 @@ def read_blocks(path: str) -> Iterator[bytes]:
     pending: list[bytes] = []
     pending_size = 0
     with open_input(path) as stream:
+        reader = stream.raw
+        assert isinstance(reader, _CheckedReader)
         while True:
             try:
                 # read1, not read: the bytes before a damaged place are handed over first.
@@ -222,7 +251,9 @@ def read_blocks(path: str) -> Iterator[bytes]:
             pending = [chunk[end:]]
             pending_size = len(chunk) - end
             lines += block.count(b"\n")
+            note_lines(path, lines, reader.share)
             yield block
+        note_lines(path, lines + bool(pending_size), None)
         if pending_size:
             yield b"".join(pending)
 

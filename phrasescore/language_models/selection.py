@@ -47,6 +47,8 @@ class CrossEntropyDifference:
 
     def __init__(self, in_domain: str, general: str) -> None:
         self._in_domain, self._general = load_kenlm(in_domain), load_kenlm(general)
+        # The words that each model knows, by its path.
+        self.known_words = {in_domain: self._in_domain, general: self._general}
         # Of the words so far, whether only one model knows them.
         self._differs: dict[str, bool] = {}
 

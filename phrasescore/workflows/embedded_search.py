@@ -13,6 +13,7 @@ from moses_integration.decoder.moses import NbestRequest
 from moses_integration.decoder.source import MAX_WORDS, markup_of, read_source
 from moses_integration.ini_text import IniText
 from moses_integration.weights import check_weights
+from phrasescore.config.settings import ALIGNED
 from phrasescore.devices import usable_threads
 from phrasescore.engines import EngineSettings, device_on, open_pool
 from phrasescore.engines.pool import WorkerPool
@@ -29,6 +30,7 @@ from phrasescore.workflows.sentence_translator import (
     SentenceTask,
     read_configuration,
 )
+from phrasescore.workflows.text_checks import KnownWords, UnknownWords, unknown_words_of
 
 _logger = logging.getLogger(__name__)
 
@@ -57,6 +59,7 @@ class EmbeddedSearch:
         self._configuration = read_configuration(ini_path, settings)
         self._markup = markup_of(IniText.read(ini_path))
         self._pool: WorkerPool[SentenceTask | None, OutputLines] | None = None
+        self._unknown_words: tuple[UnknownWords, UnknownWords] | None = None
 
     @property
     def ini_features(self) -> list[str]:
@@ -153,20 +156,40 @@ class EmbeddedSearch:
         assert self._pool is not None
         tasks = (SentenceTask(at, words, weights, nbest) for at, words in enumerate(sentences))
         counts: Counter[str] = Counter()
+        sources, targets = self._open_unknown_words()
         with ExitStack() as stack:
             target = stack.enter_context(open_output(output))
             lists = None if nbest is None else stack.enter_context(open_output(nbest.path))
             meter = stack.enter_context(
                 Meter("decode", "sentences", progress, total=len(sentences))
             )
-            for found in self._pool.map(tasks, window=_AHEAD * self._pool.workers):
+            results = self._pool.map(tasks, window=_AHEAD * self._pool.workers)
+            for words, found in zip(sentences, results, strict=True):
                 target.write(found.output)
+                if self._settings.models:
+                    sources.count(words)
+                    targets.count(found.output.decode().split())
                 if lists is not None:
                     lists.write(found.nbest)
                 counts.update(found.counts)
                 meter.update()
+        sources.warn()
+        targets.warn()
         _report(counts)
         return counts
+
+    def _open_unknown_words(self) -> tuple[UnknownWords, UnknownWords]:
+        """Return what counts the words that networks do not know, over all translations."""
+        if self._unknown_words is None:
+            settings = self._settings
+            models = []
+            if settings.models:
+                from phrasescore.models.checkpoint import load_table_vocabularies  # imports torch
+            for kind, path in zip(settings.features, settings.models, strict=True):
+                source, target = load_table_vocabularies(path)
+                models.append(KnownWords(path, source if kind in ALIGNED else None, target))
+            self._unknown_words = unknown_words_of("the source", "the translations", models)
+        return self._unknown_words
 
 
 def choose_engine(engine: EngineSettings | None, settings: SearchSettings) -> EngineSettings:

@@ -239,7 +239,7 @@ def _score_nbest(
         parts.append(metric.statistics(words, owners))
         segments.extend(owners)
 
-    with Meter("oracle", "hypotheses", progress) as meter:
+    with Meter("oracle", "hypotheses", progress, lines_of=path) as meter:
         for found in read_nbest(path):
             expected = len(parts)
             is_missing = found.id != expected and not allow_missing

@@ -29,7 +29,7 @@ from phrasescore.io.corpora import TextLine, read_monolingual_text
 from phrasescore.io.output import check_files, open_output
 from phrasescore.models.checkpoint import Checkpoint, ModelFolder, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.workflows.text_checks import UnknownWordCounter, warn_of_shortlists
+from phrasescore.workflows.text_checks import UnknownWords, warn_of_shortlists
 from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
@@ -206,7 +206,7 @@ class _CountedText:
 
     def sources(self) -> Iterator[Source]:
         """Yield the sentences and count their words."""
-        check = UnknownWordCounter(self.path, self._vocabularies)
+        check = UnknownWords(self.path, self._vocabularies)
         for line in self._sentences:
             source = line.words
             check.count(source)
@@ -281,7 +281,7 @@ def _write_translations(
     with ExitStack() as stack:
         translations = stack.enter_context(open_output(output))
         nbest = None if lists is None else stack.enter_context(open_output(lists))
-        meter = stack.enter_context(Meter("generate", "sentences", progress))
+        meter = stack.enter_context(Meter("generate", "sentences", progress, lines_of=text.path))
         for number, targets in enumerate(found):
             text.count_written(targets[:1])
             translations.write(f"{' '.join(targets[0].words)}\n".encode())
@@ -320,7 +320,10 @@ def _write_samples(
     progress: ProgressCallback | None,
 ) -> None:
     """Write the distinct samples of each line, the best first."""
-    with open_output(output) as stream, Meter("generate", "phrases", progress) as meter:
+    with (
+        open_output(output) as stream,
+        Meter("generate", "phrases", progress, lines_of=text.path) as meter,
+    ):
         for number, (source, targets) in enumerate(drawn, start=1):
             check_fields(source, text.path, number)
             finished = [target for target in targets if target.finished]

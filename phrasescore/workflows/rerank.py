@@ -109,7 +109,10 @@ def rerank(
     if not as_lists:
         lists = _aligned(read_nbest(nbest), nbest, num_sentences, allow_missing)
     sentences = moved = 0
-    with open_output(output) as stream, Meter("rerank", "hypotheses", progress) as meter:
+    with (
+        open_output(output) as stream,
+        Meter("rerank", "hypotheses", progress, lines_of=nbest) as meter,
+    ):
         for found in lists:
             sentences += 1
             if found is None:

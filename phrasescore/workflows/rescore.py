@@ -17,7 +17,6 @@ from phrasescore.workflows.list_rescorer import (
     check_of_networks,
 )
 from phrasescore.workflows.parts import check_part, state_path
-from phrasescore.workflows.text_checks import UnknownWordCounter
 from phrasescore.workflows.warnings import returns_warnings
 
 
@@ -117,6 +116,5 @@ def rescore(
             allow_missing=allow_missing,
             resume=None if words is not None else resume,
             part=number,
-            unknown_words=UnknownWordCounter(source, rescorer.source_vocabularies),
             progress=progress,
         )

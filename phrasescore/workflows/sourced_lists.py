@@ -11,7 +11,7 @@ from phrasescore.errors import DataError
 from phrasescore.io.text import MARKUP, decode, read_lines, split_words
 from phrasescore.records import HypothesisList
 from phrasescore.workflows.parts import InputPart
-from phrasescore.workflows.text_checks import UnknownWordCounter, warn_of_alignments
+from phrasescore.workflows.text_checks import warn_of_alignments
 
 
 @dataclass
@@ -125,7 +125,6 @@ def read_sourced_lists(
     new_names: Collection[str],
     *,
     allow_missing: bool,
-    unknown_words: UnknownWordCounter | None,
     part: InputPart | None = None,
     aligned: bool = False,
 ) -> Iterator[SourcedList]:
@@ -133,7 +132,6 @@ def read_sourced_lists(
 
     :param new_names: of features that no line may have.
     :param allow_missing: whether a sentence may have no list.
-    :param unknown_words: counts the words of the source, and warns at the end.
     :param part: the lists to yield; None for all.
     :param aligned: whether the word alignments of the lines matter.
     :raises DataError: on reaching lines that are not as they should be.
@@ -145,10 +143,6 @@ def read_sourced_lists(
     is_unaligned = aligned
     for place, (found, words) in islice(enumerate(lists), first, after):
         is_unaligned = is_unaligned and not any(map(has_links, found.raws))
-        if unknown_words is not None:
-            unknown_words.count(words)
         yield SourcedList(place, found, words, aligned)
     if is_unaligned:
         warn_of_alignments(nbest)
-    if unknown_words is not None:
-        unknown_words.warn()

@@ -245,7 +245,7 @@ def _read(
 
     The sentences of one text are pairs without a source.
     """
-    with Meter("read", "lines", progress) as meter:
+    with Meter("read", "lines", progress, lines_of=inputs[0]) as meter:
         if kind in LANGUAGE_MODELS:
             for text in meter.track(read_monolingual_text(inputs[0], refuse_marks=True)):
                 yield CountedPair(text.raw, PhrasePair((), text.words), 1.0)

@@ -30,7 +30,12 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import FeatureLabel, Weights
 from phrasescore.training.list_run import TrainingLists
 from phrasescore.training.list_store import ListStore
-from phrasescore.workflows.text_checks import warn_of_alignments, warn_of_lengths
+from phrasescore.workflows.text_checks import (
+    known_words,
+    unknown_words_of,
+    warn_of_alignments,
+    warn_of_lengths,
+)
 from phrasescore.workflows.tune.pooling import some_names
 from tuning.bleu import Bleu, sentence_bleu
 from tuning.weights import weights_vector
@@ -153,6 +158,9 @@ def read_training_lists(
     reader = _Reader(pairs, weights, feature, where)
     bleu = _Gains(Bleu([text.words for text in texts[1:]]))
     digest = new_digest()
+    known = known_words(checkpoint.folder, checkpoint)
+    of_source, of_lists = unknown_words_of(source, f"{paths[0]} (hypotheses)", [known])
+    _, of_references = unknown_words_of(source, references[0], [known])
     num_words, is_unaligned = 0, checkpoint.config.kind in ALIGNED
     with Meter("read", "lists", progress) as meter:
         for place, nbest in enumerate(_numbered(paths, len(sources), source)):
@@ -164,6 +172,10 @@ def read_training_lists(
             num_words += len(next(iter(nbest.distinct().values())))
             scores, words, found = reader.read(nbest, sources[place])
             bleu.add(place, words)
+            of_source.count(sources[place])
+            for hypothesis in words:
+                of_lists.count(hypothesis)
+            of_references.count(first[place])
             if pairs.kind == _OF_PHRASES:
                 taught = sorted({pair for row in found for pair in row})
             else:
@@ -174,6 +186,8 @@ def read_training_lists(
         raise DataError(source, None, "expected sentences with words, found none")
     if is_unaligned:
         warn_of_alignments(paths[0])
+    for unknown_words in (of_source, of_lists, of_references):
+        unknown_words.warn()
     warn_of_lengths(paths[0], num_words, sum(map(len, first)))
     for text in texts:
         digest.update(repr(text.words).encode())

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
@@ -239,7 +240,10 @@ def _facts(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
         long = f"{choice.num_long:,} source phrases of {inputs.settings.long} words or more"
         yield "phrase table", f"{inputs.table}: {choice.num_pairs:,} pairs; {long}"
     for name, model in inputs.models:
-        side = "source given target" if model.reverse else "target given source"
+        if model.config.kind in LANGUAGE_MODELS:
+            side = "target"
+        else:
+            side = "source given target" if model.reverse else "target given source"
         yield "model", f"{name}: {model.config.kind}, {side}, {model.num_parameters:,} weights"
     if inputs.source is not None:
         yield "source", f"{inputs.source.path}: {len(inputs.source.texts):,} sentences"

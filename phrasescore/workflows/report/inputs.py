@@ -119,7 +119,9 @@ class ReportInputs:
         assert self.table is not None
         columns = [self.table_column(model) for model in self.of_kind(*PHRASE_KINDS)]
         settings = self.settings
-        with Meter("report: phrase table", "lines", settings.progress) as meter:
+        with Meter(
+            "report: phrase table", "lines", settings.progress, lines_of=self.table
+        ) as meter:
             lines = meter.track(read_phrase_table(self.table))
             pairs = _table_pairs(self.table, lines, max(columns, default=0) + 1)
             return choose_from_table(
@@ -134,7 +136,7 @@ class ReportInputs:
     @cached_property
     def measured(self) -> Measured:
         """BLEU of the systems."""
-        return measure(self.systems, self.references, self.settings.seed)
+        return measure(self.systems, self.references)
 
 
 def read_inputs(settings: ReportSettings) -> ReportInputs:
@@ -214,7 +216,7 @@ def _read_first_best(path: str, progress: ProgressCallback | None) -> Sentences:
     :raises DataError: if a sentence has no list.
     """
     sentences = Sentences(path, [], [])
-    with Meter("n-best lists", "hypotheses", progress) as meter:
+    with Meter("n-best lists", "hypotheses", progress, lines_of=path) as meter:
         for expected, found in enumerate(read_nbest(path)):
             if found.id != expected:
                 problem = f"expected id {expected}, found {found.id}: a sentence has no hypotheses"

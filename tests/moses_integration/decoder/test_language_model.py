@@ -13,7 +13,7 @@ from moses_integration.decoder.language_model import NgramModel, read_arpa, read
 from moses_integration.decoder.ngram_table import score_word
 from phrasescore.errors import DataError
 from phrasescore.features.language_model import LanguageModelScore
-from phrasescore.language_models.kenlm_model import LN_10
+from phrasescore.language_models.kenlm_model import LN_10, load_kenlm
 from phrasescore.language_models.perplexity import score_with_kenlm
 from phrasescore.records import PhrasePair
 
@@ -323,7 +323,7 @@ def test_an_odd_file_is_the_same_to_the_search_to_kenlm_and_by_definition(
         assert found == pytest.approx(log_probs, abs=1e-5)
     if not 2 <= order <= 6:
         return  # no model to this kenlm
-    of_events = score_with_kenlm(arpa.path, texts).log_probs / LN_10
+    of_events = score_with_kenlm(load_kenlm(arpa.path), texts).log_probs / LN_10
     assert of_events == pytest.approx([one for log_probs in wanted for one in log_probs], abs=1e-5)
     pairs = [PhrasePair(("a",), tuple(words)) for words in texts]
     of_sentences = [value / LN_10 for value in LanguageModelScore(arpa.path).values(pairs)]

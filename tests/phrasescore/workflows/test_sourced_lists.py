@@ -73,9 +73,7 @@ def test_lists_without_any_link_are_warned_of(
     lists, source = tmp_path / "lists", tmp_path / "source"
     lists.write_text(line.format(0, "") + line.format(1, links))
     source.write_text("the\nthe\n")
-    read = read_sourced_lists(
-        str(lists), str(source), (), allow_missing=False, unknown_words=None, aligned=True
-    )
+    read = read_sourced_lists(str(lists), str(source), (), allow_missing=False, aligned=True)
     affiliations = [found.distinct.affiliations for found in read]
     assert affiliations == [[(1,)], [(0 if links else 1,)]]
     assert sum("no hypothesis has a link" in text for text in caplog.messages) == warnings
