@@ -55,8 +55,6 @@ if TYPE_CHECKING:
         ForeignGenerateSummary as ForeignGenerateSummary,
     )
     from phrasescore.workflows.generate_foreign import generate_foreign as generate_foreign
-    from phrasescore.workflows.join import JoinSummary as JoinSummary
-    from phrasescore.workflows.join import join as join
     from phrasescore.workflows.list_features import FeatureList as FeatureList
     from phrasescore.workflows.list_features import ListedName as ListedName
     from phrasescore.workflows.list_features import list_features as list_features
@@ -109,7 +107,6 @@ _NAMES = {
     "workflows.fine_tune": ("fine_tune",),
     "workflows.generate": ("GenerateSummary", "generate"),
     "workflows.generate_foreign": ("ForeignGenerateSummary", "generate_foreign"),
-    "workflows.join": ("JoinSummary", "join"),
     "workflows.list_features": ("FeatureList", "ListedName", "list_features"),
     "workflows.load_model": ("ScoringModel", "load_model"),
     "workflows.perplexity": ("PerplexitySummary", "TextPerplexities", "perplexity"),

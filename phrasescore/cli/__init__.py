@@ -48,7 +48,7 @@ READER_GONE = 141
 # Each is the module and the command of its name in this package.
 VERBS = (
     *("annotate", "combine", "decode", "doctor", "evaluate", "experiment", "export", "features"),
-    *("generate", "join", "perplexity", "report", "rerank", "rescore", "score", "segment"),
+    *("generate", "perplexity", "report", "rerank", "rescore", "score", "segment"),
     *("select", "show", "train", "tune"),
 )
 

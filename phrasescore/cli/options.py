@@ -318,11 +318,6 @@ output = file(
     default="-",
     show_default="stdout",
 )
-part = option(
-    "--part",
-    "Do the I-th of N parts alone, as a task of a job array; `phrasescore join` joins them.",
-    metavar="I/N",
-)
 report_format = choice(
     "--format report_format", "How the report is written.", get_args(ReportFormat), default="text"
 )

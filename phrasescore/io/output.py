@@ -64,7 +64,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def open_output(path: str, *, is_packed: bool = False) -> Iterator[BinaryIO]:
+def open_output(path: str) -> Iterator[BinaryIO]:
     """Open a file for writing bytes, which appears whole at the end or not at all.
 
     The data go to a part file beside the target, are synced to the disk, and replace the target
@@ -75,7 +75,6 @@ def open_output(path: str, *, is_packed: bool = False) -> Iterator[BinaryIO]:
 
     :param path: ``-`` is stdout, which is flushed and not closed; ``.gz`` in the name means gzip,
         compressed in a thread; the same data make the same bytes.
-    :param is_packed: whether the data are gzip already, where the name asks for it.
     :raises PhrasescoreError: when the folder does not exist or cannot be written, or the disk is
         full: on entering, writing or leaving.
     :raises BrokenPipeError: when the reader of stdout has gone; the command line knows what to do.
@@ -93,7 +92,7 @@ def open_output(path: str, *, is_packed: bool = False) -> Iterator[BinaryIO]:
             sys.stdout.buffer.flush()
         return
     target, replaced = _check_target(path)
-    compress = path.endswith(".gz") and not is_packed
+    compress = path.endswith(".gz")
     if replaced is not None and not stat.S_ISREG(replaced.st_mode):
         # By its own name: /dev/stdout leads to a pipe, and a pipe is in no folder.
         with _open_raw(path, path, os.O_WRONLY) as raw, _writer(path, raw, compress) as output:

@@ -78,11 +78,6 @@ def open_resumable(
     return ResumableOutput(path, settings, resume=resume, chunk_lines=chunk_lines)
 
 
-def packing(path: str) -> dict[str, str]:
-    """Return the setting that says how an output is compressed; {} where it is not."""
-    return {"gzip": f"zlib-ng {zlib_ng.ZLIBNG_RUNTIME_VERSION}"} if path.endswith(".gz") else {}
-
-
 def check_resume(path: str, resume: bool) -> None:
     """Raise an ArgumentError if a stream is to be resumed."""
     if resume and not is_resumable(path):
@@ -132,8 +127,10 @@ class ResumableOutput:
     ) -> None:
         self.path = path
         self.part, self.journal, self._new_journal = work_files(path)
-        self.settings = {**settings, **packing(path)}
         self._is_gzip = path.endswith(".gz")
+        self.settings = dict(settings)
+        if self._is_gzip:
+            self.settings["gzip"] = f"zlib-ng {zlib_ng.ZLIBNG_RUNTIME_VERSION}"
         self._resume = resume
         self._chunk_lines = chunk_lines
         self._digest, self._output_digest = new_digest(), new_digest()

@@ -21,7 +21,6 @@ from phrasescore.arguments import (
 from phrasescore.config.settings import ALIGNED, LANGUAGE_MODELS
 from phrasescore.devices import choose_device, torch_threads
 from phrasescore.engines import EngineSettings, device_on, engine_or_here
-from phrasescore.engines.likeness import describe
 from phrasescore.errors import ArgumentError
 from phrasescore.features import (
     ColumnSpec,
@@ -44,7 +43,6 @@ from phrasescore.workflows.columns import added_features, fingerprint
 from phrasescore.workflows.foreign_features import foreign_scores, read_ahead
 from phrasescore.workflows.given_scores import check_counts
 from phrasescore.workflows.list_texts import feature_texts, word_line, word_lines
-from phrasescore.workflows.parts import InputPart, PartNumber
 from phrasescore.workflows.sourced_lists import SourcedList, read_sourced_lists
 from phrasescore.workflows.text_checks import UnknownWordCounter, warn_of_shortlists
 
@@ -167,7 +165,6 @@ class ListRescorer:
         replace: bool = False,
         allow_missing: bool = False,
         resume: bool | None = None,
-        part: PartNumber | None = None,
         unknown_words: UnknownWordCounter | None = None,
         progress: ProgressCallback | None = None,
     ) -> RescoreSummary:
@@ -175,38 +172,30 @@ class ListRescorer:
 
         :param resume: whether to go on with the unfinished output of another run; None keeps no
             unfinished output at all.
-        :param part: the part of the lists to do; None for all.
         :param unknown_words: counts the words of the source, and warns.
         :raises DataError: if the lists are not as they should be, or have such features already.
         """
         assert word_scores is None or self.words
         path, known = os.fspath(nbest), () if replace else self.names
-        task = None
-        if part is not None:
-            task = InputPart.of_lists(part, path, os.fspath(source), CHUNK_LISTS)
-            settings = self._settings(replace) | task.settings({})
-            if resume and task.is_done("rescore", os.fspath(output), settings):
-                return RescoreSummary(tuple(self.names), 0, 0, None, ())
         lists = check_counts(
             read_sourced_lists(
                 *(path, os.fspath(source), known),
                 allow_missing=allow_missing,
                 unknown_words=unknown_words,
-                part=task,
                 aligned=self._aligned,
             ),
             path,
             [added.given for added in self._added if added.given is not None],
         )
         # Mistakes in the files often show here, before the networks are laid out.
-        head = list(islice(lists, 1))  # a part may be empty
+        head = list(islice(lists, 1))
         self._open_foreign()
         scores = self._open_scores()
         if scores is not None:
             scores.start_counting()
         written = 0
         with (
-            self._open_output(os.fspath(output), replace, resume, task) as target,
+            self._open_output(os.fspath(output), replace, resume) as target,
             nullcontext() if word_scores is None else open_output(os.fspath(word_scores)) as words,
             Meter("rescore", "hypotheses", progress) as meter,
         ):
@@ -226,8 +215,6 @@ class ListRescorer:
                     words.writelines(word_lines(self._added, each, result))
                 meter.update(each.num_lines)
             target.flush()
-            if task is not None and isinstance(target, ResumableOutput):
-                task.write_state("rescore", "lists", target)
         return RescoreSummary(
             tuple(self.names),
             meter.done,
@@ -286,16 +273,12 @@ class ListRescorer:
         return torch.device(name) if self._engine.name == "ray" else choose_device(name)
 
     def _open_output(
-        self, path: str, replace: bool, resume: bool | None, part: InputPart | None
+        self, path: str, replace: bool, resume: bool | None
     ) -> ResumableOutput | StreamOutput:
         """Return the output; see :meth:`rescore`."""
         if resume is None:
             return StreamOutput(path)
-        settings = self._settings(replace)
-        if part is not None:
-            machine = describe() if self._scores is None else self._scores.machine
-            settings |= part.settings(machine)
-        return open_resumable(path, settings, resume=resume)
+        return open_resumable(path, self._settings(replace), resume=resume)
 
     def _settings(self, replace: bool) -> dict[str, str]:
         """Return everything that the output depends on, but for the input."""

@@ -3,12 +3,10 @@
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 
 from moses_integration.affiliation import affiliate_hypothesis
 from moses_integration.nbest import NbestList, read_nbest, with_sources
 from phrasescore.records import HypothesisList
-from phrasescore.workflows.parts import InputPart
 from phrasescore.workflows.text_checks import UnknownWordCounter
 
 
@@ -85,7 +83,6 @@ def read_sourced_lists(
     *,
     allow_missing: bool,
     unknown_words: UnknownWordCounter | None,
-    part: InputPart | None = None,
     aligned: bool = False,
 ) -> Iterator[SourcedList]:
     """Yield each list of a file with its source, lazily.
@@ -93,15 +90,11 @@ def read_sourced_lists(
     :param new_names: of features that no line may have.
     :param allow_missing: whether a sentence may have no list.
     :param unknown_words: counts the words of the source, and warns at the end.
-    :param part: the lists to yield; None for all.
     :param aligned: whether the word alignments of the lines matter.
     :raises DataError: on reaching lines that are not as they should be.
     """
     lists = with_sources(read_nbest(nbest, new_names), source, allow_missing=allow_missing)
-    first = 0 if part is None else part.first
-    # The last part reads on, and finds what is missing at the end.
-    after = None if part is None or part.after == part.total else part.after
-    for place, (found, words) in islice(enumerate(lists), first, after):
+    for place, (found, words) in enumerate(lists):
         if unknown_words is not None:
             unknown_words.count(words)
         yield SourcedList(place, found, words, aligned)

@@ -155,9 +155,6 @@ def make_material(folder: Path) -> None:
             "tune nbest --references references --weights weights --starts 0 -o made "
             "--features-out features.dat --scores-out scores.dat --ifile-out init.opt"
         )
-        for part in (1, 2):
-            _run(f"annotate table --model rnn --part {part}/2 -o part{part}")
-            _run(f"rescore nbest --source source --model lstm --part {part}/2 -o lists.part{part}")
         _run("generate rnn source --nbest own.nbest 3 --name Own0 -o made")
         _run(
             "train joint source references --alignments alignments --updates 1 -o joined "

@@ -83,19 +83,13 @@ def test_odd_lines_and_a_last_line_without_its_newline(folder: Path) -> None:
 
 @pytest.mark.parametrize("keep_others", [None, 1])
 @pytest.mark.parametrize("end", ["", ".gz"])
-def test_engines_parts_and_streams_give_the_same_bytes(
+def test_engines_and_streams_give_the_same_bytes(
     folder: Path, keep_others: float | None, end: str
 ) -> None:
     model = [str(make_model(folder / "model").path)]
     options = {"columns": model, "keep_others": keep_others}
     one = annotate(folder, f"one{end}", **options, threads=1)
     assert annotate(folder, f"two{end}", **options, engine=EngineSettings("processes", 2)) == one
-    parts = []
-    for number in (1, 2, 3):
-        parts.append(folder / f"part{number}{end}")
-        annotate(folder, parts[-1].name, **options, part=f"{number}/3")
-    phrasescore.join(parts, folder / f"joined{end}")
-    assert (folder / f"joined{end}").read_bytes() == one
     arguments = ["-", "--model", model[0], "--for", str(folder / "text"), "--threads", "1"]
     arguments += [] if keep_others is None else ["--keep-others", "1"]
     data = (folder / "table").read_bytes()
