@@ -39,7 +39,6 @@ from phrasescore.errors import (
 )
 from phrasescore.signals import EndedBySignal, ending_on_signals
 from phrasescore.version import __version__
-from phrasescore.workflows.warnings import LOGGERS
 
 _STDERR = 2
 INTERRUPTED = 130
@@ -199,6 +198,6 @@ def main() -> None:
     """
 
 
-for _name in LOGGERS:
+for _name in options.LOGGERS:
     logging.getLogger(_name).setLevel(logging.INFO)
     logging.getLogger(_name).addHandler(_StderrHandler())

@@ -13,10 +13,12 @@ from phrasescore.arguments import PRECISIONS, ReportFormat
 from phrasescore.cli.subjects import FileName, SubjectOption, Verb, heading
 from phrasescore.engines import ENGINES, EngineName, EngineSettings
 from phrasescore.features import FEATURE_NAMES, ColumnKind, ColumnSpec
-from phrasescore.workflows.warnings import LOGGERS
 
 # Takes and returns a command's function.
 Decorator = Callable[[Any], Any]
+
+# The loggers of the packages whose messages are said.
+LOGGERS = ("phrasescore", "moses_integration", "tuning")
 
 _ORDER = "phrasescore.columns"
 

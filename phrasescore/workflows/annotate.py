@@ -22,7 +22,6 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.workflows.given_scores import GivenScores, check_counts
 from phrasescore.workflows.table_scoring import TableScorer, TableScoring, block_lines
 from phrasescore.workflows.text_filter import TextFilter, check_keep_others
-from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
 
@@ -43,10 +42,8 @@ class AnnotateSummary:
     scored: int
     # For each column, a few words about its values in this run.
     columns: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
 
 
-@returns_warnings
 def annotate(
     table: StrPath,
     columns: Sequence[ColumnSpec | str],

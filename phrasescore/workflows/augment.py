@@ -39,7 +39,6 @@ from phrasescore.workflows.annotate import check_moses_ini, declare_scores
 from phrasescore.workflows.augmenter import Augmenter, group_sources
 from phrasescore.workflows.generate import USUAL_WIDTH, load_generator
 from phrasescore.workflows.new_pair_scores import PairScores, plan_columns
-from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
 
@@ -56,7 +55,6 @@ class AugmentSummary:
     # Pairs added, and generated pairs that the table has already.
     new: int
     known: int
-    warnings: tuple[str, ...] = ()
 
     def summary(self) -> str:
         """Return the counts as one line for a user."""
@@ -67,7 +65,6 @@ class AugmentSummary:
         )
 
 
-@returns_warnings
 @torch_threads(1)  # searches and scores have threads of their own
 def augment(
     table: StrPath,

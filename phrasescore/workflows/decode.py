@@ -20,7 +20,6 @@ from phrasescore.progress import ProgressCallback
 from phrasescore.records import Weights
 from phrasescore.workflows.embedded_search import EmbeddedSearch
 from phrasescore.workflows.search_settings import SearchSettings, moses_limits
-from phrasescore.workflows.warnings import collecting_warnings
 
 _logger = logging.getLogger(__name__)
 
@@ -35,7 +34,6 @@ class DecodeSummary:
     # Requests of the embedded search to networks, and the distinct ones among them.
     requests: int
     distinct_requests: int
-    warnings: tuple[str, ...] = ()
 
 
 def decode(
@@ -99,33 +97,31 @@ def decode(
     given: Weights = {} if weights is None else dict(load_weights(weights).search)
     given |= {name: (value,) for name, value in (feature_weights or {}).items()}
     sentences = read_source(source, MAX_WORDS if decoder == "embedded" else None)
-    with collecting_warnings() as warnings:
-        counts: Counter[str] = Counter()
-        if moses_bin is not None:
-            ini = MosesIni.read(config)
-            given = _known(given, {feature.name for feature in ini.features}, config)
-            threads = min(usable_threads(settings.processes), max(1, len(sentences)))
-            translate_with_moses(
-                *(os.path.join(moses_bin, "moses"), ini, given, sentences, output, request),
-                threads=threads,
-                limits=moses_limits(settings),
-            )
-        else:
-            made = EmbeddedSearch(config, settings, engine)
-            for name in settings.feature_names:
-                if name not in given:
-                    text = "%s has no weight, and so 0: it only stands in n-best lists"
-                    _logger.warning(text, name)
-                if len(own := given.get(name, (0.0,))) != 1:
-                    problem = f"expected one weight of {name}, found {len(own)}"
-                    raise PhrasescoreError(f"{path or 'the weights'}: {problem}")
-            given = _known(given, made.feature_names, config)
-            with made.open(sentences, given):
-                counts = made.translate(sentences, given, output, request, progress)
-        return DecodeSummary(
-            *(len(sentences), counts["untranslated"], counts["requests"], counts["distinct"]),
-            tuple(warnings),
+    counts: Counter[str] = Counter()
+    if moses_bin is not None:
+        ini = MosesIni.read(config)
+        given = _known(given, {feature.name for feature in ini.features}, config)
+        threads = min(usable_threads(settings.processes), max(1, len(sentences)))
+        translate_with_moses(
+            *(os.path.join(moses_bin, "moses"), ini, given, sentences, output, request),
+            threads=threads,
+            limits=moses_limits(settings),
         )
+    else:
+        made = EmbeddedSearch(config, settings, engine)
+        for name in settings.feature_names:
+            if name not in given:
+                text = "%s has no weight, and so 0: it only stands in n-best lists"
+                _logger.warning(text, name)
+            if len(own := given.get(name, (0.0,))) != 1:
+                problem = f"expected one weight of {name}, found {len(own)}"
+                raise PhrasescoreError(f"{path or 'the weights'}: {problem}")
+        given = _known(given, made.feature_names, config)
+        with made.open(sentences, given):
+            counts = made.translate(sentences, given, output, request, progress)
+    return DecodeSummary(
+        len(sentences), counts["untranslated"], counts["requests"], counts["distinct"]
+    )
 
 
 def _known(weights: Weights, names: Collection[str], path: str) -> Weights:

@@ -50,7 +50,6 @@ from phrasescore.workflows.evaluation import (
     SystemFigures,
 )
 from phrasescore.workflows.text_checks import warn_of_lengths, warn_of_texts
-from phrasescore.workflows.warnings import returns_warnings
 from tuning.bleu import Bleu, BleuScore, bleu
 from tuning.oracle import oracle_bleu
 
@@ -59,7 +58,6 @@ TRIALS = {"bootstrap": 1000, "approximate": 10000}
 PLOT_FORMATS = ("pdf", "png", "svg")
 
 
-@returns_warnings
 def evaluate(
     hypotheses: Sequence[StrPath],
     references: Sequence[StrPath],

@@ -30,7 +30,6 @@ from phrasescore.models.feed_forward import BOUNDARY, FeedForwardNetwork
 from phrasescore.models.joint import JointNetwork
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.annotate import check_moses_ini
-from phrasescore.workflows.warnings import returns_warnings
 
 # What NPLM gives words that no text holds; Moses' lowest score (moses/TypeDef.h).
 _NEVER = -100.0
@@ -49,7 +48,6 @@ class ExportSummary:
     input_words: int
     # What Moses takes for the network.
     num_bytes_in_moses: int
-    warnings: tuple[str, ...] = ()
 
 
 class _MosesFeature(NamedTuple):
@@ -63,7 +61,6 @@ class _MosesFeature(NamedTuple):
     vocabularies: Mapping[str, Sequence[str]] = {}
 
 
-@returns_warnings
 def export(
     model: StrPath,
     output: StrPath,

@@ -30,10 +30,8 @@ from phrasescore.workflows.train import (
 )
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
 from phrasescore.workflows.tune.pooling import find_references
-from phrasescore.workflows.warnings import returns_warnings
 
 
-@returns_warnings
 def fine_tune(
     model: StrPath,
     lists: Sequence[StrPath],

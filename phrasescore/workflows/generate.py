@@ -31,7 +31,6 @@ from phrasescore.io.output import check_files, open_output
 from phrasescore.models.checkpoint import Checkpoint, ModelFolder, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.workflows.text_checks import UnknownWordCounter, warn_of_shortlists
-from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
 
@@ -53,10 +52,8 @@ class GenerateSummary:
     predicted_unknown_words: int
     # Translations that were cut, or samples that were left out, because they found no end.
     unfinished: int
-    warnings: tuple[str, ...] = ()
 
 
-@returns_warnings
 @torch_threads(1)  # batches have threads of their own
 def generate(
     source: StrPath,

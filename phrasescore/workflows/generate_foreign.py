@@ -22,7 +22,6 @@ from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhrasePair
 from phrasescore.workflows.generate import USUAL_WIDTH, check_fields
-from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
 
@@ -41,7 +40,6 @@ class ForeignGenerateSummary:
     lines: int
     # In the n-best lists, or of the text where there are none.
     translations: int
-    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,6 @@ class ForeignGeneration:
         return translate
 
 
-@returns_warnings
 def generate_foreign(
     source: StrPath,
     model: StrPath,

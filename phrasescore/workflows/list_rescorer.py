@@ -67,7 +67,6 @@ class RescoreSummary:
     networks: SentenceWork | None
     # For each feature that is not a network's: its name, and a few words about its values.
     notes: tuple[tuple[str, str], ...]
-    warnings: tuple[str, ...] = ()
 
     def summary(self) -> list[str]:
         """Return the lines for a user: of the networks together, then of each other feature."""

@@ -23,7 +23,6 @@ from phrasescore.language_models.perplexity import (
 from phrasescore.language_models.word_scorer import WordScorer
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.workflows.warnings import returns_warnings
 
 _Sentences = list[tuple[str, ...]]
 
@@ -97,10 +96,8 @@ class PerplexitySummary:
 
     # In the order that they were given.
     texts: tuple[TextPerplexities, ...]
-    warnings: tuple[str, ...] = ()
 
 
-@returns_warnings
 def perplexity(
     texts: Sequence[StrPath],
     *,

@@ -21,7 +21,6 @@ from phrasescore.errors import ArgumentError, DataError
 from phrasescore.io.output import check_files, open_output
 from phrasescore.io.text import decode
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.workflows.warnings import returns_warnings
 from tuning.minimum_bayes_risk import expected_gains, posterior
 from tuning.settings import METRICS, MetricName
 
@@ -42,10 +41,8 @@ class RerankSummary:
     moved: int
     # Features that have no weight, in the order of the alphabet.
     unweighted: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
 
 
-@returns_warnings
 def rerank(
     nbest: StrPath,
     output: StrPath,

@@ -17,10 +17,8 @@ from phrasescore.workflows.list_rescorer import (
     check_of_networks,
 )
 from phrasescore.workflows.text_checks import UnknownWordCounter
-from phrasescore.workflows.warnings import returns_warnings
 
 
-@returns_warnings
 def rescore(
     nbest: StrPath,
     source: StrPath,

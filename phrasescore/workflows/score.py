@@ -18,7 +18,6 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhrasePair
 from phrasescore.workflows.list_rescorer import ListRescorer, check_of_networks
 from phrasescore.workflows.text_checks import UnknownWordCounter
-from phrasescore.workflows.warnings import returns_warnings
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,6 @@ class ScoreSummary:
     networks: SentenceWork | None
     # For each feature that is not a network's: its name, and a few words about its values.
     notes: tuple[tuple[str, str], ...]
-    warnings: tuple[str, ...] = ()
 
     def summary(self) -> list[str]:
         """Return the lines for a user: of the networks together, then of each other feature."""
@@ -41,7 +39,6 @@ class ScoreSummary:
         return networks + [f"{name}: {note}" for name, note in self.notes]
 
 
-@returns_warnings
 def score(
     source: StrPath,
     target: StrPath,

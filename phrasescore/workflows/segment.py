@@ -40,7 +40,6 @@ from phrasescore.models.checkpoint import Checkpoint, direction_of, load_checkpo
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList
 from phrasescore.vocabulary import Vocabulary
-from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
 
@@ -52,10 +51,8 @@ class SegmentSummary:
     work: SegmentationWork
     # Segments that are longer than the longest sentence of the forward model's training.
     too_long: int
-    warnings: tuple[str, ...] = ()
 
 
-@returns_warnings
 @torch_threads(1)  # the search and the scores have threads of their own
 def segment(
     source: StrPath,

@@ -25,7 +25,6 @@ from phrasescore.language_models.selection import (
     draw,
 )
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
 
@@ -49,10 +48,8 @@ class SelectSummary:
     lines: int
     # The largest difference of a kept line, in nats per token; None for lines drawn at random.
     highest_difference: float | None
-    warnings: tuple[str, ...] = ()
 
 
-@returns_warnings
 def select(
     text: StrPath,
     output: StrPath,

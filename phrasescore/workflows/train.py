@@ -35,7 +35,6 @@ from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.vocabulary import count_words
 from phrasescore.workflows.aligned_text import read_aligned_text
-from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
 
@@ -50,10 +49,8 @@ class TrainSummary:
 
     # As it stands in the model's folder, too.
     record: TrainingRecord
-    warnings: tuple[str, ...] = ()
 
 
-@returns_warnings
 def train(
     kind: str,
     inputs: StrPath | Sequence[StrPath],

@@ -23,7 +23,6 @@ from phrasescore.workflows.report.inputs import (
     read_inputs,
 )
 from phrasescore.workflows.report.sections import SECTION_PLANS, SENTENCE_KINDS, missing_inputs
-from phrasescore.workflows.warnings import collecting_warnings
 
 _logger = logging.getLogger(__name__)
 
@@ -48,7 +47,6 @@ class ReportSummary:
     num_blocks: int
     # Per section that was left out, wholly or in part: its key, and why.
     left_out: tuple[tuple[str, str], ...]
-    warnings: tuple[str, ...]
 
     def summary(self) -> str:
         """Return one line for the log."""
@@ -146,16 +144,14 @@ def make_report(
         progress=progress,
     )
     _check_folder(os.fspath(folder), settings.paths())
-    with collecting_warnings() as warnings:
-        report, left_out = _make_sections(read_inputs(settings))
-        size = _write(report, folder)
+    report, left_out = _make_sections(read_inputs(settings))
+    size = _write(report, folder)
     return ReportSummary(
         str(Path(folder) / PAGE),
         size,
         tuple(section.key for section in report.sections),
         sum(len(section.blocks) for section in report.sections),
         tuple(left_out),
-        tuple(warnings),
     )
 
 

@@ -32,7 +32,6 @@ from phrasescore.workflows.tune.pooling import (
     some_names,
 )
 from phrasescore.workflows.tune.report import feature_rows, with_contributions
-from phrasescore.workflows.warnings import collecting_warnings
 from tuning.bleu import CorpusBleu
 from tuning.cross_validation import cross_validate as validate
 from tuning.methods import Tuned, load_method
@@ -52,7 +51,6 @@ class TuneOutcome:
 
     weights: Mapping[str, tuple[float, ...]]
     report: TuneReport
-    warnings: tuple[str, ...] = ()
 
 
 def tune(
@@ -142,64 +140,63 @@ def tune(
     inputs = (*lists, *references, *features, *scores, ifile, moses_ini, weights_path(start))
     files.check(_paths(*inputs), features_out, scores_out, ifile_out)
     optimiser = Optimiser(method, starts, plateau_smoothing, fixed, threads)
-    with collecting_warnings() as warnings:
-        ini = None if moses_ini is None else MosesIni.read(os.fspath(moses_ini))
-        metric: Metric
-        if features:
-            metric, pool = CorpusBleu(), read_extracted(_paths(*features), _paths(*scores))
-        else:
-            paths = find_references(_paths(*references))
-            metric, words = read_metric(paths, metrics, reference_length)
-            reader = ListReader(metric, words)
-            pool = union([reader.read(path).distinct() for path in _paths(*lists)])
-        if ifile is not None:
-            where = os.fspath(ifile)
-            first = read_start_weights(where, pool.num_features)
-        else:
-            first, where = _start_vector(start, ini, pool)
-        if not first.any():
-            raise DataError(where, None, "expected start weights that are not all zero")
-        size = f"{pool.num_segments:,} sentences, {len(pool.stats):,} hypotheses"
-        _logger.info("%s, %d weights", size, pool.num_features)
-        methods: tuple[MethodRow, ...] = ()
-        with Meter("tune", "steps", progress) as meter:
+    ini = None if moses_ini is None else MosesIni.read(os.fspath(moses_ini))
+    metric: Metric
+    if features:
+        metric, pool = CorpusBleu(), read_extracted(_paths(*features), _paths(*scores))
+    else:
+        paths = find_references(_paths(*references))
+        metric, words = read_metric(paths, metrics, reference_length)
+        reader = ListReader(metric, words)
+        pool = union([reader.read(path).distinct() for path in _paths(*lists)])
+    if ifile is not None:
+        where = os.fspath(ifile)
+        first = read_start_weights(where, pool.num_features)
+    else:
+        first, where = _start_vector(start, ini, pool)
+    if not first.any():
+        raise DataError(where, None, "expected start weights that are not all zero")
+    size = f"{pool.num_segments:,} sentences, {len(pool.stats):,} hypotheses"
+    _logger.info("%s, %d weights", size, pool.num_features)
+    methods: tuple[MethodRow, ...] = ()
+    with Meter("tune", "steps", progress) as meter:
 
-            def count_step(line: str) -> None:
-                _logger.debug("%s", line)
-                meter.update(note=line)
+        def count_step(line: str) -> None:
+            _logger.debug("%s", line)
+            meter.update(note=line)
 
-            optimiser.report = count_step
-            if cross_validate is not None:
-                methods = _compare_methods(cross_validate, optimiser, pool, metric, first, seed)
-            found, notes, rows = _replicate(replicas, optimiser, pool, metric, first, seed)
-        features_found = feature_rows(pool, first, found)
-        cut_short: BaseException | None = None
-        try:
-            if report is not None:
-                features_found = with_contributions(features_found, pool, metric, found)
-        except (KeyboardInterrupt, EndedBySignal) as error:
-            cut_short = error  # the weights are found; only single features were not looked at
-        if features_out is not None and scores_out is not None:
-            write_features(os.fspath(features_out), pool.labels, pool.features, pool.starts)
-            write_scores(os.fspath(scores_out), pool.stats, pool.starts)
-        if ifile_out is not None:
-            dense = [at for at, label in enumerate(pool.labels) if not is_sparse(label.name)]
-            write_start_weights(os.fspath(ifile_out), found[dense])
-        weights = named_weights(found, pool.labels)
-        made = TuneReport(
-            *(method, metric.name, seed, pool.num_segments, len(pool.stats)),
-            *(100 * pool.score(metric, first), 100 * pool.score(metric, found)),
-            features=features_found,
-            notes=notes,
-            replicas=rows,
-            cross_validation=methods,
-        )
-        files.write(WeightPair(weights, weights), made, ini)
-        if cut_short is not None:
-            raise cut_short
-        if optimiser.stopped:
-            optimiser.raise_stop()
-    return TuneOutcome(weights, made, tuple(warnings))
+        optimiser.report = count_step
+        if cross_validate is not None:
+            methods = _compare_methods(cross_validate, optimiser, pool, metric, first, seed)
+        found, notes, rows = _replicate(replicas, optimiser, pool, metric, first, seed)
+    features_found = feature_rows(pool, first, found)
+    cut_short: BaseException | None = None
+    try:
+        if report is not None:
+            features_found = with_contributions(features_found, pool, metric, found)
+    except (KeyboardInterrupt, EndedBySignal) as error:
+        cut_short = error  # the weights are found; only single features were not looked at
+    if features_out is not None and scores_out is not None:
+        write_features(os.fspath(features_out), pool.labels, pool.features, pool.starts)
+        write_scores(os.fspath(scores_out), pool.stats, pool.starts)
+    if ifile_out is not None:
+        dense = [at for at, label in enumerate(pool.labels) if not is_sparse(label.name)]
+        write_start_weights(os.fspath(ifile_out), found[dense])
+    weights = named_weights(found, pool.labels)
+    made = TuneReport(
+        *(method, metric.name, seed, pool.num_segments, len(pool.stats)),
+        *(100 * pool.score(metric, first), 100 * pool.score(metric, found)),
+        features=features_found,
+        notes=notes,
+        replicas=rows,
+        cross_validation=methods,
+    )
+    files.write(WeightPair(weights, weights), made, ini)
+    if cut_short is not None:
+        raise cut_short
+    if optimiser.stopped:
+        optimiser.raise_stop()
+    return TuneOutcome(weights, made)
 
 
 def merge_weights(weights: Path, moses_ini: Path, moses_ini_out: Path) -> None:

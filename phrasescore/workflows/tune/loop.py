@@ -36,7 +36,6 @@ from phrasescore.workflows.tune.outcome import OutputFiles
 from phrasescore.workflows.tune.pooling import ListReader, find_references
 from phrasescore.workflows.tune.rounds import Decoder, Rounds
 from phrasescore.workflows.tune.state import CACHE, about_search, check_folder
-from phrasescore.workflows.warnings import collecting_warnings
 from tuning.settings import ReferenceLength
 
 if TYPE_CHECKING:
@@ -52,7 +51,6 @@ class LoopOutcome:
 
     weights: WeightPair
     report: TuneReport
-    warnings: tuple[str, ...] = ()
 
 
 def tune_with_decoder(
@@ -141,76 +139,75 @@ def tune_with_decoder(
         raise ArgumentError("`folder`: expected the name of a folder, found ''")
     files = OutputFiles(output, moses_ini_out, report, report_format)
     source, work, backoff = os.fspath(source), Path(folder), optional_path(backoff_lm)
-    with collecting_warnings() as warnings:
-        ini, opened = _open_decoder(decoder, optional_path(moses_ini))
-        first = _start_weights(start, ini)
-        paths = find_references([os.fspath(path) for path in references])
-        metrics = dict(metrics) if metrics else {"bleu": 1.0}
-        metric, words = read_metric(paths, metrics, reference_length)
-        contents = [column.value for column in specs if column.kind != "feature"]
-        contents += [] if backoff is None else [backoff]
-        read = [source, *paths, *contents]
-        read += [] if ini is None else [ini.path, *map(str, files_of(ini.path))]
-        read += [name for name in (weights_path(start),) if name is not None]
-        written = files.check(read, translations)
-        _check_source(source, opened, len(words[0]))
-        check_folder(work, [*read, *written])
-        options = rescore_options(specs, backoff, unnormalized=unnormalized)
+    ini, opened = _open_decoder(decoder, optional_path(moses_ini))
+    first = _start_weights(start, ini)
+    paths = find_references([os.fspath(path) for path in references])
+    metrics = dict(metrics) if metrics else {"bleu": 1.0}
+    metric, words = read_metric(paths, metrics, reference_length)
+    contents = [column.value for column in specs if column.kind != "feature"]
+    contents += [] if backoff is None else [backoff]
+    read = [source, *paths, *contents]
+    read += [] if ini is None else [ini.path, *map(str, files_of(ini.path))]
+    read += [name for name in (weights_path(start),) if name is not None]
+    written = files.check(read, translations)
+    _check_source(source, opened, len(words[0]))
+    check_folder(work, [*read, *written])
+    options = rescore_options(specs, backoff, unnormalized=unnormalized)
 
-        def open_rescorer() -> "ListRescorer":
-            from phrasescore.workflows.list_rescorer import ListRescorer  # imports torch
+    def open_rescorer() -> "ListRescorer":
+        from phrasescore.workflows.list_rescorer import ListRescorer  # imports torch
 
-            return ListRescorer(
-                specs,
-                cache=work / CACHE,
-                device=device,
-                threads=threads if engine is None or engine.name == "here" else None,
-                engine=engine,
-                backoff_lm=backoff,
-                unnormalized=unnormalized,
-            )
+        return ListRescorer(
+            specs,
+            cache=work / CACHE,
+            device=device,
+            threads=threads if engine is None or engine.name == "here" else None,
+            engine=engine,
+            backoff_lm=backoff,
+            unnormalized=unnormalized,
+        )
 
-        digests = FileDigests({}, {})
-        about = {
-            **_about_decoder(decoder),
-            "source": digest_content(source),
-            "references": [digest_content(path) for path in paths],
-            "moses.ini": None if ini is None else digest_content(ini.path),
-            "start weights": first.lists,
-            "start weights of the search": None if first.search == first.lists else first.search,
-            "n-best size": nbest_size,
-            "models": [*models, *options[2 * len(models) :]],
-            "content of the models": [digests.digest(Path(path)) for path in contents],
-            "method": method,
-            "metric": metrics,
-            "reference length": reference_length,
-            "starts": starts,
-            "plateau smoothing": plateau_smoothing,
-            "fixed features": list(fixed),
-            "seed": seed,
-        }
-        names = [column.value for column in specs if column.kind == "feature"]
-        if packages := [*feature_packages(names), *metric_packages(metrics)]:
-            about["packages"] = packages
-        reader, rescorer = ListReader(metric, words), open_rescorer if specs else None
-        rounds = Rounds(opened, ini, source, work, nbest_size, reader, rescorer, progress)
-        optimiser = Optimiser(method, starts, plateau_smoothing, fixed, threads)
-        run = LoopRun(rounds, optimiser, first, seed, about)
+    digests = FileDigests({}, {})
+    about = {
+        **_about_decoder(decoder),
+        "source": digest_content(source),
+        "references": [digest_content(path) for path in paths],
+        "moses.ini": None if ini is None else digest_content(ini.path),
+        "start weights": first.lists,
+        "start weights of the search": None if first.search == first.lists else first.search,
+        "n-best size": nbest_size,
+        "models": [*models, *options[2 * len(models) :]],
+        "content of the models": [digests.digest(Path(path)) for path in contents],
+        "method": method,
+        "metric": metrics,
+        "reference length": reference_length,
+        "starts": starts,
+        "plateau smoothing": plateau_smoothing,
+        "fixed features": list(fixed),
+        "seed": seed,
+    }
+    names = [column.value for column in specs if column.kind == "feature"]
+    if packages := [*feature_packages(names), *metric_packages(metrics)]:
+        about["packages"] = packages
+    reader, rescorer = ListReader(metric, words), open_rescorer if specs else None
+    rounds = Rounds(opened, ini, source, work, nbest_size, reader, rescorer, progress)
+    optimiser = Optimiser(method, starts, plateau_smoothing, fixed, threads)
+    run = LoopRun(rounds, optimiser, first, seed, about)
 
-        def write() -> LoopOutcome:
-            weights, made = run.finish(output, options, details=report is not None)
-            if translations is not None:
-                run.write_translations(os.fspath(translations), weights.lists)
-            files.write(weights, made, ini)
-            return LoopOutcome(weights, made, tuple(warnings))
+    def write() -> LoopOutcome:
+        weights, made = run.finish(output, options, details=report is not None)
+        if translations is not None:
+            run.write_translations(os.fspath(translations), weights.lists)
+        files.write(weights, made, ini)
+        return LoopOutcome(weights, made)
 
-        try:
-            run.run(iterations, patience, resume=resume)
-        except (KeyboardInterrupt, EndedBySignal):
-            if run.result.best is not None:
-                write()
-            raise
-        return write()
+    try:
+        run.run(iterations, patience, resume=resume)
+    except (KeyboardInterrupt, EndedBySignal):
+        if run.result.best is not None:
+            write()
+        raise
+    return write()
 
 
 def _open_decoder(

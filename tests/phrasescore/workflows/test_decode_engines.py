@@ -16,6 +16,7 @@ from phrasescore.workflows.decode import DecodeSummary
 from phrasescore.workflows.embedded_search import choose_engine
 from phrasescore.workflows.search_settings import SearchSettings
 from tests.doubles import RandomCslm
+from tests.log import warnings
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 from tests.ray_here import kill_worker, run_ray
 
@@ -62,7 +63,7 @@ def decode(
 
 
 def test_an_engine_changes_nothing_even_if_a_worker_is_killed(
-    engine: EngineSettings, folder: Path
+    engine: EngineSettings, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     beginnings = []
 
@@ -72,7 +73,7 @@ def test_an_engine_changes_nothing_even_if_a_worker_is_killed(
             kill_worker()
 
     here = decode("here", HERE)
-    assert here.warnings[0].startswith("140 of 200 source words are no phrase of the table")
+    assert warnings(caplog)[0].startswith("140 of 200 source words are no phrase of the table")
     assert decode("killed", engine, kill_first) == here
     assert len(beginnings) == 1
     for end in ("out", "nbest"):

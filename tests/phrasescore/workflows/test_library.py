@@ -121,7 +121,5 @@ def score_pairs_twice(path: str) -> None:
 def test_torch_has_the_callers_threads_again(
     calls: dict[str, Callable[[], object]], name: str
 ) -> None:
-    result = calls[name]()
+    calls[name]()
     assert torch.get_num_threads() == 3
-    if name != "load_model":
-        assert isinstance(result.warnings, tuple)  # type: ignore[attr-defined]

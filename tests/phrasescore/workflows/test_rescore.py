@@ -9,6 +9,7 @@ from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
 from phrasescore.workflows.list_rescorer import ListRescorer
 from tests.doubles import RandomModel
+from tests.log import warnings
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists
 
 
@@ -17,7 +18,9 @@ def model(tmp_path: Path) -> RandomModel:
     return RandomModel(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS)
 
 
-def test_the_summary_has_counts_notes_and_warnings(tmp_path: Path, model: RandomModel) -> None:
+def test_the_summary_has_counts_and_notes(
+    tmp_path: Path, model: RandomModel, caplog: pytest.LogCaptureFixture
+) -> None:
     lists = Lists(tmp_path)
     Path(lists.source).write_text("unheard of words\n" * len(lists.sources))
     columns: list[str | phrasescore.ColumnSpec] = [str(model.path)]
@@ -31,7 +34,7 @@ def test_the_summary_has_counts_notes_and_warnings(tmp_path: Path, model: Random
     assert (done.networks.hypotheses, done.networks.cached) == (distinct, None)
     ((name, note),) = done.notes
     assert (name, note.endswith(" target words")) == ("TargetLength0", True)
-    (warning,) = done.warnings
+    (warning,) = warnings(caplog)
     assert warning.startswith(f"{lists.source}: 18 of its first 18 words are unknown to ")
     assert (seen[-1].done, seen[-1].finished) == (180, True)
 

@@ -11,6 +11,7 @@ import phrasescore
 from phrasescore.errors import ArgumentError, ConfigError, PhrasescoreError
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Progress
+from tests.log import warnings
 from tests.tiny_runs import write_table
 
 TINY = (
@@ -30,7 +31,9 @@ def written_table(tmp_path: Path) -> Path:
     return write_table(tmp_path / "table")
 
 
-def test_a_table_becomes_a_model_whose_record_is_returned(table: Path, tmp_path: Path) -> None:
+def test_a_table_becomes_a_model_whose_record_is_returned(
+    table: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     seen: list[Progress] = []
     done = phrasescore.train(
         *("encoder-decoder", table, tmp_path / "model"),
@@ -42,7 +45,7 @@ def test_a_table_becomes_a_model_whose_record_is_returned(table: Path, tmp_path:
         progress=seen.append,
     )
     record = done.record
-    assert done.warnings == ()
+    assert warnings(caplog) == []
     assert (record.updates, record.stopped_by, record.seed) == (20, "updates", 3)
     assert record.summary().startswith("stopped by updates; validation perplexity ")
     loaded = load_checkpoint(tmp_path / "model")

@@ -11,6 +11,7 @@ from moses_integration.weights import load_weights
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
 from phrasescore.workflows.tune import lists
+from tests.log import warnings
 from tests.phrasescore.workflows.tune.tune_folder import TuneFolder
 from tests.random_pools import random_pool
 from tuning.bleu import CorpusBleu
@@ -24,14 +25,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TuneFolder:
 
 
 @pytest.mark.usefixtures("folder")
-def test_weights_come_back_as_values_and_are_those_of_the_file() -> None:
+def test_weights_come_back_as_values_and_are_those_of_the_file(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     start = {"LM0": (1.0,), "TM0": (0.5, 0.5), "Gone0": (1.0,)}
     found = phrasescore.tune(["nbest"], ["reference"], start, "out", threads=1)
     assert found.weights == load_weights("out").lists
     assert found.weights["TM0"] == (0.5, 0.5)
     assert found.report.start == pytest.approx(66.874, abs=1e-3)
     assert found.report.reached == pytest.approx(100)
-    assert found.warnings == ("no list has these features of the start weights: Gone0",)
+    assert warnings(caplog) == ["no list has these features of the start weights: Gone0"]
 
 
 def test_nothing_is_written_where_no_file_is_named(folder: TuneFolder) -> None:
@@ -41,10 +44,12 @@ def test_nothing_is_written_where_no_file_is_named(folder: TuneFolder) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_list_much_longer_than_the_references_is_warned_of() -> None:
+def test_a_list_much_longer_than_the_references_is_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     Path("reference").write_text("a\nf\nk\n")
-    found = phrasescore.tune(["nbest"], ["reference"], "weights", threads=1)
-    assert found.warnings[0].startswith("nbest has 15 words, the references 3: are they of")
+    phrasescore.tune(["nbest"], ["reference"], "weights", threads=1)
+    assert warnings(caplog)[0].startswith("nbest has 15 words, the references 3: are they of")
 
 
 @pytest.mark.usefixtures("folder")
