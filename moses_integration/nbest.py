@@ -192,8 +192,8 @@ class _FieldCheck:
         for name in found:
             if name in self._new_names:
                 problem = (
-                    f"has the feature {name} already; give the new one another name by `names`, "
-                    "or write it anew with `replace`"
+                    f"has the feature {name} already; give the new one another name by --name, "
+                    "or write it anew with --replace"
                 )
                 raise DataError(self._path, number, problem)
         if not self._is_first:
@@ -264,7 +264,7 @@ def with_sources(
             if not allow_missing:
                 problem = (
                     f"expected id {identity}, found {found.id}: sentence {identity + 1} of {path} "
-                    "has no hypotheses (`allow_missing` leaves it out)"
+                    "has no hypotheses (--allow-missing leaves it out)"
                 )
                 raise DataError(found.path, found.first_line, problem)
         else:
@@ -274,7 +274,7 @@ def with_sources(
     if missing is not None and not allow_missing:
         problem = (
             f"the n-best list ends before this sentence, with id {read - 1} "
-            "(`allow_missing` leaves it out)"
+            "(--allow-missing leaves it out)"
         )
         raise DataError(path, read + 1, problem)
 

@@ -51,7 +51,7 @@ def choose_device(name: str) -> "torch.device":
     device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         count = torch.cuda.device_count()
-        raise PhrasescoreError(f"`device` {name}: torch sees {count} CUDA devices")
+        raise PhrasescoreError(f"--device {name}: torch sees {count} CUDA devices")
     return device
 
 

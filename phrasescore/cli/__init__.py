@@ -81,7 +81,7 @@ class VerbGroup(click.Group):
             raise _with_choices(error, self._verb(ctx)) from error
         except PhrasescoreError as error:
             verb = self._verb(ctx)
-            problem = options.with_flags(str(error), verb)
+            problem = str(error)
             if isinstance(error, ArgumentError):
                 context = click.Context(verb, ctx, ctx.invoked_subcommand)
                 raise click.UsageError(show_controls(problem), context) from error
@@ -171,10 +171,7 @@ class _StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        message = self.format(record)
-        if context := click.get_current_context(silent=True):
-            message = options.with_flags(message, context.command)
-        _say(f"phrasescore: {level}{message}")
+        _say(f"phrasescore: {level}{self.format(record)}")
 
 
 def _say(line: str) -> None:

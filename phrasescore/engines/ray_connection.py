@@ -94,7 +94,7 @@ def _check_answer(address: str) -> None:
     host, _, port = address.rpartition(":")
     if address == "auto" or address.startswith("ray://"):
         return
-    problem = f"`ray_address`: expected HOST:PORT of a running Ray, found {address!r}"
+    problem = f"--ray-address: expected HOST:PORT of a running Ray, found {address!r}"
     is_encrypted = os.environ.get("RAY_USE_TLS", "0") != "0"
     try:
         with socket.create_connection((host, int(port)), timeout=_ANSWER) as connection:

@@ -81,7 +81,7 @@ def open_resumable(
 def check_resume(path: str, resume: bool) -> None:
     """Raise an ArgumentError if a stream is to be resumed."""
     if resume and not is_resumable(path):
-        raise ArgumentError("`resume` needs `output` FILE: a stream cannot be resumed")
+        raise ArgumentError("--resume needs --output FILE: a stream cannot be resumed")
 
 
 class Journal(msgspec.Struct, frozen=True):
@@ -211,7 +211,7 @@ class ResumableOutput:
         if not self._resume:
             raise PhrasescoreError(
                 f"{self.part} holds {found.lines:,} lines of an unfinished run: go on with "
-                f"`resume`, or {anew}"
+                f"--resume, or {anew}"
             )
         check_same_run(found.settings, self.settings, self.part, anew)
         self.finished = finished  # killed between its last two steps
@@ -380,7 +380,7 @@ class ResumableOutput:
         if self._promised.lines == 0 or (wrong and self._begun.lines == 0):
             _remove(self.part, self.journal, self._new_journal)
             return
-        text = "%s holds the first %s lines; the same call with `resume` goes on from there"
+        text = "%s holds the first %s lines; the same call with --resume goes on from there"
         text = "%s still holds the first %s lines" if wrong else text
         _logger.info(text, self.part, f"{self._promised.lines:,}")
 

@@ -152,7 +152,7 @@ def _with_given(computed: Sequence[_Column], given: Mapping[int, _Column]) -> li
 def check_moses_ini(moses_ini: str | None, moses_ini_out: str | None) -> None:
     """Raise an ArgumentError if only one of the two is given."""
     if (moses_ini is None) != (moses_ini_out is None):
-        raise ArgumentError("`moses_ini` and `moses_ini_out` go together")
+        raise ArgumentError("--moses-ini and --moses-ini-out go together")
 
 
 def declare_scores(

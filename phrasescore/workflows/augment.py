@@ -131,7 +131,7 @@ def augment(
         "lexicon": optional_path(lexicon),
         "reverse-lexicon": optional_path(reverse_lexicon),
     }
-    check_at_least(1, beam=beam, num_targets=num_targets, max_phrase_length=max_phrase_length)
+    check_at_least(1, beam=beam, targets=num_targets, max_phrase_length=max_phrase_length)
     check_at_least(0, min_probability=min_probability, min_count=min_count)
     check_at_most(1, min_probability=min_probability)
     check_compute(device, precision, threads)
@@ -139,10 +139,10 @@ def augment(
     check_moses_ini(ini_path, new_ini_path)
     if not indicator and ini_path is not None:
         problem = "without one moses.ini stays as it is, but for the path"
-        raise ArgumentError(f"`indicator`: {problem}")
+        raise ArgumentError(f"--no-indicator: {problem}")
     width = max(USUAL_WIDTH, num_targets) if beam is None else beam
     if width < num_targets:
-        raise ArgumentError("`beam`: at least as many as `num_targets`")
+        raise ArgumentError("--beam: at least as many as --targets")
     check_resume(output, resume)
     read = (table, only_path, ini_path, given["lexicon"], given["reverse-lexicon"])
     check_files(read, (output, *work_files(output), new_ini_path))
@@ -155,7 +155,7 @@ def augment(
     if checkpoints[0].reverse:
         raise ModelError(
             f"{models[0]}: expected a model that predicts the target, found one trained with "
-            "--reverse; it may be the `reverse_model`"
+            "--reverse; it may be the --reverse-model"
         )
     num_threads = usable_threads(engine.workers) if engine.name == "here" else 1
     scores = PairScores(columns, given, device=device, precision=precision, threads=num_threads)

@@ -126,7 +126,7 @@ def added_features(
     expected = sum(spec.kind != "scores" for spec in specs) + ensemble
     if names and len(names) != expected:
         problem = f"expected one for each of {expected} columns, got {len(names)}"
-        raise ArgumentError(f"`names`: {problem}")
+        raise ArgumentError(f"--name: {problem}")
     usual: Counter[str] = Counter()
     given = iter(names)
 

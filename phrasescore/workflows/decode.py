@@ -81,15 +81,15 @@ def decode(
     if nbest is not None:
         request = NbestRequest(os.fspath(nbest[0]), nbest[1], distinct, alignment, segmentation)
     elif distinct or alignment or segmentation:
-        raise ArgumentError("`distinct`, `alignment` and `segmentation` go with `nbest`")
+        raise ArgumentError("--distinct, --alignment and --segmentation go with --nbest")
     if config == "-":
-        raise ArgumentError("`config` cannot be stdin: it is read more than once")
+        raise ArgumentError("--config cannot be stdin: it is read more than once")
     if (decoder == "moses") != (moses_bin is not None):
-        raise ArgumentError("`decoder` moses and `moses_bin` go together")
+        raise ArgumentError("--decoder moses and --moses-bin go together")
     if decoder == "moses" and (settings.features or settings.ignore):
-        raise ArgumentError("`features` and `ignore` go with the embedded search")
+        raise ArgumentError("--feature and --ignore go with the embedded search")
     if decoder == "moses" and engine not in (None, EngineSettings("processes")):
-        raise ArgumentError("`engine` goes with the embedded search")
+        raise ArgumentError("--engine goes with the embedded search")
     settings.check()
     path = weights_path(weights)
     read = (source, config, path, settings.backoff_lm, *map(str, files_of(config)))

@@ -85,15 +85,15 @@ def export(
     """
     path = os.fspath(output)
     ini_path, new_ini_path = optional_path(moses_ini), optional_path(moses_ini_out)
-    check_choice(get_args(ModelFormat), model_format=model_format)
+    check_choice(get_args(ModelFormat), format=model_format)
     check_moses_ini(ini_path, new_ini_path)
     if path.endswith(".gz"):
         raise ArgumentError(
-            f"`output`: NPLM reads no gzip, so the name must not end in .gz: {path!r}"
+            f"--output: NPLM reads no gzip, so the name must not end in .gz: {path!r}"
         )
     if path == "-" and ini_path is not None:
         raise ArgumentError(
-            "`moses_ini` needs an `output` that Moses can read, which stdout is not"
+            "--moses-ini needs an --output that Moses can read, which stdout is not"
         )
     ini = None if ini_path is None else IniText.read(ini_path)
     checkpoint = load_checkpoint(model)
@@ -110,7 +110,7 @@ def export(
         raise ModelError(f"{model}: {error}") from error
     if path == "-" and feature.vocabularies:
         raise ArgumentError(
-            f"`output`: a {kind} has vocabulary files beside it, so it must not be stdout"
+            f"--output: a {kind} has vocabulary files beside it, so it must not be stdout"
         )
     vocabularies = {key: f"{path}.{key}" for key in feature.vocabularies}
     named = () if ini is None else map(str, named_files(ini))

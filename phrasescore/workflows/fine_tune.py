@@ -96,7 +96,7 @@ def fine_tune(
     check_positive(epochs=epochs, minutes=minutes)
     check_compute(device, None, threads)
     if not lists or not references:
-        raise ArgumentError("`lists` and `references` are needed, at least one of each")
+        raise ArgumentError("--lists and --references are needed, at least one of each")
     paths = [os.fspath(path) for path in lists]
     texts = [os.fspath(source), *find_references([os.fspath(path) for path in references])]
     aligned = optional_path(alignments)

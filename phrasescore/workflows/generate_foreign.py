@@ -110,9 +110,9 @@ def generate_foreign(
     check_at_least(1, beam=beam, nbest=num_best)
     width = max(USUAL_WIDTH, num_best) if beam is None else beam
     if num_best > width:
-        raise ArgumentError("`beam`: at least as many as `nbest` wants of each sentence")
+        raise ArgumentError("--beam: at least as many as --nbest wants of each sentence")
     if name is not None and lists is None:
-        raise ArgumentError("`name` is of the feature in `nbest`")
+        raise ArgumentError("--name is of the feature in --nbest")
     name = name or f"{column_name('ctranslate2', '')}0"
     check_feature_names([name])
     text, truecase = text or ForeignText(), optional_path(truecase_model)

@@ -17,6 +17,7 @@ from phrasescore.arguments import (
     check_at_least,
     check_compute,
     check_sequences,
+    flag,
 )
 from phrasescore.config.settings import ALIGNED, LANGUAGE_MODELS
 from phrasescore.devices import choose_device, torch_threads
@@ -116,7 +117,7 @@ class ListRescorer:
         check_columns(specs, of_phrases=False)
         paths = [column.value for column in specs if column.kind == "model"]
         if self.ensemble and len(paths) < 2:
-            raise ArgumentError("`ensemble` averages at least two models")
+            raise ArgumentError("--ensemble averages at least two models")
         self._engine = engine_or_here(self.engine, self.threads)
         networks = any(column.kind in ("model", "ctranslate2") for column in specs)
         self._place = self._choose_place() if networks else torch.device("cpu")
@@ -142,7 +143,7 @@ class ListRescorer:
         }
         self._aligned = any(config.kind in ALIGNED for config in configs)
         if self._aligned and self.ensemble:
-            raise ArgumentError("`ensemble`: a joint model reads alignments, and is in none")
+            raise ArgumentError("--ensemble: a joint model reads alignments, and is in none")
         self._scores: SentenceScores | None = None
         self._opened_cache: ScoreCache | None = None
         self._idle = foreign_scores(self._added)
@@ -350,9 +351,9 @@ def check_of_networks(
     wanted = {"normalize": normalize, "word_scores": word_scores, "cache": cache}
     for name, value in wanted.items():
         if value and "model" not in kinds and not (name == "cache" and "ctranslate2" in kinds):
-            raise ArgumentError(f"`{name}` is for the scores of a model, and there is none")
+            raise ArgumentError(f"{flag(name)} is for the scores of a model, and there is none")
     if cache == "-":
-        raise ArgumentError("`cache` needs a file: a stream cannot be a cache")
+        raise ArgumentError("--cache needs a file: a stream cannot be a cache")
 
 
 def _list_of(found: SourcedList) -> HypothesisList:

@@ -127,11 +127,11 @@ def perplexity(
     check_sequences(texts=texts)
     check_compute(device, precision, threads)
     if model is None and lm is None:
-        raise ArgumentError("nothing to measure: give `model`, `lm`, or both")
+        raise ArgumentError("nothing to measure: give --model, --lm, or both")
     if mix_on is not None and (model is None or lm is None):
-        raise ArgumentError("`mix_on` needs `model` and `lm`: it mixes both")
+        raise ArgumentError("--mix-on needs --model and --lm: it mixes both")
     if log_z and model is None:
-        raise ArgumentError("`log_z` needs `model`")
+        raise ArgumentError("--log-z needs --model")
     paths, mixed_text = [os.fspath(path) for path in texts], optional_path(mix_on)
     check_files((*paths, mixed_text), ())
     found = []
@@ -172,7 +172,7 @@ class _Models:
         checkpoint, place = load_checkpoint(model), choose_device(device)
         if checkpoint.config.kind not in LANGUAGE_MODELS:
             problem = f"expected a model of kind cslm, found one of {checkpoint.config.kind}"
-            raise ModelError(f"{model}: {problem}; `score` takes networks that read a source")
+            raise ModelError(f"{model}: {problem}; score takes those that read a source")
         exact = Precision(precision, place)
         self._alone = WordScorer(checkpoint, place, exact)
         self._has_subwords = checkpoint.target_vocabulary.is_subwords

@@ -78,7 +78,7 @@ def rescore(
     specs = column_specs(columns)
     check_of_networks(specs, normalize=normalize, word_scores=words, cache=cache)
     if resume and words is not None:
-        raise ArgumentError("`resume` is for one output, and not for `word_scores`")
+        raise ArgumentError("--resume is for one output, and not for --word-scores")
     check_resume(output, resume)
     check_files(
         (nbest, source, *column_files(specs), optional_path(backoff_lm)),

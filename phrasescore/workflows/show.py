@@ -59,7 +59,7 @@ def show(
     if not os.path.isdir(path):
         return _count_table(path, optional_path(model), progress)
     if model is not None:
-        raise ArgumentError("`model` goes with a phrase table, and this is a folder")
+        raise ArgumentError("--model goes with a phrase table, and this is a folder")
     if not _MODEL_FILES.intersection(os.listdir(path)):
         raise PhrasescoreError(f"{path}: expected a model or a phrase table, found a folder")
     from phrasescore.report.model_summary import model_report  # imports torch

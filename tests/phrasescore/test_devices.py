@@ -73,7 +73,7 @@ def test_auto_is_a_cuda_device_where_there_is_one(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
     assert devices.choose_device("auto") == torch.device(chosen)
     assert devices.choose_device("cpu") == torch.device("cpu")
-    with pytest.raises(PhrasescoreError, match=f"`device` cuda:2: torch sees {count} CUDA devices"):
+    with pytest.raises(PhrasescoreError, match=f"--device cuda:2: torch sees {count} CUDA devices"):
         devices.choose_device("cuda:2")
 
 

@@ -118,24 +118,24 @@ def tune(
     check_at_least(2, cross_validate=cross_validate)
     check_at_least(0, seed=seed)
     if bool(lists) == bool(features or scores):
-        raise ArgumentError("give one of n-best lists and `features` with `scores`")
+        raise ArgumentError("give one of n-best lists and --features with --scores")
     if len(features) != len(scores):
-        raise ArgumentError("`features` and `scores` come in pairs")
+        raise ArgumentError("--features and --scores come in pairs")
     if features:
         _check_extracted(references, metrics, reference_length)
     elif not references:
-        raise ArgumentError("`references` is needed")
+        raise ArgumentError("--references is needed")
     if start is None and ifile is None and moses_ini is None:
         problem = "give the weights that the lists were made with, to start from"
-        raise ArgumentError(f"{problem}: `start`, or `moses_ini`")
+        raise ArgumentError(f"{problem}: --weights, or --moses-ini")
     if ifile is not None and (start is not None or not features):
-        raise ArgumentError("`ifile` goes with `features`, in place of `start`")
+        raise ArgumentError("--ifile goes with --features, in place of --weights")
     if moses_ini_out is not None and moses_ini is None:
-        raise ArgumentError("`moses_ini_out` needs the `moses_ini` to change")
+        raise ArgumentError("--moses-ini-out needs the --moses-ini to change")
     if (features_out is None) != (scores_out is None):
-        raise ArgumentError("`features_out` and `scores_out` come in pairs")
+        raise ArgumentError("--features-out and --scores-out come in pairs")
     if features_out is not None and set(metrics) != {"bleu"}:
-        raise ArgumentError("`features_out` goes with n-best lists and the metric bleu")
+        raise ArgumentError("--features-out goes with n-best lists and the metric bleu")
     files = OutputFiles(output, moses_ini_out, report, report_format)
     inputs = (*lists, *references, *features, *scores, ifile, moses_ini, weights_path(start))
     files.check(_paths(*inputs), features_out, scores_out, ifile_out)
@@ -219,10 +219,10 @@ def _check_extracted(
     references: Sequence[Path], metrics: Mapping[str, float], reference_length: str
 ) -> None:
     if references:
-        raise ArgumentError("`references` goes with n-best lists: `scores` is made with them")
+        raise ArgumentError("--references goes with n-best lists: --scores is made with them")
     if set(metrics) != {"bleu"} or reference_length != "closest":
-        problem = "`metrics` and `reference_length` go with n-best lists"
-        raise ArgumentError(f"{problem}: the statistics in `scores` are made already")
+        problem = "--metric and --reference-length go with n-best lists"
+        raise ArgumentError(f"{problem}: the statistics in --scores are made already")
 
 
 def _start_vector(

@@ -123,20 +123,20 @@ def tune_with_decoder(
     check_at_least(0, seed=seed)
     inputs = [source, moses_ini, *references]
     if any(is_stream(os.fspath(name)) for name in inputs if name is not None):
-        problem = "`source`, `references` and `moses_ini` cannot be streams with `decoder`"
+        problem = "--source, --references and --moses-ini cannot be streams with --decoder"
         raise ArgumentError(f"{problem}: they are read more than once")
     specs = column_specs(columns)
     if specs:
         check_columns(specs, of_phrases=False)
     if any(column.kind == "scores" for column in specs):
-        raise ArgumentError("scores of a file are of lists that are there: not with `decoder`")
+        raise ArgumentError("scores of a file are of lists that are there: not with --decoder")
     if any(column.kind == "ctranslate2" for column in specs):
-        raise ArgumentError("models of CTranslate2 score lists that are there: not with `decoder`")
+        raise ArgumentError("models of CTranslate2 score lists that are there: not with --decoder")
     models = [column.value for column in specs if column.kind == "model"]
     if (backoff_lm is not None or unnormalized) and not models:
-        raise ArgumentError("`backoff_lm` and `unnormalized` go with models that rescore lists")
+        raise ArgumentError("--backoff-lm and --unnormalized go with models that rescore lists")
     if not os.fspath(folder):
-        raise ArgumentError("`folder`: expected the name of a folder, found ''")
+        raise ArgumentError("--working-dir: expected the name of a folder, found ''")
     files = OutputFiles(output, moses_ini_out, report, report_format)
     source, work, backoff = os.fspath(source), Path(folder), optional_path(backoff_lm)
     ini, opened = _open_decoder(decoder, optional_path(moses_ini))
@@ -225,7 +225,7 @@ def _open_decoder(
         return ini, replace(command, ini=ini)
     if isinstance(decoder, SearchSettings):
         if ini is None:
-            raise ArgumentError("`decoder` embedded needs `moses_ini`, the moses.ini")
+            raise ArgumentError("--decoder embedded needs --moses-ini, the moses.ini")
         return ini, EmbeddedSearch(ini.path, decoder)
     assert not isinstance(decoder, str)
     return ini, decoder
@@ -234,7 +234,7 @@ def _open_decoder(
 def _start_weights(start: WeightsSource | None, ini: MosesIni | None) -> WeightPair:
     if ini is None and start is None:
         raise ArgumentError(
-            "give the weights to start from: `start` FILE, or `moses_ini` moses.ini, whose "
+            "give the weights to start from: --weights FILE, or --moses-ini moses.ini, whose "
             "weights they are then (or -f moses.ini in the decoder's command)"
         )
     # Weights that a file does not name Moses takes from its moses.ini.

@@ -77,7 +77,7 @@ class LoopRun:
         if iterations == 1 and not rounds.added:
             _logger.warning(
                 "the weights are still those of the start: those that a round finds are tried by "
-                "the next one, and `iterations` is 1"
+                "the next one, and --iterations is 1"
             )
 
     def _keep_round(self, result: LoopResult) -> None:

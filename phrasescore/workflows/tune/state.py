@@ -91,7 +91,7 @@ def read_decisions(work: Path, about: Mapping[str, Any], *, resume: bool) -> lis
         remove_rounds(work)
         return None
     if not resume:
-        problem = "there is a run here already: `resume` goes on with it"
+        problem = "there is a run here already: --resume goes on with it"
         raise PhrasescoreError(f"{work}: {problem}, or name another working folder")
     # As they come out of a file: lists for tuples.
     now = msgspec.json.decode(msgspec.json.encode(about))

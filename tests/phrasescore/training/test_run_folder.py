@@ -35,7 +35,7 @@ def test_work_and_model_folder_may_not_be_or_hold_one_another(
     (tmp_path / "link").symlink_to("model")
     run = make_run(tmp_path)
     run = dataclasses.replace(run, model=tmp_path / "model", work=tmp_path / work)
-    with pytest.raises(PhrasescoreError, match="choose another `work_dir`"):
+    with pytest.raises(PhrasescoreError, match="choose another --work-dir"):
         train_model(run, resume=resume)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "table", "x"]
 
@@ -176,7 +176,7 @@ def test_a_run_without_a_state_is_begun_anew_with_other_settings(tmp_path: Path)
         train_model(run, report=kill_after(3))
     (run.work / f"state-000000004{NEW}").mkdir()  # killed as it was written
     other = TINY.override(["training.seed=5", "vocabulary.source_size=3"])
-    with pytest.raises(ConfigError, match=r"`resume`: \[vocabulary\] source_size"):
+    with pytest.raises(ConfigError, match=r"--resume: \[vocabulary\] source_size"):
         train_model(dataclasses.replace(run, config=other), resume=True)
     again = dataclasses.replace(run, config=other)
     train_model(again)
@@ -222,7 +222,7 @@ def test_a_run_that_was_killed_as_it_read_its_table_keeps_its_settings(tmp_path:
     assert RunFolder(run.work).settings() == TINY
     # Neither another's settings nor an error in the table cost the run its own.
     other = dataclasses.replace(run, config=TINY.override(["training.seed=5"]))
-    with pytest.raises(ConfigError, match=r"`resume`: \[training\] seed"):
+    with pytest.raises(ConfigError, match=r"--resume: \[training\] seed"):
         train_model(other, resume=True)
     with pytest.raises(PhrasescoreError, match="no pair to train on"):
         train_model(dataclasses.replace(run, read=lambda: iter(())), resume=True)

@@ -83,8 +83,8 @@ def test_relative_paths_in_a_moses_ini_of_another_folder_are_warned_of(
     [
         ([], {}, "nothing to add"),
         ([ColumnSpec("lm", "lm.arpa")], {}, "a language model is for rescore alone"),
-        ([PUNCTUATION], {"moses_ini": "x"}, "`moses_ini` and `moses_ini_out` go together"),
-        ([PUNCTUATION], {"resume": True}, "`resume` needs `output` FILE"),
+        ([PUNCTUATION], {"moses_ini": "x"}, "--moses-ini and --moses-ini-out go together"),
+        ([PUNCTUATION], {"resume": True}, "--resume needs --output FILE"),
     ],
 )
 def test_arguments_that_do_not_go_together_are_refused(

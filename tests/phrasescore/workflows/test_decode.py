@@ -39,7 +39,7 @@ def test_the_summary_has_the_figures_of_a_run(
 
 
 def test_arguments_that_do_not_go_together_are_refused(folder: Path) -> None:
-    with pytest.raises(ArgumentError, match="`distinct`, `alignment` and `segmentation` go with"):
+    with pytest.raises(ArgumentError, match="--distinct, --alignment and --segmentation go with"):
         phrasescore.decode("source", "moses.ini", folder / "out", distinct=True)
     assert not (folder / "out").exists()
 

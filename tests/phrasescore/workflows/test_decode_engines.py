@@ -113,11 +113,11 @@ def test_processes_are_the_workers_of_the_usual_engine(
 @pytest.mark.parametrize(
     ("settings", "engine", "problem"),
     [
-        ({"processes": 2}, PROCESSES, "`processes` and `workers` are one number"),
-        ({"processes": 2}, RAY, "`processes` is for the engine processes; ray has `workers`"),
-        ({"processes": 1}, HERE, "`processes` is for the engine processes; here has `workers`"),
-        ({"threads": 1}, RAY, "`threads`: a worker on Ray has one"),
-        ({}, EngineSettings("here", 2), "`workers`: the engine here translates one sentence at a"),
+        ({"processes": 2}, PROCESSES, "--processes and --workers are one number"),
+        ({"processes": 2}, RAY, "--processes is for the engine processes; ray has --workers"),
+        ({"processes": 1}, HERE, "--processes is for the engine processes; here has --workers"),
+        ({"threads": 1}, RAY, "--threads: a worker on Ray has one"),
+        ({}, EngineSettings("here", 2), "--workers: the engine here translates one sentence at a"),
     ],
 )
 def test_numbers_that_do_not_go_together_are_refused(
@@ -132,7 +132,7 @@ def test_numbers_that_do_not_go_together_are_refused(
 
 
 def test_moses_runs_on_no_engine(folder: Path) -> None:
-    with pytest.raises(ArgumentError, match="`engine` goes with the embedded search"):
+    with pytest.raises(ArgumentError, match="--engine goes with the embedded search"):
         phrasescore.decode(
             *("source", "moses.ini", "out"), decoder="moses", moses_bin=folder, engine=RAY
         )

@@ -38,9 +38,9 @@ def test_generate_returns_counts(
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"sample": 2, "beam": 3}, "`beam`: is not of `sample`"),
-        ({"seed": 2}, "`seed`: is of `sample` alone"),
-        ({"nbest": ("list", 3), "beam": 2}, "`beam`: at least as many as `nbest` wants"),
+        ({"sample": 2, "beam": 3}, "--beam: is not of --sample"),
+        ({"seed": 2}, "--seed: is of --sample alone"),
+        ({"nbest": ("list", 3), "beam": 2}, "--beam: at least as many as --nbest wants"),
     ],
 )
 def test_generate_refuses_arguments_that_do_not_go_together(
@@ -60,9 +60,9 @@ def test_augment_returns_counts(
     assert (done.sources, done.asked, done.unknown) == (2, 1, 1)
     new = (tmp_path / "out").read_text().count("{{Tree generated}}")
     assert done.new == new
-    assert warnings(caplog)[0].startswith("no `reverse_model`: new pairs have 1e-07")
+    assert warnings(caplog)[0].startswith("no --reverse-model: new pairs have 1e-07")
     assert done.summary().startswith("1 of 2 sources asked, 1 not for their unknown words")
-    with pytest.raises(ArgumentError, match="`beam`: at least as many as `num_targets`"):
+    with pytest.raises(ArgumentError, match="--beam: at least as many as --targets"):
         phrasescore.augment(table, model, tmp_path / "out", beam=2)
 
 
@@ -71,5 +71,5 @@ def test_segment_returns_counts(model: Path, text: Path, tmp_path: Path) -> None
     done = phrasescore.segment(text, model, out, confidence="forward", max_segment=2, threads=1)
     assert (done.work.sentences, done.work.words, done.too_long) == (3, 5, 0)
     assert out.read_text().count("\n") == 3
-    with pytest.raises(ArgumentError, match="`confidence` penalized needs a `reverse_model`"):
+    with pytest.raises(ArgumentError, match="--confidence penalized needs a --reverse-model"):
         phrasescore.segment(text, model, out)

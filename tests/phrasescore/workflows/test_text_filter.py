@@ -170,14 +170,16 @@ def test_a_long_stretch_without_pairs_is_not_held_in_memory(folder: Path) -> Non
 
 @pytest.mark.parametrize("value", [0, -1, 2e38, 1e-44, float("nan")])
 def test_a_default_is_a_probability_that_moses_can_use(folder: Path, value: float) -> None:
-    with pytest.raises(ArgumentError, match="`keep_others`: expected a probability"):
+    with pytest.raises(ArgumentError, match="--keep-others: expected a probability"):
         annotate(folder, "out", keep_others=value)
 
 
 def test_what_does_not_go_together_is_refused(folder: Path) -> None:
-    with pytest.raises(ArgumentError, match="`keep_others` is for lines whose source is not in"):
+    with pytest.raises(
+        ArgumentError, match="--keep-others is for lines whose source is in no text"
+    ):
         annotate(folder, "out", texts=(), keep_others=1)
-    with pytest.raises(ArgumentError, match="`texts`: expected a sequence"):
+    with pytest.raises(ArgumentError, match="texts: expected a sequence"):
         annotate(folder, "out", texts=str(folder / "text"))
     with pytest.raises(PhrasescoreError, match="would overwrite another file"):
         annotate(folder, "text")
