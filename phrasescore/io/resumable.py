@@ -96,8 +96,8 @@ class Journal(msgspec.Struct, frozen=True):
     complete: bool
     # Everything that the bytes depend on, but for the input.
     settings: dict[str, str]
-    # Digest of the part file; version 0.1 had none.
-    output: str | None = None
+    # Digest of the part file.
+    output: str
 
 
 class ResumableOutput:
@@ -135,7 +135,7 @@ class ResumableOutput:
         self._chunk_lines = chunk_lines
         self._digest, self._output_digest = new_digest(), new_digest()
         # What an earlier run had done, and what the journal says now.
-        self._begun = self._promised = Journal(0, 0, "", False, self.settings)
+        self._begun = self._promised = Journal(0, 0, "", False, self.settings, "")
         # Lines handed to this object, those of the earlier run counted, and those in whole chunks.
         self._lines = self._lines_in_chunks = 0
         self.finished = False
@@ -225,7 +225,7 @@ class ResumableOutput:
             while data := file.read(min(left, 1 << 20)):
                 self._output_digest.update(data)
                 left -= len(data)
-        return not left and journal.output in (None, self._output_digest.hexdigest())
+        return not left and journal.output == self._output_digest.hexdigest()
 
     def remaining(self, blocks: Iterable[_Lines], path: str) -> Iterator[_Lines]:
         """Return the lines that no earlier run has done; to be called once, on entering.

@@ -122,7 +122,7 @@ class RunFolder:
         :raises PhrasescoreError: if the file is damaged, or a setting is wrong.
         """
         path = self.path / _SETTINGS
-        stored = read_state(path, _Settings, unversioned=True)
+        stored = read_state(path, _Settings)
         if stored is None:
             return None
         return Config.from_dict(msgspec.structs.asdict(stored), str(path))

@@ -169,7 +169,7 @@ def augment(
         min_probability,
         indicator,
     )
-    # Everything that the new lines depend on, but for the table; names as in version 0.1.
+    # Everything that the new lines depend on, but for the table.
     settings = {
         "version": f"phrasescore {__version__}, torch {torch.__version__}",
         "precision": precision,

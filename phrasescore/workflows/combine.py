@@ -46,7 +46,7 @@ def combine(
     check_sequences(lists=lists)
     paths, output = [os.fspath(path) for path in lists], os.fspath(output)
     if len(paths) < 2:
-        raise ArgumentError("expected at least two files of lists")
+        raise ArgumentError("lists: expected at least two")
     check_files(paths, (output,))
     names = tuple(f"{MADE}{number}" for number in range(len(paths)))
     combiner = ListCombiner()

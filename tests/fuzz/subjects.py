@@ -203,8 +203,11 @@ def _subjects() -> Iterable[Subject]:
     yield Subject("train text", vocabulary, inputs, None, ("out/",))
     joint = "train joint source references --alignments alignments --updates 1 --threads 1 -o out"
     yield Subject("train joint", joint, ("alignments", "source"), None, ("out/",))
-    resumed = "train encoder-decoder made.table --resume -o made --threads 1 --device cpu"
-    yield Subject("train work", resumed, ("made.work",), None, ("made/",), ("made.work/",))
+    resumed = (
+        "train encoder-decoder made.table --updates 2 --set model.hidden_size=8 --threads 1 "
+        "--device cpu -o worked --resume"
+    )
+    yield Subject("train work", resumed, ("worked.work",), None, ("worked/",), ("worked.work/",))
     inputs = ("joined.work",)
     resumed = (
         "train joint source references --alignments alignments --updates 2 --threads 1 "

@@ -68,11 +68,7 @@ class LoopRun:
                     report=_logger.info,
                     is_stopped=lambda: optimiser.stopped,
                 )
-                # Version 0.1 had weights of all features for the search.
-                known = [
-                    each._replace(search=self._of_decoder(each.search)) for each in decided or ()
-                ]
-                self._loop.run(known, self._keep_round)
+                self._loop.run(decided or (), self._keep_round)
         _logger.info("%d rounds: %s", len(self.result.rounds), self.result.reason)
         if iterations == 1 and not rounds.added:
             _logger.warning(

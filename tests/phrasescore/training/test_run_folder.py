@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from phrasescore.errors import ConfigError, DataError, ModelError, PhrasescoreError
 from phrasescore.io.folders import NEW, OLD, locked
-from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.training import run_folder
 from phrasescore.training.pair_store import AFFILIATIONS
 from phrasescore.training.pair_store_writer import CountedPair
@@ -286,22 +284,6 @@ def test_a_removed_work_folder_loses_its_settings_first(
     monkeypatch.setattr(shutil, "rmtree", lambda path: removed.extend(os.listdir(path)))
     RunFolder(tmp_path).remove()
     assert removed == []
-
-
-def test_a_run_of_version_0_1_goes_on(repository: Path, tmp_path: Path) -> None:
-    # Stopped after update 10 by version 0.1; its run.json has no format.
-    shutil.copytree(repository / "tests" / "data" / "work-of-0.1", tmp_path / "model.work")
-    run = make_run(tmp_path, SAVING)
-    assert RunFolder(run.work).settings() == SAVING
-    seen: list[int] = []
-    record = train_model(run, resume=True, report=lambda now: seen.append(now.update))
-    assert (seen[0], seen[-1], record.curve[0].update) == (9, 23, 6)
-    whole = make_run(tmp_path, SAVING, "whole")
-    train_model(whole)
-    # On the processor that wrote the folder the weights have the same bits.
-    found, expected = (load_checkpoint(each.model).model.state_dict() for each in (run, whole))
-    for name, weight in expected.items():
-        torch.testing.assert_close(found[name], weight, rtol=1e-4, atol=1e-6, msg=name)
 
 
 @pytest.mark.parametrize(
