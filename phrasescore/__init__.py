@@ -18,9 +18,9 @@ phrasescore`` imports no torch. `docs/library.md` has an example of each. In all
 """
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
-from phrasescore.devices import choose_waiting
 from phrasescore.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -138,4 +138,8 @@ def __dir__() -> list[str]:
     return [*globals(), *_HOMES]
 
 
-choose_waiting()
+# Threads of torch's OpenMP library spin while they wait for one another, unless this says no when
+# the library is loaded. Beside other work a thread then spins while the one it waits for has no
+# core: training by two threads on two busy cores was ten times slower than by one. A user's own
+# value stays. The numbers that torch computes do not depend on it.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
