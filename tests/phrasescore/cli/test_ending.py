@@ -89,11 +89,8 @@ def test_a_signal_waits_for_the_end_of_an_import(tmp_path: Path, number: int, co
     assert stderr.count(b"\n") == 1
 
 
-@pytest.mark.parametrize("redirected", ["2>&-", "2>/dev/full"])
-def test_a_stderr_that_takes_nothing_stops_nothing(tiny_table: Path, redirected: str) -> None:
+def test_a_closed_stderr_stops_nothing(tiny_table: Path) -> None:
     command = shlex.join([*COMMAND, "show", str(tiny_table)])
-    done = subprocess.run(
-        ["sh", "-c", f"{command} {redirected}"], stdout=subprocess.PIPE, check=False
-    )
+    done = subprocess.run(["sh", "-c", f"{command} 2>&-"], stdout=subprocess.PIPE, check=False)
     assert done.returncode == 0
     assert done.stdout.startswith(b"lines                 4\n")
