@@ -1,9 +1,7 @@
 """KenLM's n-gram models: how they are loaded, how words are spelled for them, how to back off."""
 
-import importlib.metadata
 import importlib.util
 import math
-import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +19,6 @@ LN_10 = math.log(10.0)
 # Contexts whose masses are kept, at most: some 100 bytes each.
 _MASSES = 1_000_000
 
-# How kenlm is built for models of a higher order: read in setup.py of the release that
-# constraints.txt pins, and tried. Its wheels and plain builds take models up to order 6.
-REBUILD = (
-    "MAX_ORDER={order} pip install --force-reinstall --no-deps --no-cache-dir --no-binary kenlm "
-    "kenlm=={version}"
-)
-
 # It has to be compiled, so that an installation may lack it.
 MISSING = (
     "kenlm is not installed, which reads n-gram models: pip install kenlm (it needs a C++ compiler "
@@ -35,7 +26,7 @@ MISSING = (
 )
 
 # Characters of kenlm's text in a message; it quotes the file.
-_SAID = 300
+_SAID = 500
 
 # What kenlm takes for the end of a word and the rest of this project does not: a word that holds
 # one is unknown to every model, and so is U+FFFD.
@@ -77,8 +68,8 @@ def load_kenlm(path: str) -> "kenlm.Model":
         raise DataError(path, None, _problem(str(error))) from error
     except UnicodeDecodeError as error:
         # What could not be decoded is kenlm's message, which quotes the file.
-        message = error.object.decode(errors="backslashreplace").replace("\n", " ")
-        raise DataError(path, None, _problem(f"({message})")) from error
+        message = error.object.decode(errors="backslashreplace")
+        raise DataError(path, None, _problem(message)) from error
 
 
 def plain_word(word: str) -> str:
@@ -88,22 +79,8 @@ def plain_word(word: str) -> str:
 
 def _problem(message: str) -> str:
     """Return kenlm's message about a file as one line."""
-    order = re.search(
-        r"model has order (\d+) but KenLM was compiled to support up to (\d+)", message
-    )
-    if order is not None:
-        command = REBUILD.format(order=order[1], version=importlib.metadata.version("kenlm"))
-        return (
-            f"expected a model of order {order[2]} at most, found order {order[1]}; kenlm has to "
-            f"be built again for it: {command}"
-        )
-    if "support was not compiled in" in message:
-        return "this kenlm was built without zlib and cannot read .gz: unpack the file"
-    # "Cannot read model 'x' (lm/file.cc:1 in void f() threw X because `condition'. What it is.)"
-    said = re.search(r" threw [\w:]+(?: because `.*?')?\.(.+)\)$", message)
-    said = said or re.search(r"^Cannot read model '.*?' \((.+)\)$", message)
-    reason = " ".join((said[1] if said else message).split())
-    return f"expected an ARPA file or a KenLM binary; kenlm says: {reason[:_SAID]}"
+    said = " ".join(message.split())[:_SAID]
+    return f"expected an ARPA file or a KenLM binary; kenlm says: {said}"
 
 
 class BackoffModel:
