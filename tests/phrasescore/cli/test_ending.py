@@ -61,17 +61,17 @@ group(["verb"])
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_waits_for_the_end_of_an_import(tmp_path: Path, number: int, code: int) -> None:
+def test_a_signal_that_an_import_swallows_ends_the_command(
+    tmp_path: Path, number: int, code: int
+) -> None:
     # As torch does when it imports numpy, the module swallows what comes.
     (tmp_path / "slow.py").write_text(
         "import time\n"
-        "print('begins', flush=True)\n"
         "try:\n"
-        "    time.sleep(0.5)\n"
+        "    print('begins', flush=True)\n"
+        "    time.sleep(20)\n"
         "except BaseException:\n"
         "    pass\n"
-        "else:\n"
-        "    print('is whole', flush=True)\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", GROUP_THAT_IMPORTS],
@@ -83,8 +83,7 @@ def test_a_signal_waits_for_the_end_of_an_import(tmp_path: Path, number: int, co
         assert process.stdout.readline() == b"begins\n"
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=30)
-    # The verb may have got to its next line, and even to its end.
-    assert stdout.removesuffix(b"the verb goes on\n") == b"is whole\n"
+    assert stdout == b"the verb goes on\n"
     assert process.returncode == code, stderr
     assert stderr.count(b"\n") == 1
 
