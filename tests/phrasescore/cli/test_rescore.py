@@ -306,7 +306,7 @@ def test_a_file_that_is_no_cache_stays_as_it_is(
     path.write_text("my notes of many years\n" * 50)
     result = run(lists, "--model", model.path, "--cache", path, "-o", out)
     assert result.exit_code == 1
-    message = "expected a score cache, found a file of another kind; name a new file"
+    message = "cannot use this score cache: file is not a database; name a new file"
     assert result.stderr.endswith(f"Error: {path}: {message}\n")
     assert path.read_text() == "my notes of many years\n" * 50
     assert not out.exists()
