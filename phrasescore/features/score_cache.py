@@ -66,7 +66,7 @@ def score_keys(name: str, hypotheses: HypothesisList) -> list[bytes]:
     :param name: of the column, different from all others: fingerprints, precision, device.
     """
     start = new_digest(repr((_ENVIRONMENT, name, hypotheses.source)).encode())
-    affiliations = hypotheses.affiliations or [None] * len(hypotheses.hypotheses)
+    affiliations = hypotheses.affiliations or [()] * len(hypotheses.hypotheses)
     keys = []
     for each in zip(hypotheses.hypotheses, affiliations, strict=True):
         key = start.copy()
