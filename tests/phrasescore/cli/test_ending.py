@@ -33,11 +33,11 @@ def test_a_signal_ends_a_run_with_one_line(
         with open(pipe, "wb") as table:  # returns when the command has opened it, too
             table.write(b"la ||| the ||| 1\n")
             table.flush()
-            for _ in range(15):
+            for _ in range(5):
                 # One that comes just before Python asks for more to read waits for what it gets.
                 process.send_signal(number)
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(timeout=2)
+                    process.wait(timeout=20)
                     break
         stdout, stderr = process.communicate()
     assert (process.returncode, stdout, stderr) == (code, b"", f"phrasescore: {said}\n".encode())
