@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from moses_integration.table_line import (
     HIGHEST_LOG,
+    check_no_rules,
     format_scores,
     insert_scores,
     parse_line,
@@ -157,15 +158,17 @@ def read_table_blocks(path: str) -> Iterator[TableBlock]:
     a phrase pair is an error. Sorted and unsorted tables are read alike.
 
     :param path: text or gzip; ``-`` is stdin.
-    :raises DataError: at the first ``next`` if the file cannot be opened or has no lines; later,
-        when all lines before the wrong one have been yielded, for too few fields, an empty source
-        or target, a score that is not a number Moses can use, another number of scores than the
-        first line has, bytes that are not UTF-8, or damaged gzip data.
+    :raises DataError: at the first ``next`` if the file cannot be opened, has no lines, or is a
+        table of hierarchical rules; later, when all lines before the wrong one have been yielded,
+        for too few fields, an empty source or target, a score that is not a number Moses can use,
+        another number of scores than the first line has, bytes that are not UTF-8, or damaged gzip
+        data.
     """
     before = num_scores = 0
     for data in read_blocks(path):
         if before == 0:
             num_scores = parse_line(path, 1, data.partition(b"\n")[0], None)[1]
+            check_no_rules(path, data)
         block, problem = _check(path, before, num_scores, data)
         if block.num_lines:
             yield block

@@ -178,6 +178,7 @@ def test_every_public_function_is_in_the_library_s_page() -> None:
     assert [name for name in PUBLIC if f"phrasescore.{name}(" not in blocks] == []
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.skipif(not PUBLIC.issubset(phrasescore.__all__), reason="not all functions are there")
 def test_the_python_examples_run(tmp_path: Path) -> None:
     _copy_example(tmp_path)

@@ -6,6 +6,7 @@ from typing import Any
 
 from moses_integration.decoder.search_limits import ALGORITHMS, LIMITS, SearchLimits, limit_values
 from moses_integration.ini_text import IniLine, IniText
+from moses_integration.moses_ini import is_phrase_table
 from phrasescore.errors import shown_path
 from phrasescore.io.text import shorten
 
@@ -17,12 +18,11 @@ _TRUE, _FALSE = ("yes", "y", "true", "1"), ("no", "n", "false", "0")
 # moses/Parameter.cpp). A value that switches them off is accepted.
 _MISSING = (
     *("alternate-weight-setting", "always-create-direct-transopt", "consensus-decoding"),
-    *("continue-partial-translation", "decoding-graph-backoff", "distortion-file"),
-    *("early-discarding-threshold", "early-distortion-cost", "feature-add", "feature-overwrite"),
-    *("feature-name-overwrite", "generation-file", "inputtype", "lminimum-bayes-risk"),
-    *("lmodel-file", "mark-unknown", "minimum-bayes-risk", "monotone-at-punctuation"),
-    *("phrase-drop-allowed", "placeholder-factor", "segment-time-out", "time-out", "ttable-file"),
-    *("weight-add", "weight-file", "weight-overwrite"),
+    *("continue-partial-translation", "decoding-graph-backoff", "early-discarding-threshold"),
+    *("early-distortion-cost", "feature-add", "feature-overwrite", "feature-name-overwrite"),
+    *("inputtype", "lminimum-bayes-risk", "mark-unknown", "minimum-bayes-risk"),
+    *("monotone-at-punctuation", "phrase-drop-allowed", "placeholder-factor"),
+    *("segment-time-out", "time-out", "weight-add", "weight-file", "weight-overwrite"),
 )
 _OFF = (*_FALSE, "-1", "0.0")
 _FACTORS = ("input-factors", "output-factors")
@@ -79,9 +79,32 @@ def _check_missing(ini: IniText, lines: dict[str, IniLine]) -> None:
     if others := sorted(lines.keys() - _KNOWN):
         shown = ", ".join(f"[{section}]" for section in others)
         _logger.warning("%s: this search does not look at %s", shown_path(ini.path), shown)
-    mappings = [line for line in ini.content_lines() if line.section == "mapping"]
-    for number, line in enumerate(mappings):
-        if number > 0 or [word.group() for word in line.words] != ["0", "T", "0"]:
-            found = " ".join(word.group() for word in line.words)
-            problem = f"expected one step, '0 T 0', found {shorten(found)}"
-            raise ini.error(line, "", f"{problem}; several steps need Moses")
+    _check_mapping(ini)
+
+
+def _check_mapping(ini: IniText) -> None:
+    """Refuse a mapping other than one translation step with the one phrase table.
+
+    A step is "T 0", "0 T 0" or "0 TranslationModel0" (StaticData::LoadDecodeGraphs): the number of
+    the decoding graph, the kind of step, and the number or the name of the table.
+    """
+    lines = [line for line in ini.content_lines() if line.section == "mapping"]
+    if not lines:
+        return
+    first, *others = lines
+    words = [word.group() for word in first.words]
+    text = " ".join(words)
+    if others:
+        steps = "; ".join(" ".join(word.group() for word in line.words) for line in lines)
+        problem = f"expected one step, found {len(lines)}: {shorten(steps)}"
+        cure = "this search has no generation steps and no second decoding graph: decode with Moses"
+        raise ini.error(others[0], "", f"{problem}; {cure}")
+    names = [feature.name for feature in ini.features if is_phrase_table(feature.kind)]
+    if len(words) == 2 and words[0] == "T":
+        words.insert(0, "0")
+    if len(words) == 2 and words[0] == "0" and words[1] in names:
+        return
+    if len(words) == 3 and words[:2] == ["0", "T"] and words[2] in map(str, range(len(names))):
+        return
+    tables = ", ".join(f"'0 T {number}' or '0 {name}'" for number, name in enumerate(names))
+    raise ini.error(first, "", f"expected the step {tables}, found {shorten(text)}")

@@ -24,7 +24,8 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
-from moses_integration.moses_ini import MosesIni, format_weight
+from moses_integration.moses_ini import MosesIni
+from moses_integration.weight_lines import format_weight
 from moses_integration.weights import write_weights
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.output import open_output

@@ -153,7 +153,8 @@ class _StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        _say(f"phrasescore: {level}{self.format(record)}")
+        with show_progress.without_bars():
+            _say(f"phrasescore: {level}{self.format(record)}")
 
 
 def _say(line: str) -> None:

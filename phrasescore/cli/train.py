@@ -99,6 +99,8 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 def train(ctx: click.Context, /, seed: int, processes: int, **arguments: Any) -> None:
     """Train a network of KIND and write the folder MODEL.
 
+    KIND is attention, cslm, encoder-decoder, grconv, joint or lstm.
+
     It learns from parallel text, which is the files SOURCE and TARGET with a tokenised sentence per
     line; an encoder-decoder also from the phrase pairs of the phrase table TABLE. A cslm, which is
     a language model, learns from one file, TEXT; it goes by the options of the target. A joint

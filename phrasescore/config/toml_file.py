@@ -18,6 +18,7 @@ import msgspec
 
 from phrasescore.errors import ConfigError, DataError
 from phrasescore.io.plain_file import MAX_TOML, read_plain
+from phrasescore.io.text import BOM_PROBLEM
 
 _Made = TypeVar("_Made")
 
@@ -35,7 +36,10 @@ def read_toml(path: str) -> dict[str, Any]:
         TOML, whose whole numbers have 64 bits.
     """
     try:
-        values = tomllib.loads(read_plain(path, MAX_TOML).decode())
+        text = read_plain(path, MAX_TOML).decode()
+        if text.startswith("\ufeff"):
+            raise ConfigError(path, None, f"expected TOML, {BOM_PROBLEM}")
+        values = tomllib.loads(text)
         _check_values(values)
     except OSError as error:
         raise ConfigError(path, None, f"cannot be read: {error.strerror}") from error

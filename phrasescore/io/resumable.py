@@ -2,9 +2,9 @@
 
 Lines are written in chunks. A chunk that is on the disk as a whole, in ``OUT.part``, is then
 entered in the journal ``OUT.part.json``, which says how far the file is good, in lines and bytes;
-so at no moment does the journal promise more than there is. A gzip file gets one member per chunk,
-and a resumed run makes the same bytes as one that was never stopped. At the end the part file
-becomes the output.
+so at no moment does the journal promise more than there is. A compressed file gets one member per
+chunk, and a resumed run makes the same bytes as one that was never stopped. At the end the part
+file becomes the output.
 
 Stdout, a device or a pipe is written as it comes, and has the same methods.
 """
@@ -23,9 +23,9 @@ from typing import Annotated, Self, TypeVar
 from weakref import WeakSet
 
 import msgspec
-from zlib_ng import zlib_ng
 
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
+from phrasescore.io.compression import Compressor, compression_by_name
 from phrasescore.io.output import StreamOutput, writing
 from phrasescore.io.plain_file import open_at_end, open_plain
 from phrasescore.io.state import check_same_run, new_digest, read_state, write_state
@@ -33,8 +33,6 @@ from phrasescore.io.text import InputLines
 
 _logger = logging.getLogger(__name__)
 
-# Files as large as Moses' own scripts make them (zlib at level 6), in less than half the time.
-COMPRESSION_LEVEL = 5
 # Pieces that wait for the thread that compresses and writes them.
 WAITING = 4
 
@@ -111,7 +109,7 @@ class ResumableOutput:
     :ivar finished: whether the earlier run had nothing left to do.
     :ivar last_skipped: the last of the lines that `remaining` left out; None if there are none.
 
-    :param path: the file that will appear; compressed where the name ends in ``.gz``.
+    :param path: the file that will appear; compressed where the name says so, as by ``.gz``.
     :param settings: everything that the bytes depend on, but for the input; kept to be compared.
     :param resume: whether to go on with an unfinished run where there is one.
     :param chunk_lines: lines of a chunk; None where the writer says at which pieces chunks end.
@@ -127,10 +125,10 @@ class ResumableOutput:
     ) -> None:
         self.path = path
         self.part, self.journal, self._new_journal = work_files(path)
-        self._is_gzip = path.endswith(".gz")
+        self._form = compression_by_name(path)
         self.settings = dict(settings)
-        if self._is_gzip:
-            self.settings["gzip"] = f"zlib-ng {zlib_ng.ZLIBNG_RUNTIME_VERSION}"
+        if self._form is not None:
+            self.settings[self._form.name] = self._form.version
         self._resume = resume
         self._chunk_lines = chunk_lines
         self._digest, self._output_digest = new_digest(), new_digest()
@@ -346,9 +344,8 @@ class ResumableOutput:
         write_state(self.journal, journal)
         self._promised = journal
 
-    def _new_compressor(self) -> "zlib_ng._Compress | None":
-        # gzip, with no name and time 0.
-        return zlib_ng.compressobj(COMPRESSION_LEVEL, wbits=31) if self._is_gzip else None
+    def _new_compressor(self) -> Compressor | None:
+        return None if self._form is None else self._form.new_compressor()
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
         """Let the file appear; after an error, keep or remove the part file."""

@@ -2,14 +2,14 @@
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
 from moses_integration.ini_text import named_files
 from moses_integration.moses_ini import MosesIni
-from moses_integration.phrase_table import read_ahead, read_table_blocks
+from moses_integration.phrase_table import TableBlock, read_ahead, read_table_blocks
 from moses_integration.table_line import HIGHEST_LOG
 from phrasescore.arguments import PrecisionName, StrPath, check_compute, check_sequences
 from phrasescore.engines import EngineSettings, device_on, engine_or_here
@@ -19,8 +19,10 @@ from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.records import PhraseBlock
 from phrasescore.workflows.given_scores import GivenScores, check_counts
 from phrasescore.workflows.table_scoring import TableScorer, TableScoring, block_lines
+from phrasescore.workflows.text_checks import KnownWords, unknown_words_of
 from phrasescore.workflows.text_filter import TextFilter, check_keep_others
 
 _logger = logging.getLogger(__name__)
@@ -30,6 +32,8 @@ _Column = TypeVar("_Column")
 # Lines of a chunk: lost at most when a run is killed, and a member of a .gz file. A multiple of
 # each `BLOCK_SIZE`, so that a resumed run has the same blocks.
 CHUNK_LINES = 65536
+# Pairs of a block whose words are looked up in the networks' vocabularies.
+_PAIRS_OF_BLOCK = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +124,18 @@ def annotate(
             size = min(4 * size, CHUNK_LINES)
         with (
             open_resumable(output, settings, resume=resume, chunk_lines=CHUNK_LINES) as target,
-            Meter("annotate", "lines", progress) as meter,
+            Meter("annotate", "lines", progress, lines_of=table) as meter,
         ):
             remaining = target.remaining(chain(first, blocks), table)
             marked = remaining if chosen is None else chosen.mark(remaining)
-            for block, values in scorer.score(marked, size):
+            counted = _count_unknown_words(marked, table, computed)
+            for block, values in scorer.score(counted, size):
                 logs = _with_given(
                     values, {place: block.of_pairs(each.of(block)) for place, each in given.items()}
                 )
                 target.write(block.with_scores(logs), block.raw, block.num_lines)
+                if not meter.done:
+                    meter.skipped = block.before
                 meter.update(block.num_lines)
             # Before the table appears: if this fails, a resumed run has nothing else left to do.
             target.flush()
@@ -139,6 +146,34 @@ def annotate(
         _logger.warning("%s: no source phrase occurs in the texts", shown_path(table))
     notes = _with_given(list(map(str, scorer.tallies)), {n: str(each) for n, each in given.items()})
     return AnnotateSummary(meter.done, kept, tuple(notes))
+
+
+def _count_unknown_words(
+    blocks: Iterable[TableBlock], table: str, columns: Sequence[ColumnSpec]
+) -> Iterator[TableBlock]:
+    """Yield the blocks, and warn at the end of networks that do not know the words of the table.
+
+    Of each block `_PAIRS_OF_BLOCK` pairs or a few more count: a sorted table begins with numbers
+    and punctuation, so that its first lines say little.
+    """
+    paths = [column.value for column in columns if column.kind == "model"]
+    if not paths:
+        yield from blocks
+        return
+    from phrasescore.models.checkpoint import load_table_vocabularies  # imports torch
+
+    models = [KnownWords(path, *load_table_vocabularies(path)) for path in paths]
+    names = (f"{shown_path(table)} (source side)", f"{shown_path(table)} (target side)")
+    sources, targets = unknown_words_of(*names, models)
+    for block in blocks:
+        text, places = block.phrase_block()
+        step = max(1, len(places) // _PAIRS_OF_BLOCK)
+        for source, target in PhraseBlock(text, places[::step]).pairs():
+            sources.count(source)
+            targets.count(target)
+        yield block
+    sources.warn()
+    targets.warn()
 
 
 def _with_given(computed: Sequence[_Column], given: Mapping[int, _Column]) -> list[_Column]:

@@ -25,7 +25,7 @@ from phrasescore.arguments import (
 )
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.engines import EngineSettings, engine_or_here
-from phrasescore.errors import ArgumentError, DataError, ModelError
+from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
 from phrasescore.generation.beam_search import BeamSettings, beam_work
 from phrasescore.generation.generator import Source
 from phrasescore.io.corpora import read_monolingual_text
@@ -39,6 +39,7 @@ from phrasescore.workflows.annotate import check_moses_ini, declare_scores
 from phrasescore.workflows.augmenter import Augmenter, group_sources
 from phrasescore.workflows.generate import USUAL_WIDTH, load_generator
 from phrasescore.workflows.new_pair_scores import PairScores, plan_columns
+from phrasescore.workflows.text_checks import known_words, unknown_words_of
 
 _logger = logging.getLogger(__name__)
 
@@ -163,6 +164,11 @@ def augment(
     augmenter = Augmenter(
         beam_work(generator, search),
         [checkpoint.source_vocabulary for checkpoint in checkpoints],
+        unknown_words_of(
+            f"{shown_path(table)} (source side)",
+            f"{shown_path(table)} (target side)",
+            list(map(known_words, models, checkpoints)),
+        ),
         scores,
         only,
         min_count,
@@ -198,15 +204,18 @@ def augment(
         following = next(blocks, None)
         # With no line left, the last group has the sources behind the table, too.
         if following is not None:
+            skipped = following.before
             lines = (line for block in chain([following], blocks) for line in block.table_lines())
             sources = read_sources(table, lines, after=after)
             groups = group_sources(with_missing(sources, only or (), after=after))
-            with Meter("generate", "lines", progress) as meter:
+            with Meter("generate", "lines", progress, lines_of=table) as meter:
                 for group in augmenter.submit(groups, pool):
                     data = b"".join(end_lines(augmenter.lines(group)))
                     old = [line.raw + line.end for block in group.blocks for line in block.lines]
                     target.write(data, b"".join(old), len(old))
+                    meter.skipped = skipped
                     meter.update(len(old))
+            augmenter.warn()
         # Before the table appears: if this fails, a resumed run has nothing else left to do.
         target.flush()
         if ini is not None and new_ini_path is not None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from moses_integration.decoder.moses import NbestRequest, translate_with_moses
-from moses_integration.decoder.source import MAX_WORDS, read_source
-from moses_integration.ini_text import files_of
+from moses_integration.decoder.source import MAX_WORDS, markup_of, read_source
+from moses_integration.ini_text import IniText, files_of
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import WeightsSource, load_weights, weights_path
+from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
 from phrasescore.devices import usable_threads
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, PhrasescoreError
@@ -96,11 +96,15 @@ def decode(
     check_files(read, (output, None if request is None else request.path))
     given: Weights = {} if weights is None else dict(load_weights(weights).search)
     given |= {name: (value,) for name, value in (feature_weights or {}).items()}
-    sentences = read_source(source, MAX_WORDS if decoder == "embedded" else None)
+    sentences = read_source(
+        source, MAX_WORDS if decoder == "embedded" else None, markup_of(IniText.read(config))
+    )
     counts: Counter[str] = Counter()
     if moses_bin is not None:
         ini = MosesIni.read(config)
         given = _known(given, {feature.name for feature in ini.features}, config)
+        if given:
+            check_weights({**ini.tuneable_weights(), **given}, config)
         threads = min(usable_threads(settings.processes), max(1, len(sentences)))
         translate_with_moses(
             *(os.path.join(moses_bin, "moses"), ini, given, sentences, output, request),

@@ -23,6 +23,7 @@ from moses_integration.nplm import (
 from phrasescore.arguments import ModelFormat, StrPath, check_choice
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.features import NETWORK_NAMES
+from phrasescore.io.compression import compression_by_name
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.cslm import CslmNetwork
@@ -87,9 +88,10 @@ def export(
     ini_path, new_ini_path = optional_path(moses_ini), optional_path(moses_ini_out)
     check_choice(get_args(ModelFormat), format=model_format)
     check_moses_ini(ini_path, new_ini_path)
-    if path.endswith(".gz"):
+    if (form := compression_by_name(path)) is not None:
         raise ArgumentError(
-            f"--output: NPLM reads no gzip, so the name must not end in .gz: {path!r}"
+            f"--output: NPLM reads no {form.name}, so the name must not end in .{form.ending}: "
+            f"{path!r}"
         )
     if path == "-" and ini_path is not None:
         raise ArgumentError(

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, tee
 from typing import Any
 
-from moses_integration.nbest import format_value
-from moses_integration.nbest_lines import check_feature_names, format_hypothesis
+from moses_integration.nbest_lines import check_feature_names, format_hypothesis, format_value
 from phrasescore.arguments import (
     PrecisionName,
     StrPath,
@@ -31,7 +30,7 @@ from phrasescore.io.corpora import TextLine, read_monolingual_text
 from phrasescore.io.output import check_files, open_output
 from phrasescore.models.checkpoint import Checkpoint, ModelFolder, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.workflows.text_checks import UnknownWordCounter, warn_of_shortlists
+from phrasescore.workflows.text_checks import UnknownWords, warn_of_shortlists
 
 _logger = logging.getLogger(__name__)
 
@@ -205,7 +204,7 @@ class _CountedText:
 
     def sources(self) -> Iterator[Source]:
         """Yield the sentences and count their words."""
-        check = UnknownWordCounter(self.path, self._vocabularies)
+        check = UnknownWords(self.path, self._vocabularies)
         for line in self._sentences:
             source = line.words
             check.count(source)
@@ -241,9 +240,13 @@ class _CountedText:
         done = GenerateSummary(**self._counts)
         if self._too_long:
             _logger.warning(
-                "%s lines are longer than the %s words that were the most in training; the longest "
+                "%s lines are longer than the %s %s that were the most in training; the longest "
                 "has %s: networks translate such lines badly",
-                *(f"{self._too_long:,}", f"{self._longest_trained:,}", f"{self._longest:,}"),
+                *(f"{self._too_long:,}", f"{self._longest_trained:,}"),
+                "pieces"
+                if any(each.is_subwords for each in self._vocabularies.values())
+                else "words",
+                f"{self._longest:,}",
             )
         if done.unfinished:
             lines = ", ".join(map(str, self._lines_unfinished[:_SHOWN_LINES]))
@@ -276,7 +279,7 @@ def _write_translations(
     with ExitStack() as stack:
         translations = stack.enter_context(open_output(output))
         nbest = None if lists is None else stack.enter_context(open_output(lists))
-        meter = stack.enter_context(Meter("generate", "sentences", progress))
+        meter = stack.enter_context(Meter("generate", "sentences", progress, lines_of=text.path))
         for number, targets in enumerate(found):
             text.count_written(targets[:1])
             translations.write(f"{' '.join(targets[0].words)}\n".encode())
@@ -315,7 +318,10 @@ def _write_samples(
     progress: ProgressCallback | None,
 ) -> None:
     """Write the distinct samples of each line, the best first."""
-    with open_output(output) as stream, Meter("generate", "phrases", progress) as meter:
+    with (
+        open_output(output) as stream,
+        Meter("generate", "phrases", progress, lines_of=text.path) as meter,
+    ):
         for number, (source, targets) in enumerate(drawn, start=1):
             check_fields(source, text.path, number)
             finished = [target for target in targets if target.finished]

@@ -17,11 +17,12 @@ from phrasescore.errors import ArgumentError
 from phrasescore.features import column_name
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.model import ForeignFolder, ForeignModel, LazyNetwork
-from phrasescore.io.corpora import TextLine, read_monolingual_text
+from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhrasePair
 from phrasescore.workflows.generate import USUAL_WIDTH, check_fields
+from phrasescore.workflows.text_checks import UnknownWords
 
 _logger = logging.getLogger(__name__)
 
@@ -134,13 +135,15 @@ def generate_foreign(
         if folder.device != "cpu":
             engine = replace(engine, workers=1)
         folder = replace(folder, threads=usable_threads(engine.workers))
+    sources, _ = found.known_words
+    texts = UnknownWords(source, {found.folder: sources}).counted(line.words for line in lines)
     number = translations = 0
     with ExitStack() as stack:
         text_file = stack.enter_context(open_output(output))
         list_file = None if lists is None else stack.enter_context(open_output(lists))
-        meter = stack.enter_context(Meter("generate", "sentences", progress))
+        meter = stack.enter_context(Meter("generate", "sentences", progress, lines_of=source))
         work = ForeignGeneration(folder, width, num_best)
-        for number, targets in enumerate(_translated(lines, work, engine), start=1):
+        for number, targets in enumerate(_translated(texts, work, engine), start=1):
             text_file.write(f"{' '.join(targets[0][0])}\n".encode())
             translations += len(targets)
             if list_file is not None:
@@ -153,10 +156,10 @@ def generate_foreign(
 
 
 def _translated(
-    lines: Iterable[TextLine], work: ForeignGeneration, engine: EngineSettings
+    sentences: Iterable[Words], work: ForeignGeneration, engine: EngineSettings
 ) -> Iterator[Scored]:
-    """Yield the translations of each line, in order."""
-    sources = (line.words for line in lines)
+    """Yield the translations of each sentence, in order."""
+    sources = iter(sentences)
     waiting: deque[tuple[list[Words], Pending[list[Scored]]]] = deque()
     with open_pool(engine, work) as pool:
         while group := list(islice(sources, _GROUP_SIZE)):

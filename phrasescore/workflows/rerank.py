@@ -9,7 +9,7 @@ import numpy as np
 
 from moses_integration.nbest import NbestList, read_nbest
 from moses_integration.reranking import EvenAverage, Values, WeightedSum, with_total
-from moses_integration.weights import WeightsSource, load_weights, weights_path
+from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
 from phrasescore.arguments import (
     StrPath,
     check_at_least,
@@ -99,12 +99,18 @@ def rerank(
     if weights is None:
         score = EvenAverage(list(dict.fromkeys(average)))
     else:
-        score = WeightedSum(load_weights(weights).lists, ignore_missing, ignore_unweighted)
+        where = weights_path(weights) or "the weights"
+        known = load_weights(weights).lists
+        check_weights(known, where)
+        score = WeightedSum(known, ignore_missing, ignore_unweighted)
     lists: Iterable[NbestList | None] = read_nbest(nbest)
     if not as_lists:
         lists = _aligned(read_nbest(nbest), nbest, num_sentences, allow_missing)
     sentences = moved = 0
-    with open_output(output) as stream, Meter("rerank", "hypotheses", progress) as meter:
+    with (
+        open_output(output) as stream,
+        Meter("rerank", "hypotheses", progress, lines_of=nbest) as meter,
+    ):
         for found in lists:
             sentences += 1
             if found is None:
@@ -119,6 +125,8 @@ def rerank(
             meter.update(len(found.raws))
         unweighted: Iterable[str] = ()
         if isinstance(score, WeightedSum):
+            used = {name: score.weights[name] for name in score.used}
+            check_weights(used, f"{where}, of features that the lists have")
             unweighted = sorted(score.unweighted)
             unused = [name for name in score.weights if name not in score.used]
             if unused:

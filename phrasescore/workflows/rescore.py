@@ -16,7 +16,6 @@ from phrasescore.workflows.list_rescorer import (
     RescoreSummary,
     check_of_networks,
 )
-from phrasescore.workflows.text_checks import UnknownWordCounter
 
 
 def rescore(
@@ -107,6 +106,5 @@ def rescore(
             replace=replace,
             allow_missing=allow_missing,
             resume=None if words is not None else resume,
-            unknown_words=UnknownWordCounter(source, rescorer.source_vocabularies),
             progress=progress,
         )

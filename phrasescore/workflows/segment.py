@@ -40,6 +40,7 @@ from phrasescore.models.checkpoint import Checkpoint, direction_of, load_checkpo
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList
 from phrasescore.vocabulary import Vocabulary
+from phrasescore.workflows.text_checks import UnknownWords
 
 _logger = logging.getLogger(__name__)
 
@@ -154,24 +155,26 @@ def segment(
         cut=cut,
         min_length=min_length,
     )
-    longest = forward.config.training.max_length
+    longest, vocabulary = forward.config.training.max_length, forward.source_vocabulary
     too_long = 0
     with ExitStack() as stack:
         translations = stack.enter_context(open_output(output))
         lines = None if details is None else stack.enter_context(open_output(details))
-        meter = stack.enter_context(Meter("segment", "sentences", progress))
-        sentences = (line.words for line in read_monolingual_text(source))
+        meter = stack.enter_context(Meter("segment", "sentences", progress, lines_of=source))
+        unknown_words = UnknownWords(source, {os.fspath(model): forward.source_vocabulary})
+        sentences = unknown_words.counted(line.words for line in read_monolingual_text(source))
         for number, sentence in enumerate(segmenter.segment(sentences)):
             translations.write((" ".join(sentence.translation) + "\n").encode())
             if lines is not None:
                 lines.write(format_segments(number, sentence))
-            too_long += sum(each.end - each.start > longest for each in sentence.segments)
+            spans = (sentence.words[each.start : each.end] for each in sentence.segments)
+            too_long += sum(len(vocabulary.ids(words)) > longest for words in spans)
             meter.update()
     if too_long:
         _logger.warning(
-            "%s segments are longer than the %s words that were the most in training: networks "
+            "%s segments are longer than the %s %s that were the most in training: networks "
             "translate such ones badly",
-            *(f"{too_long:,}", f"{longest:,}"),
+            *(f"{too_long:,}", f"{longest:,}", "pieces" if vocabulary.is_subwords else "words"),
         )
     return SegmentSummary(segmenter.work, too_long)
 

@@ -25,6 +25,7 @@ from phrasescore.language_models.selection import (
     draw,
 )
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.workflows.text_checks import UnknownWords
 
 _logger = logging.getLogger(__name__)
 
@@ -172,7 +173,7 @@ def _read(texts: Sequence[str]) -> Iterator[_TextPair]:
     :raises DataError: on reading.
     """
     if len(texts) == 1:
-        for line in read_monolingual_text(texts[0]):
+        for line in read_monolingual_text(texts[0], refuse_marks=True):
             yield _TextPair((line.raw,), (line.words,))
         return
     for both in read_parallel_text(*texts):
@@ -206,9 +207,9 @@ def _score(
     engine = EngineSettings("here" if processes == 1 else "processes", processes)
     with (
         open_pool(engine, _SideModels(models)) as pool,
-        Meter("select", "lines", progress) as meter,
+        Meter("select", "lines", progress, lines_of=texts[0]) as meter,
     ):
-        for found in pool.map(_blocks(texts)):
+        for found in pool.map(_blocks(texts, models)):
             values.append(np.sum([each.values for each in found], axis=0))
             tokens += sum(each.tokens for each in found)
             differing += sum(each.known_to_one for each in found)
@@ -222,10 +223,22 @@ def _score(
     return np.concatenate(values)
 
 
-def _blocks(texts: Sequence[str]) -> Iterator[list[_Sides]]:
+def _blocks(
+    texts: Sequence[str], models: Sequence[CrossEntropyDifference | None]
+) -> Iterator[list[_Sides]]:
+    """Yield the words of some lines at a time; warn of models that do not know them."""
+    unknown_words = [
+        UnknownWords(text, {} if model is None else model.known_words)
+        for text, model in zip(texts, models, strict=False)
+    ]
     lines = _read(texts)
     while block := [line.sides for line in islice(lines, _LINES)]:
+        for sides in block:
+            for side, words in zip(unknown_words, sides, strict=True):
+                side.count(words)
         yield block
+    for side in unknown_words:
+        side.warn()
 
 
 def _write(

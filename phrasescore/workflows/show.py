@@ -81,7 +81,7 @@ def _count_table(path: str, model: str | None, progress: ProgressCallback | None
         shortlists = (checkpoint.table_source_vocabulary, checkpoint.table_target_vocabulary)
     # A pipe can be read only once.
     again = os.path.isfile(path)
-    with Meter("show", "lines", progress) as meter:
+    with Meter("show", "lines", progress, lines_of=path) as meter:
         report = report_table(
             meter.track(read_phrase_table(path)),
             shortlists=shortlists,

@@ -21,7 +21,7 @@ from phrasescore.config.settings import (
 from phrasescore.config.toml_file import unknown
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
-from phrasescore.io.corpora import read_monolingual_text, read_parallel_text
+from phrasescore.io.corpora import check_no_marks, read_monolingual_text, read_parallel_text
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.text import same_file
 from phrasescore.models.checkpoint import CurvePoint, TrainingRecord
@@ -242,12 +242,14 @@ def _read(
 
     The sentences of one text are pairs without a source.
     """
-    with Meter("read", "lines", progress) as meter:
+    with Meter("read", "lines", progress, lines_of=inputs[0]) as meter:
         if kind in LANGUAGE_MODELS:
-            for text in meter.track(read_monolingual_text(inputs[0])):
+            for text in meter.track(read_monolingual_text(inputs[0], refuse_marks=True)):
                 yield CountedPair(text.raw, PhrasePair((), text.words), 1.0)
         elif len(inputs) == 1:
             for line in meter.track(read_phrase_table(inputs[0])):
+                for words in line.pair if b"s>" in line.raw else ():
+                    check_no_marks(inputs[0], line.number, line.raw, words)
                 yield CountedPair(line.raw, line.pair, joint_count(line.raw))
         elif kind in ALIGNED:
             for aligned in meter.track(read_aligned_text(*inputs)):

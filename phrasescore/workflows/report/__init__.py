@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phrasescore.arguments import flag
+from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
+from phrasescore.evaluation.sentences import find_references
 from phrasescore.io.folders import writing_folder
 from phrasescore.progress import ProgressCallback
 from phrasescore.report import SECTIONS
@@ -89,7 +91,8 @@ def make_report(
     :param folder: appears whole or not at all, in the place of an older report or empty folder.
     :param models: folders of trained models.
     :param source: source sentences, one per line.
-    :param references: files of reference translations, aligned with the source.
+    :param references: files of reference translations, aligned with the source; NAME for NAME0,
+        NAME1 and so on.
     :param translations: names of systems and files of their translations. The first system, those
         of the n-best lists included, is the one that the others are compared with.
     :param tuning_report: JSON that `phrasescore.tune` wrote.
@@ -128,7 +131,7 @@ def make_report(
         inputs=[os.fspath(path) for path in inputs],
         models=[os.fspath(path) for path in models],
         source=None if source is None else os.fspath(source),
-        references=[os.fspath(path) for path in references],
+        references=find_references(references),
         translations=[(name, os.fspath(path)) for name, path in translations],
         tuning_report=None if tuning_report is None else os.fspath(tuning_report),
         experiment=None if experiment is None else os.path.join(experiment, "table.toml"),
@@ -234,7 +237,10 @@ def _facts(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
         long = f"{choice.num_long:,} source phrases of {inputs.settings.long} words or more"
         yield "phrase table", f"{inputs.table}: {choice.num_pairs:,} pairs; {long}"
     for name, model in inputs.models:
-        side = "source given target" if model.reverse else "target given source"
+        if model.config.kind in LANGUAGE_MODELS:
+            side = "target"
+        else:
+            side = "source given target" if model.reverse else "target given source"
         yield "model", f"{name}: {model.config.kind}, {side}, {model.num_parameters:,} weights"
     if inputs.source is not None:
         yield "source", f"{inputs.source.path}: {len(inputs.source.texts):,} sentences"

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Literal
 from moses_integration.decoder.moses import DecoderCommand
 from moses_integration.ini_text import files_of
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import WeightsSource, load_weights, weights_path
+from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
 from phrasescore.arguments import check_at_least
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.evaluation.plugin_metric import metric_packages
+from phrasescore.evaluation.sentences import find_references
 from phrasescore.features import (
     ColumnSpec,
     check_columns,
@@ -21,9 +22,10 @@ from phrasescore.features import (
     feature_packages,
     rescore_options,
 )
+from phrasescore.io.compression import compression_of
 from phrasescore.io.output import optional_path
 from phrasescore.io.state import FileDigests, digest_content
-from phrasescore.io.text import is_stream, read_lines
+from phrasescore.io.text import MARKUP, decode, is_stream, read_lines
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import WeightPair
 from phrasescore.report.tuning import TuneReport
@@ -33,16 +35,13 @@ from phrasescore.workflows.search_settings import SearchSettings
 from phrasescore.workflows.tune.loop_run import LoopRun
 from phrasescore.workflows.tune.optimiser import Optimiser, read_metric
 from phrasescore.workflows.tune.outcome import OutputFiles
-from phrasescore.workflows.tune.pooling import ListReader, find_references
+from phrasescore.workflows.tune.pooling import ListReader
 from phrasescore.workflows.tune.rounds import Decoder, Rounds
 from phrasescore.workflows.tune.state import CACHE, about_search, check_folder
 from tuning.settings import ReferenceLength
 
 if TYPE_CHECKING:
     from phrasescore.workflows.list_rescorer import ListRescorer
-
-# How a file of gzip begins.
-_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,7 @@ def tune_with_decoder(
     source, work, backoff = os.fspath(source), Path(folder), optional_path(backoff_lm)
     ini, opened = _open_decoder(decoder, optional_path(moses_ini))
     first = _start_weights(start, ini)
-    paths = find_references([os.fspath(path) for path in references])
+    paths = find_references(references)
     metrics = dict(metrics) if metrics else {"bleu": 1.0}
     metric, words = read_metric(paths, metrics, reference_length)
     contents = [column.value for column in specs if column.kind != "feature"]
@@ -150,7 +149,7 @@ def tune_with_decoder(
     read += [] if ini is None else [ini.path, *map(str, files_of(ini.path))]
     read += [name for name in (weights_path(start),) if name is not None]
     written = files.check(read, translations)
-    _check_source(source, opened, len(words[0]))
+    _check_source(source, opened, len(words[0]), is_rescored=bool(specs))
     check_folder(work, [*read, *written])
     options = rescore_options(specs, backoff, unnormalized=unnormalized)
 
@@ -240,14 +239,23 @@ def _start_weights(start: WeightsSource | None, ini: MosesIni | None) -> WeightP
     # Weights that a file does not name Moses takes from its moses.ini.
     usual = {} if ini is None else ini.tuneable_weights()
     given = load_weights({} if start is None else start)
-    return WeightPair(*({**usual, **weights} for weights in given))
+    pair = WeightPair(*({**usual, **weights} for weights in given))
+    where = weights_path(start) or ("the start weights" if ini is None else ini.path)
+    for weights in pair:
+        check_weights(weights, where)
+    return pair
 
 
-def _check_source(path: str, decoder: Decoder | EmbeddedSearch, num_references: int) -> None:
-    """Check that the source has a line for each reference: decoding takes long."""
+def _check_source(
+    path: str, decoder: Decoder | EmbeddedSearch, num_references: int, *, is_rescored: bool
+) -> None:
+    """Check the source before the long work: that it has a line for each reference.
+
+    :param is_rescored: whether networks read it, to which markup is no words.
+    """
     if isinstance(decoder, DecoderCommand):
         with open(path, "rb") as stream:
-            if stream.read(len(_GZIP)) == _GZIP:
+            if compression_of(stream.read(16)) is not None:
                 raise DataError(path, None, "the decoder is given this file as it is: unpack it")
             # Moses does not translate a last line without a newline.
             if decoder.is_moses and stream.seek(0, os.SEEK_END):
@@ -255,7 +263,10 @@ def _check_source(path: str, decoder: Decoder | EmbeddedSearch, num_references: 
                 if stream.read() != b"\n":
                     problem = "expected a newline after the last line: Moses leaves it out"
                     raise DataError(path, None, problem)
-    num_lines = sum(1 for _ in read_lines(path))
+    num_lines = 0
+    for num_lines, raw in enumerate(read_lines(path), start=1):
+        if is_rescored:
+            MARKUP.check(path, num_lines, decode(path, num_lines, raw))
     if num_lines != num_references:
         problem = f"expected {num_references:,} lines, as there are references"
         raise DataError(path, None, f"{problem}, found {num_lines:,}")

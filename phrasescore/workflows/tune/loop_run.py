@@ -8,7 +8,7 @@ from typing import Any
 
 from moses_integration.nbest import read_nbest
 from moses_integration.reranking import WeightedSum
-from moses_integration.weights import is_sparse
+from moses_integration.weight_lines import is_sparse
 from phrasescore.io.folders import locked
 from phrasescore.io.output import open_output
 from phrasescore.records import WeightPair, Weights

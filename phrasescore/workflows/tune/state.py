@@ -33,9 +33,9 @@ class _RoundState(msgspec.Struct):
     new: int
     pool_score: float
     found_score: float | None
-    # Those it was decoded with, and those that its lists are reranked with.
+    # The weights it was decoded with, and those that its lists are reranked with.
     weights: Weights
-    lists: Weights
+    list_weights: Weights
 
 
 class _LoopState(msgspec.Struct):
@@ -96,7 +96,7 @@ def read_decisions(work: Path, about: Mapping[str, Any], *, resume: bool) -> lis
     check_same_run(state.about, now, str(work), "name another working folder")
     following = [*(each.weights for each in state.rounds[1:]), state.next]
     return [
-        Decided(done.lists, after, done.found_score)
+        Decided(done.list_weights, after, done.found_score)
         for done, after in zip(state.rounds, following, strict=False)
         if after is not None
     ]

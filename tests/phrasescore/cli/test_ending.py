@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.children import leashed
+
 COMMAND = [sys.executable, "-m", "phrasescore"]
 
 
@@ -28,7 +30,7 @@ def test_a_signal_ends_a_run_with_one_line(
     pipe = tmp_path / "table"
     os.mkfifo(pipe)
     with subprocess.Popen(
-        [*COMMAND, "-q", "show", str(pipe)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        leashed([*COMMAND, "-q", "show", str(pipe)]), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         with open(pipe, "wb") as table:  # returns when the command has opened it, too
             table.write(b"la ||| the ||| 1\n")
@@ -74,7 +76,7 @@ def test_a_signal_that_an_import_swallows_ends_the_command(
         "    pass\n"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", GROUP_THAT_IMPORTS],
+        leashed([sys.executable, "-c", GROUP_THAT_IMPORTS]),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.getcwd()}"},

@@ -190,6 +190,6 @@ def test_the_function_returns_counts_and_refuses_what_is_there(
     assert done.networks is not None
     assert done.networks.lists == LINES
     (warning,) = warnings(caplog)
-    assert warning.startswith("source: 120 of its first 120 words are unknown to model: is it in")
+    assert warning.startswith("source: 120 of 120 counted words are unknown to model, such as ")
     with pytest.raises(ArgumentError, match="two files cannot share stdin"):
         phrasescore.score("-", "-", columns, "out")

@@ -14,6 +14,7 @@ from phrasescore.cli import main
 from phrasescore.generation import beam_search, segmentation
 from phrasescore.generation.segmentation import CONFIDENCES
 from phrasescore.models.checkpoint import save_checkpoint
+from tests import reference_subwords
 from tests.compositions import compositions
 from tests.doubles import RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork
@@ -196,6 +197,20 @@ def test_segments_beyond_the_training_are_reported(folder: Path) -> None:
     assert "1 segments are longer than the 4 words that were the most in training" in result.stderr
     result = run(f"{ALONE} --segmentation random-confidence --max-segment 4 -o out")
     assert "were the most in training" not in result.stderr
+
+
+def test_lengths_in_training_are_in_pieces_where_a_network_reads_pieces(folder: Path) -> None:
+    pieces = reference_subwords.vocabulary(30)
+    network = RandomNetwork("lstm", pieces, TARGET_WORDS, max_length=7)
+    save_checkpoint(folder / "forward", network.checkpoint)
+    too_long = sum(len(pieces.ids(words)) > 7 for words in SENTENCES)
+    assert too_long > 1
+    result = run(f"{ALONE} --segmentation none -o out")
+    expected = f"{too_long} segments are longer than the 7 pieces that were the most in training"
+    assert expected in result.stderr
+    arguments = ["generate", "forward", "text", "--beam", "1", "-o", "out"]
+    result = CliRunner().invoke(main, arguments)
+    assert f"{too_long} lines are longer than the 7 pieces that" in result.stderr
 
 
 @pytest.mark.usefixtures("forward")

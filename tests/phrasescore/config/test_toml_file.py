@@ -88,6 +88,7 @@ def test_what_is_wrong_in_a_table_is_said_with_file_and_key(
         (f"load = {'[' * 5000}", "tables or lists too deep in one another"),
         (f"{'.'.join('a' * 5000)} = 1", "tables or lists too deep in one another"),
         (f"[main]\n{'.'.join('a' * 40)} = 1", "tables or lists too deep in one another"),
+        ("\ufeffpages = 1", "a byte order mark before it: save the file as UTF-8 without one"),
     ],
 )
 def test_what_no_message_could_show_is_not_read(tmp_path: Path, text: str, problem: str) -> None:

@@ -19,6 +19,7 @@ import pytest
 from phrasescore.engines import EngineName, EngineSettings, device_on, engine_or_here, open_pool
 from phrasescore.engines.processes import ProcessPool
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
+from tests.children import leashed
 
 ENGINES: list[EngineName] = ["here", "processes", "ray"]
 
@@ -176,7 +177,10 @@ with open_pool(EngineSettings("processes", 2), Noted()) as pool:
         pass
 """
     run = subprocess.Popen(
-        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, start_new_session=True
+        leashed([sys.executable, "-c", code]),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     until = time.monotonic() + 60
     while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < until:

@@ -80,7 +80,7 @@ def test_a_model_of_a_higher_order_is_refused_with_the_reason(tmp_path: Path) ->
         (TINY_ARPA.replace("-0.75\tm", "x\tm").encode(), 'Could not parse "x'),
         (b"\\data\\\nngram \xff1=57\n", "starting with 1: ngram \\xff1=57"),
         (b"\\data\\\nngram 1=" + b"9" * 5000, "expected an ARPA file or a KenLM binary"),
-        (gzip.compress(TINY_ARPA.encode() * 9, mtime=0)[:90], "expected an ARPA file or a KenLM"),
+        (gzip.compress(TINY_ARPA.encode() * 9, mtime=0)[:90], "the gzip data end too early"),
     ],
 )
 def test_what_is_no_model_is_one_line_with_the_reason(

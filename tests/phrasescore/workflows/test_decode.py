@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 import phrasescore
-from phrasescore.errors import ArgumentError
+from moses_integration.weights import load_weights
+from phrasescore.errors import ArgumentError, DataError
 from phrasescore.progress import Progress
 from phrasescore.records import WeightPair, Weights
 from tests.log import warnings
@@ -55,3 +56,23 @@ def test_weights_are_a_file_a_mapping_or_a_tuners_result(folder: Path) -> None:
     assert found[0] == found[1] == found[2]
     phrasescore.decode("source", "moses.ini", "out", weights=usual, nbest=("nbest", 3))
     assert (folder / "nbest").read_bytes() != found[0]
+
+
+def test_weights_that_put_translations_in_no_order_are_refused(folder: Path) -> None:
+    usual = load_weights("moses.ini").lists | {"PhrasePenalty0": (0.25,)}
+    weights = {name: (0.0,) * len(own) for name, own in usual.items()}
+    for values in (weights, {**weights, "LM0": (1e-40,)}):
+        with pytest.raises(
+            DataError, match=r"moses.ini: expected (weights that are not all zero|a)"
+        ):
+            phrasescore.decode("source", "moses.ini", folder / "out", weights=values)
+    assert not (folder / "out").exists()
+
+
+def test_small_weights_translate_as_large_ones_do(folder: Path) -> None:
+    # A common factor changes no order; thresholds aside, which weights of 1e-20 never reach.
+    usual = load_weights("moses.ini").lists | {"PhrasePenalty0": (0.25,)}
+    for factor in (1.0, 1e-20):
+        weights = {name: tuple(factor * value for value in own) for name, own in usual.items()}
+        phrasescore.decode("source", "moses.ini", folder / f"{factor}", weights=weights)
+    assert (folder / "1e-20").read_text() == (folder / "1.0").read_text()

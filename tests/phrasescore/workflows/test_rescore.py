@@ -35,7 +35,7 @@ def test_the_summary_has_counts_and_notes(
     ((name, note),) = done.notes
     assert (name, note.endswith(" target words")) == ("TargetLength0", True)
     (warning,) = warnings(caplog)
-    assert warning.startswith(f"{lists.source}: 18 of its first 18 words are unknown to ")
+    assert warning.startswith(f"{lists.source}: 18 of 18 counted words are unknown to ")
     assert (seen[-1].done, seen[-1].finished) == (180, True)
 
 

@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from tests.doubles import RandomCslm
 from tests.log import warnings
 from tests.phrasescore.workflows.report.report_folder import BASELINE, REFERENCE, Folder, facts
 
@@ -38,3 +39,9 @@ def test_translations_of_another_length_are_warned_of(
     assert 2 * len(BASELINE.split()) > reference_words
     (warning,) = warnings(caplog)
     assert warning.startswith(f"other has {words} words, the references {reference_words}: ")
+
+
+def test_a_language_model_is_said_to_predict_the_target_alone(folder: Folder) -> None:
+    RandomCslm(["the", "house"], path=folder.path / "cslm")
+    report = folder.make(models=str(folder.path / "cslm"), only=["training"])
+    assert facts(report)["model"].startswith("cslm: cslm, target, ")

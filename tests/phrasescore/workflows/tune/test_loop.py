@@ -9,7 +9,7 @@ import pytest
 
 import phrasescore
 from moses_integration.weights import load_weights, write_weights
-from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
 from phrasescore.records import Weights
 from tests.phrasescore.workflows.tune.loop_folder import DECODER, Folder
 
@@ -73,3 +73,13 @@ def test_too_low_a_number_is_refused(name: str) -> None:
     more: dict[str, object] = {"nbest_size": 4, name: 0}
     with pytest.raises(ArgumentError, match="expected at least 1, got 0"):
         phrasescore.tune_with_decoder("x", "source", ["reference"], START, "work", **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("folder")
+def test_start_weights_that_are_all_zero_are_refused_before_decoding() -> None:
+    zeros = {name: (0.0,) * len(values) for name, values in START.items()}
+    with pytest.raises(
+        DataError, match="the start weights: expected weights that are not all zero"
+    ):
+        phrasescore.tune_with_decoder("x {nbest}", "source", ["reference"], zeros, "work")
+    assert not Path("work").exists()
