@@ -204,8 +204,8 @@ class _FieldCheck:
         for name in found:
             if name in self._new_names:
                 problem = (
-                    f"has the feature {name} already; give the new one another name by `names`, "
-                    "or write it anew with `replace`"
+                    f"has the feature {name} already; give the new one another name by --name, "
+                    "or write it anew with --replace"
                 )
                 raise DataError(self._path, number, problem)
         if not self._is_first:

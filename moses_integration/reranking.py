@@ -142,7 +142,7 @@ class WeightedSum:
         without = [name for name in without if nbest.omits_zeros or not is_sparse(name)]
         if without and not self.ignore_unweighted:
             line = nbest.first_line + matrix.first_with(without[0])
-            problem = f"no weights for {', '.join(without)} (`ignore_unweighted` takes 0)"
+            problem = f"no weights for {', '.join(without)} (--ignore-unweighted takes 0)"
             raise DataError(nbest.path, line, problem)
         if self.ignore_missing or nbest.omits_zeros:
             return
@@ -152,7 +152,7 @@ class WeightedSum:
             absent = ", ".join(name for name, place in places.items() if place == first)
             problem = f"expected the features {absent}, which have weights, found none"
             line = nbest.first_line + first
-            raise DataError(nbest.path, line, f"{problem} (`ignore_missing` takes 0)")
+            raise DataError(nbest.path, line, f"{problem} (--ignore-missing takes 0)")
 
 
 @dataclass

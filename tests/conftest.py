@@ -113,7 +113,7 @@ def _usual_verbosity() -> None:
     """Undo what ``--quiet`` and ``--verbose`` before, in fixtures too, set for a whole process."""
     import logging
 
-    from phrasescore.workflows.warnings import LOGGERS
+    from phrasescore.cli.options import LOGGERS
 
     for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.INFO)

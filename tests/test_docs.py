@@ -168,7 +168,7 @@ EXAMPLE = REPOSITORY / "examples" / "english-french"
 PUBLIC = {
     *("load_model", "train", "annotate", "augment", "rescore", "rerank", "tune"),
     *("tune_with_decoder", "decode", "generate", "segment", "select", "evaluate", "perplexity"),
-    *("combine", "join", "make_report", "run_experiment", "export_experiment", "export", "score"),
+    *("combine", "make_report", "run_experiment", "export_experiment", "export", "score"),
     *("show", "fine_tune", "doctor", "list_features"),
 }
 

@@ -91,7 +91,7 @@ class ProgressDisplay:
     def _begin(self, now: Progress) -> _ShownTask:
         self._end(now.task)
         bar = None
-        if _logger.isEnabledFor(logging.INFO):
+        if _logger.isEnabledFor(logging.INFO) and sys.stderr is not None:
             bar = _open_bar(now, sys.stderr if self._stream is None else self._stream)
         task = self._tasks[now.task] = _ShownTask(self._clock(), LOG_AT[0], bar)
         return task

@@ -128,7 +128,7 @@ def train(ctx: click.Context, /, seed: int, processes: int, **arguments: Any) ->
     # Job systems set WORLD_SIZE, too; this is of torchrun, by which we start ranks as well.
     if processes > 1 and "TORCHELASTIC_RUN_ID" in os.environ:
         if processes != int(size := os.environ["WORLD_SIZE"]):
-            raise ArgumentError(f"torchrun has started {size} processes; `processes` is for none")
+            raise ArgumentError(f"torchrun has started {size} processes; --processes is for none")
     elif processes > 1:
         from phrasescore.training.ranks import start_ranks
 

@@ -8,7 +8,6 @@ import dataclasses
 import difflib
 import math
 import os
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -27,9 +26,6 @@ _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: 
 
 # What TOML promises of a number, and tables or lists in one another.
 _BITS, _MAX_DEPTH = 64, 32
-_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
-# a.b.c, for which tomllib takes a time that grows with the square of its parts.
-_DEEP_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{_MAX_DEPTH}}}")
 _TOO_DEEP = "tables or lists too deep in one another"
 
 
@@ -43,8 +39,6 @@ def read_toml(path: str) -> dict[str, Any]:
         text = read_plain(path, MAX_TOML).decode()
         if text.startswith("\ufeff"):
             raise ConfigError(path, None, f"expected TOML, {BOM_PROBLEM}")
-        if _DEEP_KEY.search(text):
-            raise RecursionError
         values = tomllib.loads(text)
         _check_values(values)
     except OSError as error:

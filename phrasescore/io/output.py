@@ -65,7 +65,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def open_output(path: str, *, is_packed: bool = False) -> Iterator[BinaryIO]:
+def open_output(path: str) -> Iterator[BinaryIO]:
     """Open a file for writing bytes, which appears whole at the end or not at all.
 
     The data go to a part file beside the target, are synced to the disk, and replace the target
@@ -76,7 +76,6 @@ def open_output(path: str, *, is_packed: bool = False) -> Iterator[BinaryIO]:
 
     :param path: ``-`` is stdout, which is flushed and not closed. A file whose name ends in
         ``.gz``, ``.bz2`` or ``.xz`` is compressed; the same data make the same bytes.
-    :param is_packed: whether the data are compressed already, as the name says.
     :raises PhrasescoreError: when the folder does not exist or cannot be written, or the disk is
         full: on entering, writing or leaving.
     :raises BrokenPipeError: when the reader of stdout has gone; the command line knows what to do.
@@ -94,7 +93,7 @@ def open_output(path: str, *, is_packed: bool = False) -> Iterator[BinaryIO]:
             sys.stdout.buffer.flush()
         return
     target, replaced = _check_target(path)
-    form = None if is_packed else compression_by_name(path)
+    form = compression_by_name(path)
     if replaced is not None and not stat.S_ISREG(replaced.st_mode):
         # By its own name: /dev/stdout leads to a pipe, and a pipe is in no folder.
         with _open_raw(path, path, os.O_WRONLY) as raw, _writer(path, raw, form) as output:

@@ -76,16 +76,10 @@ def open_resumable(
     return ResumableOutput(path, settings, resume=resume, chunk_lines=chunk_lines)
 
 
-def packing(path: str) -> dict[str, str]:
-    """Return the setting that says how an output is compressed; {} where it is not."""
-    form = compression_by_name(path)
-    return {} if form is None else {form.name: form.version}
-
-
 def check_resume(path: str, resume: bool) -> None:
     """Raise an ArgumentError if a stream is to be resumed."""
     if resume and not is_resumable(path):
-        raise ArgumentError("`resume` needs `output` FILE: a stream cannot be resumed")
+        raise ArgumentError("--resume needs --output FILE: a stream cannot be resumed")
 
 
 class Journal(msgspec.Struct, frozen=True):
@@ -100,8 +94,8 @@ class Journal(msgspec.Struct, frozen=True):
     complete: bool
     # Everything that the bytes depend on, but for the input.
     settings: dict[str, str]
-    # Digest of the part file; version 0.1 had none.
-    output: str | None = None
+    # Digest of the part file.
+    output: str
 
 
 class ResumableOutput:
@@ -131,13 +125,15 @@ class ResumableOutput:
     ) -> None:
         self.path = path
         self.part, self.journal, self._new_journal = work_files(path)
-        self.settings = {**settings, **packing(path)}
         self._form = compression_by_name(path)
+        self.settings = dict(settings)
+        if self._form is not None:
+            self.settings[self._form.name] = self._form.version
         self._resume = resume
         self._chunk_lines = chunk_lines
         self._digest, self._output_digest = new_digest(), new_digest()
         # What an earlier run had done, and what the journal says now.
-        self._begun = self._promised = Journal(0, 0, "", False, self.settings)
+        self._begun = self._promised = Journal(0, 0, "", False, self.settings, "")
         # Lines handed to this object, those of the earlier run counted, and those in whole chunks.
         self._lines = self._lines_in_chunks = 0
         self.finished = False
@@ -213,7 +209,7 @@ class ResumableOutput:
         if not self._resume:
             raise PhrasescoreError(
                 f"{self.part} holds {found.lines:,} lines of an unfinished run: go on with "
-                f"`resume`, or {anew}"
+                f"--resume, or {anew}"
             )
         check_same_run(found.settings, self.settings, self.part, anew)
         self.finished = finished  # killed between its last two steps
@@ -227,7 +223,7 @@ class ResumableOutput:
             while data := file.read(min(left, 1 << 20)):
                 self._output_digest.update(data)
                 left -= len(data)
-        return not left and journal.output in (None, self._output_digest.hexdigest())
+        return not left and journal.output == self._output_digest.hexdigest()
 
     def remaining(self, blocks: Iterable[_Lines], path: str) -> Iterator[_Lines]:
         """Return the lines that no earlier run has done; to be called once, on entering.
@@ -381,7 +377,7 @@ class ResumableOutput:
         if self._promised.lines == 0 or (wrong and self._begun.lines == 0):
             _remove(self.part, self.journal, self._new_journal)
             return
-        text = "%s holds the first %s lines; the same call with `resume` goes on from there"
+        text = "%s holds the first %s lines; the same call with --resume goes on from there"
         text = "%s still holds the first %s lines" if wrong else text
         _logger.info(text, self.part, f"{self._promised.lines:,}")
 

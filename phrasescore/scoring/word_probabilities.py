@@ -3,7 +3,7 @@
 One softmax for both kinds of :mod:`.products`. With fixed products a row gives the same bits
 whatever rows are beside it, and sums are float64; with level products sums are float32, and logits
 rounded to a small type are summed as powers of 2. Two differences change last bits alone, which
-phrase tables and n-best lists have had since version 0.1: with level products a bias is one more
+phrase tables and n-best lists have always had: with level products a bias is one more
 column of the weights, met by a column of ones in the rows, and the weights are scaled to give
 powers of 2 before they are rounded.
 """

@@ -200,17 +200,17 @@ def choose_engine(engine: EngineSettings | None, settings: SearchSettings) -> En
     engine = engine or EngineSettings("processes")
     if engine.name == "here":
         if (engine.workers or 1) > 1:
-            raise ArgumentError("`workers`: the engine here translates one sentence at a time")
+            raise ArgumentError("--workers: the engine here translates one sentence at a time")
         engine = replace(engine, workers=1)
     if engine.name == "ray" and settings.threads is not None:
-        raise ArgumentError("`threads`: a worker on Ray has one")
+        raise ArgumentError("--threads: a worker on Ray has one")
     if settings.processes is None:
         return engine
     if engine.name != "processes":
-        problem = f"`processes` is for the engine processes; {engine.name} has `workers`"
+        problem = f"--processes is for the engine processes; {engine.name} has --workers"
         raise ArgumentError(problem)
     if engine.workers is not None:
-        raise ArgumentError("`processes` and `workers` are one number with the engine processes")
+        raise ArgumentError("--processes and --workers are one number with the engine processes")
     return replace(engine, workers=settings.processes)
 
 

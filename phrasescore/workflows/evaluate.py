@@ -55,7 +55,6 @@ from phrasescore.workflows.evaluation import (
     SystemFigures,
 )
 from phrasescore.workflows.text_checks import warn_of_lengths, warn_of_texts
-from phrasescore.workflows.warnings import returns_warnings
 from tuning.bleu import Bleu, BleuScore, bleu
 from tuning.oracle import oracle_bleu
 
@@ -64,7 +63,6 @@ TRIALS = {"bootstrap": 1000, "approximate": 10000}
 PLOT_FORMATS = ("pdf", "png", "svg")
 
 
-@returns_warnings
 def evaluate(
     hypotheses: Sequence[StrPath],
     references: Sequence[StrPath],
@@ -113,40 +111,40 @@ def evaluate(
     check_sequences(hypotheses=hypotheses, references=references)
     check_sequences(metrics=metrics, by_length=by_length)
     plugins = {name: plugin for name in metrics if (plugin := find_metric(name)) is not None}
-    check_choice(known_metrics(OURS), metrics=metrics)
+    check_choice(known_metrics(OURS), metric=metrics)
     check_choice(get_args(SideName), by_length=by_length)
     check_choice(get_args(Tokenizer), tokenize=tokenize)
     check_choice(TRIALS, paired=paired)
-    check_choice(get_args(ReportFormat), report_format=report_format)
+    check_choice(get_args(ReportFormat), format=report_format)
     check_at_least(1, trials=trials, seed=seed, width=width)
     translated = [os.fspath(path) for path in hypotheses]
     reference_paths = tuple(find_references(references))
     lists, vocabulary = optional_path(nbest), optional_path(by_unknown)
     source_path, figure = optional_path(source), optional_path(plot)
     if not translated and lists is None:
-        raise ArgumentError("nothing to evaluate: give `hypotheses`, or `nbest`")
+        raise ArgumentError("nothing to evaluate: give translations, or --nbest")
     if allow_missing and lists is None:
-        raise ArgumentError("`allow_missing` goes with `nbest`")
+        raise ArgumentError("--allow-missing goes with --nbest")
     if not reference_paths:
-        raise ArgumentError("`references`: at least one file is needed")
+        raise ArgumentError("--references: at least one file is needed")
     if paired is not None and len(translated) < 2:
-        raise ArgumentError("`paired` needs a second file of `hypotheses`")
+        raise ArgumentError("--paired needs a second file of translations")
     if paired is not None and set(metrics) == {"multi-bleu"}:
-        raise ArgumentError("`paired` needs one of sacrebleu's `metrics`, such as bleu")
+        raise ArgumentError("--paired needs a --metric of sacrebleu, such as bleu")
     if trials is not None and paired is None:
-        raise ArgumentError("`trials` goes with `paired`")
+        raise ArgumentError("--trials goes with --paired")
     is_grouped = bool(by_length) or vocabulary is not None
     if is_grouped and not translated:
-        raise ArgumentError("`by_length` and `by_unknown` need `hypotheses`")
+        raise ArgumentError("--by-length and --by-unknown need translations")
     if "source" in by_length and source_path is None:
-        raise ArgumentError("`by_length` source needs `source`")
+        raise ArgumentError("--by-length source needs --source")
     if source_path is not None and "source" not in by_length and vocabulary is None:
-        raise ArgumentError("`source` goes with `by_length` source and `by_unknown`")
+        raise ArgumentError("--source goes with --by-length source and --by-unknown")
     if figure is not None and not is_grouped:
-        raise ArgumentError("`plot` goes with `by_length` and `by_unknown`")
+        raise ArgumentError("--plot goes with --by-length and --by-unknown")
     if figure is not None and _ending(figure) not in PLOT_FORMATS:
         endings = ", ".join(f".{name}" for name in PLOT_FORMATS)
-        raise ArgumentError(f"`plot`: expected a name in {endings}, got {figure!r}")
+        raise ArgumentError(f"--plot: expected a name in {endings}, got {figure!r}")
     written = optional_path(output)
     check_files((*translated, *reference_paths, lists, source_path), (written, figure))
     sets = [read_sentences(path) for path in reference_paths]
@@ -154,7 +152,7 @@ def evaluate(
     for system in systems:
         if system.texts[0].count(" ||| ") >= 3:
             problem = "expected one translation per line, found an n-best list"
-            raise DataError(system.path, 1, f"{problem}: name it as `nbest`")
+            raise DataError(system.path, 1, f"{problem}: name it as --nbest")
     sides = {"reference": sets[0]}
     if source_path is not None:
         sides["source"] = read_sentences(source_path, is_source=True)

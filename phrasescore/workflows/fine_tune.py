@@ -30,10 +30,8 @@ from phrasescore.workflows.train import (
     run_folders,
 )
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
-from phrasescore.workflows.warnings import returns_warnings
 
 
-@returns_warnings
 def fine_tune(
     model: StrPath,
     lists: Sequence[StrPath],
@@ -98,7 +96,7 @@ def fine_tune(
     check_positive(epochs=epochs, minutes=minutes)
     check_compute(device, None, threads)
     if not lists or not references:
-        raise ArgumentError("`lists` and `references` are needed, at least one of each")
+        raise ArgumentError("--lists and --references are needed, at least one of each")
     paths = [os.fspath(path) for path in lists]
     texts = [os.fspath(source), *find_references(references)]
     aligned = optional_path(alignments)

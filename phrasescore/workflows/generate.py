@@ -16,6 +16,7 @@ from phrasescore.arguments import (
     check_compute,
     check_positive,
     check_sequences,
+    flag,
 )
 from phrasescore.devices import choose_device, torch_threads
 from phrasescore.engines import EngineSettings, device_on, engine_or_here
@@ -30,7 +31,6 @@ from phrasescore.io.output import check_files, open_output
 from phrasescore.models.checkpoint import Checkpoint, ModelFolder, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.workflows.text_checks import UnknownWords, warn_of_shortlists
-from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
 
@@ -52,10 +52,8 @@ class GenerateSummary:
     predicted_unknown_words: int
     # Translations that were cut, or samples that were left out, because they found no end.
     unfinished: int
-    warnings: tuple[str, ...] = ()
 
 
-@returns_warnings
 @torch_threads(1)  # batches have threads of their own
 def generate(
     source: StrPath,
@@ -116,16 +114,16 @@ def generate(
     engine = engine_or_here(engine, threads)
     width = max(USUAL_WIDTH, num_best) if beam is None else beam
     if sample is None:
-        _refuse("is of `sample` alone", temperature=temperature != 1.0, top=top, seed=seed != 1)
+        _refuse("is of --sample alone", temperature=temperature != 1.0, top=top, seed=seed != 1)
     else:
         of_searches = {"beam": beam, "nbest": nbest, "normalize": normalize}
-        _refuse("is not of `sample`", **of_searches, copy_unknown=copy_unknown, name=name)
+        _refuse("is not of --sample", **of_searches, copy_unknown=copy_unknown, name=name)
     if copy_unknown and not unknown:
-        raise ArgumentError("`copy_unknown` has nothing to copy for: no <unk> is predicted")
+        raise ArgumentError("--copy-unknown has nothing to copy for: no <unk> is predicted")
     if num_best > width:
-        raise ArgumentError("`beam`: at least as many as `nbest` wants of each sentence")
+        raise ArgumentError("--beam: at least as many as --nbest wants of each sentence")
     if name is not None and lists is None:
-        raise ArgumentError("`name` is of the feature in `nbest`")
+        raise ArgumentError("--name is of the feature in --nbest")
     check_files((source,), (output, lists))
     # Before the networks are loaded: a text that cannot be read is refused at once.
     lines = read_monolingual_text(source)
@@ -159,7 +157,7 @@ def _refuse(reason: str, **values: object) -> None:
     """Raise an ArgumentError at the first value that is given."""
     for name, value in values.items():
         if value:
-            raise ArgumentError(f"`{name}`: {reason}")
+            raise ArgumentError(f"{flag(name)}: {reason}")
 
 
 def load_generator(
@@ -254,7 +252,7 @@ class _CountedText:
             lines = ", ".join(map(str, self._lines_unfinished[:_SHOWN_LINES]))
             more = ", ..." if len(self._lines_unfinished) > _SHOWN_LINES else ""
             _logger.warning(
-                "%s %s (`max_length`), of the lines %s%s",
+                "%s %s (--max-length), of the lines %s%s",
                 *(f"{done.unfinished:,}", unfinished, lines, more),
             )
         if done.predicted_unknown_words:

@@ -23,7 +23,6 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhrasePair
 from phrasescore.workflows.generate import USUAL_WIDTH, check_fields
 from phrasescore.workflows.text_checks import UnknownWords
-from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
 
@@ -42,7 +41,6 @@ class ForeignGenerateSummary:
     lines: int
     # In the n-best lists, or of the text where there are none.
     translations: int
-    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,6 @@ class ForeignGeneration:
         return translate
 
 
-@returns_warnings
 def generate_foreign(
     source: StrPath,
     model: StrPath,
@@ -114,9 +111,9 @@ def generate_foreign(
     check_at_least(1, beam=beam, nbest=num_best)
     width = max(USUAL_WIDTH, num_best) if beam is None else beam
     if num_best > width:
-        raise ArgumentError("`beam`: at least as many as `nbest` wants of each sentence")
+        raise ArgumentError("--beam: at least as many as --nbest wants of each sentence")
     if name is not None and lists is None:
-        raise ArgumentError("`name` is of the feature in `nbest`")
+        raise ArgumentError("--name is of the feature in --nbest")
     name = name or f"{column_name('ctranslate2', '')}0"
     check_feature_names([name])
     text, truecase = text or ForeignText(), optional_path(truecase_model)

@@ -17,11 +17,11 @@ from phrasescore.arguments import (
     check_at_least,
     check_compute,
     check_sequences,
+    flag,
 )
 from phrasescore.config.settings import ALIGNED
 from phrasescore.devices import choose_device, torch_threads
 from phrasescore.engines import EngineSettings, device_on, engine_or_here
-from phrasescore.engines.likeness import describe
 from phrasescore.errors import ArgumentError, shown_path
 from phrasescore.features import (
     ColumnSpec,
@@ -44,7 +44,6 @@ from phrasescore.workflows.columns import added_features, fingerprint
 from phrasescore.workflows.foreign_features import foreign_scores, read_ahead
 from phrasescore.workflows.given_scores import check_counts
 from phrasescore.workflows.list_texts import feature_texts, word_line, word_lines
-from phrasescore.workflows.parts import InputPart, PartNumber
 from phrasescore.workflows.sourced_lists import SourcedList, read_sourced_lists
 from phrasescore.workflows.text_checks import (
     KnownWords,
@@ -75,7 +74,6 @@ class RescoreSummary:
     networks: SentenceWork | None
     # For each feature that is not a network's: its name, and a few words about its values.
     notes: tuple[tuple[str, str], ...]
-    warnings: tuple[str, ...] = ()
 
     def summary(self) -> list[str]:
         """Return the lines for a user: of the networks together, then of each other feature."""
@@ -124,7 +122,7 @@ class ListRescorer:
         check_columns(specs, of_phrases=False)
         paths = [column.value for column in specs if column.kind == "model"]
         if self.ensemble and len(paths) < 2:
-            raise ArgumentError("`ensemble` averages at least two models")
+            raise ArgumentError("--ensemble averages at least two models")
         self._engine = engine_or_here(self.engine, self.threads)
         networks = any(column.kind in ("model", "ctranslate2") for column in specs)
         self._place = self._choose_place() if networks else torch.device("cpu")
@@ -158,7 +156,7 @@ class ListRescorer:
         self._unknown_words: tuple[UnknownWords, UnknownWords] | None = None
         self._aligned = any(config.kind in ALIGNED for config in configs)
         if self._aligned and self.ensemble:
-            raise ArgumentError("`ensemble`: a joint model reads alignments, and is in none")
+            raise ArgumentError("--ensemble: a joint model reads alignments, and is in none")
         self._scores: SentenceScores | None = None
         self._opened_cache: ScoreCache | None = None
         self._idle = foreign_scores(self._added)
@@ -180,36 +178,27 @@ class ListRescorer:
         replace: bool = False,
         allow_missing: bool = False,
         resume: bool | None = None,
-        part: PartNumber | None = None,
         progress: ProgressCallback | None = None,
     ) -> RescoreSummary:
         """Write the lists of a file with the new features at the end of field 3.
 
         :param resume: whether to go on with the unfinished output of another run; None keeps no
             unfinished output at all.
-        :param part: the part of the lists to do; None for all.
         :raises DataError: if the lists are not as they should be, or have such features already.
         """
         assert word_scores is None or self.words
         path, known = os.fspath(nbest), () if replace else self.names
-        task = None
-        if part is not None:
-            task = InputPart.of_lists(part, path, os.fspath(source), CHUNK_LISTS)
-            settings = self._settings(replace) | task.settings({})
-            if resume and task.is_done("rescore", os.fspath(output), settings):
-                return RescoreSummary(tuple(self.names), 0, 0, None, ())
         lists = check_counts(
             read_sourced_lists(
                 *(path, os.fspath(source), known),
                 allow_missing=allow_missing,
-                part=task,
                 aligned=self._aligned,
             ),
             path,
             [added.given for added in self._added if added.given is not None],
         )
         # Mistakes in the files often show here, before the networks are laid out.
-        head = list(islice(lists, 1))  # a part may be empty
+        head = list(islice(lists, 1))
         self._open_foreign()
         scores = self._open_scores()
         if scores is not None:
@@ -219,11 +208,9 @@ class ListRescorer:
         )
         written = 0
         with (
-            self._open_output(os.fspath(output), replace, resume, task) as target,
+            self._open_output(os.fspath(output), replace, resume) as target,
             nullcontext() if word_scores is None else open_output(os.fspath(word_scores)) as words,
-            Meter(
-                "rescore", "hypotheses", progress, lines_of=path if task is None else None
-            ) as meter,
+            Meter("rescore", "hypotheses", progress, lines_of=path) as meter,
         ):
             remaining, added = read_ahead(target.remaining(chain(head, lists), path), self._added)
             for each, result in _scored(remaining, _list_of, scores):
@@ -249,8 +236,6 @@ class ListRescorer:
             sources.warn()
             hypotheses.warn()
             target.flush()
-            if task is not None and isinstance(target, ResumableOutput):
-                task.write_state("rescore", "lists", target)
         return RescoreSummary(
             tuple(self.names),
             meter.done,
@@ -324,16 +309,12 @@ class ListRescorer:
         return torch.device(name) if self._engine.name == "ray" else choose_device(name)
 
     def _open_output(
-        self, path: str, replace: bool, resume: bool | None, part: InputPart | None
+        self, path: str, replace: bool, resume: bool | None
     ) -> ResumableOutput | StreamOutput:
         """Return the output; see :meth:`rescore`."""
         if resume is None:
             return StreamOutput(path)
-        settings = self._settings(replace)
-        if part is not None:
-            machine = describe() if self._scores is None else self._scores.machine
-            settings |= part.settings(machine)
-        return open_resumable(path, settings, resume=resume)
+        return open_resumable(path, self._settings(replace), resume=resume)
 
     def _settings(self, replace: bool) -> dict[str, str]:
         """Return everything that the output depends on, but for the input."""
@@ -406,9 +387,9 @@ def check_of_networks(
     wanted = {"normalize": normalize, "word_scores": word_scores, "cache": cache}
     for name, value in wanted.items():
         if value and "model" not in kinds and not (name == "cache" and "ctranslate2" in kinds):
-            raise ArgumentError(f"`{name}` is for the scores of a model, and there is none")
+            raise ArgumentError(f"{flag(name)} is for the scores of a model, and there is none")
     if cache == "-":
-        raise ArgumentError("`cache` needs a file: a stream cannot be a cache")
+        raise ArgumentError("--cache needs a file: a stream cannot be a cache")
 
 
 def _list_of(found: SourcedList) -> HypothesisList:

@@ -26,7 +26,6 @@ from phrasescore.language_models.word_scorer import WordScorer
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.workflows.text_checks import UnknownWords
-from phrasescore.workflows.warnings import returns_warnings
 
 if TYPE_CHECKING:
     import kenlm
@@ -103,10 +102,8 @@ class PerplexitySummary:
 
     # In the order that they were given.
     texts: tuple[TextPerplexities, ...]
-    warnings: tuple[str, ...] = ()
 
 
-@returns_warnings
 def perplexity(
     texts: Sequence[StrPath],
     *,
@@ -136,11 +133,11 @@ def perplexity(
     check_sequences(texts=texts)
     check_compute(device, precision, threads)
     if model is None and lm is None:
-        raise ArgumentError("nothing to measure: give `model`, `lm`, or both")
+        raise ArgumentError("nothing to measure: give --model, --lm, or both")
     if mix_on is not None and (model is None or lm is None):
-        raise ArgumentError("`mix_on` needs `model` and `lm`: it mixes both")
+        raise ArgumentError("--mix-on needs --model and --lm: it mixes both")
     if log_z and model is None:
-        raise ArgumentError("`log_z` needs `model`")
+        raise ArgumentError("--log-z needs --model")
     paths, mixed_text = [os.fspath(path) for path in texts], optional_path(mix_on)
     check_files((*paths, mixed_text), ())
     found = []

@@ -16,12 +16,12 @@ from phrasescore.arguments import (
     check_choice,
     check_positive,
     check_sequences,
+    flag,
 )
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.io.output import check_files, open_output
 from phrasescore.io.text import decode
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.workflows.warnings import returns_warnings
 from tuning.minimum_bayes_risk import expected_gains, posterior
 from tuning.settings import METRICS, MetricName
 
@@ -42,10 +42,8 @@ class RerankSummary:
     moved: int
     # Features that have no weight, in the order of the alphabet.
     unweighted: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
 
 
-@returns_warnings
 def rerank(
     nbest: StrPath,
     output: StrPath,
@@ -86,15 +84,15 @@ def rerank(
     check_choice(METRICS, mbr_metric=mbr_metric)
     check_at_least(1, num_sentences=num_sentences)
     if (weights is None) == (not average):
-        problem = "one of `weights` and `average` is needed, and not both"
-        raise ArgumentError(f"{problem} (`mbr` goes with each)")
+        problem = "one of --weights and --average is needed, and not both"
+        raise ArgumentError(f"{problem} (--mbr goes with each)")
     if (ignore_missing or ignore_unweighted) and weights is None:
-        raise ArgumentError("`ignore_missing` and `ignore_unweighted` go with `weights`")
+        raise ArgumentError("--ignore-missing and --ignore-unweighted go with --weights")
     for name, value in (("mbr_scale", mbr_scale), ("mbr_metric", mbr_metric)):
         if value is not None and not mbr:
-            raise ArgumentError(f"`{name}` goes with `mbr`")
+            raise ArgumentError(f"{flag(name)} goes with --mbr")
     if as_lists and (allow_missing or num_sentences is not None):
-        raise ArgumentError("`num_sentences` and `allow_missing` do not go with `as_lists`")
+        raise ArgumentError("--num-sentences and --allow-missing do not go with --nbest")
     nbest, output = os.fspath(nbest), os.fspath(output)
     check_files((nbest, weights_path(weights)), (output,))
     score: EvenAverage | WeightedSum
@@ -166,7 +164,7 @@ def _aligned(
             raise DataError(path, found.first_line, f"{problem}, {num_sentences - 1}")
         if found.id > expected and not allow_missing:
             problem = f"expected id {expected}, found {found.id}: no list of that sentence"
-            cure = "`allow_missing` writes an empty line for it"
+            cure = "--allow-missing writes an empty line for it"
             raise DataError(path, found.first_line, f"{problem} ({cure})")
         yield from [None] * (found.id - expected)
         yield found
@@ -174,7 +172,7 @@ def _aligned(
     if num_sentences is not None:
         if expected < num_sentences and not allow_missing:
             problem = f"expected lists of {num_sentences:,} sentences, the last has id"
-            cure = "`allow_missing` writes empty lines"
+            cure = "--allow-missing writes empty lines"
             raise DataError(path, None, f"{problem} {expected - 1} ({cure})")
         yield from [None] * (num_sentences - expected)
 

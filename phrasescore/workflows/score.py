@@ -16,7 +16,6 @@ from phrasescore.io.corpora import read_parallel_text
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.workflows.list_rescorer import ListRescorer, check_of_networks
-from phrasescore.workflows.warnings import returns_warnings
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,6 @@ class ScoreSummary:
     networks: SentenceWork | None
     # For each feature that is not a network's: its name, and a few words about its values.
     notes: tuple[tuple[str, str], ...]
-    warnings: tuple[str, ...] = ()
 
     def summary(self) -> list[str]:
         """Return the lines for a user: of the networks together, then of each other feature."""
@@ -39,7 +37,6 @@ class ScoreSummary:
         return networks + [f"{name}: {note}" for name, note in self.notes]
 
 
-@returns_warnings
 def score(
     source: StrPath,
     target: StrPath,

@@ -3,14 +3,12 @@
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 
 from moses_integration.affiliation import affiliate_hypothesis, has_links
 from moses_integration.nbest import NbestList, read_nbest
 from phrasescore.errors import DataError
 from phrasescore.io.text import MARKUP, decode, read_lines, split_words
 from phrasescore.records import HypothesisList
-from phrasescore.workflows.parts import InputPart
 from phrasescore.workflows.text_checks import warn_of_alignments
 
 
@@ -104,7 +102,7 @@ def with_sources(
             if not allow_missing:
                 problem = (
                     f"expected id {identity}, found {found.id}: sentence {identity + 1} of {path} "
-                    "has no hypotheses (`allow_missing` leaves it out)"
+                    "has no hypotheses (--allow-missing leaves it out)"
                 )
                 raise DataError(found.path, found.first_line, problem)
         else:
@@ -114,7 +112,7 @@ def with_sources(
     if missing is not None and not allow_missing:
         problem = (
             f"the n-best list ends before this sentence, with id {read - 1} "
-            "(`allow_missing` leaves it out)"
+            "(--allow-missing leaves it out)"
         )
         raise DataError(path, read + 1, problem)
 
@@ -125,23 +123,18 @@ def read_sourced_lists(
     new_names: Collection[str],
     *,
     allow_missing: bool,
-    part: InputPart | None = None,
     aligned: bool = False,
 ) -> Iterator[SourcedList]:
     """Yield each list of a file with its source, lazily.
 
     :param new_names: of features that no line may have.
     :param allow_missing: whether a sentence may have no list.
-    :param part: the lists to yield; None for all.
     :param aligned: whether the word alignments of the lines matter.
     :raises DataError: on reaching lines that are not as they should be.
     """
     lists = with_sources(read_nbest(nbest, new_names), source, allow_missing=allow_missing)
-    first = 0 if part is None else part.first
-    # The last part reads on, and finds what is missing at the end.
-    after = None if part is None or part.after == part.total else part.after
     is_unaligned = aligned
-    for place, (found, words) in islice(enumerate(lists), first, after):
+    for place, (found, words) in enumerate(lists):
         is_unaligned = is_unaligned and not any(map(has_links, found.raws))
         yield SourcedList(place, found, words, aligned)
     if is_unaligned:

@@ -74,7 +74,7 @@ def find_feature(weights: Weights, name: str, where: str) -> NetworkFeature:
     found = weights.get(label.name, ())
     if label.place >= len(found) or (label.name == name and len(found) > 1):
         cure = (
-            "name the network's feature by `feature`, as TranslationModel0_4 for the fifth score "
+            "name the network's feature by --feature, as TranslationModel0_4 for the fifth score "
             "of a table, or tune weights on lists that have it"
         )
         raise PhrasescoreError(f"{where}: expected one weight of {name}: {cure}")

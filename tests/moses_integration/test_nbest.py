@@ -191,7 +191,7 @@ def line(number: int | str, *, fields: bytes = b"x ||| LM0= -2.5 ||| -3") -> byt
         ([line(0, fields=b"x ||| = 1 ||| 1")], ":1: expected a value after '='"),
         (
             [line(0), line(0, fields=b"x ||| LM0= 1 LSTM0= 1 ||| 1")],
-            ":2: .*LSTM0 already; .* `replace`",
+            ":2: .*LSTM0 already; .* --replace",
         ),
     ],
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from phrasescore.arguments import flag
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
@@ -25,7 +26,6 @@ from phrasescore.workflows.report.inputs import (
     read_inputs,
 )
 from phrasescore.workflows.report.sections import SECTION_PLANS, SENTENCE_KINDS, missing_inputs
-from phrasescore.workflows.warnings import collecting_warnings
 
 _logger = logging.getLogger(__name__)
 
@@ -50,7 +50,6 @@ class ReportSummary:
     num_blocks: int
     # Per section that was left out, wholly or in part: its key, and why.
     left_out: tuple[tuple[str, str], ...]
-    warnings: tuple[str, ...]
 
     def summary(self) -> str:
         """Return one line for the log."""
@@ -122,12 +121,12 @@ def make_report(
     at_least_1["lines"] = min(lines or (1,))
     for name, number in at_least_1.items():
         if number < 1:
-            raise ArgumentError(f"`{name}`: expected 1 or more, got {number}")
+            raise ArgumentError(f"{flag(name)}: expected 1 or more, got {number}")
     if sentences is not None and lines is not None:
-        raise ArgumentError("`sentences` draws lines, and `lines` names them: not both")
+        raise ArgumentError("--sentences draws lines, and --lines names them: not both")
     for key in only:
         if key not in SECTIONS:
-            raise ArgumentError(f"`only`: expected one of {', '.join(SECTIONS)}, got {key!r}")
+            raise ArgumentError(f"--only: expected one of {', '.join(SECTIONS)}, got {key!r}")
     settings = ReportSettings(
         inputs=[os.fspath(path) for path in inputs],
         models=[os.fspath(path) for path in models],
@@ -149,16 +148,14 @@ def make_report(
         progress=progress,
     )
     _check_folder(os.fspath(folder), settings.paths())
-    with collecting_warnings() as warnings:
-        report, left_out = _make_sections(read_inputs(settings))
-        size = _write(report, folder)
+    report, left_out = _make_sections(read_inputs(settings))
+    size = _write(report, folder)
     return ReportSummary(
         str(Path(folder) / PAGE),
         size,
         tuple(section.key for section in report.sections),
         sum(len(section.blocks) for section in report.sections),
         tuple(left_out),
-        tuple(warnings),
     )
 
 
@@ -204,12 +201,12 @@ def _check_kinds(inputs: ReportInputs) -> None:
     if settings.sentences is None and settings.lines is None:
         return
     if source is None:
-        raise ArgumentError("`sentences` and `lines` need `source`")
+        raise ArgumentError("--sentences and --lines need --source")
     if not inputs.of_kind(*SENTENCE_KINDS):
-        raise _wrong_kind("`sentences` and `lines`", SENTENCE_KINDS, inputs.models)
+        raise _wrong_kind("--sentences and --lines", SENTENCE_KINDS, inputs.models)
     for line in settings.lines or ():
         if line > len(source.texts):
-            problem = f"`lines`: expected a line of the file, which has {len(source.texts):,}"
+            problem = f"--lines: expected a line of the file, which has {len(source.texts):,}"
             raise DataError(source.path, None, f"{problem}, got {line}")
 
 

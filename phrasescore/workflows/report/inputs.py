@@ -188,7 +188,7 @@ def _load_models(paths: Sequence[str]) -> list[NamedModel]:
     if len(set(names)) < len(names):
         names = list(paths)
     if len(set(names)) < len(names):
-        raise ArgumentError("a model is given twice in `models`")
+        raise ArgumentError("a model is given twice")
     return [NamedModel(*both) for both in zip(names, map(load_checkpoint, paths), strict=True)]
 
 
@@ -240,7 +240,7 @@ def _table_pairs(
         if line.num_scores < num_scores:
             problem = (
                 f"expected p(target | source) or its reverse as score {num_scores} of a line, "
-                f"found {line.num_scores} scores (`table_score` N says which one it is)"
+                f"found {line.num_scores} scores (--table-score N says which one it is)"
             )
             raise DataError(path, line.number, problem)
         scores = line.raw.split(b"|||", 3)[2].split()

@@ -38,7 +38,6 @@ from phrasescore.workflows.tune.outcome import OutputFiles
 from phrasescore.workflows.tune.pooling import ListReader
 from phrasescore.workflows.tune.rounds import Decoder, Rounds
 from phrasescore.workflows.tune.state import CACHE, about_search, check_folder
-from phrasescore.workflows.warnings import collecting_warnings
 from tuning.settings import ReferenceLength
 
 if TYPE_CHECKING:
@@ -51,7 +50,6 @@ class LoopOutcome:
 
     weights: WeightPair
     report: TuneReport
-    warnings: tuple[str, ...] = ()
 
 
 def tune_with_decoder(
@@ -124,92 +122,91 @@ def tune_with_decoder(
     check_at_least(0, seed=seed)
     inputs = [source, moses_ini, *references]
     if any(is_stream(os.fspath(name)) for name in inputs if name is not None):
-        problem = "`source`, `references` and `moses_ini` cannot be streams with `decoder`"
+        problem = "--source, --references and --moses-ini cannot be streams with --decoder"
         raise ArgumentError(f"{problem}: they are read more than once")
     specs = column_specs(columns)
     if specs:
         check_columns(specs, of_phrases=False)
     if any(column.kind == "scores" for column in specs):
-        raise ArgumentError("scores of a file are of lists that are there: not with `decoder`")
+        raise ArgumentError("scores of a file are of lists that are there: not with --decoder")
     if any(column.kind == "ctranslate2" for column in specs):
-        raise ArgumentError("models of CTranslate2 score lists that are there: not with `decoder`")
+        raise ArgumentError("models of CTranslate2 score lists that are there: not with --decoder")
     models = [column.value for column in specs if column.kind == "model"]
     if (backoff_lm is not None or unnormalized) and not models:
-        raise ArgumentError("`backoff_lm` and `unnormalized` go with models that rescore lists")
+        raise ArgumentError("--backoff-lm and --unnormalized go with models that rescore lists")
     if not os.fspath(folder):
-        raise ArgumentError("`folder`: expected the name of a folder, found ''")
+        raise ArgumentError("--working-dir: expected the name of a folder, found ''")
     files = OutputFiles(output, moses_ini_out, report, report_format)
     source, work, backoff = os.fspath(source), Path(folder), optional_path(backoff_lm)
-    with collecting_warnings() as warnings:
-        ini, opened = _open_decoder(decoder, optional_path(moses_ini))
-        first = _start_weights(start, ini)
-        paths = find_references(references)
-        metrics = dict(metrics) if metrics else {"bleu": 1.0}
-        metric, words = read_metric(paths, metrics, reference_length)
-        contents = [column.value for column in specs if column.kind != "feature"]
-        contents += [] if backoff is None else [backoff]
-        read = [source, *paths, *contents]
-        read += [] if ini is None else [ini.path, *map(str, files_of(ini.path))]
-        read += [name for name in (weights_path(start),) if name is not None]
-        written = files.check(read, translations)
-        _check_source(source, opened, len(words[0]), is_rescored=bool(specs))
-        check_folder(work, [*read, *written])
-        options = rescore_options(specs, backoff, unnormalized=unnormalized)
+    ini, opened = _open_decoder(decoder, optional_path(moses_ini))
+    first = _start_weights(start, ini)
+    paths = find_references(references)
+    metrics = dict(metrics) if metrics else {"bleu": 1.0}
+    metric, words = read_metric(paths, metrics, reference_length)
+    contents = [column.value for column in specs if column.kind != "feature"]
+    contents += [] if backoff is None else [backoff]
+    read = [source, *paths, *contents]
+    read += [] if ini is None else [ini.path, *map(str, files_of(ini.path))]
+    read += [name for name in (weights_path(start),) if name is not None]
+    written = files.check(read, translations)
+    _check_source(source, opened, len(words[0]), is_rescored=bool(specs))
+    check_folder(work, [*read, *written])
+    options = rescore_options(specs, backoff, unnormalized=unnormalized)
 
-        def open_rescorer() -> "ListRescorer":
-            from phrasescore.workflows.list_rescorer import ListRescorer  # imports torch
+    def open_rescorer() -> "ListRescorer":
+        from phrasescore.workflows.list_rescorer import ListRescorer  # imports torch
 
-            return ListRescorer(
-                specs,
-                cache=work / CACHE,
-                device=device,
-                threads=threads if engine is None or engine.name == "here" else None,
-                engine=engine,
-                backoff_lm=backoff,
-                unnormalized=unnormalized,
-            )
+        return ListRescorer(
+            specs,
+            cache=work / CACHE,
+            device=device,
+            threads=threads if engine is None or engine.name == "here" else None,
+            engine=engine,
+            backoff_lm=backoff,
+            unnormalized=unnormalized,
+        )
 
-        digests = FileDigests({}, {})
-        about = {
-            **_about_decoder(decoder),
-            "source": digest_content(source),
-            "references": [digest_content(path) for path in paths],
-            "moses.ini": None if ini is None else digest_content(ini.path),
-            "start weights": first.lists,
-            "start weights of the search": None if first.search == first.lists else first.search,
-            "n-best size": nbest_size,
-            "models": [*models, *options[2 * len(models) :]],
-            "content of the models": [digests.digest(Path(path)) for path in contents],
-            "method": method,
-            "metric": metrics,
-            "reference length": reference_length,
-            "starts": starts,
-            "plateau smoothing": plateau_smoothing,
-            "fixed features": list(fixed),
-            "seed": seed,
-        }
-        names = [column.value for column in specs if column.kind == "feature"]
-        if packages := [*feature_packages(names), *metric_packages(metrics)]:
-            about["packages"] = packages
-        reader, rescorer = ListReader(metric, words), open_rescorer if specs else None
-        rounds = Rounds(opened, ini, source, work, nbest_size, reader, rescorer, progress)
-        optimiser = Optimiser(method, starts, plateau_smoothing, fixed, threads)
-        run = LoopRun(rounds, optimiser, first, seed, about)
+    digests = FileDigests({}, {})
+    about = {
+        **_about_decoder(decoder),
+        "source": digest_content(source),
+        "references": [digest_content(path) for path in paths],
+        "moses.ini": None if ini is None else digest_content(ini.path),
+        "start weights": first.lists,
+        "start weights of the search": None if first.search == first.lists else first.search,
+        "n-best size": nbest_size,
+        "models": [*models, *options[2 * len(models) :]],
+        "content of the models": [digests.digest(Path(path)) for path in contents],
+        "method": method,
+        "metric": metrics,
+        "reference length": reference_length,
+        "starts": starts,
+        "plateau smoothing": plateau_smoothing,
+        "fixed features": list(fixed),
+        "seed": seed,
+    }
+    names = [column.value for column in specs if column.kind == "feature"]
+    if packages := [*feature_packages(names), *metric_packages(metrics)]:
+        about["packages"] = packages
+    reader, rescorer = ListReader(metric, words), open_rescorer if specs else None
+    rounds = Rounds(opened, ini, source, work, nbest_size, reader, rescorer, progress)
+    optimiser = Optimiser(method, starts, plateau_smoothing, fixed, threads)
+    run = LoopRun(rounds, optimiser, first, seed, about)
 
-        def write() -> LoopOutcome:
-            weights, made = run.finish(output, options, details=report is not None)
-            if translations is not None:
-                run.write_translations(os.fspath(translations), weights.lists)
-            files.write(weights, made, ini)
-            return LoopOutcome(weights, made, tuple(warnings))
+    def write() -> LoopOutcome:
+        weights, made = run.finish(output, options, details=report is not None)
+        if translations is not None:
+            run.write_translations(os.fspath(translations), weights.lists)
+        files.write(weights, made, ini)
+        return LoopOutcome(weights, made)
 
-        try:
-            run.run(iterations, patience, resume=resume)
-        except (KeyboardInterrupt, EndedBySignal):
-            if run.result.best is not None:
-                write()
-            raise
-        return write()
+    try:
+        run.run(iterations, patience, resume=resume)
+    except (KeyboardInterrupt, EndedBySignal):
+        if run.result.best is not None:
+            write()
+        raise
+    return write()
 
 
 def _open_decoder(
@@ -227,7 +224,7 @@ def _open_decoder(
         return ini, replace(command, ini=ini)
     if isinstance(decoder, SearchSettings):
         if ini is None:
-            raise ArgumentError("`decoder` embedded needs `moses_ini`, the moses.ini")
+            raise ArgumentError("--decoder embedded needs --moses-ini, the moses.ini")
         return ini, EmbeddedSearch(ini.path, decoder)
     assert not isinstance(decoder, str)
     return ini, decoder
@@ -236,7 +233,7 @@ def _open_decoder(
 def _start_weights(start: WeightsSource | None, ini: MosesIni | None) -> WeightPair:
     if ini is None and start is None:
         raise ArgumentError(
-            "give the weights to start from: `start` FILE, or `moses_ini` moses.ini, whose "
+            "give the weights to start from: --weights FILE, or --moses-ini moses.ini, whose "
             "weights they are then (or -f moses.ini in the decoder's command)"
         )
     # Weights that a file does not name Moses takes from its moses.ini.

@@ -38,7 +38,7 @@ class OutputFiles:
     def __post_init__(self) -> None:
         if self.report_format not in ("text", "json"):
             problem = f"expected text or json, got {self.report_format!r}"
-            raise ArgumentError(f"`report_format`: {problem}")
+            raise ArgumentError(f"--format: {problem}")
 
     def check(self, read: Sequence[str | None], *more: str | os.PathLike[str] | None) -> list[str]:
         """Return the names of all files after checking that they can be written.

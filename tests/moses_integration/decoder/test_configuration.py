@@ -9,6 +9,7 @@ from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.search_limits import SearchLimits
 from moses_integration.weights import load_weights
 from phrasescore.errors import ConfigError, DataError
+from tests.log import warnings
 
 INI = """\
 [input-factors]
@@ -144,9 +145,16 @@ def test_a_name_to_ignore_that_no_feature_has_is_refused() -> None:
         read(INI, ("Distortion0", "OSM"))
 
 
-def test_settings_that_do_not_change_translations_are_passed_over() -> None:
-    text = "[verbose]\n0\n[threads]\n8\n[n-best-list]\nfile\n10\n[mark-unknown]\nfalse\n"
+def test_settings_that_this_search_does_not_know_are_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert read(INI)
+    assert warnings(caplog) == []
+    text = "[verbose]\n0\n[max-phrase-lenght]\n4\n[n-best-list]\nfile\n10\n"
+    text += "[mark-unknown]\nfalse\n"
     assert read(text + INI).search == read(INI).search
+    others = "[max-phrase-lenght], [n-best-list], [verbose]"
+    assert warnings(caplog) == [f"moses.ini: this search does not look at {others}"]
 
 
 @pytest.mark.parametrize(
@@ -184,8 +192,6 @@ def test_settings_that_do_not_change_translations_are_passed_over() -> None:
         ("[weight]", "[search-algorithm]\n3\n[weight]", 16, "expected 0 (stacks) or 1"),
         ("[weight]", "[monotone-at-punctuation]\n1\n[weight]", 16, "no such setting"),
         ("[weight]", "[factor-delimiter]\n_\n[weight]", 16, "expected the delimiter '|'"),
-        ("[weight]", "[max-phrase-lenght]\n4\n[weight]", 16, "is it [max-phrase-length]?"),
-        ("[weight]", "[quux]\n4\n[weight]", 16, "neither Moses nor this search"),
     ],
 )
 def test_what_this_search_cannot_follow_is_refused_with_its_line(

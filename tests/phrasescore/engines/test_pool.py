@@ -246,10 +246,10 @@ def test_threads_are_the_workers_of_the_engine_here() -> None:
 @pytest.mark.parametrize(
     ("engine", "message"),
     [
-        (EngineSettings(workers=2), "`threads` and `workers` are one number with the engine here"),
+        (EngineSettings(workers=2), "--threads and --workers are one number with the engine here"),
         (
             EngineSettings("ray"),
-            "`threads` is for the engine here; ray has `workers` of one thread",
+            "--threads is for the engine here; ray has --workers of one thread",
         ),
     ],
 )
@@ -266,7 +266,7 @@ def test_auto_is_a_gpu_here_alone() -> None:
     assert device_on(EngineSettings("ray"), "cuda") == "cuda"
     with pytest.raises(ArgumentError, match="forked processes cannot use a GPU"):
         device_on(EngineSettings("processes"), "cuda:0")
-    with pytest.raises(ArgumentError, match=r"^`device` cuda:1: Ray gives each worker a GPU; say"):
+    with pytest.raises(ArgumentError, match=r"^--device cuda:1: Ray gives each worker a GPU; say"):
         device_on(EngineSettings("ray"), "cuda:1")
 
 

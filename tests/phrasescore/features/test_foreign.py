@@ -65,7 +65,7 @@ def test_a_score_of_the_cache_that_cannot_be_one_is_refused(
         ForeignScore(str(tiny.path)).working(EngineSettings(), "cpu", cache) as feature,
     ):
         cache.store(feature._keys(PAIRS[:1]), [0.5])
-        with pytest.raises(PhrasescoreError, match=r"cache is corrupt: found the score 0\.5"):
+        with pytest.raises(PhrasescoreError, match=r"cache is damaged: found the score 0\.5"):
             list(feature.values(PAIRS))
 
 

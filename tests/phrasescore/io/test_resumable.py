@@ -1,6 +1,5 @@
 """An output that goes on after a kill: the moments that a killed process leaves behind."""
 
-import hashlib
 import json
 import os
 import resource
@@ -156,19 +155,6 @@ def test_blocks_end_where_chunks_do(tmp_path: Path) -> None:
     with ResumableOutput(str(tmp_path / "out"), {}, resume=False, chunk_lines=4) as target:
         found = [(block.before, block.num_lines) for block in target.remaining(read, "t")]
     assert found == [(0, 3), (3, 1), (4, 4), (8, 2)]
-
-
-def test_a_journal_of_version_0_1_is_read(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    Path(f"{out}.part").write_bytes(PIECES[0].upper() + b"HALF")
-    # Its text, as json.dump(..., indent=1) wrote it; the digest is blake2b of 16 bytes.
-    digest = hashlib.blake2b(PIECES[0], digest_size=16).hexdigest()
-    Path(f"{out}.part.json").write_text(
-        '{\n "format": 1,\n "lines": 1,\n "bytes": 2000,\n "input": "' + digest + '",\n'
-        ' "complete": false,\n "settings": {\n  "model": "m"\n }\n}'
-    )
-    assert not write_all(out, PIECES, resume=True)
-    assert out.read_bytes() == b"".join(PIECES).upper()
 
 
 @pytest.mark.parametrize("error", [DataError("t", 1, "bad"), ModelError("nan")])

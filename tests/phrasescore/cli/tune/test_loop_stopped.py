@@ -145,8 +145,7 @@ def test_a_state_of_another_kind_is_refused(folder: Folder) -> None:
     assert folder.run("--iterations", "1").exit_code == 0
     begun = (folder.path / "work" / "tune.json").read_text()
     state = '"about": {}, "rounds": [], "next": null'
-    changed = [begun.replace('"decoder"', '"flags"'), begun.replace("about", "abut")]
-    for text in ("", "[]", f'{{"format": 9, {state}}}', "{}", *changed):
+    for text in ("", "[]", f'{{"format": 9, {state}}}', "{}", begun.replace("about", "abut")):
         (folder.path / "work" / "tune.json").write_text(text)
         result = folder.run("--resume")
         assert result.exit_code == 1

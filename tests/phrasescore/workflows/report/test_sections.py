@@ -10,6 +10,7 @@ from phrasescore.models.checkpoint import save_checkpoint
 from phrasescore.report import SECTIONS
 from phrasescore.workflows.report import sections
 from tests.doubles import RandomModel
+from tests.log import warnings
 from tests.phrasescore.workflows.report.report_folder import (
     BASELINE,
     EXAMPLE,
@@ -134,13 +135,15 @@ def test_an_empty_line_is_left_out(folder: Folder) -> None:
     assert len(report["sections"][0]["blocks"]) == 1
 
 
-def test_a_sentence_longer_than_those_of_the_training_is_warned_of(folder: Folder) -> None:
+def test_a_sentence_longer_than_those_of_the_training_is_warned_of(
+    folder: Folder, caplog: pytest.LogCaptureFixture
+) -> None:
     network = RandomNetwork("attention", WORDS, TARGET_WORDS, max_length=3)
     save_checkpoint(folder.path / "short", network.checkpoint)
     short = str(folder.path / "short")
-    summary = folder.summary(models=short, **TEXTS, lines=[1], only=["alignments"])
+    folder.summary(models=short, **TEXTS, lines=[1], only=["alignments"])
     problem = "sentence 1 has 4 words, and short was trained on at most 3"
-    assert summary.warnings == (f"alignments: {problem}",)
+    assert warnings(caplog) == [f"alignments: {problem}"]
     assert facts(folder.report())["note: alignments"] == problem
 
 
