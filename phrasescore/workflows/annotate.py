@@ -54,7 +54,7 @@ class AnnotateSummary:
 @returns_warnings
 def annotate(
     table: StrPath,
-    columns: Sequence[ColumnSpec | str],
+    columns: Sequence[ColumnSpec | StrPath],
     output: StrPath,
     *,
     moses_ini: StrPath | None = None,

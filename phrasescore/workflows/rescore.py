@@ -24,7 +24,7 @@ from phrasescore.workflows.warnings import returns_warnings
 def rescore(
     nbest: StrPath,
     source: StrPath,
-    columns: Sequence[ColumnSpec | str],
+    columns: Sequence[ColumnSpec | StrPath],
     output: StrPath,
     *,
     names: Sequence[str] = (),
