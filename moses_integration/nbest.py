@@ -105,7 +105,7 @@ class NbestList(NamedTuple):
     @property
     def style(self) -> bytes:
         """What stands between a name and its value: ``= ``, or ``=``, or ``: ``."""
-        return _style(self.raws[0])
+        return next(filter(None, map(_style, self.raws)), b"= ")
 
     def with_features(self, added: Iterable[bytes]) -> bytes:
         """Return the lines, newlines included, with the text of features inserted.
@@ -214,7 +214,7 @@ class _FieldCheck:
         self.sizes |= {name: len(values) for name, values in found.items()}
         if sum(self.sizes.values()) > _MOST_GROUPS:
             return None
-        self.match = _line_pattern(self.sizes, _style(raw)).match
+        self.match = _line_pattern(self.sizes, _style(raw) or b"= ").match
         return self.match(raw, start)
 
 
@@ -313,9 +313,9 @@ def split_feature(token: bytes) -> tuple[bytes, bytes, bytes]:
 
 
 def _style(raw: bytes) -> bytes:
-    """Return what stands between the first name of a line and its value."""
+    """Return what stands between the first name of a line and its value; nothing without one."""
     start, end = _feature_span(raw)
-    return split_feature(raw[start:end].lstrip(b" ").partition(b" ")[0])[1] or b"= "
+    return split_feature(raw[start:end].lstrip(b" ").partition(b" ")[0])[1]
 
 
 def _unnamed(raw: bytes, token: bytes) -> str:

@@ -175,7 +175,8 @@ class EvenAverage:
         decoder, columns = totals(nbest), matrix.columns()
         scores = decoder
         for name in self.names:
-            place = matrix.first_without(name)
+            is_zero = nbest.omits_zeros and name in matrix.sizes
+            place = None if is_zero else matrix.first_without(name)
             size = matrix.sizes[name] if place is None else 0
             if size != 1:
                 found = str(size) if size else f"none; there are {', '.join(matrix.sizes)}"

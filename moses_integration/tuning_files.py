@@ -244,7 +244,7 @@ def _any_values(path: str, block: _Block) -> tuple[Values, list[tuple[int, str, 
         number = block.line + 1 + row
         dense = []
         names = set()
-        for token in line.split(b" "):
+        for token in line.removesuffix(b"\r").split(b" "):
             name, separator, value = token.rpartition(b"=")
             if separator:
                 text = decode(path, number, name)

@@ -11,19 +11,25 @@ if TYPE_CHECKING:
 def to_words(text: str | Iterable[str]) -> tuple[str, ...]:
     """Return the words of a tokenised text: those between the spaces (U+0020) of a string.
 
-    Any other sequence has a word at each place.
+    The end of a line at the end of a string is no part of the last word. Any other sequence has a
+    word at each place.
 
-    >>> to_words("the  house"), to_words(["the", "house"])
+    :raises TypeError: if it is no text, or has two sentences or words where one is expected.
+
+    >>> to_words("the  house\\n"), to_words(["the", "house"])
     (('the', 'house'), ('the', 'house'))
     """
-    if isinstance(text, tuple):
-        return text
     if isinstance(text, str):
-        return tuple(word for word in text.split(" ") if word)
-    words = tuple(text)
-    for word in words:
-        if not isinstance(word, str):
-            raise TypeError(f"expected words, or a text of words as a string, got {text!r}")
+        words = tuple(word for word in text.rstrip("\r\n").split(" ") if word)
+    else:
+        words = text if isinstance(text, tuple) else tuple(text)
+    try:
+        joined = " ".join(words)
+    except TypeError as error:
+        problem = f"expected words, or a text of words as a string, got {text!r}"
+        raise TypeError(problem) from error
+    if joined.count(" ") >= len(words) > 0 or "\n" in joined:
+        raise TypeError(f"expected a word at each place, or one sentence as a string, got {text!r}")
     return words
 
 
@@ -85,6 +91,7 @@ class HypothesisList(_List):
 
     :param source: words, or a string with spaces between them; each of ``hypotheses`` likewise.
     :raises TypeError: if there is one string in place of several hypotheses.
+    :raises ValueError: if the affiliations are not those of the words of such hypotheses.
     """
 
     __slots__ = ()
@@ -98,8 +105,14 @@ class HypothesisList(_List):
         """Return the list."""
         if isinstance(hypotheses, str):
             raise TypeError(f"expected a list of hypotheses, got the string {hypotheses!r}")
+        words, translations = to_words(source), list(map(to_words, hypotheses))
         places = None if affiliations is None else [tuple(each) for each in affiliations]
-        return cls._make((to_words(source), list(map(to_words, hypotheses)), places))
+        if places is not None:
+            if list(map(len, places)) != list(map(len, translations)):
+                raise ValueError("expected an affiliation of each word of each hypothesis")
+            if any(not 0 <= place <= len(words) for each in places for place in each):
+                raise ValueError(f"expected affiliations from 0 to {len(words)}, got {places}")
+        return cls._make((words, translations, places))
 
     def select(self, places: Iterable[int]) -> Self:
         """Return the list with some of its hypotheses, in their order."""

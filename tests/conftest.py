@@ -44,8 +44,8 @@ rue ||| street ||| 1 0.125 ||| 0-0 ||| 3 3 3 ||| |||
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     """Give tests that are known to be long more time."""
     for item in items:
-        if "decode" in item.nodeid or "embedded" in item.nodeid:
-            # The first one compiles the search, which takes a core most of a minute.
+        if any(name in item.nodeid for name in ("decode", "embedded", "fuzz")):
+            # The first one compiles the search or makes all material, which takes a core a minute.
             item.add_marker(pytest.mark.timeout(600))
         for mark in item.iter_markers():
             if mark.name in LONG:

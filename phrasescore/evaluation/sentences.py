@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from itertools import count, takewhile
 from typing import NamedTuple
 
 from phrasescore.arguments import StrPath
@@ -16,7 +17,7 @@ class Sentences(NamedTuple):
     path: str
     # Without blanks at the end of a line, as sacrebleu reads them; a line may be empty.
     texts: list[str]
-    # The words of each line, split at the blanks of ASCII, as multi-bleu.perl does.
+    # The words of each line, between its spaces (U+0020).
     words: list[tuple[str, ...]]
 
     @property
@@ -52,16 +53,18 @@ def read_sentences(path: str, *, is_source: bool = False) -> Sentences:
 def find_references(paths: Sequence[StrPath]) -> list[str]:
     """Return the files of references: a path itself, or PATH0, PATH1 and so on if it leads nowhere.
 
-    multi-bleu.perl and mert-moses.pl do so, too.
+    multi-bleu.perl and mert-moses.pl do so, too, and take PATH.ref0 where there is no PATH0.
     """
     found: list[str] = []
     for path in [os.fspath(path) for path in paths]:
-        numbered = [f"{path}0"]
-        while os.path.exists(numbered[-1]):
-            numbered.append(f"{path}{len(numbered)}")
         is_stem = path != "-" and not os.path.exists(path)
-        found += numbered[:-1] if is_stem and len(numbered) > 1 else [path]
+        numbered = (_numbered(path) or _numbered(f"{path}.ref")) if is_stem else []
+        found += numbered or [path]
     return found
+
+
+def _numbered(stem: str) -> list[str]:
+    return list(takewhile(os.path.exists, (f"{stem}{number}" for number in count())))
 
 
 def check_aligned(files: Sequence[Sentences]) -> None:

@@ -10,11 +10,13 @@ other packages are found by their entry points: :mod:`phrasescore.plugins`.
 
 import functools
 import logging
+import os
 import pkgutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.config.settings import FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.errors import ArgumentError
 from phrasescore.foreign import ForeignText
@@ -172,15 +174,15 @@ class ColumnSpec:
     foreign: ForeignText | None = None
 
 
-def column_specs(columns: Iterable[ColumnSpec | str]) -> list[ColumnSpec]:
-    """Return columns as specifications; a string among them is a model's folder.
+def column_specs(columns: Iterable[ColumnSpec | StrPath]) -> list[ColumnSpec]:
+    """Return columns as specifications; a path among them is a model's folder.
 
     :raises ArgumentError: if there is one string in place of a sequence.
     """
-    if isinstance(columns, str):
-        raise ArgumentError(f"columns: expected a sequence, got the string {columns!r}")
+    check_sequences(columns=columns)
     return [
-        ColumnSpec("model", column) if isinstance(column, str) else column for column in columns
+        column if isinstance(column, ColumnSpec) else ColumnSpec("model", os.fspath(column))
+        for column in columns
     ]
 
 

@@ -66,6 +66,12 @@ class Lexicon(NamedTuple):
         places = np.searchsorted(self.keys, wanted)
         return np.where(self.keys[places] == wanted, self.probabilities[places], 0.0)
 
+    def sides(self) -> tuple["_Side", "_Side"]:
+        """Return the words that are predicted, and those that are given."""
+        size = len(self.ids) + 1
+        places = np.divmod(self.keys[:-1], size)
+        return _Side.of(self.ids, places[0]), _Side.of(self.ids, places[1])
+
     def fingerprint(self) -> str:
         """Return a hash of the words, the pairs and their probabilities, as text."""
         digest = new_digest()
@@ -73,6 +79,24 @@ class Lexicon(NamedTuple):
         digest.update(self.keys.tobytes())
         digest.update(self.probabilities.tobytes())
         return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The words of one side of a lexicon."""
+
+    ids: dict[str, int]
+    # Whether the word of each id is on this side.
+    is_there: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, ids: dict[str, int], there: _Ids) -> "_Side":
+        is_there = np.zeros(len(ids) + 1, np.bool_)
+        is_there[there] = True
+        return cls(ids, is_there)
+
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, str) and bool(self.is_there[self.ids.get(word, 0)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +144,9 @@ class LexicalScore:
 
     @property
     def known_words(self) -> tuple[Container[str], Container[str]]:
-        """The words of both sides, which the lexicon keeps together."""
-        return self._lexicon.ids, self._lexicon.ids
+        """The words of the source and of the target that the lexicon has."""
+        predicted, given = self._lexicon.sides()
+        return (predicted, given) if self._reverse else (given, predicted)
 
     @property
     def fingerprint(self) -> str:

@@ -186,10 +186,10 @@ class ForeignModel:
 class ForeignNetwork:
     """A foreign model that is loaded, on one device.
 
-    Values do not depend on what is computed together, nor on the number of threads, as far as
-    CTranslate2's products do not: pairs of a batch have the same numbers of pieces, so that none is
-    padded, and there are always two or more, because the product of a single row is another one.
-    Tried with its products in float32 and int8 on an AMD; on a GPU last digits may differ.
+    Values depend on what is computed together by no more than float32's rounding, and not on the
+    number of threads: pairs of a batch have the same numbers of pieces, so that none is padded, and
+    there are always two or more, because the product of a single row is another one. CTranslate2
+    does not promise that the number of rows changes no bit of a product: on one AMD it does.
 
     :param threads: how many callers may compute at the same time.
     :raises ModelError: if CTranslate2 refuses the model.

@@ -15,6 +15,7 @@ from phrasescore.arguments import PrecisionName, StrPath, check_compute, check_s
 from phrasescore.engines import EngineSettings, device_on, engine_or_here
 from phrasescore.errors import ArgumentError, shown_path
 from phrasescore.features import BLOCK_SIZE, ColumnSpec, check_columns, column_specs
+from phrasescore.features.lexicon import LexicalTally
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import same_file
@@ -22,7 +23,7 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhraseBlock
 from phrasescore.workflows.given_scores import GivenScores, check_counts
 from phrasescore.workflows.table_scoring import TableScorer, TableScoring, block_lines
-from phrasescore.workflows.text_checks import KnownWords, unknown_words_of
+from phrasescore.workflows.text_checks import KnownWords, unknown_words_of, warn_of_lexicon
 from phrasescore.workflows.text_filter import TextFilter, check_keep_others
 
 _logger = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class AnnotateSummary:
 
 def annotate(
     table: StrPath,
-    columns: Sequence[ColumnSpec | str],
+    columns: Sequence[ColumnSpec | StrPath],
     output: StrPath,
     *,
     moses_ini: StrPath | None = None,
@@ -144,6 +145,9 @@ def annotate(
     kept = meter.done if chosen is None else chosen.kept
     if meter.done and not kept and not resume:  # of the whole table
         _logger.warning("%s: no source phrase occurs in the texts", shown_path(table))
+    for column, tally in zip(computed, scorer.tallies, strict=True):
+        if isinstance(tally, LexicalTally):
+            warn_of_lexicon(table, column.value, tally)
     notes = _with_given(list(map(str, scorer.tallies)), {n: str(each) for n, each in given.items()})
     return AnnotateSummary(meter.done, kept, tuple(notes))
 

@@ -104,7 +104,7 @@ def decode(
         ini = MosesIni.read(config)
         given = _known(given, {feature.name for feature in ini.features}, config)
         if given:
-            check_weights({**ini.tuneable_weights(), **given}, config)
+            check_weights({**ini.tuneable_weights(), **given}, path or config)
         threads = min(usable_threads(settings.processes), max(1, len(sentences)))
         translate_with_moses(
             *(os.path.join(moses_bin, "moses"), ini, given, sentences, output, request),
@@ -121,7 +121,7 @@ def decode(
                 problem = f"expected one weight of {name}, found {len(own)}"
                 raise PhrasescoreError(f"{path or 'the weights'}: {problem}")
         given = _known(given, made.feature_names, config)
-        with made.open(sentences, given):
+        with made.open(sentences, given, weights_path=path):
             counts = made.translate(sentences, given, output, request, progress)
     return DecodeSummary(
         len(sentences), counts["untranslated"], counts["requests"], counts["distinct"]

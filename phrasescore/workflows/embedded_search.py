@@ -76,20 +76,25 @@ class EmbeddedSearch:
         return read_source(path, MAX_WORDS, self._markup)
 
     def open(
-        self, sentences: Sequence[Sentence], weights: Weights, closed: Sequence[int] = ()
+        self,
+        sentences: Sequence[Sentence],
+        weights: Weights,
+        closed: Sequence[int] = (),
+        weights_path: str | None = None,
     ) -> Self:
         """Start the workers, which read tables and language model: before threads are started.
 
         :param sentences: all that will be translated; the tables are read for these.
         :param weights: what is translated with first.
         :param closed: descriptors that forked processes do not keep, such as a lock's.
+        :param weights_path: the file that the weights come from, for messages.
         :raises DataError: if the weights put translations in no order.
         """
         own = {name: weights[name] for name in weights if name in self.ini_features}
         # An error comes before the long work.
         slots = self._configuration.with_weights(own).slots
         ranking = {slot.name: slot.weights for slot in slots if slot.kind != UNKNOWN_WORDS}
-        check_weights({**weights, **ranking}, self._ini_path)
+        check_weights({**weights, **ranking}, weights_path or self._ini_path)
         engine, settings, threads = self._engine, self._settings, 1
         if engine.name == "ray":
             settings = replace(settings, device=device_on(engine, settings.device))

@@ -245,7 +245,10 @@ def _score_nbest(
                 problem = f"expected id {expected} of {metric.num_segments:,} sentences"
                 if expected >= metric.num_segments:
                     problem = f"expected no more than {metric.num_segments:,} sentences"
-                raise DataError(path, found.first_line, f"{problem}, found id {found.id}")
+                problem = f"{problem}, found id {found.id}"
+                if is_missing and found.id < metric.num_segments:
+                    problem = f"{problem} (`allow_missing` takes an empty translation)"
+                raise DataError(path, found.first_line, problem)
             for sent_id in range(expected, found.id):
                 add(sent_id, [()])
             words = list(found.distinct().values())

@@ -98,7 +98,7 @@ class ListRescorer:
     :raises ModelError: if a model cannot be loaded.
     """
 
-    columns: Sequence[ColumnSpec | str]
+    columns: Sequence[ColumnSpec | StrPath]
     _: KW_ONLY
     names: Sequence[str] = ()
     ensemble: bool = False

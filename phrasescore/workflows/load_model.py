@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import torch
 
@@ -13,11 +14,14 @@ from phrasescore.features.sentences import SentenceScores
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import HypothesisList, PhrasePair
+from phrasescore.workflows.text_checks import known_words, unknown_words_of
 
 # What `PhrasePair` and `HypothesisList` are made of: a text is a string, or a sequence of words.
 _Text = str | Sequence[str]
 _Pair = tuple[_Text, _Text]
 _List = tuple[_Text, Sequence[_Text]]
+_Words = tuple[str, ...]
+_Scored = TypeVar("_Scored", PhrasePair, HypothesisList)
 
 
 def load_model(
@@ -31,7 +35,11 @@ def load_model(
     check_compute(device, precision, threads)
     checkpoint = load_checkpoint(os.fspath(path))
     place = choose_device(device)
-    return ScoringModel(checkpoint, place, precision=precision, threads=usable_threads(threads))
+    return ScoringModel(
+        *(checkpoint, place, os.fspath(path)),
+        precision=precision,
+        threads=usable_threads(threads),
+    )
 
 
 class ScoringModel:
@@ -40,7 +48,8 @@ class ScoringModel:
     A score is log p(target ``</s>`` | source), or log p(source ``</s>`` | target) of a model that
     was trained so, and log p(target ``</s>``) of a language model: a natural logarithm, summed over
     the words of the predicted side and its ``</s>``, and not divided by length. A word outside the
-    shortlist is scored as ``<unk>``. `load_model` makes it.
+    shortlist is scored as ``<unk>``; if the model knows less than half of the words, there is a
+    warning, once. `load_model` makes it.
 
     :ivar kind: of the network, such as ``encoder-decoder``.
     :ivar reverse: whether the source is predicted.
@@ -51,6 +60,7 @@ class ScoringModel:
         self,
         checkpoint: Checkpoint,
         device: torch.device,
+        path: str,
         *,
         precision: PrecisionName,
         threads: int,
@@ -61,6 +71,10 @@ class ScoringModel:
         self._precision, self._threads = precision, threads
         self._pairs: NeuralScore | None = None
         self._lists: SentenceScores | None = None
+        # Of all that is scored: the model is warned of once.
+        self._sources, self._targets = unknown_words_of(
+            "the sources", "the targets", [known_words(path, checkpoint)]
+        )
 
     def score_pairs(self, pairs: Iterable[PhrasePair | _Pair]) -> Iterator[float]:
         """Yield the score of each pair, in order, lazily.
@@ -70,7 +84,10 @@ class ScoringModel:
 
         :param pairs: each a `PhrasePair`, or what one is made of.
         :raises ModelError: on reaching a pair whose score is not a finite log-probability.
+        :raises TypeError: if there is one pair in place of several.
         """
+        if isinstance(pairs, PhrasePair):
+            raise TypeError(f"expected a list of pairs, got the pair {pairs}")
         phrases = (PhrasePair(*pair) for pair in pairs)
         if isinstance(self._checkpoint.model, EncoderDecoder):
             with torch_threads(1):  # scoring has threads of its own
@@ -80,7 +97,9 @@ class ScoringModel:
                         precision=self._precision,
                         threads=self._threads,
                     )
-                yield from self._pairs.values(phrases)
+                counted = (self._count(pair, pair.source, [pair.target]) for pair in phrases)
+                yield from self._pairs.values(counted)
+            self._warn()
         else:
             lists = (HypothesisList(source, [target]) for source, target in phrases)
             for scores in self.score_lists(lists):
@@ -101,5 +120,19 @@ class ScoringModel:
                     precision=self._precision,
                     engine=EngineSettings(workers=self._threads),
                 )
-            for scores in self._lists.values(HypothesisList(*each) for each in lists):
+            made = (HypothesisList(*each) for each in lists)
+            counted = (self._count(each, each.source, each.hypotheses) for each in made)
+            for scores in self._lists.values(counted):
                 yield scores.columns[0].tolist()
+        self._warn()
+
+    def _count(self, scored: _Scored, source: _Words, targets: Iterable[_Words]) -> _Scored:
+        """Count the unknown words of what is scored, and return it."""
+        self._sources.count(source)
+        for target in targets:
+            self._targets.count(target)
+        return scored
+
+    def _warn(self) -> None:
+        self._sources.warn()
+        self._targets.warn()

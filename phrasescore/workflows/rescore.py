@@ -21,7 +21,7 @@ from phrasescore.workflows.list_rescorer import (
 def rescore(
     nbest: StrPath,
     source: StrPath,
-    columns: Sequence[ColumnSpec | str],
+    columns: Sequence[ColumnSpec | StrPath],
     output: StrPath,
     *,
     names: Sequence[str] = (),

@@ -40,7 +40,7 @@ class ScoreSummary:
 def score(
     source: StrPath,
     target: StrPath,
-    columns: Sequence[ColumnSpec | str],
+    columns: Sequence[ColumnSpec | StrPath],
     output: StrPath,
     *,
     ensemble: bool = False,

@@ -12,6 +12,7 @@ from phrasescore.evaluation.sentences import Sentences
 from phrasescore.io.text import shorten
 
 if TYPE_CHECKING:
+    from phrasescore.features.lexicon import LexicalTally
     from phrasescore.models.checkpoint import Checkpoint
 
 _logger = logging.getLogger(__name__)
@@ -143,6 +144,19 @@ def unknown_words_of(
         UnknownWords(source, {name: known for name, known, _ in models if known is not None}),
         UnknownWords(target, {name: known for name, _, known in models if known is not None}),
     )
+
+
+def warn_of_lexicon(table: str, path: str, tally: "LexicalTally") -> None:
+    """Warn of a lexicon that has no translation for most words of a phrase table.
+
+    :param path: of the lexicon.
+    """
+    if 2 * tally.floored > tally.words:
+        _logger.warning(
+            "%s: %s has no translation for %s of %s %s words: is it the lexicon of this direction?",
+            *(shown_path(table), shown_path(path), f"{tally.floored:,}", f"{tally.words:,}"),
+            tally.side,
+        )
 
 
 def warn_of_alignments(path: str) -> None:

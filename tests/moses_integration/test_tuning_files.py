@@ -223,6 +223,20 @@ def test_what_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+def test_lines_may_end_with_a_carriage_return(files: Files) -> None:
+    sparse = FEATURES.replace("1e-05", "1e-05 WT_a=2")
+    for text in (FEATURES, sparse):
+        files.features.write_text(text)
+        expected = read_features(str(files.features))
+        files.features.write_text(text.replace("\n", "\r\n"))
+        found = read_features(str(files.features))
+        assert found.labels == expected.labels
+        assert found.values.tolist() == expected.values.tolist()
+    expected = read_scores(str(files.scores))
+    files.scores.write_text(SCORES.replace("\n", "\r\n"))
+    assert read_scores(str(files.scores)).values.tolist() == expected.values.tolist()
+
+
 def test_start_weights_are_the_first_line(tmp_path: Path) -> None:
     path = tmp_path / "init.opt"
     for text in ("0.3 -1\n0 -2\n1 2\n", "0.3 -1\n"):

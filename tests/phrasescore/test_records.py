@@ -17,6 +17,7 @@ def test_a_text_is_a_string_of_words_or_any_sequence_of_them(text: str | Iterabl
     assert to_words(text) == ("la", "maison")
     assert to_words("") == ()
     assert to_words("a\u00a0b\tc") == ("a\u00a0b\tc",)  # words end at U+0020 only
+    assert to_words("la maison\r\n") == ("la", "maison")  # a line as Python reads it
 
 
 def test_what_is_no_text_is_refused() -> None:
@@ -25,6 +26,18 @@ def test_what_is_no_text_is_refused() -> None:
             to_words(wrong)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="expected a list of hypotheses, got the string 'la mai"):
         HypothesisList("the house", "la maison")
+    for more in (["la maison"], ("la", "grande maison"), ("la maison",), "la\nmaison", ["la\n"]):
+        with pytest.raises(TypeError, match="expected a word at each place, or one sentence"):
+            to_words(more)
+
+
+@pytest.mark.parametrize(
+    "affiliations", [[[0, 0], [1, 1]], [[0, 1], [0], [0]], [[0, 3], [0]], [[0, -1], [0]]]
+)
+def test_affiliations_are_those_of_the_words(affiliations: list[list[int]]) -> None:
+    HypothesisList("the house", ["la maison", "le"], [[0, 2], [1]])
+    with pytest.raises(ValueError, match=r"expected (an affiliation of each word|affiliations)"):
+        HypothesisList("the house", ["la maison", "le"], affiliations)
 
 
 def test_pairs_and_lists_are_made_of_strings_as_of_words() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasescore.arguments import flag
+from phrasescore.arguments import check_sequences, flag
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
@@ -115,6 +115,7 @@ def make_report(
     :raises PhrasescoreError: if a file is not as expected, if ``folder`` holds anything else, or if
         no section can be made.
     """
+    check_sequences(inputs=inputs, models=models, references=references, only=only)
     at_least_1 = {"points": points, "map_points": map_points, "long": long, "seed": seed}
     at_least_1["sentences"] = 1 if sentences is None else sentences
     at_least_1["table_score"] = 1 if table_score is None else table_score

@@ -18,7 +18,7 @@ from moses_integration.tuning_files import (
 )
 from moses_integration.weight_lines import is_sparse
 from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
-from phrasescore.arguments import check_at_least
+from phrasescore.arguments import check_at_least, check_sequences
 from phrasescore.errors import ArgumentError
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.io.output import check_files, check_output
@@ -117,6 +117,8 @@ def tune(
     check_at_least(1, replicas=replicas)
     check_at_least(2, cross_validate=cross_validate)
     check_at_least(0, seed=seed)
+    check_sequences(lists=lists, references=references, fixed=fixed)
+    check_sequences(features=features, scores=scores)
     if bool(lists) == bool(features or scores):
         raise ArgumentError("give one of n-best lists and --features with --scores")
     if len(features) != len(scores):

@@ -10,7 +10,7 @@ from moses_integration.decoder.moses import DecoderCommand
 from moses_integration.ini_text import files_of
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
-from phrasescore.arguments import check_at_least
+from phrasescore.arguments import check_at_least, check_sequences
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.evaluation.plugin_metric import metric_packages
@@ -62,7 +62,7 @@ def tune_with_decoder(
     output: str | os.PathLike[str] | None = None,
     moses_ini: str | os.PathLike[str] | None = None,
     moses_ini_out: str | os.PathLike[str] | None = None,
-    columns: Sequence[ColumnSpec | str] = (),
+    columns: Sequence[ColumnSpec | str | os.PathLike[str]] = (),
     backoff_lm: str | os.PathLike[str] | None = None,
     unnormalized: bool = False,
     method: str = "mert",
@@ -120,6 +120,7 @@ def tune_with_decoder(
     """
     check_at_least(1, iterations=iterations, nbest_size=nbest_size, patience=patience)
     check_at_least(0, seed=seed)
+    check_sequences(references=references, fixed=fixed)
     inputs = [source, moses_ini, *references]
     if any(is_stream(os.fspath(name)) for name in inputs if name is not None):
         problem = "--source, --references and --moses-ini cannot be streams with --decoder"

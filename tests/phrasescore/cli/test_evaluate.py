@@ -58,6 +58,9 @@ def test_a_name_without_a_file_is_that_of_several_references(folder: Folder) -> 
     assert result.stdout.startswith("BLEU = 100.00,")
     both = folder.run("base", "--references", "refs0", "--references", "refs1")
     assert result.stdout == both.stdout
+    for number in range(2):  # mert-moses.pl and multi-bleu.perl take these, too
+        (folder.path / f"refs{number}").rename(folder.path / f"refs.ref{number}")
+    assert folder.run("base", "--references", "refs").stdout == both.stdout
     folder.write("refs", REFERENCE)  # a file of the name is meant alone
     assert folder.run("base", "--references", "refs").stdout.startswith(LINE)
 
@@ -210,7 +213,10 @@ def test_lists_of_another_length_than_the_references_are_warned_of(folder: Folde
 @pytest.mark.parametrize(
     ("nbest", "message"),
     [
-        ("0 ||| a ||| A= 1 ||| 1\n2 ||| a ||| A= 1 ||| 1\n", ":2: expected id 1 of 3 sentences"),
+        (
+            "0 ||| a ||| A= 1 ||| 1\n2 ||| a ||| A= 1 ||| 1\n",
+            ":2: expected id 1 of 3 sentences, found id 2 (--allow-missing takes an empty ",
+        ),
         ("0 ||| a ||| A= 1 ||| 1\n", ": expected lists of 3 sentences, found 1"),
         (NBEST + "3 ||| a ||| A= 1 ||| 1\n", ":7: expected no more than 3 sentences, found id 3"),
     ],

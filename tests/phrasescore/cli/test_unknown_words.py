@@ -112,6 +112,16 @@ def test_a_text_that_the_models_know_is_not_warned_of() -> None:
     assert warnings(f"score source known {columns} -o out") == []
 
 
+def test_a_lexicon_of_the_other_direction_is_warned_of(folder: Path) -> None:
+    (folder / "table").write_text(TABLE.replace("|DET", ""))
+    for option, more in (("--lexicon", ""), ("--reverse-lexicon", "1 of 1 source words: is it ")):
+        result = CliRunner().invoke(main, ["annotate", "table", option, "lex", "-o", "out"])
+        said = f"warning: table: lex has no translation for {more}"
+        assert (said in result.stderr) is bool(more)
+    lines = warnings("score source known --reverse-lexicon lex -o out")
+    assert [line.partition(" counted")[0] for line in lines] == ["source: 2 of 2", "known: 2 of 2"]
+
+
 def test_the_translations_of_a_search_are_warned_of(folder: Path) -> None:
     RandomJoint(["LA", "MAISON"], ["THE", "HOUSE"], path=folder / "joint")
     table = "la ||| the ||| 0.5 1 ||| 0-0\nmaison ||| house ||| 0.5 1 ||| 0-0\n"

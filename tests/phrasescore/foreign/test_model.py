@@ -107,9 +107,12 @@ def test_no_score_depends_on_those_beside_it(
 ) -> None:
     together = score(tiny.path, FRENCH, PAIRS * 30)
     assert together[: len(PAIRS)] * 30 == together
+    # The number of rows may change the last bits of CTranslate2's products. The tolerance is half
+    # a unit of the 7th digit, as lists have them; pads that are not masked change the first digits.
     for size in (1, 400, 1000):
         monkeypatch.setattr(module, "MAX_BATCH", size)
-        assert score(tiny.path, FRENCH, PAIRS[::-1]) == together[: len(PAIRS)][::-1]
+        apart = score(tiny.path, FRENCH, PAIRS[::-1])
+        assert apart == pytest.approx(together[: len(PAIRS)][::-1], rel=5e-8)
 
 
 def test_no_pair_is_given_to_the_network_alone(

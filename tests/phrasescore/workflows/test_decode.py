@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import phrasescore
-from moses_integration.weights import load_weights
+from moses_integration.weights import load_weights, write_weights
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.progress import Progress
 from phrasescore.records import WeightPair, Weights
@@ -66,6 +66,9 @@ def test_weights_that_put_translations_in_no_order_are_refused(folder: Path) -> 
             DataError, match=r"moses.ini: expected (weights that are not all zero|a)"
         ):
             phrasescore.decode("source", "moses.ini", folder / "out", weights=values)
+    write_weights(str(folder / "zeros"), weights)
+    with pytest.raises(DataError, match="zeros: expected weights that are not all zero"):
+        phrasescore.decode("source", "moses.ini", folder / "out", weights=folder / "zeros")
     assert not (folder / "out").exists()
 
 

@@ -132,3 +132,20 @@ def test_torch_has_the_callers_threads_again(
 ) -> None:
     calls[name]()
     assert torch.get_num_threads() == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("lists", lambda: phrasescore.tune("nbest", ["ref"], "start", "out")),
+        ("references", lambda: phrasescore.tune(["nbest"], "ref", "start", "out")),
+        ("models", lambda: phrasescore.make_report(["nbest"], "out", models="model")),
+        (
+            "references",
+            lambda: phrasescore.tune_with_decoder("moses", "src", "ref", "start", "out"),
+        ),
+    ],
+)
+def test_a_string_in_place_of_several_is_refused(name: str, call: Callable[[], object]) -> None:
+    with pytest.raises(ArgumentError, match=f"{name}: expected a sequence, got the string"):
+        call()

@@ -81,3 +81,23 @@ def test_strings_and_lists_score_as_tuples_of_words_do(tmp_path: Path) -> None:
     plain = [("la maison", ["the house", ("the", "house")])]
     for scores in [*model.score_lists(lists), *model.score_lists(plain)]:
         assert scores == pytest.approx([expected, expected], abs=1e-4)
+    with pytest.raises(TypeError, match="expected a list of pairs, got the pair"):
+        list(model.score_pairs(phrasescore.PhrasePair("la maison", "the house")))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["encoder-decoder", "attention"])
+def test_a_model_warns_once_of_words_that_it_does_not_know(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    words = ["la", "maison"], ["the", "house"]
+    if kind == "attention":
+        save_checkpoint(tmp_path / "model", RandomNetwork(kind, *words).checkpoint)
+    else:
+        RandomModel(tmp_path / "model", *words)
+    model = phrasescore.load_model(tmp_path / "model", device="cpu", threads=1)
+    list(model.score_pairs([("la maison rare", "the house")]))
+    assert not caplog.messages
+    for _ in range(2):
+        list(model.score_pairs([("la maison", "the|D house|N mouse|N")]))
+    (message,) = caplog.messages
+    assert message.startswith(f"the targets: 3 of 5 counted words are unknown to {tmp_path}/model")

@@ -50,7 +50,7 @@ def test_one_rescorer_writes_what_each_call_alone_writes(
         for again in (False, True):
             for lists in files:
                 done = rescorer.rescore(lists.path, lists.source, tmp_path / "many")
-                phrasescore.rescore(lists.path, lists.source, [str(model.path)], tmp_path / "alone")
+                phrasescore.rescore(lists.path, lists.source, [model.path], tmp_path / "alone")
                 assert (tmp_path / "many").read_bytes() == (tmp_path / "alone").read_bytes()
                 assert done.networks is not None
                 assert done.networks.lists == 6  # of this file alone
