@@ -25,6 +25,9 @@ _MACHINE_ERRORS = {
     errno.ENOENT,
 }
 
+# Part of the message about a file that begins with a byte order mark.
+BOM_PROBLEM = "found a byte order mark before it: save the file as UTF-8 without one"
+
 # What a terminal obeys and does not show: C0 and C1 but for tab and line feed, and what turns the
 # direction of a text.
 _CONTROLS = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")

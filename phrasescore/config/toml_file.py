@@ -16,9 +16,8 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 
 import msgspec
 
-from phrasescore.errors import ConfigError, DataError
+from phrasescore.errors import BOM_PROBLEM, ConfigError, DataError
 from phrasescore.io.plain_file import MAX_TOML, read_plain
-from phrasescore.io.text import BOM_PROBLEM
 
 _Made = TypeVar("_Made")
 

@@ -66,11 +66,11 @@ class Lexicon(NamedTuple):
         places = np.searchsorted(self.keys, wanted)
         return np.where(self.keys[places] == wanted, self.probabilities[places], 0.0)
 
-    def sides(self) -> tuple["_Side", "_Side"]:
+    def sides(self) -> tuple["_LexiconSide", "_LexiconSide"]:
         """Return the words that are predicted, and those that are given."""
         size = len(self.ids) + 1
         places = np.divmod(self.keys[:-1], size)
-        return _Side.of(self.ids, places[0]), _Side.of(self.ids, places[1])
+        return _LexiconSide.of(self.ids, places[0]), _LexiconSide.of(self.ids, places[1])
 
     def fingerprint(self) -> str:
         """Return a hash of the words, the pairs and their probabilities, as text."""
@@ -82,7 +82,7 @@ class Lexicon(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _LexiconSide:
     """The words of one side of a lexicon."""
 
     ids: dict[str, int]
@@ -90,7 +90,7 @@ class _Side:
     is_there: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, ids: dict[str, int], there: _Ids) -> "_Side":
+    def of(cls, ids: dict[str, int], there: _Ids) -> "_LexiconSide":
         is_there = np.zeros(len(ids) + 1, np.bool_)
         is_there[there] = True
         return cls(ids, is_there)

@@ -55,7 +55,7 @@ class PieceScore(NamedTuple):
     unknown: int
 
 
-class _KnownWords:
+class _WordsOfPieces:
     """The words of one side of which a foreign model knows all pieces."""
 
     def __init__(self, text: PieceText, pieces: frozenset[str]) -> None:
@@ -149,8 +149,8 @@ class ForeignModel:
     def known_words(self) -> tuple[Container[str], Container[str]]:
         """The words of the source, and of the target, of which the model knows all pieces."""
         return (
-            _KnownWords(self.source, self._known_source),
-            _KnownWords(self.target, self._known_target),
+            _WordsOfPieces(self.source, self._known_source),
+            _WordsOfPieces(self.target, self._known_target),
         )
 
     @property

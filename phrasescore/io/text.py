@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, Protocol, Self, cast
 
-from phrasescore.errors import DataError
+from phrasescore.errors import BOM_PROBLEM, DataError
 from phrasescore.io.compression import ByteSource, compression_by_name, compression_of
 from phrasescore.progress import note_lines
 
@@ -32,9 +32,6 @@ MAX_LINE = 1 << 26  # bytes; a longer line means that the file is not text
 # A number as Moses' files have it: no "inf", no "nan", no spaces or underscores.
 # Possessive: so that a text that is none of any length is refused in one pass over it.
 NUMBER = r"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+"
-
-# Of messages about a file that begins with one.
-BOM_PROBLEM = "found a byte order mark before it: save the file as UTF-8 without one"
 
 _ATTRIBUTE = re.compile(r'\s[^\s"=]+="')
 _TRANSLATION = ' translation="'

@@ -13,7 +13,7 @@ from phrasescore.generation.generator import Generated, Source
 from phrasescore.generation.target_work import TargetPool, TargetWork
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.new_pair_scores import NewTargets, PairScores
-from phrasescore.workflows.text_checks import UnknownWords
+from phrasescore.workflows.text_checks import UnknownWordCheck
 
 # Lines of a group of sources, or more where its last source has more: what is generated together,
 # and lost at most when a run is killed.
@@ -36,7 +36,7 @@ class Augmenter:
     work: TargetWork
     vocabularies: Sequence[Vocabulary]
     # Of the sides of the lines whose sources may be asked.
-    unknown_words: tuple[UnknownWords, UnknownWords]
+    unknown_words: tuple[UnknownWordCheck, UnknownWordCheck]
     scores: PairScores
     # The sources that get new targets; None for all.
     only: frozenset[Source] | None

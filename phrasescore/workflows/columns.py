@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from moses_integration.lexicon import read_lexicon
+from phrasescore.arguments import flag
 from phrasescore.errors import ArgumentError
 from phrasescore.features import (
     ENSEMBLE_NAME,
@@ -63,6 +64,23 @@ def _shortlists(wanted: ColumnSpec, checkpoints: Sequence[Checkpoint]) -> list[C
 
 
 # The columns of n-best lists
+
+
+def check_of_networks(
+    columns: Sequence[ColumnSpec],
+    *,
+    word_scores: str | None,
+    cache: str | None,
+    normalize: bool = False,
+) -> None:
+    """Raise an ArgumentError if what is for networks is wanted without one, or the cache is -."""
+    kinds = {column.kind for column in columns}
+    wanted = {"normalize": normalize, "word_scores": word_scores, "cache": cache}
+    for name, value in wanted.items():
+        if value and "model" not in kinds and not (name == "cache" and "ctranslate2" in kinds):
+            raise ArgumentError(f"{flag(name)} is for the scores of a model, and there is none")
+    if cache == "-":
+        raise ArgumentError("--cache needs a file: a stream cannot be a cache")
 
 
 class AddedFeature(NamedTuple):

@@ -30,7 +30,7 @@ from phrasescore.workflows.sentence_translator import (
     SentenceTask,
     read_configuration,
 )
-from phrasescore.workflows.text_checks import KnownWords, UnknownWords, unknown_words_of
+from phrasescore.workflows.text_checks import KnownWords, UnknownWordCheck, unknown_words_of
 
 _logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class EmbeddedSearch:
         self._configuration = read_configuration(ini_path, settings)
         self._markup = markup_of(IniText.read(ini_path))
         self._pool: WorkerPool[SentenceTask | None, OutputLines] | None = None
-        self._unknown_words: tuple[UnknownWords, UnknownWords] | None = None
+        self._unknown_words: tuple[UnknownWordCheck, UnknownWordCheck] | None = None
 
     @property
     def ini_features(self) -> list[str]:
@@ -183,7 +183,7 @@ class EmbeddedSearch:
         _report(counts)
         return counts
 
-    def _open_unknown_words(self) -> tuple[UnknownWords, UnknownWords]:
+    def _open_unknown_words(self) -> tuple[UnknownWordCheck, UnknownWordCheck]:
         """Return what counts the words that networks do not know, over all translations."""
         if self._unknown_words is None:
             settings = self._settings

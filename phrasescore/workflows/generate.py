@@ -30,7 +30,7 @@ from phrasescore.io.corpora import TextLine, read_monolingual_text
 from phrasescore.io.output import check_files, open_output
 from phrasescore.models.checkpoint import Checkpoint, ModelFolder, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.workflows.text_checks import UnknownWords, warn_of_shortlists
+from phrasescore.workflows.text_checks import UnknownWordCheck, warn_of_shortlists
 
 _logger = logging.getLogger(__name__)
 
@@ -204,7 +204,7 @@ class _CountedText:
 
     def sources(self) -> Iterator[Source]:
         """Yield the sentences and count their words."""
-        check = UnknownWords(self.path, self._vocabularies)
+        check = UnknownWordCheck(self.path, self._vocabularies)
         for line in self._sentences:
             source = line.words
             check.count(source)

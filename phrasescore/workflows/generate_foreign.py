@@ -22,7 +22,7 @@ from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhrasePair
 from phrasescore.workflows.generate import USUAL_WIDTH, check_fields
-from phrasescore.workflows.text_checks import UnknownWords
+from phrasescore.workflows.text_checks import UnknownWordCheck
 
 _logger = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ def generate_foreign(
             engine = replace(engine, workers=1)
         folder = replace(folder, threads=usable_threads(engine.workers))
     sources, _ = found.known_words
-    texts = UnknownWords(source, {found.folder: sources}).counted(line.words for line in lines)
+    texts = UnknownWordCheck(source, {found.folder: sources}).counted(line.words for line in lines)
     number = translations = 0
     with ExitStack() as stack:
         text_file = stack.enter_context(open_output(output))

@@ -17,7 +17,6 @@ from phrasescore.arguments import (
     check_at_least,
     check_compute,
     check_sequences,
-    flag,
 )
 from phrasescore.config.settings import ALIGNED
 from phrasescore.devices import choose_device, torch_threads
@@ -47,7 +46,7 @@ from phrasescore.workflows.list_texts import feature_texts, word_line, word_line
 from phrasescore.workflows.sourced_lists import SourcedList, read_sourced_lists
 from phrasescore.workflows.text_checks import (
     KnownWords,
-    UnknownWords,
+    UnknownWordCheck,
     known_words,
     unknown_words_of,
     warn_of_shortlists,
@@ -153,7 +152,7 @@ class ListRescorer:
         for column, feature in others:
             if (sides := getattr(feature, "known_words", None)) is not None:
                 self._known_words.append(KnownWords(column.value, *sides))
-        self._unknown_words: tuple[UnknownWords, UnknownWords] | None = None
+        self._unknown_words: tuple[UnknownWordCheck, UnknownWordCheck] | None = None
         self._aligned = any(config.kind in ALIGNED for config in configs)
         if self._aligned and self.ensemble:
             raise ArgumentError("--ensemble: a joint model reads alignments, and is in none")
@@ -296,7 +295,9 @@ class ListRescorer:
             if added.network is None
         )
 
-    def _open_unknown_words(self, source: str, target: str) -> tuple[UnknownWords, UnknownWords]:
+    def _open_unknown_words(
+        self, source: str, target: str
+    ) -> tuple[UnknownWordCheck, UnknownWordCheck]:
         """Return what counts unknown words, over all files: a model is warned of once."""
         if self._unknown_words is None:
             self._unknown_words = unknown_words_of(source, target, self._known_words)
@@ -373,23 +374,6 @@ class ListRescorer:
         while self._idle:
             feature, cache = self._idle.pop(), self._open_cache()
             self._stack.enter_context(feature.working(self._engine, str(self._place), cache))
-
-
-def check_of_networks(
-    columns: Sequence[ColumnSpec],
-    *,
-    word_scores: str | None,
-    cache: str | None,
-    normalize: bool = False,
-) -> None:
-    """Raise an ArgumentError if what is for networks is wanted without one, or the cache is -."""
-    kinds = {column.kind for column in columns}
-    wanted = {"normalize": normalize, "word_scores": word_scores, "cache": cache}
-    for name, value in wanted.items():
-        if value and "model" not in kinds and not (name == "cache" and "ctranslate2" in kinds):
-            raise ArgumentError(f"{flag(name)} is for the scores of a model, and there is none")
-    if cache == "-":
-        raise ArgumentError("--cache needs a file: a stream cannot be a cache")
 
 
 def _list_of(found: SourcedList) -> HypothesisList:

@@ -25,7 +25,7 @@ from phrasescore.language_models.perplexity import (
 from phrasescore.language_models.word_scorer import WordScorer
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.workflows.text_checks import UnknownWords
+from phrasescore.workflows.text_checks import UnknownWordCheck
 
 if TYPE_CHECKING:
     import kenlm
@@ -148,7 +148,7 @@ def perplexity(
         models = _Models(optional_path(model), optional_path(lm), precision, device, meter)
         weight = None if mixed_text is None else models.mixture_weight(_read(mixed_text))
         for path in paths:
-            sentences = list(UnknownWords(path, models.known_words).counted(_read(path)))
+            sentences = list(UnknownWordCheck(path, models.known_words).counted(_read(path)))
             rows = tuple(models.measure(sentences, weight))
             of_network = models.log_z(sentences) if log_z else None
             found.append(TextPerplexities(path, len(sentences), rows, of_network))

@@ -11,11 +11,8 @@ from phrasescore.features.score_cache import DEFAULT_LIMIT
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import check_resume, work_files
 from phrasescore.progress import ProgressCallback
-from phrasescore.workflows.list_rescorer import (
-    ListRescorer,
-    RescoreSummary,
-    check_of_networks,
-)
+from phrasescore.workflows.columns import check_of_networks
+from phrasescore.workflows.list_rescorer import ListRescorer, RescoreSummary
 
 
 def rescore(

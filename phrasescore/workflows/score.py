@@ -15,7 +15,8 @@ from phrasescore.features.score_cache import DEFAULT_LIMIT
 from phrasescore.io.corpora import read_parallel_text
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.workflows.list_rescorer import ListRescorer, check_of_networks
+from phrasescore.workflows.columns import check_of_networks
+from phrasescore.workflows.list_rescorer import ListRescorer
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from phrasescore.models.checkpoint import Checkpoint, direction_of, load_checkpo
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList
 from phrasescore.vocabulary import Vocabulary
-from phrasescore.workflows.text_checks import UnknownWords
+from phrasescore.workflows.text_checks import UnknownWordCheck
 
 _logger = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ def segment(
         translations = stack.enter_context(open_output(output))
         lines = None if details is None else stack.enter_context(open_output(details))
         meter = stack.enter_context(Meter("segment", "sentences", progress, lines_of=source))
-        unknown_words = UnknownWords(source, {os.fspath(model): forward.source_vocabulary})
+        unknown_words = UnknownWordCheck(source, {os.fspath(model): forward.source_vocabulary})
         sentences = unknown_words.counted(line.words for line in read_monolingual_text(source))
         for number, sentence in enumerate(segmenter.segment(sentences)):
             translations.write((" ".join(sentence.translation) + "\n").encode())

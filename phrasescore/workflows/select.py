@@ -25,7 +25,7 @@ from phrasescore.language_models.selection import (
     draw,
 )
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.workflows.text_checks import UnknownWords
+from phrasescore.workflows.text_checks import UnknownWordCheck
 
 _logger = logging.getLogger(__name__)
 
@@ -228,7 +228,7 @@ def _blocks(
 ) -> Iterator[list[_Sides]]:
     """Yield the words of some lines at a time; warn of models that do not know them."""
     unknown_words = [
-        UnknownWords(text, {} if model is None else model.known_words)
+        UnknownWordCheck(text, {} if model is None else model.known_words)
         for text, model in zip(texts, models, strict=False)
     ]
     lines = _read(texts)

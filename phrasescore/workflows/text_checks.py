@@ -49,7 +49,7 @@ def known_words(path: str, checkpoint: "Checkpoint") -> KnownWords:
     return KnownWords(path, source, checkpoint.table_target_vocabulary)
 
 
-class UnknownWords:
+class UnknownWordCheck:
     """Counts the words of a text, and warns once of each model that does not know them.
 
     Such a model knows less than half of the words; or a tenth of the words is unknown and of a form
@@ -134,15 +134,15 @@ def _likely_cause(unknown: Counter[str], known: Container[str]) -> str:
 
 def unknown_words_of(
     source: str, target: str, models: Iterable[KnownWords]
-) -> tuple[UnknownWords, UnknownWords]:
+) -> tuple[UnknownWordCheck, UnknownWordCheck]:
     """Return what counts the unknown words of a source, and of its translations.
 
     :param source: the name of the source, for the message; ``target`` likewise.
     """
     models = list(models)
     return (
-        UnknownWords(source, {name: known for name, known, _ in models if known is not None}),
-        UnknownWords(target, {name: known for name, _, known in models if known is not None}),
+        UnknownWordCheck(source, {name: known for name, known, _ in models if known is not None}),
+        UnknownWordCheck(target, {name: known for name, _, known in models if known is not None}),
     )
 
 

@@ -9,14 +9,14 @@ import pytest
 from phrasescore.evaluation.sentences import Sentences, read_sentences
 from phrasescore.subwords import SubwordVocabulary
 from phrasescore.vocabulary import Vocabulary
-from phrasescore.workflows.text_checks import UnknownWords, warn_of_lengths, warn_of_texts
+from phrasescore.workflows.text_checks import UnknownWordCheck, warn_of_lengths, warn_of_texts
 
 
 def warnings(
     caplog: pytest.LogCaptureFixture, models: Mapping[str, Container[str]], *sentences: str
 ) -> list[str]:
     caplog.clear()
-    unknown_words = UnknownWords("text", models)
+    unknown_words = UnknownWordCheck("text", models)
     with caplog.at_level(logging.WARNING):
         list(unknown_words.counted(tuple(sentence.split(" ")) for sentence in sentences))
     return [record.getMessage() for record in caplog.records]
