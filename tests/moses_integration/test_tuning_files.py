@@ -219,7 +219,7 @@ def test_what_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
         assert "expected the name of a feature without blanks, found" in message
     nothing = one * np.nan
     message = refusal(lambda: write_features(str(path), [FeatureLabel("LM0", 0)], nothing, [0, 1]))
-    assert message == f"{path}: expected finite numbers to write, found others"
+    assert message == f"{path}: expected only finite numbers to write"
     assert not path.exists()
 
 
