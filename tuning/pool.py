@@ -108,7 +108,7 @@ class Pool:
         return constant
 
     def deviations(self) -> Vector:
-        """Return the standard deviation of each feature within the segments: (features,)."""
+        """Return each feature's deviation within the segments, 0 if constant: (features,)."""
         deviations: Vector = _deviations(self.features, self.starts)
         return np.where(self.constant_features(), 0.0, deviations)
 
