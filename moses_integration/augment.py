@@ -1,13 +1,13 @@
-"""Put new phrase pairs into a sorted phrase table, beside the pairs that are there.
+"""Insert new phrase pairs into a sorted phrase table.
 
-The table is read source by source, so it has to be sorted as Moses' training sorts it: lines by
-their bytes (``LC_ALL=C sort``), and so all lines of a source side by side.
+The table is read source by source, so its lines must be sorted by their bytes (``LC_ALL=C sort``),
+as Moses' training sorts them.
 
-A new pair says where it comes from in field 7, the properties. Moses takes only the keys that it
-has a class for, and ends with "Phrase property is not registered" at any other
-(moses/PP/Factory.cpp). ``Tree`` is one whose value is any text, and is read by the feature
-TreeStructureFeature alone; so the property is ``{{Tree generated}}``, and ``{{Origin ...}}`` is not
-possible. Field 5, the counts, is skipped by Moses: it has 0, as no corpus has the pair.
+Field 7, the properties, marks a new pair. Moses accepts only registered keys there, and ends with
+"Phrase property is not registered" at any other (moses/PP/Factory.cpp). ``Tree`` accepts any text
+as its value, and only the feature TreeStructureFeature reads it. So the property is ``{{Tree
+generated}}``; ``{{Origin ...}}`` is not possible. Field 5, the counts, is 0 because no corpus has
+the pair; Moses skips it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,59 +19,57 @@ from phrasescore.errors import DataError
 from phrasescore.io.text import shorten
 
 ORIGIN = b"{{Tree generated}}"
-# Follows a phrase in a line, and so counts when lines are sorted by their bytes.
+# It follows a phrase in a line, so it takes part in sorting by bytes.
 _SEPARATOR = b" ||| "
 
 
 class SourceBlock(NamedTuple):
-    """A source and its lines of the table; an empty list if the table lacks it."""
+    """A source and its lines of the table; no lines if the table lacks it."""
 
     source: tuple[str, ...]
     lines: list[PhraseTableLine]
 
     @property
     def key(self) -> bytes:
-        """The bytes that sources are sorted by."""
+        """The sort key of the source."""
         return _key(self.source)
 
     @property
     def times_extracted(self) -> float:
-        """How often the source was extracted: the sum of the joint counts in field 5."""
+        """The number of times the source was extracted: the sum of the joint counts in field 5."""
         return sum(joint_count(line.raw) for line in self.lines)
 
     def lacks(self, target: tuple[str, ...]) -> bool:
-        """Return whether the table has no such pair."""
+        """Return whether the table lacks this pair."""
         return all(line.pair.target != target for line in self.lines)
 
 
 class NewPair(NamedTuple):
-    """A new target of a source."""
+    """A new target phrase of a source."""
 
     target: tuple[str, ...]
-    # Natural logarithms, one per score of a line of the table.
+    # Natural logarithms, one per score of the table.
     log_scores: tuple[float, ...]
 
 
 def read_sources(
     path: str, lines: Iterable[PhraseTableLine], *, after: tuple[str, ...] | None = None
 ) -> Iterator[SourceBlock]:
-    """Yield the sources of a table with their lines, in order, one at a time.
+    """Yield the sources of a sorted table with their lines, in order, one at a time.
 
-    :param path: of the table, for messages.
     :param after: the source of the line before these.
-    :raises DataError: on reaching a source that sorts before the one that precedes it.
     """
     source = after
     block: list[PhraseTableLine] = []
     for line in lines:
         if line.pair.source != source:
             if source is not None and _key(line.pair.source) < _key(source):
-                found, before = " ".join(line.pair.source), " ".join(source)
+                current, previous = " ".join(line.pair.source), " ".join(source)
                 raise DataError(
                     path,
                     line.number,
-                    f"expected a table sorted as LC_ALL=C sort does, found {shorten(found)} after "
-                    f"{shorten(before)}; sort it",
+                    f"expected a table sorted as LC_ALL=C sort does, found {shorten(current)} "
+                    f"after {shorten(previous)}; sort it",
                 )
             if block:
                 yield SourceBlock(block[0].pair.source, block)
@@ -87,9 +85,9 @@ def with_missing(
     *,
     after: tuple[str, ...] | None = None,
 ) -> Iterator[SourceBlock]:
-    """Yield the blocks, and one without lines for each of ``sources`` that they lack, sorted.
+    """Yield the blocks in order, with an empty block for each of ``sources`` that they lack.
 
-    :param after: the source before the first block; sources up to that one are left out.
+    :param after: the source before the first block; sources up to this one are left out.
     """
     waiting = sorted(set(sources), key=_key, reverse=True)
     while after is not None and waiting and _key(waiting[-1]) <= _key(after):
@@ -105,20 +103,18 @@ def with_missing(
 
 
 def is_writable(phrase: Sequence[str]) -> bool:
-    """Return whether Moses would read these words unchanged as a phrase.
-
-    ``|`` separates factors, and blanks words; a phrase has words.
-    """
+    """Return whether Moses would read these words unchanged as a phrase."""
+    # "|" separates factors, and blanks separate words.
     return bool(phrase) and not any(set(word) & set("| \t\r\n") for word in phrase)
 
 
 def write_block(
     block: SourceBlock, pairs: Iterable[NewPair], *, indicator: bool
 ) -> Iterator[bytes]:
-    """Yield the lines of a source, new pairs among the old ones where they sort.
+    """Yield the lines of a source, with the new pairs in their sorted positions.
 
-    :param indicator: whether each line gets one more score: 1 for an old pair, e for a new one, of
-        which Moses takes the logarithms 0 and 1. Without it old lines stay byte for byte.
+    :param indicator: whether to add a score to each line: 1 for an old pair, e for a new one, so
+        that Moses' logarithms are 0 and 1. Without it old lines stay as they are.
     """
     waiting = sorted(pairs, key=lambda pair: _key(pair.target), reverse=True)
     for line in block.lines:
@@ -131,7 +127,7 @@ def write_block(
 
 
 def end_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield lines; one without a newline gets one if another line follows."""
+    """Yield lines; add a missing newline between two lines."""
     ends = True
     for line in lines:
         yield line if ends else b"\n" + line

@@ -1,11 +1,10 @@
-"""Make one n-best list of those that several systems have for a sentence.
+"""Combine the n-best lists of several systems for a sentence into one.
 
-Only the first system, the decoder, has all features. What a hypothesis of another one lacks is
-filled with the values of the decoder's hypothesis of the lowest total. A list has the best that the
-decoder can make: what is not on it has a lower total, or the decoder cannot make it at all. So this
-total is a bound, and only the values of one hypothesis together have it. 0 would be the best value
-of a log-probability, and the minimum of each feature would be the best one where its weight is
-negative.
+Only the first system, the decoder, has all features. What a hypothesis of another system lacks is
+filled with the values of the decoder's hypothesis of the lowest total. The decoder's list holds its
+best hypotheses, so any other has a lower total, or the decoder cannot produce it: the lowest total
+is an upper bound. Only the values of one hypothesis together add up to it. 0 would be the best
+possible log-probability, and the minimum of each feature the best value under a negative weight.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,44 +22,41 @@ MADE = "Made"
 
 
 class _Bound(NamedTuple):
-    """What is known of a hypothesis that the decoder's list lacks."""
+    """Feature values for hypotheses that the decoder's list lacks."""
 
     path: str
     # Of the decoder's list; see `NbestList.style`.
     style: bytes
-    # The values of each dense feature, as they are written, each after a blank.
+    # The values of each dense feature as text, each after a blank.
     values: dict[str, bytes]
     total: float
 
 
 @dataclass
 class ListCombiner:
-    """Joins lists of one sentence after another.
+    """Joins the lists of one sentence after another.
 
-    :ivar filled: names of features that some hypotheses of other systems lacked, met so far.
-    :ivar left_out: of features that the decoder's hypotheses lack, met so far.
+    :ivar filled: names of features that were filled in so far.
+    :ivar left_out: names of features left out so far, because the decoder's hypotheses lack them.
     """
 
     filled: set[str] = field(default_factory=set)
     left_out: set[str] = field(default_factory=set)
 
     def __call__(self, lists: Sequence[NbestList]) -> Iterator[list[bytes]]:
-        """Yield the lines that come from each list, newlines included, in its order.
+        """Yield the lines that come from each list, newlines included, in order.
 
-        A hypothesis with the words of one in an earlier list is dropped. Every line gets a feature
-        ``MadeN`` for each list: 1 where that list has its words, else 0. Lines of the first list
-        stay as they are otherwise, and so do those of another that have all features; where some
-        are filled, the total is, too.
+        A hypothesis whose words an earlier list has is dropped. Every line gets a feature ``MadeN``
+        for each list: 1 if the list has its words, else 0. Otherwise lines with all features stay
+        as they are. Where features are filled in, the total is replaced, too.
 
         :param lists: of one sentence, the decoder's first.
-        :raises DataError: naming the line, if a feature has another number of values than in the
-            decoder's list, or a hypothesis is not UTF-8.
         """
-        distinct = [found.distinct() for found in lists]
+        distinct = [nbest.distinct() for nbest in lists]
         makers = [set(words.values()) for words in distinct]
         bound = _lower_bound(lists[0])
-        for number, (found, texts) in enumerate(zip(lists, distinct, strict=True)):
-            made = {
+        for number, (nbest, texts) in enumerate(zip(lists, distinct, strict=True)):
+            added = {
                 text: format_features(
                     ((f"{MADE}{maker}", words in known) for maker, known in enumerate(makers)),
                     bound.style,
@@ -69,24 +65,24 @@ class ListCombiner:
                 if not any(words in known for known in makers[:number])
             }
             lines = []
-            for place, text in enumerate(found.hypotheses):
-                if text not in made:
+            for index, text in enumerate(nbest.hypotheses):
+                if text not in added:
                     continue
-                raw, end = found.raws[place], found.ends[place]
+                raw, end = nbest.raws[index], nbest.ends[index]
                 if number:
-                    raw, end = self._fill(found, place, bound)
-                lines.append(raw[:end] + made[text] + raw[end:] + b"\n")
+                    raw, end = self._fill(nbest, index, bound)
+                lines.append(raw[:end] + added[text] + raw[end:] + b"\n")
             yield lines
 
-    def _fill(self, nbest: NbestList, place: int, bound: _Bound) -> tuple[bytes, int]:
-        """Return a line with the decoder's features, and where the last value ends."""
-        key, words, features, rest = nbest.raws[place].split(b"|||", 3)
+    def _fill(self, nbest: NbestList, index: int, bound: _Bound) -> tuple[bytes, int]:
+        """Return a line with the decoder's features, and where its last value ends."""
+        key, words, features, rest = nbest.raws[index].split(b"|||", 3)
         own = _value_texts(features)
         for name in own.keys() & bound.values.keys():
             expected, found = bound.values[name].count(b" "), own[name].count(b" ")
             if expected != found:
                 problem = f"expected {expected} values of {name} as in {bound.path}, found {found}"
-                raise DataError(nbest.path, nbest.first_line + place, problem)
+                raise DataError(nbest.path, nbest.first_line + index, problem)
         sparse = set() if nbest.omits_zeros else set(filter(is_sparse, own))
         lacking = bound.values.keys() - own.keys()
         self.filled |= lacking
@@ -104,23 +100,23 @@ class ListCombiner:
 def _lower_bound(nbest: NbestList) -> _Bound:
     """Return the dense features and the total of the hypothesis with the lowest total."""
     scores = totals(nbest)
-    place = int(scores.argmin())
-    values = _value_texts(nbest.raws[place].split(b"|||", 3)[2])
+    index = int(scores.argmin())
+    values = _value_texts(nbest.raws[index].split(b"|||", 3)[2])
     dense = {
         name: text for name, text in values.items() if nbest.omits_zeros or not is_sparse(name)
     }
-    return _Bound(nbest.path, nbest.style, dense, float(scores[place]))
+    return _Bound(nbest.path, nbest.style, dense, float(scores[index]))
 
 
 def _value_texts(features: bytes) -> dict[str, bytes]:
-    """Return the values of each feature of a field 3 that was checked, each after a blank."""
-    found: dict[str, bytes] = {}
+    """Return the values of each feature in a valid field 3, each after a blank."""
+    values: dict[str, bytes] = {}
     name = ""
     for token in filter(None, features.split(b" ")):
-        text, style, value = split_feature(token)
+        text, style, number = split_feature(token)
         if style:
             name = text.decode()
-            found.setdefault(name, b"")
-        if value:
-            found[name] += b" " + value
-    return found
+            values.setdefault(name, b"")
+        if number:
+            values[name] += b" " + number
+    return values

@@ -15,11 +15,11 @@ from phrasescore.io.output import open_output
 from phrasescore.io.text import open_input, shorten
 
 _WORD = re.compile(r"[^ \t\r]+")
-# The last two are BilingualNPLM's.
+# The last two belong to BilingualNPLM.
 _FILE_ARGUMENTS = ("path", "source_vocab", "target_vocab")
 _PATH = re.compile(r"(?<=[ \t]path=)[^ \t\r#]+")
 
-# Sections of a moses.ini before version 2 of Moses, besides [weight-l] and other weights.
+# Sections of a moses.ini before version 2 of Moses, besides sections of weights such as [weight-l].
 _OLD_SECTIONS = ("ttable-file", "lmodel-file", "distortion-file", "generation-file")
 _WEIGHT_FILE = "weight-file"
 _NEW_WEIGHT_SECTIONS = (_WEIGHT_FILE, "weight-add", "weight-overwrite")
@@ -29,9 +29,9 @@ class IniLine(NamedTuple):
     """A line with content."""
 
     section: str
-    # 0-based, in the file.
+    # 0-based index of the line in the file.
     place: int
-    # Each with its first and last position in the line.
+    # The words, as matches with their positions in the line.
     words: list[re.Match[str]]
 
 
@@ -40,30 +40,25 @@ class IniFeature(NamedTuple):
 
     name: str
     kind: str
-    # key=value, in order, without the class; a word without "=" has the value None.
+    # key=value in order, without the class; the value is None for a word without "=".
     arguments: list[tuple[str, str | None]]
     line: IniLine
 
 
 class IniText:
-    """The text of a moses.ini, of which every byte stays that is not edited.
+    """The text of a moses.ini; every byte that is not edited stays.
 
-    :ivar path: for messages.
-    :ivar lines: without their newlines.
-    :ivar features: in the order of the file.
+    :ivar path: shown in messages.
+    :ivar lines: the lines without their newlines.
+    :ivar features: the features in file order.
     """
 
     def __init__(self, path: str, content: bytes) -> None:
-        """
-        :raises DataError: at a null byte, which no name of a file can have.
-        :raises ConfigError: if a feature line is one that Moses refuses, or the file has the format
-            of older versions of Moses.
-        """
         self.path = path
         before, null, _ = content.partition(b"\0")
         if null:
             raise DataError(path, before.count(b"\n") + 1, "expected text, found a null byte")
-        # Bytes that are not UTF-8 come back as they were.
+        # surrogateescape restores bytes that are not UTF-8 when the text is written.
         self.lines = content.decode(errors="surrogateescape").split("\n")
         self._refuse_old_format()
         self.features = self.read_features()
@@ -79,16 +74,12 @@ class IniText:
 
     @classmethod
     def read(cls, path: str) -> Self:
-        """Read a file; ``-`` is stdin.
-
-        :raises DataError: if it cannot be read.
-        :raises ConfigError: as the constructor.
-        """
+        """Read a file; ``-`` is stdin. It raises as the constructor does."""
         with open_input(path) as stream:
             return cls(path, stream.read())
 
     def to_bytes(self) -> bytes:
-        """Return the text: the bytes that were read, except for the edits."""
+        """Return the text: the bytes that were read, with the edits."""
         return "\n".join(self.lines).encode(errors="surrogateescape")
 
     def write(self, path: str) -> None:
@@ -97,8 +88,8 @@ class IniText:
             output.write(self.to_bytes())
 
     def content_lines(self) -> list[IniLine]:
-        """Return the lines that are not blank, a comment or the head of a section."""
-        found = []
+        """Return all lines except blank lines, comments and section heads."""
+        lines = []
         section = ""
         for index, text in enumerate(self.lines):
             words = list(_WORD.finditer(text.partition("#")[0]))
@@ -106,11 +97,11 @@ class IniText:
                 head = text[words[0].start() + 1 :].partition("]")
                 section = head[0] if head[1] else section
             elif words:
-                found.append(IniLine(section, index, words))
-        return found
+                lines.append(IniLine(section, index, words))
+        return lines
 
     def read_features(self) -> list[IniFeature]:
-        """Return the features, each with the name that Moses gives it."""
+        """Return the features, with names as Moses assigns them."""
         features = []
         nameless: dict[str, int] = {}
         for line in self.content_lines():
@@ -126,21 +117,15 @@ class IniText:
         return features
 
     def weight_file(self) -> tuple[IniLine, str] | None:
-        """Return the file of sparse weights that Moses reads, and the line that names it.
-
-        A relative path begins at the working folder, as those of features do.
-        """
+        """Return the path of the sparse weights that Moses reads, and the line that names it."""
         for line in self.content_lines():
-            if line.section == _WEIGHT_FILE:  # of several values Moses takes the first
+            if line.section == _WEIGHT_FILE:  # Moses takes the first of several values
                 text = self.lines[line.place]
                 return line, text[line.words[0].start() : line.words[-1].end()]
         return None
 
     def set_weight_file(self, path: str) -> None:
-        """Let Moses read sparse weights from another file.
-
-        :raises ConfigError: if the text cannot hold the path.
-        """
+        """Set the file from which Moses reads sparse weights."""
         named = self.weight_file()
         if "#" in path or "\n" in path:
             raise ConfigError(shown_path(self.path), f"[{_WEIGHT_FILE}]", path_problem(path) or "")
@@ -151,10 +136,9 @@ class IniText:
             self.lines[named[0].place] = path
 
     def add_feature(self, kind: str, prefix: str, arguments: Mapping[str, str]) -> str:
-        """Declare a feature of one score below the others, with the weight 0; return its name.
+        """Declare a feature of one score after the others, with weight 0; return its name.
 
-        :param prefix: of the name; the first number from 0 follows that makes it a new one.
-        :raises ConfigError: if a section is missing, or the file cannot hold an argument.
+        The name is the prefix and the first free number.
         """
         ends = {}
         names = {feature.name for feature in self.features}
@@ -165,7 +149,7 @@ class IniText:
         name = next(new for number in count() if (new := f"{prefix}{number}") not in names)
         for section in ("feature", "weight"):
             if section not in ends:
-                problem = f"expected a section that gets {name}, found none"
+                problem = f"expected a section for {name}, found none"
                 raise ConfigError(shown_path(self.path), f"[{section}]", problem)
         for fault in filter(None, map(path_problem, arguments.values())):
             raise ConfigError(shown_path(self.path), f"[feature] {name}", fault)
@@ -183,16 +167,13 @@ class IniText:
 
 
 def split_argument(word: str) -> tuple[str, str | None]:
-    """Split key=value at the first "=" (moses/Util.h, TokenizeFirstOnly)."""
+    """Split key=value at the first ``=`` (moses/Util.h, TokenizeFirstOnly)."""
     key, separator, value = word.partition("=")
     return key, value if separator else None
 
 
 def path_problem(path: str) -> str | None:
-    """Return why a moses.ini cannot hold a path; None if it can.
-
-    >>> path_problem("/home/me/model.nplm")
-    """
+    """Return why a moses.ini cannot hold a path; None if it can."""
     if path and not re.search(r"[ \t\r\n#]", path):
         return None
     problem = f"expected a path without blanks and '#', found {shorten(path)}"
@@ -200,12 +181,10 @@ def path_problem(path: str) -> str | None:
 
 
 def with_paths_from(ini: IniText, folder: Path) -> None:
-    """Let the relative paths of the features begin at a folder, and not where Moses is started.
+    """Make the relative paths of features begin at a folder, not where Moses is started.
 
-    They become absolute; but where that path has a blank or a ``#``, which a moses.ini cannot
-    hold, they are made relative to the working folder.
-
-    :raises ConfigError: with the line, if that path has one as well.
+    The paths become absolute, or relative to the working folder if the absolute path has a blank or
+    a ``#``, which a moses.ini cannot hold. If both have one, this is a ConfigError.
     """
     for feature in ini.features:
         old = dict(feature.arguments).get("path")
@@ -214,31 +193,27 @@ def with_paths_from(ini: IniText, folder: Path) -> None:
         path = _path_from(folder, old)
         if problem := path_problem(path):
             raise ini.error(feature.line, feature.name, problem)
-        place = feature.line.place
-        ini.lines[place] = path.join(_PATH.split(ini.lines[place], maxsplit=1))
+        index = feature.line.place
+        ini.lines[index] = path.join(_PATH.split(ini.lines[index], maxsplit=1))
     ini.features = ini.read_features()
     if named := ini.weight_file():
         ini.set_weight_file(_path_from(folder, named[1]))
 
 
 def _path_from(folder: Path, path: str) -> str:
-    """Return a path that begins at a folder: absolute, or relative to the working folder."""
+    """Return a path that begins at a folder, as `with_paths_from` writes it."""
     absolute = os.path.abspath(folder / path)
     return os.path.relpath(absolute) if re.search(r"[\s#]", absolute) else absolute
 
 
 def files_of(ini_path: str) -> list[Path]:
-    """Return the files that Moses may read for a moses.ini: those it names, with ``.gz`` as well.
-
-    :raises DataError: if there is no such moses.ini.
-    :raises ConfigError: if a feature line is one that Moses refuses.
-    """
+    """Return the files that Moses may read for a moses.ini, each with and without ``.gz``."""
     named = named_files(IniText.read(ini_path))
     return [*named, *(Path(f"{path}.gz") for path in named)]
 
 
 def named_files(ini: IniText) -> tuple[Path, ...]:
-    """Return the files that Moses reads, each once, in the order of the features; weights last."""
+    """Return the files that Moses reads, each once, in feature order; the weight file is last."""
     paths = [
         dict(feature.arguments).get(key) for feature in ini.features for key in _FILE_ARGUMENTS
     ]

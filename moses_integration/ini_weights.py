@@ -1,8 +1,7 @@
-"""The weights of a moses.ini: those in ``[weight]``, and sparse ones in a file.
+"""The weights of a moses.ini: the ``[weight]`` section, and a file of sparse weights.
 
-``[weight-file]`` names a file of sparse weights, a name and a value per line. Those in ``[weight]``
-go before them (moses/StaticData.cpp, LoadSparseWeightsFromConfig). The grammar is described in
-`moses_integration.moses_ini`.
+``[weight-file]`` names the file, with a name and a value per line. Weights in ``[weight]`` override
+it (moses/StaticData.cpp, LoadSparseWeightsFromConfig).
 """
 
 import math
@@ -23,34 +22,30 @@ from phrasescore.io.output import open_output
 from phrasescore.io.text import NUMBER, is_stream, same_file, shorten
 from phrasescore.records import Weights
 
-# The end of the name of a file of sparse weights beside a moses.ini; mert-moses.pl's have it, too.
+# Ending of the file of sparse weights beside a moses.ini, as mert-moses.pl writes it.
 _SPARSE_ENDING = ".sparse-weights"
 
 _SECTIONS = ("weight-add", "weight")
 _NUMBER = re.compile(NUMBER)
-# Values that are true to Moses (moses/Util.cpp, Scan<bool>).
-_TRUE = ("yes", "y", "true", "1")
+# Values that Moses reads as true (moses/Util.cpp, Scan<bool>).
+TRUE_VALUES = ("yes", "y", "true", "1")
 
 
 class IniWeights(IniText):
-    """A moses.ini whose weights are read and replaced."""
+    """A moses.ini whose weights can be read and replaced."""
 
     def __init__(self, path: str, content: bytes) -> None:
         super().__init__(path, content)
-        # New weights of sparse features whose names [weight] cannot hold.
+        # New weights of sparse features whose names do not fit into [weight].
         self._sparse: Weights = {}
 
     def tuneable_weights(self) -> dict[str, tuple[float, ...]]:
-        """Return the weights of the scores that n-best lists show, by feature, in the file's order.
+        """Return the weights of the scores that n-best lists show, by feature, in file order.
 
-        Moses prints no feature with tuneable=false, nor any UnknownWordPenalty, and of a feature
-        with tuneable-components= only those (moses/ScoreComponentCollection.cpp,
-        OutputFeatureScores; moses/FF/UnknownWordPenaltyProducer.cpp). Sparse weights are kept,
-        and those of the file that [weight-file] names come last.
-
-        :raises ConfigError: with file and line, if a weight is no number, or if weights are
-            overwritten elsewhere in the file; if there is no file of sparse weights.
-        :raises DataError: as `read_sparse_weights`.
+        Moses omits features with tuneable=false, every UnknownWordPenalty, and the components that
+        tuneable-components= switches off (moses/ScoreComponentCollection.cpp, OutputFeatureScores;
+        moses/FF/UnknownWordPenaltyProducer.cpp). Sparse weights are included; those of the
+        [weight-file] come last.
         """
         weights: Weights = {}
         for line in self.content_lines():
@@ -68,39 +63,31 @@ class IniWeights(IniText):
                     problem = f"expected a number as weight, found {shorten(value)}"
                     raise self.error(line, name, problem)
             weights[name] = tuple(map(float, values))  # the last line of a name counts
-        for name, found in weights.items():
-            weights[name] = tuple(compress(found, self.shown_components(name, len(found))))
-        shown = {name: found for name, found in weights.items() if found}
-        return {
-            **shown,
-            **{name: w for name, w in self._filed_weights().items() if name not in shown},
-        }
+        for name, numbers in weights.items():
+            weights[name] = tuple(compress(numbers, self.shown_components(name, len(numbers))))
+        shown = {name: numbers for name, numbers in weights.items() if numbers}
+        filed = self._filed_weights().items()
+        return shown | {name: numbers for name, numbers in filed if name not in shown}
 
     def _filed_weights(self) -> Weights:
-        """Return the weights in the file that [weight-file] names; none if there is no such file.
-
-        :raises ConfigError: if it cannot be opened.
-        """
+        """Return the weights of the [weight-file]; none if there is no such section."""
         named = self.weight_file()
         if named is None:
             return {}
         line, path = named
         if not os.path.exists(path):
-            problem = (
-                f"cannot open {path}: there is no such file (paths begin at the working folder)"
-            )
-            raise self.error(line, "", problem)
+            problem = f"cannot open {path}: there is no such file"
+            raise self.error(line, "", f"{problem} (paths begin at the working folder)")
         return read_sparse_weights(path)
 
     def set_weights(self, weights: Mapping[str, tuple[float, ...]]) -> list[str]:
-        """Replace weights of scores that n-best lists show; all others, and comments, stay.
+        """Replace weights of scores that n-best lists show; other weights and comments stay.
 
-        Weights of a sparse feature that has none yet are added to the section, at its end. Those
-        of names that the section cannot hold go to a file, which `write` writes.
+        A sparse feature without a weight gets one at the end of the section. If its name does not
+        fit there, `write` writes its weight to a file.
 
-        :param weights: as `tuneable_weights` returns them, of some features.
-        :return: names that the file has no feature for; their weights are left out.
-        :raises ConfigError: if a feature has another number of weights here.
+        :param weights: of some features, in the form of `tuneable_weights`.
+        :return: names without a feature in this file; their weights are left out.
         """
         lines = self.latest_weight_lines()
         names = {feature.name for feature in self.features}
@@ -122,10 +109,10 @@ class IniWeights(IniText):
         return unknown
 
     def check_writable(self, path: str, names: Iterable[str]) -> None:
-        """Check, before weights are computed, that `write` can write those of these features.
+        """Check that `write` could write weights of these features to a path.
 
-        :raises ConfigError: if a name needs a file beside the moses.ini, and that is a stream, or
-            the file is the one that this moses.ini names.
+        It could not if a name needs a file beside the moses.ini, but the path is a stream, or that
+        file is the one that this moses.ini names.
         """
         name = next((name for name in names if is_sparse(name) and not _fits_section(name)), None)
         if name is None:
@@ -133,7 +120,7 @@ class IniWeights(IniText):
         problem = f"[weight] cannot hold {shorten(name)}, whose weight goes to a file beside it"
         named = self.weight_file()
         if is_stream(path):
-            raise ConfigError(shown_path(path), "[weight]", f"{problem}: name a file, no stream")
+            raise ConfigError(shown_path(path), "[weight]", f"{problem}: name a regular file")
         if named is not None and same_file(named[1], f"{path}{_SPARSE_ENDING}"):
             cure = f"{named[1]}, which {self.path} names: write to another file"
             raise ConfigError(shown_path(path), "[weight]", f"{problem}: {cure}")
@@ -141,8 +128,8 @@ class IniWeights(IniText):
     def write(self, path: str) -> None:
         """Write the text to a file, whole or not at all; ``-`` is stdout.
 
-        Weights of names that [weight] cannot hold go to a file beside it, with those of the old
-        [weight-file], and [weight-file] names it.
+        Weights whose names do not fit into [weight] go to a file beside it, together with those of
+        the old [weight-file]; [weight-file] then names this file.
         """
         if self._sparse:
             self.check_writable(path, self._sparse)
@@ -158,10 +145,7 @@ class IniWeights(IniText):
         super().write(path)
 
     def weight_overwrite(self, weights: Mapping[str, tuple[float, ...]]) -> str:
-        """Return weights for ``moses -weight-overwrite``; ``x`` stands for a weight of this file.
-
-        That is for scores with tuneable-components=, which n-best lists do not show.
-        """
+        """Return weights for ``moses -weight-overwrite``, ``x`` for components that lists omit."""
         lines = self.latest_weight_lines()
         parts = []
         for name, values in weights.items():
@@ -174,7 +158,7 @@ class IniWeights(IniText):
         return " ".join(parts)
 
     def latest_weight_lines(self) -> dict[str, IniLine]:
-        """Return the line that counts for each name."""
+        """Return the last line of each name, which is the one that Moses uses."""
         return {
             name.removesuffix("="): line
             for line in self._weight_lines()
@@ -182,9 +166,9 @@ class IniWeights(IniText):
         }
 
     def _weight_lines(self) -> list[IniLine]:
-        """Return the lines of weights in the order in which Moses takes them: the last one counts.
+        """Return the lines of weights in Moses' order: for each name the last one counts.
 
-        Those of [weight-add] come first (moses/Parameter.cpp, CreateWeightsMap).
+        [weight-add] comes first (moses/Parameter.cpp, CreateWeightsMap).
         """
         lines = [line for line in self.content_lines() if line.section in _SECTIONS]
         return sorted(lines, key=lambda line: _SECTIONS.index(line.section))
@@ -200,27 +184,23 @@ class IniWeights(IniText):
         self.lines[line.place] = text
 
     def shown_components(self, name: str, num_weights: int) -> tuple[bool, ...]:
-        """Return for each score of a feature whether n-best lists show it.
-
-        :param name: of a feature; a weight without one, such as a sparse feature's, is shown.
-        :raises ConfigError: if tuneable-components= has another number of values.
-        """
+        """Return which components of a feature, or of sparse weights, n-best lists show."""
         feature = self._feature(name)
         if feature is None:
             return (True,) * num_weights
-        tuneable = (dict(feature.arguments).get("tuneable") or "true").lower() in _TRUE
+        tuneable = (dict(feature.arguments).get("tuneable") or "true").lower() in TRUE_VALUES
         if feature.kind == "UnknownWordPenalty" or not tuneable:
             return (False,) * num_weights
         components = self._tuneable_components(feature, num_weights)
         if components is None:
             return (True,) * num_weights
-        return tuple(component.lower() in _TRUE for component in components.split(","))
+        return tuple(component.lower() in TRUE_VALUES for component in components.split(","))
 
     def _feature(self, name: str) -> IniFeature | None:
         return next((feature for feature in self.features if feature.name == name), None)
 
     def _tuneable_components(self, feature: IniFeature, num_features: int) -> str | None:
-        """Return tuneable-components=, one truth value per score; None if it is not there."""
+        """Return tuneable-components=, one truth value per score; None if it is missing."""
         value = dict(feature.arguments).get("tuneable-components")
         if value is None or len(value.split(",")) == num_features:
             return value
@@ -229,5 +209,5 @@ class IniWeights(IniText):
 
 
 def _fits_section(name: str) -> bool:
-    """Return whether [weight] can hold a name: Moses finds comments and sections there."""
+    """Return whether [weight] can hold a name that Moses would not take for a comment or a head."""
     return "#" not in name and not name.startswith("[")

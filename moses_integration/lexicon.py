@@ -1,9 +1,9 @@
 """Read lexical translation tables: ``lex.f2e`` and ``lex.e2f`` of Moses' train-model.perl.
 
-A line is ``word word probability``: p(first word | second word), with 7 decimals, for words that
+A line is ``word word probability`` with p(first word | second word), to 7 decimals, for words that
 were aligned in training; ``NULL`` stands for no word. Moses calls the source f and the target e:
-``lex.f2e`` has lines ``target source p(target | source)``, and ``lex.e2f`` lines ``source target
-p(source | target)`` (scripts/training/LexicalTranslationModel.pm).
+lines of ``lex.f2e`` are ``target source p(target | source)``, those of ``lex.e2f`` are ``source
+target p(source | target)`` (scripts/training/LexicalTranslationModel.pm).
 """
 
 from collections.abc import Iterator
@@ -14,10 +14,7 @@ from phrasescore.io.text import decode, read_lines, shorten
 
 
 def read_lexicon(path: str) -> Iterator[tuple[str, str, float]]:
-    """Yield (predicted word, given word, probability) of each line, lazily; plain or gzip.
-
-    :raises DataError: on reaching a line of another form.
-    """
+    """Yield (predicted word, given word, probability) of each line, lazily; plain or gzip."""
     for number, raw in enumerate(read_lines(path), start=1):
         fields = raw.removesuffix(b"\r").split(b" ")
         if len(fields) != 3 or not (fields[0] and fields[1]):

@@ -1,4 +1,4 @@
-"""Write n-best lists, and features into their lines, as `moses_integration.nbest` reads them."""
+"""Format the lines and features of n-best lists, as `moses_integration.nbest` reads them."""
 
 import math
 import re
@@ -6,15 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from phrasescore.errors import ArgumentError, ModelError
 
-# A name that Moses takes for a dense feature: mert and kbmira file one with "_" under sparse ones.
+# A name that Moses takes for a dense feature: to mert and kbmira, one with "_" is sparse.
 FEATURE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 
 def check_feature_names(names: Sequence[str]) -> None:
-    """Check the names of new features.
-
-    :raises ArgumentError: if Moses would not take one for a dense feature, or one comes twice.
-    """
+    """Check the names of new features: Moses must take them for dense ones."""
     for name in names:
         if FEATURE_NAME.fullmatch(name) is None:
             raise ArgumentError(
@@ -26,9 +23,7 @@ def check_feature_names(names: Sequence[str]) -> None:
 
 
 def format_value(value: float) -> bytes:
-    """Return a natural logarithm, or a count, as an n-best list holds it: with 7 digits.
-
-    :raises ModelError: if it is not finite.
+    """Return a natural logarithm or a count as an n-best list holds it, with 7 digits.
 
     >>> format_value(-12.3456789), format_value(-0.0)
     (b'-12.34568', b'0')
@@ -39,9 +34,9 @@ def format_value(value: float) -> bytes:
 
 
 def format_features(features: Iterable[tuple[str, float]], style: bytes = b"= ") -> bytes:
-    """Return features as they are inserted after the last one of a line.
+    """Return the text of features that is inserted after the last feature of a line.
 
-    :param style: of the list; see `NbestList.style`.
+    :param style: of the list, see `NbestList.style`.
 
     >>> format_features([("LSTM0", -2.5), ("UnknownWords0", 1)])
     b' LSTM0= -2.5 UnknownWords0= 1'
@@ -59,13 +54,12 @@ def format_hypothesis(
     alignment: str | None = None,
     segmentation: str | None = None,
 ) -> bytes:
-    """Return a line of a list, newline included.
+    """Return a line of an n-best list, newline included.
 
-    :param features: names, without ``=``, and values: natural logarithms and counts, unweighted.
+    :param features: names without ``=``, and values: natural logarithms and counts, unweighted.
     :param total: the model score.
-    :param alignment: as Moses has it, ``0-0 1-2``; None leaves the field out.
-    :param segmentation: as `moses_integration.segmentation` has it; None likewise.
-    :raises ModelError: if a value is not finite.
+    :param alignment: in Moses' format, ``0-0 1-2``; None leaves the field out.
+    :param segmentation: from `moses_integration.segmentation`; None leaves the field out.
 
     >>> format_hypothesis(0, ["la", "maison"], [("LM0", [-2.5]), ("TM0", [-1, 0])], -1.25)
     b'0 ||| la maison  ||| LM0= -2.5 TM0= -1 0 ||| -1.25\\n'

@@ -1,10 +1,10 @@
 """Write feed-forward networks as NPLM's text model, which Moses' own search can load.
 
 Moses built ``--with-nplm`` reads it in the features NeuralLM (moses/LM/NeuralLMWrapper.cpp) and
-BilingualNPLM (moses/LM/bilingual-lm/BiLM_NPLM.cpp). The format is that of src/model.cpp of NPLM:
-the embeddings of the words of a context, one after the other, go through two layers of units of one
-kind, or one, to the row of the predicted word. Moses takes the number that this row gives as a
-natural logarithm: it leaves log Z out.
+BilingualNPLM (moses/LM/bilingual-lm/BiLM_NPLM.cpp). The format is defined by NPLM's src/model.cpp:
+the concatenated embeddings of the context words pass through one or two layers with the same
+activation to the row of the predicted word. Moses takes the output of this row as a natural
+logarithm, without subtracting log Z.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,28 +17,27 @@ from phrasescore.errors import ModelError
 
 Floats = NDArray[np.float32]
 
-# How messages name NPLM's file.
+# The name of the format in messages.
 FORMAT = "NPLM's text model"
 
-# Where NPLM cuts lines (src/util.cpp, readWordsFile).
+# The blanks at which NPLM splits lines (src/util.cpp, readWordsFile), and those of the ``>>`` with
+# which Moses reads the vocabulary files of BilingualNPLM.
 NPLM_BLANKS = " \t\n"
-# Where Moses cuts the vocabulary files of BilingualNPLM, which it reads with ``>>``.
 MOSES_BLANKS = " \t\n\v\f\r"
 
 
 class NplmLayer(NamedTuple):
-    """A matrix product, and what is added to it."""
+    """A matrix product, and the biases that are added."""
 
     weights: Floats  # (outputs, inputs)
     biases: Floats  # (outputs,)
 
 
 class NplmNetwork(NamedTuple):
-    """A network as NPLM has it.
+    """A network in NPLM's form.
 
-    NeuralLM looks up words by name in the input words. BilingualNPLM has ids of its own vocabulary
-    files, which are the places here, so that a word may come twice: as a target word, as a source
-    word.
+    NeuralLM finds input words by name. BilingualNPLM takes ids from its own vocabulary files, which
+    are indices here, so a word may appear twice: as a target and as a source word.
     """
 
     input_words: Sequence[str]
@@ -51,27 +50,23 @@ class NplmNetwork(NamedTuple):
 
     @property
     def order(self) -> int:
-        """The words of an n-gram: those of a context, and the predicted one."""
+        """The length of an n-gram: the context and the predicted word."""
         return 1 + int(self.first.weights.shape[1]) // int(self.input_embeddings.shape[1])
 
     @property
     def num_bytes_in_moses(self) -> int:
-        """The bytes of the first layer in Moses, which multiplies it with all words at its start.
+        """The memory of the first layer in Moses, nearly all that the model takes.
 
-        They are nearly all that it takes (NPLM's src/model.cpp, premultiply).
+        Moses multiplies it with all words when it starts (NPLM's src/model.cpp, premultiply).
         """
         return 4 * len(self.first.weights) * len(self.input_words) * (self.order - 1)
 
 
 def check_words(words: Iterable[str], blanks: str = NPLM_BLANKS) -> None:
-    """Check that the words of a vocabulary will be read as they are.
-
-    :param blanks: the characters at which the reader cuts.
-    :raises ModelError: at the first word that would be read as another.
-    """
+    """Check that a vocabulary will be read back unchanged; the reader splits at ``blanks``."""
     seen: set[str] = set()
     for word in words:
-        # Of two equal words only one counts: for NPLM the last one, for BilingualNPLM the first.
+        # Of two equal words, NPLM uses the last one and BilingualNPLM the first.
         if word in seen or set(word) & set(blanks):
             problem = "is one of NPLM's own words" if word in seen else "holds a blank"
             raise ModelError(f"{FORMAT} cannot hold the shortlist's word {word!r}: it {problem}")
@@ -79,19 +74,19 @@ def check_words(words: Iterable[str], blanks: str = NPLM_BLANKS) -> None:
 
 
 def write_words(words: Iterable[str], output: BinaryIO) -> None:
-    """Write a vocabulary file of BilingualNPLM, a word per line, ``<unk>`` on the first."""
+    """Write a vocabulary file of BilingualNPLM, one word per line, ``<unk>`` first."""
     output.write("".join(f"{word}\n" for word in words).encode())
 
 
 def write_nplm(network: NplmNetwork, output: BinaryIO) -> None:
-    """Write a network whose words `check_words` found good; NPLM reads the same float32 numbers."""
+    """Write a network whose words passed `check_words`; NPLM reads the same float32 numbers."""
     config = {
         "version": 1,
         "ngram_size": network.order,
         "input_vocab_size": len(network.input_words),
         "output_vocab_size": len(network.output_words),
         "input_embedding_dimension": network.input_embeddings.shape[1],
-        # NPLM's word for one layer is no hidden units: src/model.cpp, resize.
+        # To NPLM, one layer means 0 hidden units: src/model.cpp, resize.
         "num_hidden": len(network.first.weights) if network.second else 0,
         "output_embedding_dimension": network.output.weights.shape[1],
         "activation_function": network.activation,
@@ -113,7 +108,7 @@ def _write_section(output: BinaryIO, name: str, lines: Sequence[str]) -> None:
 
 
 def _write_numbers(output: BinaryIO, name: str, matrix: Floats) -> None:
-    """Write a line per row; nine digits are those that a float32 can need."""
+    """Write one line per row, with the nine digits that a float32 may need."""
     row_format = " ".join(["%.9g"] * matrix.shape[1]) + "\n"
     output.write(f"\\{name}\n".encode())
     for row in matrix.tolist():

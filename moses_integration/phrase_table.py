@@ -1,6 +1,6 @@
-"""Read Moses' text phrase tables, in blocks of lines or line by line, and add scores to them.
+"""Read Moses' text phrase tables in blocks or line by line, and add scores to them.
 
-:mod:`moses_integration.table_line` describes a line.
+:mod:`moses_integration.table_line` describes the lines.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,44 +28,44 @@ _NEWLINE = 10
 
 
 class PhraseTableLine(NamedTuple):
-    """A line of a phrase table that has passed every check."""
+    """A valid line of a phrase table."""
 
     # 1-based, counted after decompression.
     number: int
     # The whole line without its newline, byte for byte.
     raw: bytes
-    # The words of both sides, neither of them empty.
+    # The words of both sides; neither is empty.
     pair: PhrasePair
     # The number of scores in field 3; the same in every line of a table.
     num_scores: int
-    # b"\n", or b"" for a last line without one: raw + end are the bytes of the file.
+    # b"\n", or b"" where the last line has no newline: raw + end are the bytes of the file.
     end: bytes
 
 
 class TableBlock(NamedTuple):
-    """Lines of a phrase table that have passed every check, and where their parts are."""
+    """Valid lines of a phrase table, and the offsets of their parts."""
 
     # The number of lines of the file before these.
     before: int
     # The number of scores in field 3; the same in every line of a table.
     num_scores: int
-    # UTF-8: the lines among others of the file, and behind those the phrases of odd lines, with
-    # single spaces.
+    # UTF-8: the lines, among other lines of the file. The phrases of lines that are not plain
+    # follow behind, with single spaces.
     data: bytes
     # (lines + 1,): where each line begins, and where the last one ends, with its newline if any.
     begins: NDArray[np.int64]
-    # (lines,): where the last score of each ends.
+    # (lines,): where the last score of each line ends.
     score_ends: NDArray[np.int64]
-    # (lines, 4): where the source begins and ends, and where the target. Neither is empty.
+    # (lines, 4): begin and end of the source, then of the target. Neither is empty.
     phrases: NDArray[np.int64]
     # (lines,): which lines get new scores; None for all.
     wanted: NDArray[np.bool_] | None = None
-    # The new scores of other lines, a natural logarithm; None if these are left out.
+    # The new score of the other lines, a natural logarithm; None leaves these lines out.
     default: float | None = None
 
     @property
     def num_lines(self) -> int:
-        """The number of lines."""
+        """The number of lines, with or without new scores."""
         return len(self.score_ends)
 
     @property
@@ -75,11 +75,11 @@ class TableBlock(NamedTuple):
 
     @property
     def raw(self) -> bytes:
-        """Return the bytes of the lines."""
+        """The bytes of the lines."""
         return self.data[self.begins[0] : self.begins[-1]]
 
     def lines(self, first: int, after: int) -> "TableBlock":
-        """Return the lines from number ``first`` to before ``after``, counted from 0."""
+        """Return the lines ``first`` to before ``after``, counted from 0."""
         return self._replace(
             before=self.before + first,
             begins=self.begins[first : after + 1],
@@ -89,12 +89,12 @@ class TableBlock(NamedTuple):
         )
 
     def phrase_block(self) -> PhraseBlock:
-        """Return the phrase pairs that get new scores, as places in the bytes."""
+        """Return the phrase pairs that get new scores, as offsets in the bytes."""
         wanted = self.phrases if self.wanted is None else self.phrases[self.wanted]
         return PhraseBlock(self.data, wanted)
 
     def line_of_pair(self, number: int) -> int:
-        """Return the line of the file, from 1, that has the pair of a number, from 0."""
+        """Return the 1-based line in the file of a pair with a 0-based number."""
         line = number if self.wanted is None else int(np.flatnonzero(self.wanted)[number])
         return self.before + line + 1
 
@@ -103,14 +103,14 @@ class TableBlock(NamedTuple):
         return self.phrase_block().pairs()
 
     def of_pairs(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return from a value per line those of the lines that get new scores."""
+        """Return the values of the lines that get new scores, from one value per line."""
         return values if self.wanted is None else values[self.wanted]
 
     def with_scores(self, columns: Sequence[NDArray[np.float64]]) -> bytes:
-        """Return the lines with more scores after the last one, every other byte as it was.
+        """Return the lines with more scores after the last one; every other byte stays.
 
-        :param columns: natural logarithms, one array per column, one value per pair. Above 88 there
-            can only be counts; they are written as 88: Moses reads a larger exp as infinity.
+        :param columns: natural logarithms, one array per column, one value per pair. Values above
+            88 can only be counts and are written as 88: Moses reads a larger exp as infinity.
         :raises ModelError: if a value is not finite.
         """
         finite = [
@@ -129,7 +129,7 @@ class TableBlock(NamedTuple):
         return insert_scores(text, begins, ends, score_ends, added).tobytes()  # type: ignore[no-any-return]
 
     def _spread(self, values: NDArray[np.float64], default: float) -> NDArray[np.float64]:
-        """Return a value for each line, from those of the pairs."""
+        """Return one value per line; lines without a pair get the default."""
         spread = np.full(self.num_lines, default)
         spread[self.wanted] = values
         return spread
@@ -152,17 +152,15 @@ class TableBlock(NamedTuple):
 
 
 def read_table_blocks(path: str) -> Iterator[TableBlock]:
-    """Yield the lines of a phrase table in their order, checked, lazily, some thousands at once.
+    """Yield the lines of a phrase table in order, checked, lazily, some thousands at once.
 
-    The raw bytes of the blocks, joined, are the file. Nothing is skipped: a line that is not
-    a phrase pair is an error. Sorted and unsorted tables are read alike.
+    The joined raw bytes of the blocks are the file: no line is skipped. The table need not be
+    sorted.
 
     :param path: text or gzip; ``-`` is stdin.
-    :raises DataError: at the first ``next`` if the file cannot be opened, has no lines, or is a
-        table of hierarchical rules; later, when all lines before the wrong one have been yielded,
-        for too few fields, an empty source or target, a score that is not a number Moses can use,
-        another number of scores than the first line has, bytes that are not UTF-8, or damaged gzip
-        data.
+    :raises DataError: at the first ``next`` if the file cannot be opened, has no lines, or holds
+        hierarchical rules; later, after all lines before it were yielded, for an invalid line or
+        damaged gzip data.
     """
     before = num_scores = 0
     for data in read_blocks(path):
@@ -180,12 +178,9 @@ def read_table_blocks(path: str) -> Iterator[TableBlock]:
 
 
 def read_phrase_table(path: str) -> Iterator[PhraseTableLine]:
-    """Yield the lines of a phrase table in their order, checked, lazily.
+    """Yield the lines of a phrase table like `read_table_blocks`, one by one.
 
-    Joining ``line.raw + line.end`` gives the file back byte for byte.
-
-    :param path: text or gzip; ``-`` is stdin.
-    :raises DataError: as `read_table_blocks`, on reaching the line.
+    The joined ``line.raw + line.end`` are the file, byte for byte.
     """
     return chain.from_iterable(block.table_lines() for block in read_table_blocks(path))
 
@@ -193,7 +188,7 @@ def read_phrase_table(path: str) -> Iterator[PhraseTableLine]:
 def _check(
     path: str, before: int, num_scores: int, data: bytes
 ) -> tuple[TableBlock, DataError | None]:
-    """Return the lines of the data up to the first wrong one, and the error of that line."""
+    """Return the lines of the data up to the first invalid one, and the error of that line."""
     num_lines = count_lines(data)
     begins = np.empty(num_lines + 1, np.int64)
     score_ends = np.empty(num_lines, np.int64)
@@ -203,7 +198,7 @@ def _check(
     try:
         data.decode()
         odd = np.flatnonzero(score_ends < 0)
-    except UnicodeDecodeError:  # every line is parsed, to find the first wrong one
+    except UnicodeDecodeError:  # parse every line to find the first invalid one
         odd = np.arange(num_lines)
     parts, size = [data], len(data)
     block = TableBlock(before, num_scores, data, begins, score_ends, phrases)
@@ -227,18 +222,18 @@ def _check(
 
 
 def read_ahead(blocks: Iterator[TableBlock], num_lines: int) -> list[TableBlock]:
-    """Return the next blocks, of at least so many lines; all of them where there are fewer."""
-    found, missing = [], num_lines
+    """Return the next blocks, with at least ``num_lines`` lines, or all that remain."""
+    ahead, missing = [], num_lines
     while missing > 0 and (block := next(blocks, None)) is not None:
-        found.append(block)
+        ahead.append(block)
         missing -= block.num_lines
-    return found
+    return ahead
 
 
 def cut_table(blocks: Iterable[TableBlock], size: int) -> Iterator[list[TableBlock]]:
     """Yield the same lines in groups of blocks that end at each multiple of ``size`` lines.
 
-    Lines are counted from the table's first one, whatever line the blocks begin with.
+    Multiples count from the first line of the table, wherever the blocks begin.
     """
     group: list[TableBlock] = []
     for block in blocks:
@@ -256,26 +251,26 @@ def cut_table(blocks: Iterable[TableBlock], size: int) -> Iterator[list[TableBlo
 
 
 def join_phrases(blocks: Sequence[TableBlock]) -> PhraseBlock:
-    """Return the phrase pairs of some blocks, with no other bytes."""
+    """Return the phrase pairs of some blocks, without the other bytes."""
     parts = [block.phrase_block() for block in blocks]
-    sizes = [int((found[:, 1::2] - found[:, ::2]).sum()) for _, found in parts]
+    sizes = [int((phrases[:, 1::2] - phrases[:, ::2]).sum()) for _, phrases in parts]
     text = np.empty(sum(sizes), np.uint8)
-    places = np.empty((sum(len(found) for _, found in parts), 4), np.int64)
-    at = line = 0
-    for (data, found), size in zip(parts, sizes, strict=True):
-        after = line + len(found)
-        _copy_phrases(np.frombuffer(data, np.uint8), found, at, text, places[line:after])
-        at, line = at + size, after
-    return PhraseBlock(text.tobytes(), places)
+    spans = np.empty((sum(len(phrases) for _, phrases in parts), 4), np.int64)
+    offset = line = 0
+    for (data, phrases), size in zip(parts, sizes, strict=True):
+        after = line + len(phrases)
+        _copy_phrases(np.frombuffer(data, np.uint8), phrases, offset, text, spans[line:after])
+        offset, line = offset + size, after
+    return PhraseBlock(text.tobytes(), spans)
 
 
 @kept_njit()
-def _copy_phrases(data, phrases, at, text, places):  # type: ignore[no-untyped-def]
-    """Copy phrases one after another into ``text``, from ``at`` on, and note their places."""
+def _copy_phrases(data, phrases, offset, text, spans):  # type: ignore[no-untyped-def]
+    """Copy phrases one after another into ``text`` from ``offset`` on, and set their spans."""
     for line in range(len(phrases)):
         for side in range(0, 4, 2):
-            places[line, side] = at
+            spans[line, side] = offset
             for position in range(phrases[line, side], phrases[line, side + 1]):
-                text[at] = data[position]
-                at += 1
-            places[line, side + 1] = at
+                text[offset] = data[position]
+                offset += 1
+            spans[line, side + 1] = offset

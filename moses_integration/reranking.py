@@ -1,4 +1,4 @@
-"""Scores that put the hypotheses of an n-best list in a new order, one list at a time."""
+"""Scores for reordering the hypotheses of an n-best list, one list at a time."""
 
 import logging
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ Values = NDArray[np.float64]
 class FeatureMatrix(NamedTuple):
     """The features of all hypotheses of a list."""
 
-    # The number of values of each feature; in the order of the columns.
+    # The number of values of each feature, in column order.
     sizes: dict[str, int]
-    # (hypotheses, values); 0 where a hypothesis lacks a feature.
+    # (hypotheses, values); 0 where a feature is missing.
     values: Values
-    # (hypotheses, features), whether it lacks one; None where all have all.
+    # (hypotheses, features), whether a feature is missing; None if none is.
     missing: NDArray[np.bool_] | None
 
     def columns(self) -> dict[str, Values]:
@@ -39,11 +39,11 @@ class FeatureMatrix(NamedTuple):
         }
 
     def first_with(self, name: str) -> int:
-        """Return the place of the first hypothesis that has a feature of some."""
+        """Return the index of the first hypothesis that has a feature."""
         return 0 if self.missing is None else int(self._lacks(self.missing, name).argmin())
 
     def first_without(self, name: str) -> int | None:
-        """Return the place of the first hypothesis that lacks a feature; None if all have it."""
+        """Return the index of the first hypothesis that lacks a feature; None if all have it."""
         if name not in self.sizes:
             return 0
         if self.missing is None or not (lacks := self._lacks(self.missing, name)).any():
@@ -55,10 +55,7 @@ class FeatureMatrix(NamedTuple):
 
 
 def feature_matrix(nbest: NbestList) -> FeatureMatrix:
-    """Return the features of a list, without Marian's WordScores, of which it warns once a file.
-
-    :raises DataError: naming the line, if its features are not what they should be.
-    """
+    """Return the features of a list; warn once per file that Marian's WordScores are ignored."""
     has_word_scores = WORD_SCORES in nbest.sizes
     if has_word_scores and nbest.first_line == 1:
         text = "%s: ignoring the feature %s, which has a value per word"
@@ -70,10 +67,7 @@ def feature_matrix(nbest: NbestList) -> FeatureMatrix:
 
 
 def _plain_numbers(nbest: NbestList) -> Values | None:
-    """Return the feature values and totals, (hypotheses, values + 1), as reading found them.
-
-    None where a line has other features than the first one of the file, or they need a closer look.
-    """
+    """Return features and totals as `read_nbest` matched them, if it did: (hypotheses, values)."""
     if None in nbest.matches:
         return None
     texts = (text for match in nbest.matches if match is not None for text in match.groups())
@@ -82,18 +76,19 @@ def _plain_numbers(nbest: NbestList) -> Values | None:
 
 
 def _any_matrix(nbest: NbestList) -> FeatureMatrix:
-    """Return the features of a list whose lines may have different ones, line by line."""
-    rows = [nbest.features(place) for place in range(len(nbest.raws))]
+    """Return the features of a list whose lines may differ, line by line."""
+    rows = [nbest.features(index) for index in range(len(nbest.raws))]
     sizes: dict[str, int] = {}
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         row.pop(WORD_SCORES, None)
         for name, numbers in row.items():
             if sizes.setdefault(name, len(numbers)) != len(numbers):
                 problem = f"expected {sizes[name]} values of {name} as before"
-                line = nbest.first_line + place
+                line = nbest.first_line + index
                 raise DataError(nbest.path, line, f"{problem}, found {len(numbers)}")
-    values = [[number for name in sizes for number in row.get(name, (0.0,) * sizes[name])]
-              for row in rows]  # fmt: skip
+    values = [
+        [number for name in sizes for number in row.get(name, (0.0,) * sizes[name])] for row in rows
+    ]
     missing = np.array([[name not in row for name in sizes] for row in rows])
     return FeatureMatrix(sizes, np.array(values), missing if missing.any() else None)
 
@@ -102,28 +97,28 @@ def _any_matrix(nbest: NbestList) -> FeatureMatrix:
 class WeightedSum:
     """The log-linear model: the sum of weight times value over all features.
 
-    Features that n-best lists do not show, such as Moses' UnknownWordPenalty, are not in it. So it
+    Features that n-best lists omit, such as Moses' UnknownWordPenalty, are not included. So the sum
     may differ from the decoder's total, by the same amount for all hypotheses of a list that leave
     the same words untranslated.
     """
 
     weights: Weights
-    # Whether a weight may lack its feature; a value that is missing is 0.
+    # Whether a feature with a weight may be missing; its value is then 0.
     ignore_missing: bool = False
-    # Whether a feature may lack its weight, which is then 0.
+    # Whether a feature may have no weight; its weight is then 0.
     ignore_unweighted: bool = False
-    # Met so far: names of weights that have a feature, and of features that have no weight.
+    # Seen so far: weights that have a feature, and features without a weight.
     used: set[str] = field(default_factory=set)
     unweighted: set[str] = field(default_factory=set)
 
     def __call__(self, nbest: NbestList) -> Values:
-        """Return the weighted sum of each hypothesis; equal values give equal sums, bit for bit."""
+        """Return the weighted sum of each hypothesis; equal values give bit-identical sums."""
         matrix = feature_matrix(nbest)
         self._check(nbest, matrix)
         scores = np.zeros(len(nbest.raws))
         column = 0
         for name, size in matrix.sizes.items():
-            # Not a matrix product, whose rounding depends on the place of a row.
+            # A matrix product would round differently depending on the row index.
             for weight in self.weights.get(name, (0.0,) * size):
                 scores += weight * matrix.values[:, column]
                 column += 1
@@ -138,7 +133,7 @@ class WeightedSum:
         self.used.update(matrix.sizes.keys() & self.weights.keys())
         without = [name for name in matrix.sizes if name not in self.weights]
         self.unweighted.update(without)
-        # Moses' weight of a sparse feature that no file names is 0.
+        # Moses gives weight 0 to a sparse feature that no file names.
         without = [name for name in without if nbest.omits_zeros or not is_sparse(name)]
         if without and not self.ignore_unweighted:
             line = nbest.first_line + matrix.first_with(without[0])
@@ -146,10 +141,10 @@ class WeightedSum:
             raise DataError(nbest.path, line, problem)
         if self.ignore_missing or nbest.omits_zeros:
             return
-        places = {name: matrix.first_without(name) for name in self.weights if not is_sparse(name)}
-        first = min((place for place in places.values() if place is not None), default=None)
+        indices = {name: matrix.first_without(name) for name in self.weights if not is_sparse(name)}
+        first = min((index for index in indices.values() if index is not None), default=None)
         if first is not None:
-            absent = ", ".join(name for name, place in places.items() if place == first)
+            absent = ", ".join(name for name, index in indices.items() if index == first)
             problem = f"expected the features {absent}, which have weights, found none"
             line = nbest.first_line + first
             raise DataError(nbest.path, line, f"{problem} (--ignore-missing takes 0)")
@@ -157,16 +152,16 @@ class WeightedSum:
 
 @dataclass
 class EvenAverage:
-    """The mean of the decoder's total and of named scores, each with the same weight.
+    """The mean of the decoder's total and of named scores, all with the same weight.
 
-    Sutskever et al. (2014, section 3.3) averaged the decoder's score and one network's, or one
-    ensemble's, log-probability. The total's part in the choice depends on the scale of the
-    decoder's weights; mert-moses.pl makes their sizes sum to 1.
+    Sutskever et al. (2014, section 3.3) averaged the decoder's score and the log-probability of a
+    network or an ensemble. How much the total matters depends on the scale of the decoder's
+    weights; mert-moses.pl makes their absolute values sum to 1.
     """
 
     # Features of one value each; at least one.
     names: Sequence[str]
-    # For each list so far, the variance of the totals, and of the sums of the named scores.
+    # For each list so far, the variances of the totals and of the sums of the named scores.
     variances: list[tuple[float, float]] = field(default_factory=list)
 
     def __call__(self, nbest: NbestList) -> Values:
@@ -176,39 +171,36 @@ class EvenAverage:
         scores = decoder
         for name in self.names:
             is_zero = nbest.omits_zeros and name in matrix.sizes
-            place = None if is_zero else matrix.first_without(name)
-            size = matrix.sizes[name] if place is None else 0
+            index = None if is_zero else matrix.first_without(name)
+            size = matrix.sizes[name] if index is None else 0
             if size != 1:
                 found = str(size) if size else f"none; there are {', '.join(matrix.sizes)}"
                 problem = f"expected one value of the feature {name}, found {found}"
-                raise DataError(nbest.path, nbest.first_line + (place or 0), problem)
+                raise DataError(nbest.path, nbest.first_line + (index or 0), problem)
             scores = scores + columns[name][:, 0]
         self.variances.append((float(decoder.var()), float((scores - decoder).var())))
         return scores / (1 + len(self.names))
 
     def deviations(self) -> tuple[float, float]:
-        """Return the deviation within lists of the totals, and of the sums of the named scores."""
+        """Return the standard deviation within lists of the totals and of the named sums."""
         decoder, named = np.sqrt(np.mean(self.variances or [(0.0, 0.0)], axis=0)).tolist()
         return decoder, named
 
 
 def totals(nbest: NbestList) -> Values:
-    """Return the decoder's total of each hypothesis.
-
-    :raises DataError: naming the line, if one is not a finite number.
-    """
+    """Return the decoder's total of each hypothesis."""
     return np.array(
         [
-            nbest.total(place) if match is None else float(match[match.re.groups])
-            for place, match in enumerate(nbest.matches)
+            nbest.total(index) if match is None else float(match[match.re.groups])
+            for index, match in enumerate(nbest.matches)
         ]
     )
 
 
 def with_total(raw: bytes, end: int, total: float) -> bytes:
-    """Return a line with another total, every other byte as it was.
+    """Return a line with another total; every other byte stays.
 
-    :param end: where the last value of field 3 ends, as `NbestList.ends` has it.
+    :param end: where the last value of field 3 ends, from `NbestList.ends`.
 
     >>> with_total(b"0 ||| la  ||| LM0= -2 ||| -3.5 ||| 0-0", 21, -1.25)
     b'0 ||| la  ||| LM0= -2 ||| -1.25 ||| 0-0'

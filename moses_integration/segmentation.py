@@ -1,9 +1,9 @@
 """The phrase segmentation in a line of an n-best list, as Moses and the embedded search write it.
 
-With ``-include-segmentation-in-n-best`` a field after the total says which source words became
-which target words, phrase by phrase in the order of the target: ``0-1=0-2 2=3``. Both sides count
-from 0, ends included; of one word only the first is written, and of a phrase without target words,
-too (Moses, Manager::OutputNBest).
+With ``-include-segmentation-in-n-best`` a field after the total tells which source words became
+which target words, phrase by phrase in target order: ``0-1=0-2 2=3``. Both sides are 0-based, ends
+included. A range of one word, or of no target words, has only its first number (Moses,
+Manager::OutputNBest).
 """
 
 import re
@@ -28,12 +28,10 @@ class PhraseSpan(NamedTuple):
 def parse_segmentation(
     raw: bytes, source_size: int, target_size: int, path: str, line: int
 ) -> list[PhraseSpan]:
-    """Return the phrases of a line of a list, in the order of the target.
+    """Return the phrases of a line of an n-best list, in target order.
 
-    :param source_size: the words of the sentence.
-    :param target_size: the words of the hypothesis.
-    :param path: for messages, as ``line`` is.
-    :raises DataError: if the line has no segmentation, or one of other words.
+    :param source_size: the number of words of the sentence.
+    :param target_size: the number of words of the hypothesis.
 
     >>> parse_segmentation(b"0 ||| la maison  ||| A= 1 ||| 0 ||| 1=0 0=1", 2, 2, "nbest", 1)
     [PhraseSpan(source_start=1, source_end=2, target_start=0, target_end=1),
@@ -49,12 +47,12 @@ def parse_segmentation(
     if None in matches:
         token = tokens[matches.index(None)]
         raise DataError(path, line, f"expected a phrase as 0-1=0-2, found {shorten(token)}")
-    found = [match.groups() for match in matches if match is not None]
-    starts = [int(target) for _, _, target in found]
+    ranges = [match.groups() for match in matches if match is not None]
+    starts = [int(target) for _, _, target in ranges]
     spans = [
         PhraseSpan(int(first), int(last or first) + 1, start, end)
         for (first, last, _), start, end in zip(
-            found, starts, [*starts[1:], target_size], strict=True
+            ranges, starts, [*starts[1:], target_size], strict=True
         )
     ]
     if not _covers(spans, source_size, target_size):
@@ -64,7 +62,7 @@ def parse_segmentation(
 
 
 def _covers(spans: Sequence[PhraseSpan], source_size: int, target_size: int) -> bool:
-    """Return whether each source word is in one phrase, and so is each target word."""
+    """Return whether each source word and each target word is in exactly one phrase."""
     words = [word for span in spans for word in range(span.source_start, span.source_end)]
     starts = [span.target_start for span in spans]
     return (
@@ -77,7 +75,7 @@ def _covers(spans: Sequence[PhraseSpan], source_size: int, target_size: int) -> 
 
 
 def format_segmentation(spans: Sequence[PhraseSpan]) -> str:
-    """Return phrases as Moses writes them.
+    """Return phrases in Moses' format.
 
     >>> format_segmentation([PhraseSpan(0, 2, 0, 3), PhraseSpan(2, 3, 3, 4)])
     '0-1=0-2 2=3'

@@ -1,26 +1,26 @@
-"""A line of a Moses text phrase table: its parts, and scores added to it.
+r"""Parse a line of a Moses text phrase table, and add scores to it.
 
 A line is ``source ||| target ||| scores ||| alignment ||| counts ||| sparse ||| properties``, where
-the fields after the scores may be missing. A line is well formed if Moses itself loads it
-(moses/TranslationModel/RuleTable/LoaderStandard.cpp) and does not suffer from it:
+the fields after the scores may be missing. A line is valid if Moses itself loads it
+(moses/TranslationModel/RuleTable/LoaderStandard.cpp) without damage:
 
-* The separator is ``|||`` wherever it stands; the spaces around it are those of the fields. One
-  ``\\r`` before the newline is not part of the line (util/file_piece.hh, ReadLine).
-* Scores are separated by any number of spaces and tabs, and are numbers as Moses' double-conversion
-  reads them, all of the token: ``1``, ``.5``, ``5.``, ``+0.5``, ``1E-5``; not ``0x10``, ``1e``,
-  ``0,5``, ``1_0``, ``nan``.
-* Moses takes the logarithm of a score without a look: ``inf``, anything beyond float32 such as
-  ``1e39``, and negative numbers load silently and wreck the search. They are refused here.
-* Words are separated by spaces (U+0020) and by nothing else. Moses also splits at tabs, which no
-  tokeniser leaves in its text.
+* ``|||`` is the separator wherever it stands; the spaces around it belong to the fields. One ``\r``
+  before the newline is not part of the line (util/file_piece.hh, ReadLine).
+* Scores are separated by any number of spaces and tabs. Moses' double-conversion must read the
+  whole token as a number: ``1``, ``.5``, ``5.``, ``+0.5``, ``1E-5``; not ``0x10``, ``1e``, ``0,5``,
+  ``1_0``, ``nan``.
+* Moses takes the logarithm of a score without checking it: ``inf``, anything beyond float32 such as
+  ``1e39``, and negative numbers load silently and ruin the search. They are refused here.
+* Words are separated only by spaces (U+0020). Moses also splits at tabs, which no tokeniser leaves
+  in its text.
 
-In memory a score is a natural logarithm; on disk it is a probability, and `format_probability` is
-the only place where the one becomes the other.
+In memory a score is a natural logarithm, on disk a probability. Only `format_probability` converts
+the one to the other.
 
 Nearly every line of a table is plain: single spaces between words and around separators, scores
-without a sign. `scan_lines` finds the parts of those in compiled code, a hundred times as fast as
-Python. Every other line is left to `parse_line`, which decides about it and alone makes errors:
-nothing may pass as plain that `parse_line` would refuse, or read in another way.
+without a sign. `scan_lines` finds the parts of plain lines in compiled code, a hundred times as
+fast as Python. `parse_line` reads every other line and raises all errors: a line that it would
+refuse, or read in another way, must not pass as plain.
 """
 
 import math
@@ -40,11 +40,11 @@ HIGHEST_LOG = 88.0  # exp(88.73) is beyond float32, which Moses reads as infinit
 HIGHEST_COUNT = 1e15  # of a phrase pair; a larger number is not a count
 
 # The least number that rounds to infinity in float32: half a step above the largest, 2^128 - 2^104.
-_FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
+FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
 
 _SCORE = re.compile(NUMBER)
 
-# The left-hand side of a rule, which both of its sides end in: [X], [NP]. A number is a footnote.
+# The left-hand side of a rule, [X] or [NP], which ends both sides. [1] is a footnote, not a rule.
 _LABEL = re.compile(rb"\[(?![0-9]+\])[^\[\]]+\]")
 _LINES_OF_RULES = 100
 
@@ -59,13 +59,12 @@ _MOST_DIGITS, _LARGEST_TENS = 8, 50
 
 
 def check_no_rules(path: str, start: bytes) -> None:
-    """Check that a table is not one of rules with gaps, ``the [X][X] dog [X]``.
+    """Refuse a table of hierarchical rules, such as ``the [X][X] dog [X]``.
 
-    Its gaps and labels would be scored as words. Every rule has a label at the end of both sides;
-    of phrases some may, where a text is not escaped.
+    Its gaps and labels would be scored as words. In a rule both sides end in a label. Some phrases
+    of an unescaped text may do so, too; so only a table whose lines all do is refused.
 
-    :param start: the first lines.
-    :raises DataError: if all of them, up to 100, are rules.
+    :param start: the first lines of the file; at most 100 are checked.
     """
     lines = start.split(b"\n", _LINES_OF_RULES)[:_LINES_OF_RULES]
     ends = [
@@ -83,10 +82,9 @@ def check_no_rules(path: str, start: bytes) -> None:
 def parse_line(
     path: str, number: int, raw: bytes, num_scores: int | None
 ) -> tuple[PhrasePair, int]:
-    """Return the phrase pair of any line that Moses can use, and its number of scores.
+    """Return the phrase pair of any valid line, and its number of scores.
 
     :param num_scores: of the first line; None if this is the first line.
-    :raises DataError: saying what is wrong with the line.
     """
     text = decode(path, number, raw).removesuffix("\r")
     fields = text.split("|||")
@@ -112,27 +110,27 @@ def parse_line(
 
 
 def _score_problem(score: str) -> str | None:
-    """Return the description of a score that was expected, None if this one is good."""
+    """Return what was expected instead of an invalid score, None for a valid one."""
     if _SCORE.fullmatch(score) is None:
         return "a number as score"
     value = float(score)
     if value < 0:
         return "a score of at least 0 (scores are probabilities, not logarithms)"
-    if value >= _FLOAT32_OVERFLOW:
+    if value >= FLOAT32_OVERFLOW:
         return "a score that float32 can hold, as Moses reads it"
     return None
 
 
 def format_probability(log_value: float) -> bytes:
-    """Return a natural logarithm as the probability that a phrase table holds, with 7 digits.
+    """Return a natural logarithm as a phrase table holds it: a probability with 7 digits.
 
-    Moses reads the number as float32, takes its logarithm and floors that at -100, so anything
-    below -100 is written as exp(-100). Down there float32 is coarse: exp(-100) comes back as
-    -99.98; from exp(-87) on upwards all 7 digits do.
+    Moses reads the number as float32 and floors its logarithm at -100, so smaller values are
+    written as exp(-100). float32 is coarse there: exp(-100) comes back as -99.98. All 7 digits
+    survive from exp(-87) on upwards.
 
-    :param log_value: a log-probability; or a count n, which is then written as e to the n.
-    :raises ModelError: if the value is not finite, or above 88, whose exp Moses would read
-        as infinity.
+    :param log_value: a log-probability; or a count n, which is written as e to the n.
+    :raises ModelError: if the value is not finite, or above 88: Moses would read its exp as
+        infinity.
 
     >>> format_probability(math.log(0.25)), format_probability(-1000), format_probability(0)
     (b'0.25', b'3.720076e-44', b'1')
@@ -146,10 +144,9 @@ def format_probability(log_value: float) -> bytes:
 
 
 def format_scores(columns: Sequence[NDArray[np.float64]]) -> bytes:
-    """Return new scores as text: a line of them per line of the table, a space before each.
+    """Return new scores as text: one line per line of the table, a space before each score.
 
     :param columns: natural logarithms, one array per column, one value per line of the table.
-    :raises ModelError: as `format_probability`.
 
     >>> format_scores([np.log([0.25, 1.0]), np.log([0.5, 0.125])])
     b' 0.25 0.5\\n 1 0.125\\n'
@@ -163,12 +160,9 @@ def format_scores(columns: Sequence[NDArray[np.float64]]) -> bytes:
 
 
 def add_scores(raw: bytes, log_values: Sequence[float]) -> bytes:
-    """Return a line with more scores after the last one, every other byte as it was.
+    """Return a valid line with more scores after its last one; every other byte stays.
 
-    :param raw: a line of a table that was read without an error.
-    :param log_values: natural logarithms; `format_probability` writes them.
-    :raises ModelError: if a value cannot be written.
-    :raises ValueError: if the line has no scores.
+    :param log_values: natural logarithms.
 
     >>> add_scores(b"la maison ||| the house ||| 0.5 1 ||| 0-0 1-1", [math.log(0.25)])
     b'la maison ||| the house ||| 0.5 1 0.25 ||| 0-0 1-1'
@@ -178,7 +172,7 @@ def add_scores(raw: bytes, log_values: Sequence[float]) -> bytes:
 
 
 def score_span(raw: bytes) -> tuple[int, int]:
-    """Return where field 3 begins, and where its last score ends."""
+    """Return where field 3 begins and where its last score ends."""
     first = raw.find(b"|||")
     second = raw.find(b"|||", first + 3)
     if first < 0 or second < 0:
@@ -194,11 +188,11 @@ def score_span(raw: bytes) -> tuple[int, int]:
 
 
 def joint_count(raw: bytes) -> float:
-    """Return how often the phrase pair was extracted: the last of field 5's three counts.
+    """Return how often the phrase pair was extracted: the last of the three counts in field 5.
 
-    Moses writes the counts of the target, of the source, and of both together, and skips the field
-    when it loads a table. So nothing there is an error: a count that is missing, or is not a number
-    from 0 to 10^15, is taken as 1. (No corpus is larger; a sum of counts like 1e308 is infinite.)
+    The counts are those of the target, the source, and the pair. Moses skips the field when it
+    loads a table, so nothing in it is an error: a count that is missing or not a number from 0 to
+    10^15 becomes 1. (No corpus is larger; a sum of counts like 1e308 is infinite.)
 
     >>> joint_count(b"la maison ||| the house ||| 0.5 ||| 0-0 1-1 ||| 7 9 4 ||| |||")
     4.0
@@ -217,7 +211,6 @@ def joint_count(raw: bytes) -> float:
 
 @_KERNEL
 def _is_bars(text, position, end):  # type: ignore[no-untyped-def]
-    """Return whether ``|||`` stands here."""
     return (
         position + 3 <= end
         and text[position] == _BAR
@@ -228,7 +221,6 @@ def _is_bars(text, position, end):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _is_separator(text, position, end):  # type: ignore[no-untyped-def]
-    """Return whether `` ||| `` stands here."""
     return (
         position + _SEPARATOR <= end
         and text[position] == _SPACE
@@ -239,7 +231,7 @@ def _is_separator(text, position, end):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _phrase_end(text, begin, end):  # type: ignore[no-untyped-def]
-    """Return where a phrase ends that a separator follows; -1 if it is not plain."""
+    """Return where a phrase before a separator ends; -1 if it is not plain."""
     for position in range(begin, end):
         byte = text[position]
         if byte == _SPACE:
@@ -262,7 +254,7 @@ def _digits_end(text, begin, end):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _score_end(text, begin, end):  # type: ignore[no-untyped-def]
-    """Return where a score ends, as 12, 0.5 or 1.25e-07; -1 if it is not plain."""
+    """Return where a score such as 12, 0.5 or 1.25e-07 ends; -1 if it is not plain."""
     position = _digits_end(text, begin, end)
     if not 0 < position - begin <= _MOST_DIGITS:
         return -1
@@ -306,12 +298,11 @@ def _read_line(text, begin, end, num_scores, phrases):  # type: ignore[no-untype
 def scan_lines(text, num_scores, begins, score_ends, phrases):  # type: ignore[no-untyped-def]
     """Find the parts of plain lines.
 
-    :param text: whole lines as bytes; the last one may lack its newline.
-    :param num_scores: the number of scores that each line must have.
-    :param begins: ``(lines + 1,)``, gets where each line begins, and where the last one ends.
-    :param score_ends: ``(lines,)``, gets where the last score of each line ends, or -1 if the line
+    :param text: whole lines; the last one may lack its newline.
+    :param begins: output, ``(lines + 1,)``: where each line begins, and where the last one ends.
+    :param score_ends: output, ``(lines,)``: where the last score of each line ends, -1 if the line
         is not plain.
-    :param phrases: ``(lines, 4)``, gets where the source begins and ends, and where the target.
+    :param phrases: output, ``(lines, 4)``: begin and end of the source, then of the target.
     """
     position = 0
     for line in range(len(score_ends)):
@@ -324,18 +315,18 @@ def scan_lines(text, num_scores, begins, score_ends, phrases):  # type: ignore[n
 
 
 @_KERNEL
-def insert_scores(text, begins, ends, places, added):  # type: ignore[no-untyped-def]
+def insert_scores(text, begins, ends, positions, added):  # type: ignore[no-untyped-def]
     """Return the bytes of lines with new scores inserted into each.
 
     :param begins: ``(lines,)``, where each line begins.
     :param ends: ``(lines,)``, where each line ends, with its newline.
-    :param places: ``(lines,)``, where the new scores of each line go.
-    :param added: the new scores as `format_scores` gives them: one line of them per line.
+    :param positions: ``(lines,)``, where the new scores of each line go.
+    :param added: the new scores from `format_scores`.
     """
-    out = np.empty((ends - begins).sum() + len(added) - len(places), np.uint8)
+    out = np.empty((ends - begins).sum() + len(added) - len(positions), np.uint8)
     to, new = 0, 0
-    for line in range(len(places)):
-        for position in range(begins[line], places[line]):
+    for line in range(len(positions)):
+        for position in range(begins[line], positions[line]):
             out[to] = text[position]
             to += 1
         while added[new] != _NEWLINE:
@@ -343,7 +334,7 @@ def insert_scores(text, begins, ends, places, added):  # type: ignore[no-untyped
             to += 1
             new += 1
         new += 1
-        for position in range(places[line], ends[line]):
+        for position in range(positions[line], ends[line]):
             out[to] = text[position]
             to += 1
     return out

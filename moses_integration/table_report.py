@@ -1,8 +1,8 @@
-"""Compute the figures of a phrase table, in one pass and without keeping its phrases.
+"""Compute the figures of a phrase table in one pass, without keeping its phrases.
 
 Memory is 12 bytes for each group of lines with the same source and 8 to 16 for each distinct
-target: phrases are told apart by a 64-bit hash. Two distinct ones among n share a hash with
-probability n² / 2^65, which is 3e-8 for a million and 3e-4 for a hundred million.
+target, because phrases are compared by a 64-bit hash. Among n distinct phrases, two share a hash
+with probability n² / 2^65: 3e-8 for a million, 3e-4 for a hundred million.
 """
 
 import math
@@ -19,7 +19,7 @@ from moses_integration.phrase_table import PhraseTableLine
 from moses_integration.table_line import LOWEST_LOG, joint_count
 from phrasescore.records import PhrasePair
 
-# Values are handed to numpy this many lines at a time.
+# Lines whose values are converted to an array at a time.
 _BLOCK = 20_000
 
 
@@ -30,18 +30,18 @@ class TargetsPerSource:
     mean: float
     median: float
     max: int
-    # A source that has max targets, the first of them; None where the lines of a source stand
-    # apart and the table could not be read again.
+    # The first source with max targets; None if the lines of a source are not adjacent and the
+    # table could not be read again.
     max_source: str | None
 
 
 @dataclass(frozen=True)
 class ScoreColumn:
-    """The range of one column of scores, as probabilities, and its mean logarithm."""
+    """The range of one score column, as probabilities, and its mean logarithm."""
 
     min: float
     max: float
-    # Mean of max(ln p, -100): the values that Moses loads.
+    # Mean of max(ln p, -100), the values that Moses loads.
     mean_log: float
 
 
@@ -49,7 +49,7 @@ class ScoreColumn:
 class Counts:
     """Totals over field 5, the counts of extracted phrases."""
 
-    # Lines that have the field.
+    # The number of lines that have the field.
     lines: int
     # Sum of the joint counts; a line without one counts 1.
     joint: float
@@ -59,15 +59,15 @@ class Counts:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Shares, from 0 to 1, of a table's words and lines that a model's two shortlists cover."""
+    """Shares, from 0 to 1, of a table's words and lines that two shortlists cover."""
 
-    # Of the running words of all lines, each line taken once.
+    # Shares of the running words, each line counted once.
     source_words: float
     target_words: float
-    # The same with each line taken as often as it was extracted (joint count).
+    # The same, each line counted as often as it was extracted (joint count).
     source_words_by_count: float
     target_words_by_count: float
-    # Of the lines that have no unknown word on either side.
+    # Share of the lines without an unknown word on either side.
     pairs: float
 
 
@@ -94,14 +94,14 @@ def report_table(
     shortlists: tuple[Container[str], Container[str]] | None = None,
     read_again: Callable[[], Iterable[PhraseTableLine]] | None = None,
 ) -> TableReport:
-    """Return the figures of a phrase table. Reads the lines once, in any order.
+    """Return the figures of a phrase table, read once; its lines may have any order.
 
     :param lines: at least one.
     :param shortlists: the source words and the target words that a model knows.
-    :param read_again: gives the same lines once more. Called only for a table in which the lines
-        of a source stand apart, to find the source that has the most targets.
-    :raises ValueError: if there are no lines.
+    :param read_again: returns the same lines again. Called only if the lines of a source are not
+        adjacent, to find the source with the most targets.
     """
+    # The hash and the size of each group of neighbouring lines with the same source.
     # Of each group of neighbouring lines with the same source: its hash, and the lines.
     hashes, sizes = array("q"), array("I")
     largest: tuple[str, ...] = ()
@@ -156,11 +156,9 @@ def _targets_per_source(
     largest: tuple[str, ...],
     read_again: Callable[[], Iterable[PhraseTableLine]] | None,
 ) -> tuple[int, TargetsPerSource]:
-    """Return the number of distinct sources, and the figures of their lines.
+    """Return the number of distinct sources and the figures of their lines.
 
-    :param hashes: of the source of each group of neighbouring lines that have the same one.
-    :param group_sizes: lines of each group.
-    :param largest: the source of the largest group.
+    The hashes and sizes are those of groups of neighbouring lines.
     """
     sizes = np.frombuffer(group_sizes, dtype=np.uint32)
     known, group_of = np.unique(np.frombuffer(hashes, dtype=np.int64), return_inverse=True)
@@ -182,7 +180,7 @@ def _find_source(lines: Iterable[PhraseTableLine], wanted: set[int]) -> str | No
 
 
 class _DistinctHashes:
-    """Counts distinct 64-bit numbers, in 8 to 16 bytes each."""
+    """Counts distinct 64-bit numbers in 8 to 16 bytes each."""
 
     def __init__(self) -> None:
         self._known = np.empty(0, dtype=np.int64)
@@ -190,7 +188,7 @@ class _DistinctHashes:
 
     def add(self, number: int) -> None:
         self._new.append(number)
-        # Merging at half the size makes the work per number constant.
+        # Merging at half the size keeps the work per number constant.
         if len(self._new) > 1_000_000 + len(self._known) // 2:
             self._merge()
 
@@ -204,11 +202,11 @@ class _DistinctHashes:
 
 
 class _Scores:
-    """Minimum, maximum and sum of logarithms of each score column."""
+    """The minimum, maximum and sum of logarithms of each score column."""
 
     def __init__(self) -> None:
         self._fields: list[bytes] = []
-        # (minimum, maximum, sum of logarithms) of each block, each of shape (columns,)
+        # (minimum, maximum, sum of logarithms) of each block; shape (columns,).
         self._blocks: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self._lines = 0
 
@@ -238,10 +236,10 @@ class _Scores:
 
 
 class _CoverageTally:
-    """Counts words and lines that two shortlists cover, of the source and of the target."""
+    """Counts the words and lines of both sides that two shortlists cover."""
 
     def __init__(self, shortlists: tuple[Container[str], Container[str]]) -> None:
-        # Of each side: running words, those inside, and both with each line taken joint times.
+        # Per side: running words, covered words, and both weighted by joint counts.
         self._words: list[list[float]] = [[0, 0, 0, 0], [0, 0, 0, 0]]
         self._sides = list(zip(shortlists, self._words, strict=True))
         self._pairs = self._pairs_inside = 0
@@ -266,5 +264,5 @@ class _CoverageTally:
 
 
 def _share(part: float, whole: float) -> float:
-    # Without running words (all counts are 0) no word is uncovered.
+    # Without running words (all counts are 0) every word is covered.
     return part / whole if whole else 1.0

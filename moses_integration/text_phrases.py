@@ -1,6 +1,6 @@
-"""The phrases that occur in some texts: which lines of a phrase table a search of them can use.
+"""Select phrases that occur in some texts, the ones that a search of these texts can use.
 
-Moses' filter-model-given-input.pl chooses lines in the same way.
+Moses' filter-model-given-input.pl selects lines of a phrase table in the same way.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,17 +20,17 @@ _NEWLINE, _SPACE = 10, 32
 _BASIS, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 _FREE = -1
 
-# Words of the longest phrases of usual tables. Of a longer one, so many words are looked up first.
+# Phrases of up to this many words are hashed; of a longer one, this many first words.
 _LOOKED_UP = 7
 _LEAST_SLOTS = 1 << 12
 
 
 class TextPhrases:
-    """All sequences of consecutive words of some sentences, as a hash table of their places.
+    """All sequences of consecutive words of some sentences, in a hash table of their offsets.
 
-    A phrase is found by its bytes, which are compared, and so never by mistake.
+    Bytes are compared, so hash collisions cause no errors.
 
-    :ivar text: UTF-8, a sentence a line, one space between words.
+    :ivar text: UTF-8, one sentence per line, one space between words.
     """
 
     def __init__(self, sentences: Iterable[Sequence[str]]) -> None:
@@ -43,23 +43,20 @@ class TextPhrases:
 
     @classmethod
     def read(cls, paths: Iterable[str]) -> Self:
-        """Read texts as :func:`moses_integration.decoder.source.read_source` does.
-
-        :raises DataError: as that does; or if a text has no word.
-        """
+        """Read texts; each must contain a word."""
         sentences: list[tuple[str, ...]] = []
         for path in paths:
-            found = read_source(path)
-            if not any(found):
+            text = read_source(path)
+            if not any(text):
                 raise DataError(path, None, "expected a tokenised text, found no word")
-            sentences += found
+            sentences += text
         return cls(sentences)
 
     def contain(self, text: bytes, phrases: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return of each phrase whether it occurs as consecutive words of a sentence.
+        """Return for each phrase whether it occurs as consecutive words of a sentence.
 
         :param text: UTF-8; one space between the words of a phrase.
-        :param phrases: ``(phrases, 2)``, where each begins and ends in ``text``.
+        :param phrases: ``(phrases, 2)``, begin and end of each in ``text``.
         """
         begins_like, is_longer = np.empty((2, len(phrases)), np.bool_)
         data = np.frombuffer(text, np.uint8)
@@ -70,7 +67,7 @@ class TextPhrases:
         return begins_like
 
     def _fill(self) -> NDArray[np.int64]:
-        """Return the places of all phrases of at most so many words, by their hashes."""
+        """Return the offsets of all phrases of up to `_LOOKED_UP` words, by their hashes."""
         size = _LEAST_SLOTS
         while True:
             slots = np.full(size, _FREE, np.int64)
@@ -86,15 +83,15 @@ def _hash(hashed, byte):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _find(data, begin, end, hashed, text, slots):  # type: ignore[no-untyped-def]
-    """Return the slot of a phrase, or the free one where it would be."""
+    """Return the slot of a phrase, or the free slot where it belongs."""
     mask = len(slots) - 1
     slot = np.int64(hashed >> np.uint64(32)) & mask
     while slots[slot] != _FREE:
-        start, place = slots[slot], 0
-        # The text ends with a newline, which no phrase has: no comparison goes beyond it.
-        while begin + place < end and text[start + place] == data[begin + place]:
-            place += 1
-        if begin + place == end and text[start + place] in (_SPACE, _NEWLINE):
+        start, length = slots[slot], 0
+        # The text ends with a newline, which no phrase contains, so the loop stays inside.
+        while begin + length < end and text[start + length] == data[begin + length]:
+            length += 1
+        if begin + length == end and text[start + length] in (_SPACE, _NEWLINE):
             return slot
         slot = (slot + 1) & mask
     return slot
@@ -102,7 +99,7 @@ def _find(data, begin, end, hashed, text, slots):  # type: ignore[no-untyped-def
 
 @_KERNEL
 def _add_phrases(text, longest, slots):  # type: ignore[no-untyped-def]
-    """Note where each phrase of at most ``longest`` words stands; False if slots are too few."""
+    """Store the offset of each phrase of up to ``longest`` words; return False if out of slots."""
     count, is_begin = 0, True
     for begin in range(len(text)):
         if is_begin and text[begin] != _NEWLINE:
@@ -124,7 +121,7 @@ def _add_phrases(text, longest, slots):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _look_up(data, phrases, text, slots, found, is_longer):  # type: ignore[no-untyped-def]
-    """Note which phrases occur, and of which longer ones the first words do."""
+    """Mark the phrases that occur, by their first words if they are longer than the table's."""
     for phrase in range(len(phrases)):
         begin, end = phrases[phrase, 0], phrases[phrase, 1]
         hashed, words, position = _BASIS, 0, begin

@@ -1,17 +1,18 @@
 """Read and write the files of Moses' tuners: feature values, statistics, and start weights.
 
-A file of the extractor is a row of blocks, one per sentence::
+The extractor's file is a sequence of blocks, one per sentence::
 
     FEATURES_TXT_BEGIN_0 0 2 3 LM0_0 TranslationModel0_0 TranslationModel0_1
     -50.6981 -3.21417 -5.746
     -50.6981 -3.33274 -5.746
     FEATURES_TXT_END_0
 
-The header has the number of the sentence, of its hypotheses, of values in a line, and a name with a
-place for each value; of scores (``SCORES_TXT_BEGIN_0``) the name of the metric instead. Sparse
-features follow the others in a line as ``Name=value``. The layout is that of mert/FeatureArray.cpp,
-FeatureStats.cpp and ScoreArray.cpp, which read ``nan`` and ``inf``, and lines with too few numbers,
-without a word; all of them are refused here. Moses keeps the values as float32.
+The header holds the sentence number, the number of hypotheses, the number of values per line, and a
+name and index for each value. In files of scores (``SCORES_TXT_BEGIN_0``) it ends with the name of
+the metric instead. Sparse features follow the dense values of a line as ``Name=value``. The layout
+is defined by mert/FeatureArray.cpp, FeatureStats.cpp and ScoreArray.cpp. These read ``nan``,
+``inf`` and lines with too few numbers without a warning; all of them are refused here. Moses keeps
+the values as float32.
 """
 
 import re
@@ -31,17 +32,17 @@ from phrasescore.io.text import decode, read_blocks, read_lines, shorten, split_
 from phrasescore.records import FeatureLabel
 
 _COUNT = re.compile("[0-9]{1,18}")
-# Only ASCII blanks separate words: a name may hold U+00A0 or U+3000.
+# Words are separated only by ASCII blanks: a name may contain U+00A0 or U+3000.
 _WORD = re.compile(r"[^ \t\r]+")
 
 Values = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# mert/BleuScorer.cpp: matches and n-grams of each order in turn, then the reference length. Here in
-# the order of tuning.bleu: all matches, all n-grams, the reference length.
+# mert/BleuScorer.cpp alternates matches and n-grams of each order, then has the reference length.
+# tuning.bleu has all matches, all n-grams, then the reference length.
 _BLEU_ORDER = (0, 2, 4, 6, 1, 3, 5, 7, 8)
 _NUMBERS = b"0123456789.+-eE \n"
-# Rows that are formatted at a time: Python's numbers take much more room than numpy's.
+# Rows that are formatted at a time: Python numbers take much more memory than numpy's.
 _ROWS = 4096
 
 
@@ -49,59 +50,51 @@ class ExtractedLists(NamedTuple):
     """The numbers of all hypotheses in a file."""
 
     path: str
-    # (hypotheses, columns): feature values, 0 for a sparse feature that a hypothesis lacks; or
-    # statistics of BLEU in the order of `tuning.bleu`.
+    # (hypotheses, columns): feature values, 0 for a missing sparse feature; or statistics of BLEU
+    # in the order of `tuning.bleu`.
     values: Values
-    # The line of each sentence's header, from 1 on, by the sentence's number; in the file's order.
+    # 1-based line of each sentence's header by sentence number, in the order of the file.
     lines: dict[int, int]
     # (sentences + 1,): the hypotheses of a sentence are rows starts[s]:starts[s + 1].
     starts: Integers
-    # One per feature value; sparse features last, in order of appearance.
+    # One per feature value; sparse features come last, in order of appearance.
     labels: tuple[FeatureLabel, ...] = ()
 
 
 class _Block(NamedTuple):
-    """A sentence's part of a file."""
+    """One sentence's part of a file."""
 
     # 1-based.
     line: int
     id: int
     size: int
     width: int
-    # The end of the header: the names of the values, or that of the metric.
+    # The end of the header: the names of the values, or the name of the metric.
     rest: str
     body: bytes
 
 
 def read_features(path: str) -> ExtractedLists:
-    """Return the feature values of a file as Moses' extractor writes it.
+    """Return the feature values of a file written by Moses' extractor.
 
     :param path: text or gzip; ``-`` is stdin.
-    :raises DataError: naming file and line, if a header, a number or a name is not what it should
-        be, or a block is cut off.
     """
-    found, first, sparse = _read(path, "FEATURES")
+    lists, first, sparse = _read(path, "FEATURES")
     labels = _parse_labels(path, first)
-    return found._replace(labels=(*labels, *(FeatureLabel(name, 0) for name in sparse)))
+    return lists._replace(labels=(*labels, *(FeatureLabel(name, 0) for name in sparse)))
 
 
 def read_scores(path: str) -> ExtractedLists:
-    """Return the statistics of BLEU in a file as Moses' extractor writes it.
-
-    :raises DataError: as `read_features`, or if the statistics are those of another metric.
-    """
-    found, first, _ = _read(path, "SCORES")
+    """Return the BLEU statistics of a file written by Moses' extractor."""
+    lists, first, _ = _read(path, "SCORES")
     if (first.rest, first.width) != ("BLEU", len(_BLEU_ORDER)):
         problem = "expected 9 statistics of BLEU (extractor --sctype BLEU)"
         raise DataError(path, first.line, f"{problem}, found {first.width} of {first.rest}")
-    return found._replace(values=found.values[:, _BLEU_ORDER])
+    return lists._replace(values=lists.values[:, _BLEU_ORDER])
 
 
 def check_pair(features: ExtractedLists, scores: ExtractedLists) -> None:
-    """Check that two files are about the same hypotheses.
-
-    :raises DataError: naming the first sentence where they differ.
-    """
+    """Check that two files hold the same numbers of hypotheses for the same sentences."""
     ours, theirs = (
         list(zip(lists.lines.items(), np.diff(lists.starts).tolist(), strict=True))
         for lists in (features, scores)
@@ -117,10 +110,7 @@ def check_pair(features: ExtractedLists, scores: ExtractedLists) -> None:
 
 
 def _read(path: str, kind: str) -> tuple[ExtractedLists, _Block, list[str]]:
-    """Return the numbers of a file, its first block, and the names of sparse features.
-
-    :param kind: of the blocks: FEATURES or SCORES.
-    """
+    """Return the numbers of a file, its first block, and the names of the sparse features."""
     first: _Block | None = None
     lines: dict[int, int] = {}
     starts = [0]
@@ -160,11 +150,11 @@ def _read(path: str, kind: str) -> tuple[ExtractedLists, _Block, list[str]]:
 def _blocks(path: str, kind: str) -> Iterator[_Block]:
     end = f"{kind}_TXT_END_0".encode()
     pieces: list[bytes] = []
-    number = 1  # of the line that the pieces begin with
+    number = 1  # of the line that the pieces start with
     for text in read_blocks(path):
         start = 0
-        while (place := text.find(end, start)) >= 0:
-            header, _, body = b"".join([*pieces, text[start:place]]).partition(b"\n")
+        while (position := text.find(end, start)) >= 0:
+            header, _, body = b"".join([*pieces, text[start:position]]).partition(b"\n")
             block = _parse_header(path, kind, number, header)._replace(body=body)
             lines = body.count(b"\n")
             if lines != block.size:
@@ -172,7 +162,7 @@ def _blocks(path: str, kind: str) -> Iterator[_Block]:
                 raise DataError(path, number, problem)
             yield block
             number += lines + 2
-            start = text.find(b"\n", place) + 1 or len(text)
+            start = text.find(b"\n", position) + 1 or len(text)
             pieces = []
         pieces.append(text[start:])
     header, _, body = b"".join(pieces).partition(b"\n")
@@ -192,10 +182,10 @@ def _parse_header(path: str, kind: str, number: int, raw: bytes) -> _Block:
     if words[:1] != [name] or len(words) < 4 or not all(map(_COUNT.fullmatch, words[1:4])):
         problem = f"expected '{name} sentence hypotheses values ...', found {shorten(line)}"
         raise DataError(path, number, problem)
-    identity, size, width = map(int, words[1:4])
+    sent_id, size, width = map(int, words[1:4])
     if size < 1:
-        raise DataError(path, number, f"sentence {identity} has no hypotheses")
-    return _Block(number, identity, size, width, " ".join(words[4:]), b"")
+        raise DataError(path, number, f"sentence {sent_id} has no hypotheses")
+    return _Block(number, sent_id, size, width, " ".join(words[4:]), b"")
 
 
 def _parse_labels(path: str, block: _Block) -> tuple[FeatureLabel, ...]:
@@ -207,18 +197,18 @@ def _parse_labels(path: str, block: _Block) -> tuple[FeatureLabel, ...]:
     labels: list[FeatureLabel] = []
     sizes: Counter[str] = Counter()
     for text in names:
-        name, separator, place = text.rpartition("_")
+        name, separator, index = text.rpartition("_")
         expected = sizes[name]
         sizes[name] += 1
-        if not separator or not name or BAD_NAME.search(name) or place != str(expected):
-            problem = f"expected a name and the place of a value, as in 'LM0_0', found {text!r}"
+        if not separator or not name or BAD_NAME.search(name) or index != str(expected):
+            problem = f"expected a name and the index of a value, as in 'LM0_0', found {text!r}"
             raise DataError(path, block.line, problem)
         labels.append(FeatureLabel(name, expected))
     return tuple(labels)
 
 
 def _plain_values(block: _Block) -> Values | None:
-    """Return (hypotheses, values) of a block of numbers; None where a line needs a closer look."""
+    """Return (hypotheses, values) if a block holds only valid numbers, else None."""
     if block.body.translate(None, _NUMBERS):
         return None
     rows = [line.split() for line in split_block(block.body)]
@@ -234,8 +224,8 @@ def _plain_values(block: _Block) -> Values | None:
 
 
 def _any_values(path: str, block: _Block) -> tuple[Values, list[tuple[int, str, float]]]:
-    """Return the numbers of a block, and its sparse features as row, name and value."""
-    if block.width > len(block.body):  # before memory is asked for
+    """Return the numbers of a block, and its sparse features as (row, name, value)."""
+    if block.width > len(block.body):  # a wrong width must not allocate memory
         problem = f"expected {block.width} numbers, as the header says, found fewer"
         raise DataError(path, block.line + 1, problem)
     values = np.empty((block.size, block.width))
@@ -268,12 +258,11 @@ def write_features(
     values: Values,
     starts: Sequence[int] | Integers,
 ) -> None:
-    """Write feature values as Moses' tuners read them (``--ffile``); whole or not at all.
+    """Write feature values as Moses' tuners read them (``--ffile``), whole or not at all.
 
-    :param labels: of the columns; Moses takes a name with an underscore for a sparse feature, and
-        these are written by name wherever they are not 0.
-    :param values: (hypotheses, labels), written with 9 digits: those of Moses' float32.
-    :raises PhrasescoreError: if a value is not finite, or a name cannot be read again.
+    :param labels: one per column. Moses takes a name with an underscore for a sparse feature; these
+        are written by name where they are not 0.
+    :param values: (hypotheses, labels); written with 9 digits, enough for Moses' float32.
     """
     _check_finite(path, values)
     for name, place in labels:
@@ -293,10 +282,9 @@ def write_features(
 
 
 def write_scores(path: str, statistics: Values, starts: Sequence[int] | Integers) -> None:
-    """Write BLEU statistics as Moses' tuners read them (``--scfile``); whole or not at all.
+    """Write BLEU statistics as Moses' tuners read them (``--scfile``), whole or not at all.
 
     :param statistics: (hypotheses, 9), in the order of `tuning.bleu`.
-    :raises PhrasescoreError: if one is not finite.
     """
     _check_finite(path, statistics)
     lines = _format_rows(statistics[:, np.argsort(_BLEU_ORDER)])
@@ -304,33 +292,31 @@ def write_scores(path: str, statistics: Values, starts: Sequence[int] | Integers
 
 
 def _format_rows(values: Values) -> Iterator[bytes]:
-    form = b"%.9g " * values.shape[1]
+    template = b"%.9g " * values.shape[1]
     for start in range(0, len(values), _ROWS):
-        yield from (form % tuple(row) for row in values[start : start + _ROWS].tolist())
+        yield from (template % tuple(row) for row in values[start : start + _ROWS].tolist())
 
 
 def _check_finite(path: str, values: Values) -> None:
     if not np.isfinite(values).all():
-        raise PhrasescoreError(f"{path}: expected finite numbers to write, found others")
+        raise PhrasescoreError(f"{path}: expected only finite numbers to write")
 
 
 def _write(
     path: str, kind: str, lines: Iterator[bytes], header: str, starts: Sequence[int] | Integers
 ) -> None:
     with open_output(path) as output:
-        for identity, size in enumerate(np.diff(starts).tolist()):
-            output.write(f"{kind}_TXT_BEGIN_0 {identity} {size} {header}\n".encode())
+        for sent_id, size in enumerate(np.diff(starts).tolist()):
+            output.write(f"{kind}_TXT_BEGIN_0 {sent_id} {size} {header}\n".encode())
             output.writelines(line + b"\n" for line in islice(lines, size))
             output.write(f"{kind}_TXT_END_0\n".encode())
 
 
 def read_start_weights(path: str, num_values: int) -> Values:
-    """Return the start weights in an ``init.opt`` of mert-moses.pl, one per feature value.
+    """Return the start weights of an ``init.opt`` of mert-moses.pl, one per feature value.
 
-    They are the first line, in the order of a features file. The others, the ends of the range that
-    mert draws its random starts from, may be missing, and are only checked.
-
-    :raises DataError: if a line has another number of values, or something that is no number.
+    They are the first line, in the order of a features file. The other two lines, the range of
+    mert's random starts, may be missing and are only checked.
     """
     rows: list[Values] = []
     for number, line in enumerate(read_lines(path), start=1):
@@ -349,7 +335,7 @@ def read_start_weights(path: str, num_values: int) -> Values:
 
 
 def write_start_weights(path: str, weights: Values) -> None:
-    """Write an ``init.opt``: weights to start from, and random ones between 0 and 1."""
+    """Write an ``init.opt``: the start weights, and the range 0 to 1 of random starts."""
     _check_finite(path, weights)
     rows = (weights, np.zeros(len(weights)), np.ones(len(weights)))
     with open_output(path) as output:

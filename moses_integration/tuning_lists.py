@@ -1,7 +1,7 @@
-"""N-best lists as a tuner needs them: feature values in columns, the same for all lists.
+"""Read n-best lists as a tuner needs them: feature values in the same columns for all lists.
 
-A feature whose name has an underscore is sparse, as it is to Moses (mert/Data.cpp): a hypothesis
-may lack it, and has 0 then. Every other feature is dense: all hypotheses of all lists have it.
+As in Moses (mert/Data.cpp), a feature is sparse if its name has an underscore: its value is 0 in a
+hypothesis that lacks it. Every other feature is dense: all hypotheses of all lists must have it.
 Lists of Joshua and cdec omit zeros of all features.
 """
 
@@ -17,28 +17,24 @@ from phrasescore.records import FeatureLabel
 
 
 class FeatureColumns:
-    """The columns of feature values, which grow with every sparse feature that is met.
+    """The columns of feature values; every new sparse feature adds one.
 
-    The dense ones are those of the first hypothesis.
+    The dense features are those of the first hypothesis.
     """
 
     def __init__(self) -> None:
-        # The number of values of each feature, in the order of the columns.
+        # The number of values of each feature, in column order.
         self.sizes: dict[str, int] = {}
 
     @property
     def labels(self) -> tuple[FeatureLabel, ...]:
-        """The columns met so far."""
+        """The columns seen so far."""
         return tuple(
-            FeatureLabel(name, at) for name, size in self.sizes.items() for at in range(size)
+            FeatureLabel(name, index) for name, size in self.sizes.items() for index in range(size)
         )
 
     def arrange(self, nbest: NbestList, matrix: FeatureMatrix) -> Values:
-        """Return the values of a list in the order of the columns: (hypotheses, columns).
-
-        :raises DataError: if a hypothesis lacks a dense feature, has one more, or one with another
-            number of values; naming the line.
-        """
+        """Return the values of a list in column order: (hypotheses, columns)."""
         if not self.sizes:
             for name in filter(matrix.sizes.__contains__, nbest.features(0)):
                 self._add(nbest, matrix, name)
@@ -62,7 +58,7 @@ class FeatureColumns:
         self.sizes[name] = matrix.sizes[name]
 
     def _check(self, nbest: NbestList, matrix: FeatureMatrix) -> None:
-        """Refuse a list whose dense features are not the usual ones; learn new sparse ones."""
+        """Refuse a list with other dense features; add its new sparse features."""
         for name, size in matrix.sizes.items():
             line = nbest.first_line + matrix.first_with(name)
             if name in self.sizes and self.sizes[name] != size:
@@ -74,24 +70,21 @@ class FeatureColumns:
                     raise DataError(nbest.path, line, problem)
                 self._add(nbest, matrix, name)
         for name in () if nbest.omits_zeros else self.sizes:
-            place = None if is_sparse(name) else matrix.first_without(name)
-            if place is not None:
+            index = None if is_sparse(name) else matrix.first_without(name)
+            if index is not None:
                 problem = f"this hypothesis lacks the feature {name}, which earlier ones have"
-                raise DataError(nbest.path, nbest.first_line + place, problem)
+                raise DataError(nbest.path, nbest.first_line + index, problem)
 
 
 def read_tuning_lists(
     path: str, num_segments: int, columns: FeatureColumns, *, allow_missing: bool = False
 ) -> Iterator[tuple[Values, NbestList]]:
-    """Yield the lists of a file, one for every sentence in order, lazily, with their values.
+    """Yield the lists of all sentences in order, lazily, with their values.
 
-    The values are those of the columns met so far: (hypotheses, columns).
+    The values, (hypotheses, columns), cover the columns seen so far.
 
     :param num_segments: the number of references.
-    :param allow_missing: yield an empty hypothesis, all of whose values are 0, for a sentence
-        without a list.
-    :raises DataError: as `read_nbest`, at features that do not go together, and where a sentence
-        has no hypotheses, or no reference.
+    :param allow_missing: for a sentence without a list, yield an empty hypothesis with values 0.
     """
     expected = 0
     for nbest in read_nbest(path):
@@ -113,6 +106,6 @@ def read_tuning_lists(
 
 
 def _empty_list(path: str, sent_id: int, columns: FeatureColumns) -> tuple[Values, NbestList]:
-    """Return the list of an empty hypothesis, which has no line in the file."""
+    """Return a list with one empty hypothesis, which has no line in the file."""
     nbest = NbestList(path, sent_id, 0, [b""], [b""], [0], b"", [None], {})
     return np.zeros((1, len(columns.labels))), nbest

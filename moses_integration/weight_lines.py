@@ -1,9 +1,9 @@
-"""Lines of weights: ``Name= value ...``, and ``name value``, as Moses has sparse features.
+"""Parse and format lines of weights: ``Name= value ...``, and ``name value`` of sparse features.
 
-Moses reads a file of sparse weights with FVector::load (moses/FeatureVector.cpp): a line that
-begins with ``#`` is a comment, and blanks, tabs among them, separate the name from the value. So a
-name may hold ``#``, ``=``, ``[`` and the blanks of Unicode. A name that begins with ``#`` follows
-a blank, which Moses skips.
+Moses reads files of sparse weights with FVector::load (moses/FeatureVector.cpp): a line that begins
+with ``#`` is a comment, and ASCII blanks separate the name from the value. So a name may contain
+``#``, ``=``, ``[`` and Unicode blanks. A name that begins with ``#`` is written after a blank,
+which Moses skips.
 """
 
 import math
@@ -15,30 +15,29 @@ from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.text import NUMBER, decode, read_lines, shorten
 from phrasescore.records import Weights
 
-# What Moses' streams take for a blank: no name of a feature can hold it.
+# The blanks of Moses' streams, which no feature name can contain.
 BAD_NAME = re.compile(r"[ \t\n\v\f\r]|^$")
 
 _NUMBER = re.compile(NUMBER)
 _WORD = re.compile(r"[^ \t\n\v\f\r]+")
-# A line that begins with "[" or " #" and has weights, unlike the head of a section and a comment.
+# A line of weights, even if it begins like a section head ("[") or a comment (" #").
 _WEIGHTS = re.compile(rf"[ \t]*[^ \t\r]+(?:[ \t]+{NUMBER})+[ \t\r]*(?:#.*)?")
 
 
 class WeightLine(NamedTuple):
-    """The words of a line of weights."""
+    """The words of a line of weights: the name, with its ``=`` if it has one, and the values."""
 
-    # As it stands, with its "=" if it has one.
     name: str
     values: list[str]
 
 
 def is_sparse(name: str) -> bool:
-    """Return whether a feature is sparse to Moses: 0 where a hypothesis lacks it."""
+    """Return whether Moses treats a feature as sparse: 0 if a hypothesis lacks it."""
     return "_" in name
 
 
 def is_head(line: str) -> bool:
-    """Return whether a line is the head of a section, such as ``[weight]``."""
+    """Return whether a line is a section head such as ``[weight]``."""
     return line.lstrip(" \t").startswith("[") and _WEIGHTS.fullmatch(line) is None
 
 
@@ -64,10 +63,7 @@ def split_weight_line(line: str) -> WeightLine | None:
 
 
 def parse_weight(path: str, line_number: int, name: str, value: str) -> float:
-    """Return a weight.
-
-    :raises DataError: if it is not a finite number.
-    """
+    """Return a weight; a value that is not a finite number is a DataError."""
     weight = float(value) if _NUMBER.fullmatch(value) else math.nan
     if not math.isfinite(weight):
         problem = f"expected a number as weight of {name}, found {shorten(value)}"
@@ -76,9 +72,9 @@ def parse_weight(path: str, line_number: int, name: str, value: str) -> float:
 
 
 def format_weight(value: float) -> str:
-    """Return a weight with 9 digits, those of Moses' float32, without an exponent.
+    """Return a weight with 9 digits, enough for Moses' float32.
 
-    mert-moses.pl does not understand one.
+    There is no exponent, because mert-moses.pl does not understand one.
 
     >>> format_weight(0.2), format_weight(-1e-7)
     ('0.2', '-0.0000001')
@@ -88,11 +84,7 @@ def format_weight(value: float) -> str:
 
 
 def format_weight_line(path: str, name: str, word: str, value: str) -> str:
-    """Return a line with a weight.
-
-    :param word: the name as it is written, with or without ``=``.
-    :raises PhrasescoreError: if the line could not be read again.
-    """
+    """Return a line with a weight; ``word`` is the name as written, with or without ``=``."""
     if BAD_NAME.search(name):
         problem = f"expected a name that a weights file can hold, found {shorten(name)}"
         raise PhrasescoreError(f"{path}: {problem}")
@@ -103,8 +95,7 @@ def format_weight_line(path: str, name: str, word: str, value: str) -> str:
 def read_sparse_weights(path: str) -> Weights:
     """Return the weights of a file as Moses reads it for ``[weight-file]``.
 
-    :raises DataError: with file and line, if a line is not a name and a number, or a name comes
-        twice or is not one of a sparse feature: Moses gives those of others to no feature.
+    The name of a dense feature is an error, because Moses would not apply its weight.
     """
     weights: Weights = {}
     for number, raw in enumerate(read_lines(path), start=1):
@@ -118,7 +109,7 @@ def read_sparse_weights(path: str) -> Weights:
             raise DataError(path, number, problem)
         if not is_sparse(name):
             problem = f"expected a sparse feature, with '_' in its name, found {shorten(name)}"
-            raise DataError(path, number, f"{problem}; the weights of others stand in [weight]")
+            raise DataError(path, number, f"{problem}; dense weights belong in [weight]")
         if name in weights:
             raise DataError(path, number, f"expected one weight of {name}, found another")
         weights[name] = (parse_weight(path, number, name, line.values[0]),)

@@ -1,14 +1,14 @@
-"""Weights of the log-linear model as Moses writes them: in moses.ini, or one line per feature.
+"""Read and write weights of the log-linear model: moses.ini, or one line per feature.
 
-In a moses.ini they are the ``[weight]`` section and the file that ``[weight-file]`` names. Any
-other file is a text of ``Name= value ...`` lines: the dense weights of mert-moses.pl and kbmira
-(``run1.dense``), where a feature of several values has a line for each, and this project's own,
-with ``#`` comments. Sparse features may have lines ``name value``, as Moses' tuners write them
-(``run1.sparse-weights``). Names are those of moses.ini and n-best lists, without ``=``.
+A moses.ini has them in its ``[weight]`` section and in the file that ``[weight-file]`` names. Any
+other file is a text of ``Name= value ...`` lines with ``#`` comments. The dense weights of
+mert-moses.pl and kbmira (``run1.dense``) have one line per value. Sparse features may have lines
+``name value``, as in ``run1.sparse-weights`` of Moses' tuners. Names are those of moses.ini and
+n-best lists, without ``=``.
 
-Where n-best lists have features that the decoder lacks, there are two sets of weights, in two parts
-of a file: below ``[search]`` those to decode with, below ``[lists]`` those of all features, which
-choose from the lists.
+If n-best lists have features that the decoder lacks, a file holds two sets of weights: below
+``[search]`` the weights to decode with, below ``[lists]`` the weights of all features, which choose
+from the lists.
 """
 
 import math
@@ -30,30 +30,28 @@ from phrasescore.io.output import open_output
 from phrasescore.io.text import decode, open_input, shorten, split_block
 from phrasescore.records import WeightPair, Weights
 
-# Weights as the public functions take them: a file of them, one set, or two sets.
+# Weights as public functions accept them: a file, one set, or two sets.
 WeightsSource = str | os.PathLike[str] | Mapping[str, tuple[float, ...]] | WeightPair
 
-# The heads of the two parts, in the order of a pair.
+# The heads of the two parts, in the order of a WeightPair.
 _PARTS = (b"[search]", b"[lists]")
 
-# The largest weight of a set has this size: Moses computes with float32, in which sums of smaller
-# or larger ones are 0 or infinite, and so equal.
+# Limits of the largest absolute weight. Moses computes with float32, in which sums beyond them are
+# 0 or infinite, and so equal.
 LARGEST_WEIGHT = 1e30
 _LEAST = 1e-30
 
-# weights.txt of Moses' mert has the place of a feature for its name.
+# A line of weights.txt of Moses' mert, which has the feature's index for a name.
 _NUMBERED = re.compile(r"F[0-9]+ [^=]*")
 
 
 def load_weights(source: WeightsSource) -> WeightPair:
-    """Return the weights of the search and those of lists; the same where there is one set.
+    """Return the weights of the search and of the lists; identical for a file of one set.
 
-    The kind of a file is seen from its content, and its order is kept. Of a moses.ini: the weights
-    of scores that n-best lists show, see `MosesIni.tuneable_weights`.
+    The content decides what kind of file it is. Features keep the order of the file. A moses.ini
+    yields `MosesIni.tuneable_weights`.
 
-    :param source: a file, ``-`` for stdin; or weights, which are returned as they are.
-    :raises DataError: naming file and line, if a text is not one of weights, or is empty.
-    :raises ConfigError: likewise for a moses.ini.
+    :param source: a file, ``-`` for stdin; or weights, which are returned.
     """
     if isinstance(source, WeightPair):
         return source
@@ -66,43 +64,38 @@ def load_weights(source: WeightsSource) -> WeightPair:
     starts = [line.decode(errors="replace") for line in lines if line.lstrip().startswith(b"[")]
     heads = [line.strip().encode() for line in starts if is_head(line)]
     if sorted(heads) == sorted(_PARTS):
-        found = WeightPair(*(_parse(path, _lines_of(path, lines, head)) for head in _PARTS))
+        pair = WeightPair(*(_parse(path, _lines_of(path, lines, head)) for head in _PARTS))
     else:
         weights = MosesIni(path, content).tuneable_weights() if heads else _parse(path, lines)
-        found = WeightPair(weights, weights)
-    if not all(found):
+        pair = WeightPair(weights, weights)
+    if not all(pair):
         raise DataError(path, None, "expected weights, as in 'LM0= 0.5', found none")
-    return found
+    return pair
 
 
 def weights_path(source: WeightsSource | None) -> str | None:
-    """Return the file that weights come from; None where there is no file."""
+    """Return the file that weights come from; None if they do not come from a file."""
     return os.fspath(source) if isinstance(source, str | os.PathLike) else None
 
 
 def _lines_of(path: str, lines: list[bytes], wanted: bytes) -> list[bytes]:
-    """Return the lines of a part, with empty ones in the place of all others."""
+    """Return the lines of a part; all others are replaced by empty lines."""
     head = b""
-    found = []
+    part = []
     for number, line in enumerate(lines, start=1):
         if not head and line.partition(b"#")[0].strip() and line.strip() not in _PARTS:
             problem = f"expected [search] or [lists] above the first weight, found {line[:60]!r}"
             raise DataError(path, number, problem)
         is_head = line.strip() in _PARTS
         head = line.strip() if is_head else head
-        found.append(b"" if is_head or head != wanted else line)
-    return found
+        part.append(b"" if is_head or head != wanted else line)
+    return part
 
 
 def check_weights(weights: Weights, where: str) -> None:
-    """Check that weights put hypotheses in an order.
-
-    :param where: they come from: a file, or words for the message.
-    :raises DataError: if they are all zero, or so small or large that sums of weight times value
-        are 0 or infinite to a decoder; if one is of Marian's WordScores.
-    """
+    """Refuse weights that cannot order hypotheses: all zero, too small or too large."""
     if WORD_SCORES in weights:
-        problem = f"expected no weight of {WORD_SCORES}, which has a value per word; take it out"
+        problem = f"expected no weight of {WORD_SCORES}, which has a value per word; remove it"
         raise DataError(where, None, problem)
     sizes = [abs(value) for values in weights.values() for value in values]
     largest = max(sizes, default=0.0)
@@ -115,7 +108,7 @@ def check_weights(weights: Weights, where: str) -> None:
 
 
 def _parse(path: str, lines: list[bytes]) -> Weights:
-    """Return the weights of lines; more lines of a name give more values."""
+    """Return the weights of lines; further lines of a name add values."""
     weights: Weights = {}
     latest = ""
     # The first sparse feature with "=" after its name, and the first one without.
@@ -135,7 +128,7 @@ def _parse(path: str, lines: list[bytes]) -> Weights:
         if is_sparse(name):
             first.setdefault(has_sign, line.name)
         if len(first) == 2:
-            # "a_b= 1" is the feature a_b here and a_b= in a file of Moses.
+            # "a_b= 1" is the feature a_b here, but a_b= in a file of Moses.
             problem = f"expected all sparse features as 'name value', as {first[False]}"
             cure = f"or all as 'name= value', as {first[True]}; found both"
             more = "(a moses.ini with [weight-file] takes the first for any name)"
@@ -156,12 +149,10 @@ def _cure(line: str) -> str:
 
 
 def write_weights(path: str, weights: Weights | WeightPair) -> None:
-    """Write weights so that `load_weights` gives the same numbers back, bit for bit.
+    """Write weights so that `load_weights` returns the same numbers, bit for bit.
 
-    One line per value: so Moses' kbmira reads a file of one set, too (``--dense-init``). Two sets
-    that are the same are written as one. Whole or not at all; ``-`` is stdout.
-
-    :raises PhrasescoreError: if a name or a value could not be read again.
+    There is one line per value, which Moses' kbmira can read, too (``--dense-init``). Two equal
+    sets are written as one. The file appears whole or not at all; ``-`` is stdout.
     """
     both = weights if isinstance(weights, WeightPair) else WeightPair(weights, weights)
     if both.search == both.lists:

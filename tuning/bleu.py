@@ -1,8 +1,8 @@
 """BLEU (Papineni et al., 2002) from statistics that add up over a corpus.
 
-The statistics of a hypothesis are NUM_STATISTICS numbers: n-grams that match, clipped, for n = 1
-to 4; its n-grams, for n = 1 to 4 (the first is its length in words); and the length of the
-reference. They are whole numbers in float64, so that sums are exact in any order; only an average
+The NUM_STATISTICS statistics of a hypothesis are the clipped matches of n-grams for n = 1 to 4, the
+numbers of n-grams for n = 1 to 4 (the first is the length in words), and the length of the
+reference. They are integers in float64, so that sums are exact in any order; only an average
 reference length may have a fraction.
 """
 
@@ -24,7 +24,7 @@ NUM_STATISTICS = 2 * MAX_ORDER + 1
 
 
 class CorpusBleu:
-    """BLEU of summed statistics, as a `tuning.metric.Metric`; where they come from is not known."""
+    """BLEU of summed statistics, as a `tuning.metric.Metric` without references."""
 
     name = "BLEU"
     num_stats = NUM_STATISTICS
@@ -35,13 +35,10 @@ class CorpusBleu:
 
 
 class Bleu(CorpusBleu):
-    """BLEU against given references, as a metric: `statistics`, and `score` of their sum.
+    """BLEU against references, as a `tuning.metric.ReferenceMetric`.
 
-    N-grams are numbers from the start, and a call computes many hypotheses at once: those of a
-    whole n-best list, or of all lists, each distinct one once.
-
-    :param references: by reference file and segment; each reference a sequence of words. All
-        files have the same number of segments, one at least.
+    :param references: by reference file and segment, each a sequence of words. All files have the
+        same number of segments, at least one.
     """
 
     def __init__(
@@ -52,33 +49,29 @@ class Bleu(CorpusBleu):
     ) -> None:
         sizes = {len(segments) for segments in references}
         if len(sizes) != 1:
-            raise ValueError(f"expected references of one number of segments, got {sorted(sizes)}")
+            raise ValueError(f"expected references of equal length, got {sorted(sizes)} segments")
         self.num_segments = sizes.pop()
         self._reference_length = reference_length
         lengths = [[len(words) for words in segments] for segments in references]
         self._lengths = np.sort(np.array(lengths, np.float64).T)  # (segments, references)
         self._index = NgramIndex([words for segments in references for words in segments])
-        # By order: keys (segment and n-gram as one number), rising, and the highest count that the
-        # n-gram has in a reference of the segment.
+        # By order: sorted keys (segment and n-gram in one number), and the highest count of the
+        # n-gram in a reference of the segment.
         self._counts = [
             self._highest_counts(order, size) for order, size in enumerate(self._index.sizes)
         ]
 
     def _highest_counts(self, order: int, size: int) -> tuple[Integers, Integers]:
         sentences, ids, counts = count_ngrams(self._index.ngrams[order], size)
-        keys, places = np.unique(sentences % self.num_segments * size + ids, return_inverse=True)
+        keys, indices = np.unique(sentences % self.num_segments * size + ids, return_inverse=True)
         highest = np.zeros(len(keys), np.int64)
-        np.maximum.at(highest, places, counts)
+        np.maximum.at(highest, indices, counts)
         return keys, highest
 
     def statistics(
         self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int] | Integers
     ) -> Statistics:
-        """Return the statistics of each hypothesis: (hypotheses, NUM_STATISTICS).
-
-        :param hypotheses: words; an empty one matches nothing.
-        :param segments: the number of each one's segment, from 0 on, in any order.
-        """
+        """Return the statistics of each hypothesis: (hypotheses, NUM_STATISTICS)."""
         owners = np.asarray(segments, np.int64)
         if len(owners) != len(hypotheses):
             raise ValueError(f"expected {len(hypotheses)} segments, got {len(owners)}")
@@ -88,8 +81,8 @@ class Bleu(CorpusBleu):
             size = self._index.sizes[order]
             sentences, ids, counts = count_ngrams(ngrams, size)
             keys, highest = self._counts[order]
-            places = find_sorted(keys, owners[sentences] * size + ids)
-            allowed = np.where(places >= 0, highest[places], 0) if len(keys) else 0 * counts
+            indices = find_sorted(keys, owners[sentences] * size + ids)
+            allowed = np.where(indices >= 0, highest[indices], 0) if len(keys) else 0 * counts
             result[:, order] = np.bincount(
                 sentences, np.minimum(counts, allowed), minlength=len(hypotheses)
             )
@@ -98,21 +91,19 @@ class Bleu(CorpusBleu):
         return result
 
     def _reference_lengths(self, lengths: Integers, owners: Integers) -> Statistics:
-        choices = self._lengths[owners]  # (hypotheses, references), each row rising
+        choices = self._lengths[owners]  # (hypotheses, references), each row sorted
         if self._reference_length == "average":
             return np.asarray(choices.mean(axis=1))
         if self._reference_length == "shortest":
             return choices[:, 0]
-        closest = np.abs(choices - lengths[:, None]).argmin(axis=1)  # of equals the first
+        closest = np.abs(choices - lengths[:, None]).argmin(axis=1)  # the first of equals
         return np.asarray(choices[np.arange(len(owners)), closest])
 
 
 def bleu(sums: Statistics) -> Statistics:
-    """Return corpus BLEU, 0 to 1, unsmoothed, of each sum of statistics.
+    """Return unsmoothed corpus BLEU, 0 to 1, of each sum of statistics: (..., NUM_STATISTICS).
 
-    0 where no n-gram of some order matches, as multi-bleu.perl and Moses' evaluator have it.
-
-    :param sums: (..., NUM_STATISTICS).
+    It is 0 if no n-gram of some order matches, as in multi-bleu.perl and Moses' evaluator.
     """
     matches, totals = sums[..., MATCHES], sums[..., TOTALS]
     words, reference = sums[..., LENGTH], sums[..., REFERENCE_LENGTH]
@@ -122,16 +113,15 @@ def bleu(sums: Statistics) -> Statistics:
 
 
 def sentence_bleu(statistics: Statistics, *, rewards_length: bool = False) -> Statistics:
-    """Return smoothed sentence BLEU, 0 to 1: one is added to matches and n-grams of n > 1.
+    """Return smoothed sentence BLEU, 0 to 1, of statistics: (..., NUM_STATISTICS).
 
-    Lin and Och (2004), ORANGE; as in Moses' minimum-Bayes-risk decoding (moses/mbr.cpp). A
-    hypothesis without a matching word has 0, an empty one too.
+    One is added to matches and n-grams of n > 1: Lin and Och (2004), ORANGE; as in Moses'
+    minimum-Bayes-risk decoding (moses/mbr.cpp). Without a matching word it is 0.
 
-    :param statistics: (..., NUM_STATISTICS).
-    :param rewards_length: let the brevity penalty exp(1 - reference / words) be above 1 for a
-        hypothesis that is longer than the reference; the result may then be above 1, too. What is
-        trained for smoothed BLEU without it grows short (Nakov et al., 2012, Optimizing for
-        Sentence-Level BLEU+1 Yields Short Translations).
+    :param rewards_length: let the brevity penalty exp(1 - reference / words), and so the result,
+        exceed 1 for hypotheses longer than the reference. Training on smoothed BLEU without it
+        makes translations short (Nakov et al., 2012, Optimizing for Sentence-Level BLEU+1 Yields
+        Short Translations).
     """
     smooth = np.array([0.0, 1.0, 1.0, 1.0])
     matches, totals = statistics[..., MATCHES], statistics[..., TOTALS]
@@ -146,20 +136,17 @@ def sentence_bleu(statistics: Statistics, *, rewards_length: bool = False) -> St
 class BleuScore(NamedTuple):
     """BLEU with its parts."""
 
-    # 0 to 1, as are the precisions and the penalty.
+    # BLEU, the precisions and the penalty are from 0 to 1.
     bleu: float
     precisions: tuple[float, ...]
     brevity_penalty: float
-    # Words.
+    # Lengths in words.
     length: float
     reference_length: float
 
     @classmethod
     def of(cls, sums: Statistics) -> Self:
-        """Return the score of summed statistics: (NUM_STATISTICS,).
-
-        A corpus without any word has brevity penalty 0.
-        """
+        """Return the score of summed statistics: (NUM_STATISTICS,)."""
         words, reference = float(sums[LENGTH]), float(sums[REFERENCE_LENGTH])
         precisions = tuple(
             float(match / total) if total else 0.0

@@ -1,9 +1,9 @@
 """chrF (Popović, 2015): an F-score of character n-grams, from statistics that add up.
 
-It is sacrebleu's chrF2 to the last digit: n-grams of 1 to 6 characters without white space, recall
-twice as important as precision, precision and recall averaged over the orders that both sides have.
-The statistics of a hypothesis are, for n = 1 to 6, its n-grams; those of the reference; and those
-that match, clipped.
+It equals sacrebleu's chrF2 to the last digit: n-grams of 1 to 6 characters without white space,
+recall twice as important as precision, both averaged over the orders that hypothesis and reference
+have. The statistics, each for n = 1 to 6, are the n-grams of the hypothesis, those of the
+reference, and the clipped matches.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,15 +22,15 @@ REFERENCE = slice(CHARACTER_ORDER, 2 * CHARACTER_ORDER)
 MATCHES = slice(2 * CHARACTER_ORDER, 3 * CHARACTER_ORDER)
 NUM_STATISTICS = 3 * CHARACTER_ORDER
 
-# Hypotheses whose n-grams are counted at a time: so much memory is enough for lists of any size.
+# Hypotheses whose n-grams are counted at a time, which bounds the memory.
 _SLICE = 10_000
 
 
 class Chrf:
-    """chrF against given references, as a metric: `statistics`, and `score` of their sum.
+    """chrF against references, as a `tuning.metric.ReferenceMetric`.
 
-    :param references: by reference file and segment; each reference a sequence of words. All
-        files have the same number of segments, one at least.
+    :param references: by reference file and segment, each a sequence of words. All files have the
+        same number of segments, at least one.
     """
 
     name = "chrF2"
@@ -39,13 +39,13 @@ class Chrf:
     def __init__(self, references: Sequence[Sequence[Sequence[str]]]) -> None:
         sizes = {len(segments) for segments in references}
         if len(sizes) != 1:
-            raise ValueError(f"expected references of one number of segments, got {sorted(sizes)}")
+            raise ValueError(f"expected references of equal length, got {sorted(sizes)} segments")
         self.num_segments = sizes.pop()
         texts = [characters(words) for segments in references for words in segments]
         self._index = NgramIndex(texts, max_order=CHARACTER_ORDER)
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         self._lengths = lengths.reshape(len(references), self.num_segments)
-        # By order: keys (reference and n-gram as one number), rising, and how often it is there.
+        # By order: sorted keys (reference and n-gram in one number), and their counts.
         self._counts = []
         for ngrams, size in zip(self._index.ngrams, self._index.sizes, strict=True):
             owners, ids, counts = count_ngrams(ngrams, size)
@@ -60,10 +60,7 @@ class Chrf:
     ) -> Statistics:
         """Return the statistics of each hypothesis: (hypotheses, NUM_STATISTICS).
 
-        Of several references the one counts that alone gives the highest chrF; of equals the first.
-
-        :param hypotheses: words; the blanks between them are no characters.
-        :param segments: the number of each one's segment, from 0 on, in any order.
+        Of several references only the one with the highest chrF counts, the first of equals.
         """
         owners = np.asarray(segments, np.int64)
         if len(owners) != len(hypotheses):
@@ -78,8 +75,7 @@ class Chrf:
         return result
 
     def _by_reference(self, texts: Sequence[str], owners: Integers) -> Iterator[Statistics]:
-        """Yield the statistics against each reference file."""
-        found = [
+        ngram_counts = [
             count_ngrams(ngrams, size)
             for ngrams, size in zip(self._index.find(texts), self._index.sizes, strict=True)
         ]
@@ -87,28 +83,25 @@ class Chrf:
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))[:, None]
         for number, reference_lengths in enumerate(self._lengths):
             statistics = np.zeros((len(texts), NUM_STATISTICS))
-            wanted = np.maximum(reference_lengths[owners, None] - orders, 0)
-            statistics[:, REFERENCE] = wanted
-            # As sacrebleu has it: n-grams longer than the reference are no mistake.
-            statistics[:, HYPOTHESIS] = np.where(wanted > 0, np.maximum(lengths - orders, 0), 0)
+            totals = np.maximum(reference_lengths[owners, None] - orders, 0)
+            statistics[:, REFERENCE] = totals
+            # As in sacrebleu, n-grams longer than the reference do not count as errors.
+            statistics[:, HYPOTHESIS] = np.where(totals > 0, np.maximum(lengths - orders, 0), 0)
             rows = number * self.num_segments + owners
-            for order, (sentences, ids, counts) in enumerate(found):
+            for order, (sentences, ids, counts) in enumerate(ngram_counts):
                 keys, known = self._counts[order]
-                places = find_sorted(keys, rows[sentences] * self._index.sizes[order] + ids)
-                there = places >= 0
+                indices = find_sorted(keys, rows[sentences] * self._index.sizes[order] + ids)
+                is_match = indices >= 0
                 statistics[:, MATCHES.start + order] = np.bincount(
-                    sentences[there],
-                    np.minimum(counts[there], known[places[there]]),
+                    sentences[is_match],
+                    np.minimum(counts[is_match], known[indices[is_match]]),
                     minlength=len(texts),
                 )
             yield statistics
 
 
 def chrf(sums: Statistics) -> Statistics:
-    """Return chrF, 0 to 1, of each sum of statistics.
-
-    :param sums: (..., NUM_STATISTICS).
-    """
+    """Return chrF, 0 to 1, of each sum of statistics: (..., NUM_STATISTICS)."""
     hypothesis, reference, matches = sums[..., HYPOTHESIS], sums[..., REFERENCE], sums[..., MATCHES]
     effective = (hypothesis > 0) & (reference > 0)
     orders = np.maximum(effective.sum(axis=-1), 1)
@@ -119,7 +112,7 @@ def chrf(sums: Statistics) -> Statistics:
 
 
 def f_score(precision: Statistics, recall: Statistics) -> Statistics:
-    """Return the weighted harmonic mean of both, recall BETA times as important; 0 of 0 and 0."""
+    """Return the F-score with recall BETA times as important; 0 if both are 0."""
     factor = BETA**2
     with np.errstate(divide="ignore", invalid="ignore"):
         scores = (1 + factor) * precision * recall / (factor * precision + recall)
@@ -127,5 +120,5 @@ def f_score(precision: Statistics, recall: Statistics) -> Statistics:
 
 
 def characters(words: Sequence[str]) -> str:
-    """Return the words without white space: a word of Moses may hold U+00A0, which is one, too."""
+    """Return the words without white space, which includes U+00A0 inside a word of Moses."""
     return "".join("".join(words).split())

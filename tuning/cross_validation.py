@@ -1,4 +1,4 @@
-"""Cross-validation: how weights do on segments that they were not tuned on."""
+"""Cross-validation: how weights score on segments that they were not tuned on."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -16,16 +16,14 @@ from tuning.settings import TuneSettings
 class HeldOut(NamedTuple):
     """The scores of a method, 0 to 1."""
 
-    # The mean over folds of the score on the segments tuned on.
+    # The mean over folds of the score on the segments that were tuned on.
     tuned_score: float
-    # The metric of all segments, each chosen by the weights that were tuned without it.
+    # The metric of all segments, each translated with weights that were tuned without it.
     score: float
 
 
 def split_segments(num_segments: int, num_folds: int, *, seed: int) -> tuple[Integers, ...]:
-    """Return folds of segments, drawn at random; each segment is in one of them.
-
-    Their sizes differ by one at most.
+    """Return random folds of segments, whose sizes differ by at most one.
 
     :raises PhrasescoreError: unless there are at least two folds and a segment for each.
     """
@@ -49,11 +47,10 @@ def cross_validate(
     seed: int,
     report: Report = lambda _line: None,
 ) -> dict[str, HeldOut]:
-    """Tune with each method on all folds but one, and choose in that one; for each fold.
+    """Tune with each method on all folds except one, and evaluate on that one; for each fold.
 
     :param seed: of the folds, and of every run.
-    :return: the scores by method, in the order given.
-    :raises PhrasescoreError: as `split_segments`.
+    :return: the scores by method, in order.
     """
     scores: dict[str, list[float]] = {name: [] for name in methods}
     chosen = {name: np.empty((pool.num_segments, pool.stats.shape[1])) for name in methods}

@@ -1,15 +1,14 @@
-"""Upper envelopes of lines: which hypothesis is best where, along a direction.
+"""Upper envelopes of lines: the best hypotheses along a direction.
 
-Along a direction in the space of weights the model score of a hypothesis is a line in the step: its
-intercept is the score at the origin, its slope the features times the direction. The best
-hypothesis of a segment is the highest line, so it changes at the breakpoints of the upper envelope
-(Och, 2003, Minimum Error Rate Training in Statistical Machine Translation, section 5).
+Along a direction in weight space the model score of a hypothesis is a line in the step: the
+intercept is the score at the origin, the slope is features @ direction. The best hypothesis of a
+segment is the highest line, so it changes at the breakpoints of the upper envelope (Och, 2003,
+Minimum Error Rate Training in Statistical Machine Translation, section 5).
 
-An envelope has few lines, and a list many. So lines are not sorted by slope: the highest line is
-found at both ends, then where these two cross; where a third is higher there, it stands between
-them, and the search goes on on both of its sides (as quickhull does). For an envelope of k lines
-all lines are evaluated 2k times at most, each time in one pass that the processor does several
-numbers at a time.
+An envelope has few lines, a list has many. So lines are not sorted by slope. The highest lines at
+both ends are found, and the highest at their intersection. If that is a third line, it lies between
+them, and both of its sides are searched in the same way (as in quickhull). For an envelope of k
+lines, all lines are evaluated at most 2k times, each time in one vectorised pass.
 """
 
 from typing import Any, NamedTuple
@@ -22,19 +21,19 @@ from tuning.pool import Vector
 
 _KERNEL = kept_njit()
 
-# Maxima are taken in this many lanes side by side: only so does the compiler take several numbers
-# at a time (measured: 64 is fastest, 5 times as fast as a plain loop).
+# Maxima are computed in this many lanes, so that the compiler can vectorise the loop (64 measured
+# fastest, 5 times as fast as a plain loop).
 _LANES = 64
 
 
 class Envelopes(NamedTuple):
-    """The upper envelopes of all segments, one after the other."""
+    """The concatenated upper envelopes of all segments."""
 
-    # (segments + 1,): those of segment s are places starts[s] to starts[s + 1].
+    # (segments + 1,): the envelope of segment s is starts[s] to starts[s + 1].
     starts: Integers
-    # The hypotheses in the order of their slopes, as rows of the pool.
+    # The hypotheses in order of their slopes, as rows of the pool.
     rows: Integers
-    # Where each begins to be the highest: of a segment's first the lower end; never falling.
+    # The step from which each is the highest: ``low`` first in each segment, never falling.
     begins: Vector
 
 
@@ -43,11 +42,11 @@ def upper_envelopes(
 ) -> Envelopes:
     """Return the upper envelope of each segment's lines between two steps.
 
-    Of equal lines the earliest is taken. A line that touches the envelope in a single point is
-    not part of it, but for rounding: then its interval is some 1e-16 wide, or empty.
+    The earliest of equal lines is taken. A line that touches the envelope in a single point is not
+    part of it, except by rounding: its interval is then about 1e-16 wide, or empty.
 
     :param slopes: (hypotheses,), finite, as are the intercepts.
-    :param starts: (segments + 1,), as a pool has them.
+    :param starts: (segments + 1,), from the pool.
     :param low: finite, below ``high``.
     """
     counts = np.zeros(len(starts), np.int64)
@@ -59,7 +58,7 @@ def upper_envelopes(
 
 @_KERNEL
 def _highest(slopes: Any, intercepts: Any, first: int, end: int, step: float, lanes: Any) -> Any:
-    """Return the first of the highest lines at a step, and how high it is."""
+    """Return the first of the highest lines at a step, and its height."""
     lanes[:] = -np.inf
     for begin in range(first, end, _LANES):
         slope, intercept = slopes[begin : begin + _LANES], intercepts[begin : begin + _LANES]
@@ -67,14 +66,14 @@ def _highest(slopes: Any, intercepts: Any, first: int, end: int, step: float, la
             height = slope[lane] * step + intercept[lane]
             lanes[lane] = height if height > lanes[lane] else lanes[lane]
     best = lanes.max()
-    where = end
+    best_row = end
     for lane in range(_LANES):
         if lanes[lane] == best:
-            for row in range(first + lane, where, _LANES):
+            for row in range(first + lane, best_row, _LANES):
                 if slopes[row] * step + intercepts[row] == best:
-                    where = row
+                    best_row = row
                     break
-    return where, best
+    return best_row, best
 
 
 @_KERNEL
@@ -90,18 +89,18 @@ def _fill_envelopes(
 ) -> Any:
     size = 0
     lanes = np.empty(_LANES)
-    waiting = np.empty(len(rows), np.int64)  # lines right of the current one, the nearest last
+    pending = np.empty(len(rows), np.int64)  # lines right of the current one, the nearest last
     for segment in range(len(starts) - 1):
         first, end = starts[segment], starts[segment + 1]
         current, _ = _highest(slopes, intercepts, first, end, low, lanes)
-        waiting[0], _ = _highest(slopes, intercepts, first, end, high, lanes)
+        pending[0], _ = _highest(slopes, intercepts, first, end, high, lanes)
         depth, begin, before = 1, low, size
         rows[size], begins[size] = current, begin
         size += 1
         while depth > 0:
-            right = waiting[depth - 1]
+            right = pending[depth - 1]
             rise = slopes[right] - slopes[current]
-            if rise <= 0.0:  # the same line, or one that differs in rounding only
+            if rise <= 0.0:  # the same line, up to rounding
                 depth -= 1
                 continue
             step = (intercepts[current] - intercepts[right]) / rise
@@ -112,7 +111,7 @@ def _fill_envelopes(
                 and height > slopes[current] * step + intercepts[current]
                 and height > slopes[right] * step + intercepts[right]
             ):
-                waiting[depth] = between
+                pending[depth] = between
                 depth += 1
             else:
                 current, begin = right, step

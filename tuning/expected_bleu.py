@@ -1,10 +1,10 @@
 """Expected BLEU: the metric of expected statistics, which has a gradient, maximised by L-BFGS.
 
-Each hypothesis gets a probability, softmax(scale * model score) inside its segment. The score of
-the expected statistics, summed over segments, is smooth in the weights (Rosti et al., 2010, BBN
-System Description for WMT10, section 3; 2011, Expected BLEU Training for Graphs). With a small
-scale the surface is flat and has few hills; with a large one it is the metric of the best
-hypotheses. So the scale rises in steps, and each step starts from the weights of the one before.
+Each hypothesis has a probability within its segment: softmax(scale * model score). The score of the
+expected statistics, summed over segments, is smooth in the weights (Rosti et al., 2010, BBN System
+Description for WMT10, section 3; 2011, Expected BLEU Training for Graphs). With a small scale the
+surface is flat and has few hills; with a large scale it approaches the metric of the best
+hypotheses. So the scale rises in stages, each starting from the weights of the previous one.
 """
 
 from collections.abc import Callable
@@ -21,19 +21,19 @@ from tuning.metric import Metric, Statistics
 from tuning.ngrams import Integers
 from tuning.pool import Pool, Vector
 
-# The scales, where the start's model scores have a standard deviation of 1 inside segments.
+# The scales, for start weights whose model scores have standard deviation 1 within segments.
 _SCALES = (1.0, 4.0, 16.0)
-# The difference by which a metric's derivative is taken, in parts of a statistic: the cube root of
-# the precision of numbers, where rounding and the third derivative err about as much.
+# The step for differentiating a metric, relative to a statistic: the cube root of the precision,
+# where rounding and the third derivative err about equally.
 _DIFFERENCE = 6e-6
-# Parts that a pool is worked on in, whatever the number of threads: so the bits stay the same.
+# The pool is always divided into this many parts, so that the bits do not depend on threads.
 _PARTS = 8
-# Probabilities below this are left out: a list of 1,000 then lacks 1e-15 at most.
+# Smaller probabilities are left out; a list of 1,000 then lacks at most 1e-15.
 _NEGLIGIBLE = 1e-18
 
 
 class Expected(NamedTuple):
-    """The metric of expected statistics, and its derivative by the weights."""
+    """The metric of expected statistics, and its gradient."""
 
     # 0 to 1.
     score: float
@@ -46,15 +46,13 @@ class Expected(NamedTuple):
 def expected_score(
     pool: Pool, metric: Metric, weights: Vector, scale: float, *, threads: int = 1
 ) -> Expected:
-    """Return the metric of the expected statistics, with its gradient by the weights.
+    """Return the metric of the expected statistics, and its gradient by the weights.
 
-    The derivative by the statistics is taken by central differences, so that any metric will do;
-    it errs by some 1e-10 of its size. All else is exact but for hypotheses with a probability
-    below 1e-18, which do not count. Memory: one number per hypothesis.
+    The derivative by the statistics uses central differences, so any metric will do; its relative
+    error is about 1e-10. Everything else is exact, except that hypotheses with a probability below
+    1e-18 do not count. Memory: one number per hypothesis. Threads do not change the result.
 
-    :param weights: (features,), finite.
     :param scale: of the model scores in the softmax, above 0.
-    :param threads: change no bit of the result.
     """
     ends = np.linspace(0, pool.num_segments, _PARTS + 1).astype(np.int64)
     parts = [pool.starts[begin : end + 1] for begin, end in pairwise(ends)]
@@ -63,7 +61,7 @@ def expected_score(
     def expect(part: Integers) -> Statistics:
         _score(pool.features, part, weights * scale, chances)
         rows = chances[part[0] : part[-1]]
-        np.exp(rows, out=rows)  # many times as fast as one after the other
+        np.exp(rows, out=rows)  # vectorised, much faster than in the kernel
         sums: Statistics = _expect(pool.stats, part, chances)
         return sums
 
@@ -81,9 +79,9 @@ def expected_score(
 def search_expected_score(problem: Problem) -> Found:
     """Raise the expected metric by L-BFGS while the scale of the softmax rises.
 
-    Weights are optimised in units of the features' deviations, less a penalty for their squared
-    distance from the start. Of all weights that L-BFGS visits, those are returned whose choice from
-    the pool scores highest. Nothing is random: all seeds give the same weights.
+    Weights are in units of the features' deviations; a penalty for their squared distance from the
+    start is subtracted. The result is whichever weights visited by L-BFGS score best on the pool.
+    Nothing is random: all seeds give the same weights.
     """
     pool, settings = problem.pool, problem.settings
     units = pool.deviations()
@@ -96,37 +94,37 @@ def search_expected_score(problem: Problem) -> Found:
         nonlocal best, best_score
         weights = start.copy()
         weights[problem.free] = free
-        found = expected_score(
+        expected = expected_score(
             pool, problem.metric, weights / units, scale, threads=settings.threads
         )
-        if found.best_score > best_score:
-            best, best_score = weights, found.best_score
+        if expected.best_score > best_score:
+            best, best_score = weights, expected.best_score
         distance = free - start[problem.free]
         penalty = settings.penalty * float(distance @ distance)
-        slopes = (found.gradient / units)[problem.free] - 2 * settings.penalty * distance
-        return penalty - found.score, -slopes
+        slopes = (expected.gradient / units)[problem.free] - 2 * settings.penalty * distance
+        return penalty - expected.score, -slopes
 
-    def say(_free: Vector) -> None:
+    def count_iteration(_free: Vector) -> None:
         nonlocal iterations
         iterations += 1
         problem.report(f"best so far {100 * best_score:.2f}")
 
     try:
         for scale in _SCALES:
-            found = minimize(
+            optimum = minimize(
                 loss,
                 current[problem.free],
                 args=(scale,),
                 jac=True,
                 method="L-BFGS-B",
-                callback=say,
+                callback=count_iteration,
                 options={"maxiter": settings.iterations, "ftol": 1e-7, "gtol": 1e-6},
             )
             current = start.copy()
-            current[problem.free] = found.x
+            current[problem.free] = optimum.x
             problem.report(
-                f"scale {scale:g}: expected {problem.metric.name} {-100 * found.fun:.2f},"
-                f" best so far {100 * best_score:.2f}, {found.nit} iterations"
+                f"scale {scale:g}: expected {problem.metric.name} {-100 * optimum.fun:.2f},"
+                f" best so far {100 * best_score:.2f}, {optimum.nit} iterations"
             )
     except StopTuning:
         pass
@@ -134,17 +132,17 @@ def search_expected_score(problem: Problem) -> Found:
 
 
 def _sum_of(function: Callable[[Integers], Vector], parts: list[Integers], threads: int) -> Vector:
-    """Return the sum over all parts, in their order, whichever is ready first."""
+    """Return the sum over all parts, added in order."""
     if threads == 1:
-        found = [function(part) for part in parts]
+        sums = [function(part) for part in parts]
     else:
         with ThreadPoolExecutor(threads) as workers:
-            found = list(workers.map(function, parts))
-    return np.asarray(np.sum(found, axis=0))
+            sums = list(workers.map(function, parts))
+    return np.asarray(np.sum(sums, axis=0))
 
 
 def _derivative(metric: Metric, sums: Statistics) -> Statistics:
-    """Return the derivative of the metric by each statistic; 0 where it has none."""
+    """Return the derivative of the metric by each statistic; 0 where it does not exist."""
     sizes = _DIFFERENCE * np.where(sums == 0, 1.0, np.abs(sums))
     shifts = np.diag(sizes)
     slopes = (metric.score(sums + shifts) - metric.score(sums - shifts)) / (2 * sizes)
@@ -156,7 +154,7 @@ _KERNEL = kept_njit()
 
 @_KERNEL
 def _score(features: Any, starts: Any, weights: Any, scores: Any) -> None:
-    """Write model scores, less the highest of the segment: so that exp cannot overflow."""
+    """Write model scores minus the segment's highest one, so that exp cannot overflow."""
     for segment in range(len(starts) - 1):
         first, end = starts[segment], starts[segment + 1]
         highest = -np.inf
@@ -174,8 +172,8 @@ def _score(features: Any, starts: Any, weights: Any, scores: Any) -> None:
 def _expect(stats: Any, starts: Any, chances: Any) -> Any:
     """Return the sums of expected and of most likely statistics: (2, num_stats).
 
-    :param chances: up to a factor of each segment, by which they are divided here; the most likely
-        hypotheses have 1.
+    :param chances: unnormalised probabilities, which are normalised here; the most likely
+        hypotheses of each segment have 1.
     """
     sums = np.zeros((2, stats.shape[1]))
     for segment in range(len(starts) - 1):

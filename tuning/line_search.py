@@ -1,9 +1,8 @@
 """Exact search along a line: the metric as a function of the step, and the best step.
 
-The metric of the hypotheses chosen changes only where the best hypothesis of some segment does. So
-all breakpoints of all segments, sorted, cut the line into intervals; going through them the summed
-statistics change by one hypothesis' statistics at a time, and the metric of all intervals is
-computed at once (Och, 2003, section 5).
+The metric changes only where the best hypothesis of some segment changes. So the sorted breakpoints
+of all segments divide the line into intervals. From one to the next, the summed statistics change
+by one hypothesis, and the metric of all intervals is computed at once (Och, 2003, section 5).
 """
 
 from typing import NamedTuple
@@ -15,30 +14,29 @@ from tuning.metric import Metric, Statistics
 from tuning.ngrams import Integers
 from tuning.pool import Vector
 
-# An optimum narrower than this is not taken: the weights around it would have to be exact to more
-# digits than Moses' files have. In steps, where the weights searched from have length 1.
+# The narrowest optimum that is taken. The weights of a narrower one would need more digits than
+# Moses' files have. In steps, for weights of length 1.
 MIN_WIDTH = 1e-6
-# In an interval that only the end of the search closes, this far from its other edge at most.
+# The largest step into an interval that is only closed by the end of the search.
 REACH = 0.1
 
 
 class Profile(NamedTuple):
-    """The metric along a line: constant in each interval, and different in the next one."""
+    """The metric along a line: constant in each interval, different in neighbouring ones."""
 
-    # (intervals + 1,): rising; the first and last are the ends of the search.
+    # (intervals + 1,): rising; the first and the last are the ends of the search.
     edges: Vector
     # (intervals,), 0 to 1.
     scores: Vector
 
 
 class LineStep(NamedTuple):
-    """A place on the line."""
+    """A point on the line."""
 
     step: float
-    # The metric there.
+    # The metric at this step.
     score: float
-    # By how much the value is higher than at step 0: that of the metric, or, with smoothing, of
-    # the worst of the neighbourhood.
+    # The rise compared to step 0 of the metric or, with smoothing, of the worst neighbour.
     gain: float
 
 
@@ -52,29 +50,26 @@ def metric_along(
 ) -> Profile:
     """Return the metric for every step from -limit to limit.
 
-    :param slopes: (hypotheses,), features times the direction.
-    :param intercepts: (hypotheses,), model scores where the step is 0.
-    :param stats: (hypotheses, num_stats).
-    :param starts: (segments + 1,), as a pool has them.
-    :param limit: above 0.
+    :param slopes: (hypotheses,), features @ direction.
+    :param intercepts: (hypotheses,), model scores at step 0.
     """
-    found = upper_envelopes(slopes, intercepts, starts, -limit, limit)
-    firsts = found.starts[:-1]
-    is_change = np.ones(len(found.rows), np.bool_)
+    envelopes = upper_envelopes(slopes, intercepts, starts, -limit, limit)
+    firsts = envelopes.starts[:-1]
+    is_change = np.ones(len(envelopes.rows), np.bool_)
     is_change[firsts] = False
     after = np.flatnonzero(is_change)
-    changes = stats[found.rows[after]] - stats[found.rows[after - 1]]
-    seen = np.flatnonzero(changes.any(axis=1))  # one sentence is often built in several ways
-    steps = found.begins[after[seen]]
+    changes = stats[envelopes.rows[after]] - stats[envelopes.rows[after - 1]]
+    visible = np.flatnonzero(changes.any(axis=1))  # many hypotheses have the same text
+    steps = envelopes.begins[after[visible]]
     order = np.argsort(steps, kind="stable")
-    base = stats[found.rows[firsts]].sum(axis=0)
-    sums = np.cumsum(np.concatenate([base[None], changes[seen[order]]]), axis=0)
+    base = stats[envelopes.rows[firsts]].sum(axis=0)
+    sums = np.cumsum(np.concatenate([base[None], changes[visible[order]]]), axis=0)
     edges = np.concatenate([[-limit], steps[order], [limit]])
     return _join(edges, metric.score(sums))
 
 
 def _join(edges: Vector, scores: Vector) -> Profile:
-    """Return intervals without empty ones, and with neighbours of one score as one."""
+    """Return a profile without empty intervals, joining neighbours of equal score."""
     wide = np.flatnonzero(edges[1:] > edges[:-1])
     begins, scores = edges[wide], scores[wide]
     new = np.concatenate([[True], scores[1:] != scores[:-1]])
@@ -84,13 +79,13 @@ def _join(edges: Vector, scores: Vector) -> Profile:
 def best_step(profile: Profile, *, neighbours: int = 0, min_width: float = MIN_WIDTH) -> LineStep:
     """Return the step to the middle of the best interval.
 
-    Of equally good intervals the widest is taken, then the one nearest to 0, then the lowest. If
-    no interval is wide enough, the step is 0.
+    The widest of equally good intervals is taken, then the one nearest to 0, then the lowest. If no
+    interval is wide enough, the step is 0.
 
-    :param neighbours: the number of intervals on each side that count: the value of an interval is
-        the worst metric among itself and them (Cer et al., 2008, Regularization and Search for
-        Minimum Error Rate Training, section 3.2, "max-min"). With 0 it is its own.
-    :param min_width: narrower intervals are not taken, and are nobody's neighbours.
+    :param neighbours: how many intervals on each side are included: the value of an interval is the
+        worst metric among them (Cer et al., 2008, Regularization and Search for Minimum Error Rate
+        Training, section 3.2, "max-min").
+    :param min_width: narrower intervals are ignored, also as neighbours.
     """
     edges, scores = profile
     here = int(np.searchsorted(edges[1:-1], 0.0, side="right"))
@@ -100,16 +95,16 @@ def best_step(profile: Profile, *, neighbours: int = 0, min_width: float = MIN_W
     values = scores.copy()
     values[wide] = _worst_around(scores[wide], neighbours)
     lows, highs = edges[wide], edges[wide + 1]
-    places = (lows + highs) / 2
+    middles = (lows + highs) / 2
     if wide[0] == 0:
-        places[0] = max(places[0], highs[0] - REACH)
+        middles[0] = max(middles[0], highs[0] - REACH)
     if wide[-1] == len(scores) - 1:
-        places[-1] = min(places[-1], lows[-1] + REACH)
+        middles[-1] = min(middles[-1], lows[-1] + REACH)
     if len(scores) == 1:
-        places[0] = 0.0
-    chosen = np.lexsort((places, np.abs(places), lows - highs, -values[wide]))[0]
+        middles[0] = 0.0
+    chosen = np.lexsort((middles, np.abs(middles), lows - highs, -values[wide]))[0]
     best = wide[chosen]
-    return LineStep(float(places[chosen]), float(scores[best]), float(values[best] - values[here]))
+    return LineStep(float(middles[chosen]), float(scores[best]), float(values[best] - values[here]))
 
 
 def _worst_around(scores: Vector, neighbours: int) -> Vector:

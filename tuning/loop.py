@@ -1,25 +1,25 @@
-"""The loop of tuning: decode, pool, optimise, until nothing better is found.
+"""The tuning loop: decode, pool, optimise, until nothing better is found.
 
-As mert-moses.pl has it, with five differences. The weights that are kept are the best of those
-that were decoded with, and not the last. Optimising starts from the best weights so far, on the
-pool, of all rounds. A run goes on where it was stopped: the decisions of earlier rounds are given,
-and lists are read again. Steps are bounded: weights are tried on some of the sentences, and where
-these get much worse, weights between them and those of the best round are taken; a round that is
-much worse all the same is not pooled. And features that only the lists have, because the decoder
-does not know them, have weights of their own:
+It follows mert-moses.pl, with five differences:
 
-- the *search's* weights are those to decode with. They are tuned on the pool as if the decoder's
-  features were all there are: its own choice is to be good, and so its lists are.
-- the *lists'* weights, of all features, choose from the lists. Each round has its own, tuned on the
-  lists of this round only.
+- The result is the best weights that were decoded with, not the last ones.
+- Optimising starts from the best weights so far, on the pool of all rounds.
+- A stopped run can be resumed: it replays the decisions of earlier rounds and reads their lists.
+- Steps are bounded. New weights are tried on some of the sentences. If these get much worse, the
+  next weights lie between the new ones and those of the best round. The lists of a round that is
+  much worse nevertheless are not pooled.
+- Features that only the lists have, because the decoder does not know them, are tuned separately.
+  The *search's* weights, to decode with, are tuned on the pool as if only the decoder's features
+  existed, so that the decoder's choice and its lists are good. The *lists'* weights, of all
+  features, choose from the lists. Each round tunes its own, only on the lists of this round.
 
-A round is judged as a user takes it: decoded with its search weights, and reranked with its lists'
-weights. All rounds are compared on the same footing, each on the lists that its weights were tuned
-on. (Weights tuned on the pool suit the lists of all rounds; the first round's suit its own, and it
-would win too often.) The first round's weights are at least as good as those that tuning once on
-its lists finds, and so the best round is never worse than tuning once. Without features that the
-decoder lacks, both sets are the same, and nothing is reranked. (Decoding with the lists' weights,
-less those that the decoder lacks, is no substitute: the rest of them pulls the wrong way.)
+A round is judged as a user would use it: decoded with its search weights, and reranked with its
+lists' weights. All rounds are compared on equal terms, each on the lists that its weights were
+tuned on. (Weights tuned on the pool would favour the first round, which is tuned on its own lists.)
+The first round's weights are at least as good as tuning once on its lists, so the best round is
+never worse than tuning once. Without additional features both sets are equal, and nothing is
+reranked. (Decoding with the lists' weights of only the decoder's features is no substitute: these
+weights are balanced against the missing ones.)
 """
 
 from collections.abc import Callable, Sequence
@@ -35,58 +35,58 @@ from tuning.ngrams import Integers
 from tuning.pool import Pool, Vector, union
 from tuning.weights import named_weights, weights_between, weights_vector
 
-# Gains of the metric on the pool, 0 to 1, that are not worth another round: 0.01 BLEU.
+# The smallest gain on the pool, of a metric from 0 to 1, that is worth another round: 0.01 BLEU.
 SMALLEST_GAIN = 1e-4
-# The most that a step may lose on the sentences of a trial, and on all: 2 and 3 BLEU.
+# The largest acceptable loss in a trial and in a round: 2 and 3 BLEU.
 TRIAL_LOSS, ROUND_LOSS = 0.02, 0.03
-# Sentences of a trial, and parts of a step that are tried one after the other.
+# Sentences of a trial, and the fractions of a step that are tried in turn.
 TRIAL_SIZE = 100
 STEPS = (1.0, 0.5, 0.25, 0.125, 0.0625)
 TOO_FAR = "every step towards the weights that are better on the lists loses too much"
 
 
 class Decode(Protocol):
-    """A decoder, and whatever adds features to its lists."""
+    """A decoder, together with everything that adds features to its lists."""
 
     def __call__(
         self, number: int, weights: Weights, segments: Sequence[int] | None = None
     ) -> Pool:
         """Return the lists of a round; the first hypothesis of a list is the decoder's output.
 
-        :param number: of the round, from 1 on. A round that was decoded already is read again.
-        :param segments: of a trial: lists of these segments alone, in this order.
+        :param number: of the round, from 1 on. If it was decoded before, its lists are read again.
+        :param segments: in a trial, decode only these segments, in this order.
         """
         ...
 
 
 class Round(NamedTuple):
-    """A round that is done."""
+    """A completed round. All scores are values of the metric, 0 to 1."""
 
     # From 1 on.
     number: int
-    # The weights it was decoded with, and those that its lists are reranked with.
+    # The weights it was decoded with, and the weights that rerank its lists.
     weights: WeightPair
-    # The metric of its translations, 0 to 1: of the reranked lists, if there is anything to rerank.
+    # The score of its translations, after reranking if there are additional features.
     score: float
-    # The metric of the decoder's own output, 0 to 1.
+    # The score of the decoder's own output.
     decoded_score: float
-    # Hypotheses in the pool, and those of them that this round was the first to have.
+    # Hypotheses in the pool, and those that this round added.
     hypotheses: int
     new: int
-    # The metric of the decoder's choice from the pool: of the weights decoded with, and of those
-    # that optimising found; the latter is None where the loop ended before it.
+    # The score on the pool of the weights decoded with, and of the optimised ones; None if the loop
+    # ended before optimising.
     pool_score: float
     found_score: float | None
 
 
 class Decided(NamedTuple):
-    """The decisions of a stopped run after a round."""
+    """The decisions after a round, from a stopped run."""
 
     # The lists' weights of the round; None to tune them.
     lists: Weights | None
-    # The search weights of the next one.
+    # The search weights of the next round.
     search: Weights
-    # The metric on the pool of the weights that optimising found, 0 to 1.
+    # The score of the optimised weights on the pool, 0 to 1.
     found_score: float | None = None
 
 
@@ -95,55 +95,55 @@ class LoopResult:
     """The rounds so far."""
 
     rounds: tuple[Round, ...] = ()
-    # The search weights to decode with next; None where the loop has ended.
+    # The search weights of the next round; None if the loop has ended.
     next_weights: Weights | None = None
-    # Why it has ended; and whether by the number of rounds alone.
+    # Why it ended, and whether only because of the limit on rounds.
     reason: str = ""
     is_cut: bool = False
-    # The hypotheses of all rounds that count, each once.
+    # The distinct hypotheses of all rounds that count.
     pool: Pool | None = None
 
     @property
     def best(self) -> Round | None:
-        """The round with the best translations, of equals the first; None before the first one."""
-        return max(self.rounds, key=lambda done: done.score, default=None)
+        """The earliest round with the best translations; None before the first round."""
+        return max(self.rounds, key=lambda round_: round_.score, default=None)
 
     @property
     def promised(self) -> float | None:
-        """The best score that optimising has found on the pool, 0 to 1; None if it never ran."""
-        found = [done.found_score for done in self.rounds if done.found_score is not None]
-        return max(found, default=None)
+        """The best score of optimised weights on the pool, 0 to 1; None before optimising."""
+        scores = [round_.found_score for round_ in self.rounds if round_.found_score is not None]
+        return max(scores, default=None)
 
 
 @dataclass(eq=False)
 class TuningLoop:
-    """Rounds of decoding and optimising, from the weights given to the best ones; see `run`."""
+    """Rounds of decoding and optimising, from start weights to the best ones; see `run`."""
 
     decode: Decode
     metric: Metric
-    # Weights of the first round; features that are not named have 0.
+    # Weights of the first round; missing ones are 0.
     start: WeightPair
-    # A method: takes a pool, the metric, a weight per feature value to start from, and a seed.
+    # A method: takes a pool, the metric, start weights (one per feature value), and a seed.
     optimise: Callable[[Pool, Metric, Vector, int], Tuned]
     seed: int
-    # Rounds at most, and rounds without a better output after which it ends; at least 1 each.
+    # The limits on rounds, and on rounds without a better output; at least 1 each.
     iterations: int = 25
     patience: int = 5
     # Names of the features that the decoder does not know.
     list_features: frozenset[str] = frozenset()
-    # Gets a line where a step is shortened.
+    # Receives a line when a step is shortened.
     report: Callable[[str], None] = lambda _line: None
-    # Asked after optimising, whether the user has stopped it.
+    # Tells, after optimising, whether the user has stopped it.
     is_stopped: Callable[[], bool] = lambda: False
-    # Kept up to date: when a round is judged, and when the next weights are chosen.
+    # Updated when a round is judged, and when the next weights are chosen.
     result: LoopResult = field(init=False)
     # The lists of the best round.
     _best_lists: Pool | None = field(default=None, init=False)
-    # Whether the latest round counts: its lists are in the pool.
+    # Whether the lists of the latest round are in the pool.
     _counts: bool = field(default=True, init=False)
-    # The search weights found on the latest pool, where tuning the lists' weights took them.
-    _found: Tuned | None = field(default=None, init=False)
-    # Of a step, after rounds that did not count: the pool does not know of them.
+    # The search weights tuned on the latest pool, if tuning the lists' weights needed them.
+    _tuned_search: Tuned | None = field(default=None, init=False)
+    # Limits steps after rounds that do not count, because the pool lacks their lists.
     _longest_step: float = field(default=1.0, init=False)
 
     def __post_init__(self) -> None:
@@ -154,12 +154,11 @@ class TuningLoop:
         decided: Sequence[Decided] = (),
         on_round: Callable[[LoopResult], None] = lambda _result: None,
     ) -> LoopResult:
-        """Return the rounds, the best of which holds the weights found.
+        """Run rounds until the loop ends; the best round of the result has the weights.
 
-        :param decided: after each of the first rounds, from a run that was stopped: these are read
-            again and not optimised. The result is that of a run that was not stopped, bit for bit.
-        :param on_round: gets the result so far after each round; may raise where the user has
-            stopped it, as ``is_stopped`` says.
+        :param decided: decisions of a stopped run, one per completed round. These rounds are read
+            again, not optimised; the result is bit-identical to that of an uninterrupted run.
+        :param on_round: receives the result after each round; may raise if the user stopped it.
         """
         while self.result.next_weights is not None:
             number = len(self.result.rounds) + 1
@@ -174,24 +173,21 @@ class TuningLoop:
         return self.result
 
     def _add_round(self, lists: Weights | None) -> None:
-        """Decode and judge a round.
-
-        :param lists: the lists' weights; None where they are not known.
-        """
+        """Decode and judge a round; tune the lists' weights if ``lists`` is None."""
         earlier, best, search = self.result.pool, self.result.best, self.result.next_weights
         assert search is not None
         number = len(self.result.rounds) + 1
         decoded = self.decode(number, search)
         pool = decoded.distinct() if earlier is None else union([earlier, decoded])
         before = 0 if earlier is None else len(earlier.stats)
-        own, self._found = self._own(pool), None
+        own, self._tuned_search = self._own(pool), None
         if not self.list_features:
             lists = search
         elif lists is None:
-            self._found = self._tune_search(own, number)
-            found = named_weights(self._found.weights, own.labels)
-            lists = self._tune_lists(decoded.distinct(), number, [search, found])
-        done = Round(
+            self._tuned_search = self._tune_search(own, number)
+            tuned = named_weights(self._tuned_search.weights, own.labels)
+            lists = self._tune_lists(decoded.distinct(), number, [search, tuned])
+        new_round = Round(
             number,
             WeightPair(search, lists),
             self._score(decoded, lists),
@@ -201,22 +197,22 @@ class TuningLoop:
             own.score(self.metric, weights_vector(search, own.labels)),
             None,
         )
-        self._counts = best is None or done.score >= best.score - ROUND_LOSS
+        self._counts = best is None or new_round.score >= best.score - ROUND_LOSS
         if best is not None and not self._counts:
             self._longest_step /= 2
             self.report(
-                f"round {number}: {self.metric.name} {100 * done.score:.2f} after "
-                f"{100 * best.score:.2f}: its lists do not count, and steps are shorter from now on"
+                f"round {number}: {self.metric.name} {100 * new_round.score:.2f} after "
+                f"{100 * best.score:.2f}: ignoring this round's lists; taking smaller steps"
             )
-        if best is None or done.score > best.score:
+        if best is None or new_round.score > best.score:
             self._best_lists = decoded
         kept = pool if self._counts else earlier
-        self.result = replace(self.result, rounds=(*self.result.rounds, done), pool=kept)
-        since_best = 0 if best is None or done.score > best.score else number - best.number
-        if done.new == 0:
+        self.result = replace(self.result, rounds=(*self.result.rounds, new_round), pool=kept)
+        since_best = 0 if best is None or new_round.score > best.score else number - best.number
+        if new_round.new == 0:
             self._end("no new hypotheses")
         elif number >= self.iterations:
-            self._end(f"{self.iterations} rounds are done", is_cut=True)
+            self._end(f"limit of {self.iterations} rounds reached", is_cut=True)
         elif since_best >= self.patience:
             self._end(f"no better output in {self.patience} rounds")
 
@@ -225,19 +221,17 @@ class TuningLoop:
 
     def _tune_search(self, own: Pool, number: int) -> Tuned:
         """Return weights of the decoder's features, tuned on the pool from the best known ones."""
-        known = [each.weights.search for each in self.result.rounds]
+        known = [round_.weights.search for round_ in self.result.rounds]
         assert self.result.next_weights is not None
         start = self._best_of([*known, self.result.next_weights], own)
         return self.optimise(own, self.metric, start, self.seed + number)
 
     def _tune_lists(self, pool: Pool, number: int, search: Sequence[Weights]) -> Weights:
-        """Return weights of all features, tuned on the lists of a round.
+        """Return weights of all features, tuned on a round's lists; as good as those of ``search``.
 
-        In the first round, weights start and seed are those that the user gave, as in tuning once.
-
-        :param search: weights of the search, which the result is not worse than.
+        The first round uses the user's start weights and seed, so that it equals tuning once.
         """
-        known = [self.start.lists, *(each.weights.lists for each in self.result.rounds)]
+        known = [self.start.lists, *(round_.weights.lists for round_ in self.result.rounds)]
         seed = self.seed + number - 1
         tuned = self.optimise(pool, self.metric, self._best_of(known, pool), seed)
         start = self._best_of(search, pool)
@@ -246,31 +240,31 @@ class TuningLoop:
         return {**known[-1], **named_weights(tuned.weights, pool.labels)}
 
     def _choose_next(self) -> None:
-        """Set the search weights of the next round, or end where no better ones are found."""
-        done, pool = self.result.rounds[-1], self.result.pool
+        """Set the search weights of the next round, or end if there are no better ones."""
+        latest, pool = self.result.rounds[-1], self.result.pool
         assert pool is not None
         if not self._counts:
-            self._bound_step(done.weights.search)
+            self._bound_step(latest.weights.search)
             return
         own = self._own(pool)
-        tuned = self._found or self._tune_search(own, done.number)
-        rounds = (*self.result.rounds[:-1], done._replace(found_score=tuned.score))
+        tuned = self._tuned_search or self._tune_search(own, latest.number)
+        rounds = (*self.result.rounds[:-1], latest._replace(found_score=tuned.score))
         self.result = replace(self.result, rounds=rounds)
         if self.is_stopped():
             return
-        if tuned.score < done.pool_score + SMALLEST_GAIN:
+        if tuned.score < latest.pool_score + SMALLEST_GAIN:
             self._end(f"no weights that are better by {100 * SMALLEST_GAIN:g} points on all lists")
             return
-        self._bound_step({**done.weights.search, **named_weights(tuned.weights, own.labels)})
+        self._bound_step({**latest.weights.search, **named_weights(tuned.weights, own.labels)})
 
     def _follow(self, known: Decided) -> None:
-        """Set the search weights of the next round to those that were decided before."""
-        done = self.result.rounds[-1]._replace(found_score=known.found_score)
-        rounds = (*self.result.rounds[:-1], done)
+        """Set the search weights of the next round to those decided in a stopped run."""
+        latest = self.result.rounds[-1]._replace(found_score=known.found_score)
+        rounds = (*self.result.rounds[:-1], latest)
         self.result = replace(self.result, rounds=rounds, next_weights=known.search)
 
     def _bound_step(self, target: Weights) -> None:
-        """Set the next weights: from the best round's towards others, as far as a trial allows."""
+        """Set the next weights: from the best ones towards ``target``, as far as trials allow."""
         best = self.result.best
         assert best is not None
         for step in STEPS:
@@ -283,13 +277,13 @@ class TuningLoop:
         self._end(TOO_FAR)
 
     def _passes_trial(self, weights: Weights, step: float) -> bool:
-        """Return whether weights translate some of the sentences nearly as well as the best."""
+        """Return whether weights translate some sentences nearly as well as the best weights."""
         best, lists = self.result.best, self._best_lists
         assert best is not None
         assert lists is not None
         distance = lists.num_segments // TRIAL_SIZE
         if distance < 2:
-            return True  # a round is as good as a trial
+            return True  # a trial would take as long as a round
         segments = range(0, lists.num_segments, distance)
         chosen = self._chosen(lists, best.weights.lists)[segments]
         before = self._total(lists, chosen)
@@ -298,16 +292,16 @@ class TuningLoop:
         if after >= before - TRIAL_LOSS:
             return True
         self.report(
-            f"round {number}: {step:g} of a step towards the weights found takes {len(segments)} "
-            f"sentences from {self.metric.name} {100 * before:.2f} to {100 * after:.2f}: a "
-            "smaller part is tried"
+            f"round {number}: a step of {step:g} towards the new weights takes {len(segments)} "
+            f"sentences from {self.metric.name} {100 * before:.2f} to {100 * after:.2f}: trying a "
+            "smaller step"
         )
         return False
 
     def _chosen(self, pool: Pool, lists: Weights) -> Integers:
-        """Return the row of each segment's translation: the one that the user gets."""
+        """Return the row of each segment's final translation."""
         if not self.list_features:
-            return pool.starts[:-1]  # the decoder's own best
+            return pool.starts[:-1]  # the decoder's own output
         return pool.model_best(weights_vector(lists, pool.labels))
 
     def _score(self, pool: Pool, lists: Weights) -> float:
@@ -317,11 +311,10 @@ class TuningLoop:
         return float(self.metric.score(pool.stats[rows].sum(axis=0)))
 
     def _own(self, pool: Pool) -> Pool:
-        """Return a pool with the decoder's own features."""
         own = np.array([label.name not in self.list_features for label in pool.labels])
         return pool if own.all() else pool.with_features(own)
 
     def _best_of(self, known: Sequence[Weights], pool: Pool) -> Vector:
-        """Return those weights that are best on a pool; of equals the latest."""
+        """Return the weights that score best on a pool; the latest of equals."""
         vectors = [weights_vector(weights, pool.labels) for weights in known[::-1]]
         return max(vectors, key=lambda weights: pool.score(self.metric, weights))

@@ -1,14 +1,13 @@
 """Minimum error rate training: weights by exact line searches on the corpus metric.
 
 Och (2003), Minimum Error Rate Training in Statistical Machine Translation. From each of several
-starts, lines are searched one after the other: along the gradient of the expected metric and along
-every axis, and at the end along random directions; each time the best step is taken at once. The
-metric has very many local optima, so starts matter more than thoroughness: all starts get a round,
-the better half of them another, and so on. Then starts near the best weights so far are searched in
-the same way, again and again: near good weights there are mostly better ones.
+starts, lines are searched in turn: along the gradient of the expected metric, along every axis, and
+at the end along random directions. Each best step is taken at once. The metric has very many local
+optima, so many starts matter more than thorough searches: all starts get a round, the better half
+of them another, and so on. Then new starts near the best weights are searched repeatedly, because
+near good weights there are mostly better ones.
 
-Weights are searched in units of the features' deviations, with length 1: only their direction
-matters.
+Weights have length 1 in units of the features' deviations: only their direction matters.
 """
 
 import contextlib
@@ -25,34 +24,34 @@ from tuning.line_search import best_step, metric_along
 from tuning.methods import Found, Problem, Report, StopTuning
 from tuning.pool import Mask, Matrix, Vector
 
-# Steps go so far at most, where the weights have length 1: beyond, all but one direction is
-# forgotten, and weights like 2.9e-39 come out.
+# The longest step, for weights of length 1. Beyond it the old weights nearly vanish, and weights
+# like 2.9e-39 come out.
 LIMIT = 100.0
-# How sharp the softmax of the expected metric is, in one round and in the next: a scale that sees
-# the whole list, and one that sees the best few.
+# Scales of the softmax in the expected metric, for alternate rounds: one that sees the whole list,
+# and one that sees the best few.
 SCALES = (1.0, 10.0)
-# The number of starts that are never given up.
+# The least number of starts that a race keeps.
 LEAST_ALIVE = 3
 # Every ANY_SIGNth random start has random signs.
 ANY_SIGN = 4
-# How often starts are drawn near the best weights, and how far away; the weights have length 1.
+# How often starts are drawn near the best weights, and at what distance from weights of length 1.
 GENERATIONS = 4
 NEAR = 0.25
-# Small pools are soon searched, and one start more or less decides. There starts are drawn on until
-# IDLE times in turn nothing better was found, but MOST_GENERATIONS times at most, and in pools of
-# more than a tenth of SMALL hypotheses not as often.
+# A small pool is searched quickly, and single starts matter. There, starts are drawn until nothing
+# better was found IDLE times in a row, at most MOST_GENERATIONS times. Pools of more than a tenth
+# of SMALL hypotheses get fewer generations.
 IDLE = 10
 MOST_GENERATIONS = 40
 SMALL = 80_000
-# A rise of the metric that counts: less is rounding.
+# The smallest rise of the metric that is not rounding.
 _RISE = 1e-9
-# Rows whose scores are summed up at a time: they stay in the processor's cache.
+# Rows whose scores are summed at a time, so that they stay in the processor's cache.
 _ROWS = 1024
 
 
 @dataclass(eq=False)
 class _CoordinateWalk:
-    """Where the search from one start is."""
+    """The state of the search from one start."""
 
     # (features,), length 1; the weights are these times `length`, in units of deviations.
     weights: Vector
@@ -62,7 +61,7 @@ class _CoordinateWalk:
     random: np.random.Generator
     searches: int = 0
     rounds: int = 0
-    # Whether a whole round has changed nothing.
+    # Whether a whole round changed nothing.
     done: bool = False
 
 
@@ -73,8 +72,8 @@ def search_mert(problem: Problem) -> Found:
     each weight from 0 to 1 in the features' own units.
     """
     search = _MertSearch(problem)
-    given = problem.start * search.units
-    walks = [search.begin(given, np.random.default_rng(problem.seed))]
+    start = problem.start * search.units
+    walks = [search.begin(start, np.random.default_rng(problem.seed))]
     with contextlib.suppress(StopTuning):
         _walk_everywhere(walks, search, problem)
     best = max(walks, key=_metric)
@@ -83,9 +82,9 @@ def search_mert(problem: Problem) -> Found:
 
 
 def _walk_everywhere(walks: list[_CoordinateWalk], search: "_MertSearch", problem: Problem) -> None:
-    """Go on with the walk from the weights given, and add others, random ones and near ones."""
+    """Continue the walk from the start weights, and add random and near ones."""
     first, free, settings = walks[0], problem.free, problem.settings
-    given, random = first.weights * first.length, np.random.default_rng([problem.seed, 1])
+    start, random = first.weights * first.length, np.random.default_rng([problem.seed, 1])
     with ThreadPoolExecutor(settings.threads) as threads:
 
         def race(starts: list[Vector], others: list[_CoordinateWalk]) -> _CoordinateWalk:
@@ -94,12 +93,12 @@ def _walk_everywhere(walks: list[_CoordinateWalk], search: "_MertSearch", proble
             _race(others + added, search, threads.map, problem)
             best = max(walks, key=_metric)
             for walk in walks:
-                if walk is not best:  # it is over
+                if walk is not best:  # it is not continued; free its memory
                     walk.scores = walk.scores[:0].copy()
             return best
 
         starts = [
-            _random_start(given, free, random, any_sign=number % ANY_SIGN == 0)
+            _random_start(start, free, random, any_sign=number % ANY_SIGN == 0)
             for number in range(1, settings.starts + 1)
         ]
         try:
@@ -112,7 +111,7 @@ def _walk_everywhere(walks: list[_CoordinateWalk], search: "_MertSearch", proble
                 if idle == IDLE:
                     break
         except StopTuning:
-            threads.shutdown(cancel_futures=True)  # or walks that wait would be gone on with
+            threads.shutdown(cancel_futures=True)  # or pending walks would continue
             raise
     best_walk = max(walks, key=_metric)
     search.finish(best_walk, problem.report)
@@ -132,22 +131,22 @@ def _metric(walk: _CoordinateWalk) -> float:
 
 
 def _random_start(
-    given: Vector, free: Mask, random: np.random.Generator, *, any_sign: bool
+    start: Vector, free: Mask, random: np.random.Generator, *, any_sign: bool
 ) -> Vector:
-    """Return weights of random sizes with the signs of the given ones, or with any.
+    """Return weights of random sizes, with the signs of the start weights or random ones.
 
-    Mostly only the sign of a good weight is known, and a direction drawn from all is hardly ever
-    near a good one where there are many features. But the signs may be wrong.
+    Mostly only the sign of a good weight is known, and with many features a random direction is
+    hardly ever near a good one. But the signs may be wrong.
     """
-    drawn = random.normal(size=len(given))
+    drawn = random.normal(size=len(start))
     if not any_sign:
-        drawn = np.where(given != 0, np.abs(drawn) * np.sign(given), drawn)
-    drawn *= np.linalg.norm(given) / np.linalg.norm(drawn)
-    return np.where(free, drawn, given)
+        drawn = np.where(start != 0, np.abs(drawn) * np.sign(start), drawn)
+    drawn *= np.linalg.norm(start) / np.linalg.norm(drawn)
+    return np.where(free, drawn, start)
 
 
 def _near_start(best: Vector, free: Mask, random: np.random.Generator) -> Vector:
-    """Return the weights and a step of NEAR times their length in a random direction."""
+    """Return the weights plus a step of NEAR times their length in a random direction."""
     step = np.where(free, random.normal(size=len(best)), 0.0)
     return np.asarray(best + step * (NEAR * np.linalg.norm(best) / np.linalg.norm(step)))
 
@@ -158,12 +157,12 @@ def _race(
     run: Callable[[Callable[[_CoordinateWalk], None], Iterable[_CoordinateWalk]], Iterable[None]],
     problem: Problem,
 ) -> None:
-    """Go on with all walks, then with the better half, and so on, until no good one changes."""
+    """Continue all walks, then the better half, and so on, until no good walk changes."""
     ranked = walks
     while walks:
-        for place, _ in enumerate(run(search.go_on, walks), start=1):  # changes the walks
-            problem.report(f"start {place} of {len(walks)}")
-        ranked = sorted(ranked, key=lambda walk: -walk.metric)  # of equals the earlier start
+        for number, _ in enumerate(run(search.advance, walks), start=1):  # modifies the walks
+            problem.report(f"start {number} of {len(walks)}")
+        ranked = sorted(ranked, key=lambda walk: -walk.metric)  # earlier starts first among equals
         best = 100 * ranked[0].metric
         problem.report(f"{len(walks)} starts: {problem.metric.name} {best:.2f}")
         alive = max(LEAST_ALIVE, len(walks) // 2)
@@ -171,9 +170,9 @@ def _race(
 
 
 class _MertSearch:
-    """Line searches for weights in units of the features' deviations inside the segments.
+    """Line searches for weights in units of the features' deviations within the segments.
 
-    So a step of 1 along any axis changes choices about as much.
+    In these units a step of 1 along any axis changes choices about equally.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -182,7 +181,7 @@ class _MertSearch:
         self._settings = problem.settings
         # (features,): the deviation of each feature; above 0.
         self.units: Vector = problem.pool.deviations()
-        # (features, hypotheses): a search along an axis reads one feature of all hypotheses.
+        # (features, hypotheses): a search along an axis reads one contiguous row.
         self._columns: Matrix = _standardise(problem.pool.features, self.units)
 
     def _scores(self, weights: Vector) -> Vector:
@@ -190,11 +189,10 @@ class _MertSearch:
         (used,) = np.nonzero(weights)
         if len(used) == 1 and weights[used[0]] == 1.0:
             return np.asarray(self._columns[used[0]])
-        found: Vector = _combine(self._columns, weights)
-        return found
+        scores: Vector = _combine(self._columns, weights)
+        return scores
 
     def begin(self, weights: Vector, random: np.random.Generator) -> _CoordinateWalk:
-        """Return a walk that is still at its start."""
         length = float(np.linalg.norm(weights))
         weights = weights / length
         scores = self._scores(weights)
@@ -202,13 +200,13 @@ class _MertSearch:
         metric = float(self._metric.score(self._pool.stats[best].sum(axis=0)))
         return _CoordinateWalk(weights, length, scores, metric, random)
 
-    def go_on(self, walk: _CoordinateWalk) -> None:
-        """Take a round, and note if it changes nothing."""
+    def advance(self, walk: _CoordinateWalk) -> None:
+        """Run a round, and note whether it changed nothing."""
         walk.rounds += 1
         walk.done = not self._round(walk) or walk.rounds >= self._settings.rounds
 
     def finish(self, walk: _CoordinateWalk, report: Report) -> None:
-        """Search along random directions, too, until nothing improves."""
+        """Search also along random directions until nothing improves."""
         if not self._settings.directions:
             return
         while walk.rounds < self._settings.rounds:
@@ -223,7 +221,7 @@ class _MertSearch:
                 break
 
     def _round(self, walk: _CoordinateWalk) -> bool:
-        """Search along the gradient and every axis, and return whether the metric has risen."""
+        """Search along the gradient and every axis; return whether the metric rose."""
         before = walk.metric
         scale = SCALES[walk.rounds % len(SCALES)]
         weights = walk.weights / self.units
@@ -234,7 +232,7 @@ class _MertSearch:
         return walk.metric > before + _RISE
 
     def _search(self, walk: _CoordinateWalk, direction: Vector) -> None:
-        """Move to the best step along a direction; nowhere if it is 0."""
+        """Move to the best step along a direction, unless that is 0."""
         direction = np.where(self._free, direction, 0.0)
         size = float(np.linalg.norm(direction))
         if not size > 0:
@@ -257,7 +255,7 @@ _KERNEL = kept_njit()
 
 @_KERNEL
 def _standardise(features: Any, units: Any) -> Any:
-    """Return features / units, turned on their side."""
+    """Return features / units, transposed."""
     columns = np.empty((len(units), len(features)))
     for begin in range(0, len(features), _ROWS):
         part = features[begin : begin + _ROWS]
@@ -270,7 +268,7 @@ def _standardise(features: Any, units: Any) -> Any:
 
 @_KERNEL
 def _combine(columns: Any, weights: Any) -> Any:
-    """Return weights @ columns, each number summed in the same order."""
+    """Return weights @ columns; every number is summed in the same order."""
     scores = np.zeros(columns.shape[1])
     for begin in range(0, len(scores), _ROWS):
         part = scores[begin : begin + _ROWS]

@@ -1,12 +1,11 @@
 """The methods of tuning, and the promises that all of them keep.
 
-A method is a search: it gets a pool, a metric and weights to start from, and returns weights. The
-promises of every method are kept once, here: `Optimise` wraps a search so that its result is
-never worse than the start, never zero, never NaN, and leaves alone the weights that cannot or may
-not be tuned, and says so.
+A method is a search: it gets a pool, a metric and start weights, and returns weights. `Optimise`
+wraps a search so that its result is never worse than the start, never zero and never NaN. It keeps
+weights that cannot or must not be tuned, and notes so.
 
-Adding a method: a function of the type `Search`, and in `tuning.settings` a line in METHODS and its
-settings. The contract test runs over METHODS.
+To add a method, write a function of type `Search`, and add it to METHODS in `tuning.settings`
+together with its settings. The contract test covers all METHODS.
 """
 
 import importlib
@@ -21,45 +20,41 @@ from tuning.metric import Metric
 from tuning.pool import Mask, Pool, Vector
 from tuning.settings import METHODS, TuneSettings
 
-# The largest of the start weights is between these: squares of model scores are numbers.
+# Limits of the largest start weight, so that squares of model scores stay finite.
 _SIZES = (1e-60, 1e60)
 
-# Takes a line that says how far a search is. It may raise StopTuning.
+# Receives a line about the progress of a search. It may raise StopTuning.
 Report = Callable[[str], None]
 
 
 class StopTuning(Exception):  # noqa: N818 nothing is wrong
-    """Raised by a report where the user wants no more: a search returns its best so far."""
+    """Raised by a report when the user stops a search, which then returns its best result."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The problem that a search solves.
-
-    The pool has no constant feature. The weights of some of its features may be fixed: a search
-    leaves those as they are in `start`.
-    """
+    """The problem that a search solves; the pool has no constant feature."""
 
     pool: Pool
     metric: Metric
-    # (features,): not all zero.
+    # (features,), not all zero.
     start: Vector
-    # (features,): whose weights may change; one at least.
+    # (features,): whether a weight may change; at least one may.
     free: Mask
     settings: TuneSettings
     seed: int
-    # May raise StopTuning, as often as it is called.
+    # May raise StopTuning at any call.
     report: Report
 
 
 class Found(NamedTuple):
-    """The result of a search. It need not be better than the start: see `Optimise`."""
+    """The result of a search; it need not be better than the start, see `Optimise`."""
 
     # (features,), of any scale, unless some are fixed.
     weights: Vector
-    # The number of steps it took; a step is what the method calls one.
+    # The number of steps, whatever the method calls a step.
     steps: int
-    # Notes for the user, a sentence each.
+    # Notes for the user, one sentence each.
     notes: tuple[str, ...] = ()
 
 
@@ -68,11 +63,11 @@ Search = Callable[[Problem], Found]
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """Weights, and how good they are on the pool."""
+    """Weights, and their score on the pool."""
 
     # (features,); the sum of their absolute values is that of the start.
     weights: Vector
-    # The metric of the hypotheses that the weights choose, 0 to 1; and that the start chose.
+    # The metric of the hypotheses that these weights select, 0 to 1; and the start weights' metric.
     score: float
     start_score: float
     method: str
@@ -83,7 +78,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Optimise:
-    """A method as its users call it: a search whose result keeps the promises of all methods."""
+    """A method for its callers: a search whose result keeps the promises of all methods."""
 
     method: str
     search: Search
@@ -98,16 +93,15 @@ class Optimise:
         seed: int,
         report: Report = lambda _line: None,
     ) -> Tuned:
-        """Return weights that are at least as good on the pool as the start.
+        """Return weights that score at least as well on the pool as the start.
 
-        The same seed gives the same bits, with any number of threads. Constant features and those
-        that settings fix keep their weight; if none is fixed, the others are scaled so that the
-        sum of absolute weights is that of the start. Where there is nothing to tune (one segment,
-        hypotheses all alike, a score of 0 whatever the weights) the start is returned and the
-        notes say why.
+        The same seed gives the same bits with any number of threads. Constant and fixed features
+        keep their weights. If none is fixed, the others are scaled to the start's sum of absolute
+        weights. If there is nothing to tune (one segment, identical hypotheses, a score of 0 with
+        all weights), the start is returned, and the notes say why.
 
-        :param start: (features,), finite, not all zero, the largest from 1e-60 to 1e60.
-        :raises PhrasescoreError: if the start is not usable, or a fixed feature is not there.
+        :param start: (features,), finite, the largest from 1e-60 to 1e60.
+        :raises PhrasescoreError: for invalid start weights, or an unknown fixed feature.
         """
         start = np.array(start, np.float64)
         constant = pool.constant_features()
@@ -116,9 +110,8 @@ class Optimise:
         notes = _constant_notes(pool, constant)
         start_score = pool.score(metric, start)
 
-        def tuned(weights: Vector, score: float, steps: int, why: tuple[str, ...]) -> Tuned:
-            said = notes + why
-            return Tuned(weights, score, start_score, self.method, seed, steps, said)
+        def tuned(weights: Vector, score: float, steps: int, more: tuple[str, ...]) -> Tuned:
+            return Tuned(weights, score, start_score, self.method, seed, steps, notes + more)
 
         nothing = _nothing_to_tune(pool, constant, fixed)
         if nothing:
@@ -129,8 +122,8 @@ class Optimise:
         problem = Problem(small, metric, start[varying], free, settings, seed, report)
         try:
             found = self.search(problem)
-        except StopTuning:  # before there was anything to return
-            return tuned(start, start_score, 0, ("stopped: the weights stay as they were",))
+        except StopTuning:  # before the first result
+            return tuned(start, start_score, 0, ("stopped: keeping the start weights",))
         weights = start.copy()
         weights[varying] = _scaled(found.weights, start[varying], free)
         score = pool.score(metric, weights) if np.isfinite(weights).all() else -1.0
@@ -141,7 +134,7 @@ class Optimise:
 
 
 def load_method(name: str) -> Optimise:
-    """Return the method of that name in METHODS."""
+    """Return the method with a name in METHODS."""
     module, function = METHODS[name].split(":")
     return Optimise(name, getattr(importlib.import_module(module), function))
 
@@ -158,9 +151,7 @@ def _check_start(pool: Pool, start: Vector, constant: Mask) -> None:
         raise PhrasescoreError("expected start weights that are not all zero")
     if not _SIZES[0] <= size <= _SIZES[1]:
         wanted = f"from {_SIZES[0]:g} to {_SIZES[1]:g}"
-        raise PhrasescoreError(
-            f"expected start weights the largest of which is {wanted}, got {size}"
-        )
+        raise PhrasescoreError(f"expected the largest start weight to be {wanted}, got {size}")
 
 
 def _fixed_features(pool: Pool, settings: TuneSettings) -> Mask:
@@ -172,7 +163,7 @@ def _fixed_features(pool: Pool, settings: TuneSettings) -> Mask:
 
 
 def _constant_notes(pool: Pool, constant: Mask) -> tuple[str, ...]:
-    names = [str(label) for label, each in zip(pool.labels, constant, strict=True) if each]
+    names = [str(pool.labels[column]) for column in np.flatnonzero(constant)]
     if not names:
         return ()
     return (f"constant in every list, so their weights stay: {' '.join(names)}",)
@@ -180,11 +171,11 @@ def _constant_notes(pool: Pool, constant: Mask) -> tuple[str, ...]:
 
 def _nothing_to_tune(pool: Pool, constant: Mask, fixed: Mask) -> str:
     if pool.num_segments == 1:
-        return "only one segment: the weights stay as they were"
+        return "only one segment: keeping the start weights"
     if constant.all():
-        return "the hypotheses of every segment are all alike: the weights stay as they were"
+        return "the hypotheses of every segment are all alike: keeping the start weights"
     if (constant | fixed).all():
-        return "every feature that varies is fixed: the weights stay as they were"
+        return "all features that vary are fixed: keeping the start weights"
     return ""
 
 
@@ -197,5 +188,5 @@ def _scaled(weights: Vector, start: Vector, free: Mask) -> Vector:
 
 def _why_start(metric: Metric, start_score: float, score: float) -> str:
     if start_score == 0 and score <= 0:
-        return f"{metric.name} is 0 with all weights tried: the weights stay as they were"
-    return f"no weights were found that raise {metric.name}: they stay as they were"
+        return f"{metric.name} is 0 with all weights tried: keeping the start weights"
+    return f"found no weights that raise {metric.name}: keeping the start weights"

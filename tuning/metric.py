@@ -1,4 +1,4 @@
-"""Metrics as the tuner sees them: a function of statistics that add up over a corpus."""
+"""Metrics as functions of statistics that add up over a corpus."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,32 +10,25 @@ Statistics = NDArray[np.float64]
 
 
 class Metric(Protocol):
-    """A function of summed statistics that a method of tuning raises.
-
-    Adding one: a class with these three names, and `statistics` for `ReferenceMetric`.
-    """
+    """A function of summed statistics that tuning maximises."""
 
     @property
     def name(self) -> str:
-        """As a report names it: ``BLEU``."""
+        """The name in reports, such as ``BLEU``."""
         ...
 
     @property
     def num_stats(self) -> int:
-        """The number of statistics of a hypothesis."""
+        """The number of statistics per hypothesis."""
         ...
 
     def score(self, sums: Statistics) -> Statistics:
-        """Return the score of a corpus, 0 to 1, more is better, of each sum of statistics.
-
-        :param sums: (..., num_stats).
-        :return: (...).
-        """
+        """Return the score of sums (..., num_stats), 0 to 1, higher is better: (...)."""
         ...
 
 
 class ReferenceMetric(Metric, Protocol):
-    """A metric that knows the references, and so makes the statistics of hypotheses."""
+    """A metric that knows the references, and so computes the statistics of hypotheses."""
 
     def statistics(
         self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int]
@@ -43,16 +36,16 @@ class ReferenceMetric(Metric, Protocol):
         """Return the statistics of each hypothesis: (hypotheses, num_stats).
 
         :param hypotheses: words.
-        :param segments: the number of each one's segment, from 0 on, in any order.
+        :param segments: the 0-based segment of each hypothesis, in any order.
         """
         ...
 
 
 class Interpolated:
-    """A weighted mean of metrics, itself a metric: their statistics side by side.
+    """A weighted mean of metrics, with their statistics side by side.
 
-    :param metrics: one at least.
-    :param weights: of each, above 0; only their ratios count.
+    :param metrics: at least one.
+    :param weights: one per metric, above 0; only their ratios matter.
     """
 
     def __init__(self, metrics: Sequence[ReferenceMetric], weights: Sequence[float]) -> None:
@@ -69,15 +62,15 @@ class Interpolated:
 
     @property
     def num_stats(self) -> int:
-        """The sum of those of the metrics."""
+        """The total number of statistics of the metrics."""
         return int(self._ends[-1])
 
     def statistics(
         self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int]
     ) -> Statistics:
         """Return the statistics of all metrics side by side: (hypotheses, num_stats)."""
-        found = [metric.statistics(hypotheses, segments) for metric in self._metrics]
-        return np.concatenate(found, axis=1)
+        stats = [metric.statistics(hypotheses, segments) for metric in self._metrics]
+        return np.concatenate(stats, axis=1)
 
     def score(self, sums: Statistics) -> Statistics:
         """Return the weighted mean of the metrics' scores."""

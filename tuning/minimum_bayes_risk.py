@@ -1,8 +1,7 @@
 """Minimum Bayes risk: the translation closest to all others that the model finds likely.
 
 Kumar and Byrne (2004), Minimum Bayes-Risk Decoding for Statistical Machine Translation, with
-smoothed sentence BLEU or chrF as the gain and the hypotheses of a list both as choices and as
-evidence.
+smoothed sentence BLEU or chrF as the gain. The hypotheses of a list are both choices and evidence.
 """
 
 from collections.abc import Sequence
@@ -18,18 +17,18 @@ from tuning.settings import MetricName
 
 _Matches = NDArray[np.float32]
 
-# The likeliest sentences of a list, which are the evidence; Moses takes 200 (-mbr-size).
+# The number of likeliest sentences that are evidence; Moses takes 200 (-mbr-size).
 MAX_EVIDENCE = 1000
 # Sentences whose gains are computed at a time.
 _ROWS = 256
 
 
 def posterior(scores: Statistics, scale: float) -> Statistics:
-    """Return softmax(scale * score) of the hypotheses of a list; their sum is 1.
+    """Return softmax(scale * score) of the hypotheses of a list.
 
-    :param scores: the model's, natural logarithms up to a constant. Identical translations that
-        the decoder built in several ways each have a share.
-    :param scale: above 0; small makes all hypotheses alike, large leaves only the best.
+    :param scores: model scores, natural logarithms up to a constant. Each derivation of the same
+        translation has a share.
+    :param scale: above 0; a small one makes all hypotheses alike, a large one favours the best.
     """
     weights = np.exp(scale * (scores - scores.max()))
     return np.asarray(weights / weights.sum())
@@ -38,16 +37,16 @@ def posterior(scores: Statistics, scale: float) -> Statistics:
 def expected_gains(
     sentences: Sequence[Sequence[str]], probabilities: Statistics, *, metric: MetricName = "bleu"
 ) -> Statistics:
-    """Return the expected gain of each sentence, 0 to 1, over all as references.
+    """Return the expected gain of each sentence, 0 to 1, with all sentences as references.
 
     The gain is `tuning.bleu.sentence_bleu`, as in Moses' ``-mbr`` (moses/mbr.cpp), or the chrF of a
-    sentence (`tuning.chrf.chrf`; sacrebleu's sentence_chrf). Against itself a sentence has 1, even
-    an empty one. Of more than 1,000 sentences the likeliest 1,000 are the references; so time grows
-    with the number of sentences, and not with its square.
+    sentence (`tuning.chrf.chrf`; sacrebleu's sentence_chrf). It is 1 for a sentence against itself,
+    even an empty one. Only the likeliest 1,000 sentences are references, so time grows linearly
+    with the number of sentences.
 
-    :param sentences: words, each sentence once.
-    :param probabilities: of each; their sum is 1.
-    :return: (sentences,); the greatest is the choice.
+    :param sentences: words; distinct sentences.
+    :param probabilities: of the sentences; their sum is 1.
+    :return: (sentences,); the highest is the choice.
     """
     references = np.sort(np.argsort(-probabilities, kind="stable")[:MAX_EVIDENCE])
     shares = probabilities[references]
@@ -63,15 +62,15 @@ def expected_gains(
     ]
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     totals = np.maximum(lengths[:, None] - np.arange(max_order), 0)
-    of_references = [matrix[references].T.tocsr() for matrix in counts]
+    reference_counts = [matrix[references].T.tocsr() for matrix in counts]
     expected = np.empty(len(texts))
     for begin in range(0, len(texts), _ROWS):
         rows = slice(begin, begin + _ROWS)
-        pairs = zip(counts, of_references, strict=True)
+        pairs = zip(counts, reference_counts, strict=True)
         matches = [(matrix[rows] @ columns).toarray() for matrix, columns in pairs]
         gains = gains_of(matches, totals[rows], totals[references])
         own = (references >= begin) & (references < begin + _ROWS)
-        gains[references[own] - begin, own] = 1.0  # n-grams of one sentence alone were not counted
+        gains[references[own] - begin, own] = 1.0  # n-grams of a single sentence were not counted
         expected[rows] = (gains * shares).sum(axis=1)
     return expected
 
@@ -79,8 +78,8 @@ def expected_gains(
 def _bleu_gains(matches: Sequence[_Matches], rows: Integers, columns: Integers) -> Statistics:
     """Return the BLEU of each row's sentence against each column's: (rows, columns).
 
-    :param matches: of each order the n-grams in common, (rows, columns).
-    :param rows: n-grams of the rows' sentences, (rows, orders); ``columns``: of the others.
+    :param matches: for each order the number of common n-grams, (rows, columns).
+    :param rows: n-grams of the rows' sentences, (rows, orders); ``columns`` likewise.
     """
     statistics = np.empty((len(rows), len(columns), bleu.NUM_STATISTICS))
     for order, common in enumerate(matches):
@@ -91,10 +90,9 @@ def _bleu_gains(matches: Sequence[_Matches], rows: Integers, columns: Integers) 
 
 
 def _chrf_gains(matches: Sequence[_Matches], rows: Integers, columns: Integers) -> Statistics:
-    """Return the chrF of each row's sentence against each column's, as `_bleu_gains` does.
+    """Return the chrF of each row's sentence against each column's, see `_bleu_gains`.
 
-    It is `tuning.chrf.chrf`, bit for bit; to lay out the statistics of all pairs for it would take
-    several times as long.
+    It equals `tuning.chrf.chrf` bit for bit, several times as fast as statistics of all pairs.
     """
     precision, recall = np.zeros((2, len(rows), len(columns)))
     for order, common in enumerate(matches):
@@ -108,13 +106,13 @@ def _chrf_gains(matches: Sequence[_Matches], rows: Integers, columns: Integers) 
 def _unary_counts(
     shape: tuple[int, int], sentences: Integers, ids: Integers, counts: Integers
 ) -> csr_array:
-    """Return counts as rows of 0 and 1: column (n-gram, k) says whether it stands there k times.
+    """Return counts as rows of 0 and 1: column (n-gram, k) is 1 if the count is at least k.
 
-    Then the product of two rows is the clipped number of common n-grams, min(count, count) summed,
-    and a matrix product gives it for all pairs at once. Whole numbers up to 2^24 are exact in
-    float32. What only one sentence has is left out.
+    The product of two rows is then the clipped number of common n-grams, the sum of min(count,
+    count), and a matrix product computes it for all pairs. Integers up to 2^24 are exact in
+    float32. N-grams of a single sentence are left out.
 
-    :param shape: sentences, and the n-grams that there are.
+    :param shape: numbers of sentences and of distinct n-grams.
     """
     parts = [csr_array(shape, dtype=np.float32)]
     for least in range(1, int(counts.max(initial=0)) + 1):

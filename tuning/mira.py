@@ -1,11 +1,10 @@
-"""MIRA on n-best lists: weights move so that good hypotheses beat bad ones by their difference.
+"""MIRA on n-best lists: update weights so that good hypotheses beat bad ones by their difference.
 
 Cherry and Foster (2012), Batch Tuning Strategies for Statistical Machine Translation, section 2.3
-and figure 1. Segment by segment, the hope (much model score and much gain) is held against the fear
-(much model score, little gain), and the weights take the smallest step after which the
-hope's model score is higher by as much as its gain is, but no step is too large. The gain of a
-hypothesis is the score that it adds to that of a pseudo-corpus: the hopes of earlier segments,
-which fade.
+and figure 1. Segment by segment, the hope (high model score, high gain) is compared with the fear
+(high model score, low gain). The weights take the smallest step after which the hope's model score
+is higher by at least the difference of gains, up to a step limit. The gain of a hypothesis is the
+score that it adds to a pseudo-corpus: the hopes of earlier segments, which decay.
 """
 
 from typing import Any, NamedTuple
@@ -18,32 +17,32 @@ from tuning.metric import Metric, Statistics
 from tuning.ngrams import Integers
 from tuning.pool import Pool, Vector
 
-# Gains are a segment's share of the score times this. Moses' kbmira has the words of the references
-# in its place (Chiang et al., 2008), which a metric need not know; its step limits fit this size.
+# Gains are a segment's share of the score times this. Moses' kbmira uses the words of the
+# references instead (Chiang et al., 2008), which a metric need not know; its step limits fit 10.
 _GAIN = 10.0
-# The standard deviation of model scores inside segments at the start, in units of gains.
+# The standard deviation of model scores within segments at the start, in units of gains.
 _SPREAD = 3.0
-# Segments to go through, at least: steps are short, and a few segments are soon gone through.
+# The least number of segments to visit, because steps are short and some pools small.
 _LEAST_VISITS = 2000
-# The number of times that model scores are halved at most: to a millionth.
+# The largest number of times that model scores are halved: down to a millionth.
 _MOST_HALVINGS = 20
 
 
 class _Groups(NamedTuple):
-    """The hypotheses of each segment by their statistics: equals gain the same."""
+    """The hypotheses of each segment grouped by statistics, so with the same gain."""
 
-    # (hypotheses,): the place of each one's group among those of its segment.
-    places: Integers
-    # (groups, num_stats), and where those of each segment start: (segments + 1,).
+    # (hypotheses,): the index of each one's group within the segment.
+    indices: Integers
+    # (groups, num_stats), and where each segment's groups begin: (segments + 1,).
     stats: Statistics
     starts: Integers
 
 
 class _Corpus:
-    """The pseudo-corpus: statistics of the hopes so far, the older the fewer."""
+    """The pseudo-corpus: decayed statistics of the hopes so far."""
 
     def __init__(self, pool: Pool, metric: Metric, decay: float) -> None:
-        # One segment to begin with, with the average statistics of hypotheses.
+        # Start with one segment that has the average statistics of hypotheses.
         self._sums = pool.stats.mean(axis=0)
         self._size = 1.0
         self._metric = metric
@@ -54,16 +53,14 @@ class _Corpus:
         return np.asarray(self._metric.score(self._sums + stats) * ((self._size + 1) * _GAIN))
 
     def add(self, stats: Statistics) -> None:
-        """Let the corpus fade and add a segment."""
         self._sums = self._sums * self._decay + stats
         self._size = self._size * self._decay + 1
 
 
 class _Mira:
-    """Weights that learn from one segment after the other."""
+    """Weights that are updated segment by segment."""
 
     def __init__(self, problem: Problem, scale: float) -> None:
-        """Start from the problem's weights, times a scale."""
         self._problem = problem
         self._scale = scale
         self._units = problem.pool.deviations()
@@ -76,17 +73,17 @@ class _Mira:
     def average(self) -> Vector:
         """Return the average of the weights after each segment so far.
 
-        Also of those that moved nothing: so that it comes to rest where the weights do. Moses'
-        kbmira averages over steps only.
+        Segments without an update count, too, so that the average converges to the weights. Moses'
+        kbmira averages only over updates.
         """
         return np.asarray(self._total / self._count / self._units / self._scale)
 
     def halve(self) -> None:
-        """Give gains more influence on hopes, and begin a new average.
+        """Give gains more influence on hopes, and restart the average.
 
-        Where model scores differ by more than gains, hope and fear are both the model's best,
-        however bad it is, and nothing moves (kbmira has --safe-hope against it). In large pools
-        some segment always moves something.
+        If model scores differ by more than gains, hope and fear are both the model's best, however
+        bad it is, and nothing moves (kbmira has --safe-hope for this). In large pools some segment
+        always causes an update.
         """
         self._weights = self._weights / 2
         self._scale /= 2
@@ -94,7 +91,7 @@ class _Mira:
         self._count = 0
 
     def learn(self, segments: Integers) -> bool:
-        """Go through segments in the order given, and return whether any moved the weights."""
+        """Visit segments in the given order; return whether any of them moved the weights."""
         pool, groups = self._problem.pool, self._groups
         moved = False
         for segment in segments:
@@ -102,8 +99,8 @@ class _Mira:
             gains = self._corpus.gains(stats)
             first, end = pool.starts[segment], pool.starts[segment + 1]
             raw = self._weights / self._units
-            hope, fear = _hope_and_fear(pool.features, first, end, raw, groups.places, gains)
-            gain = gains[groups.places[hope]] - gains[groups.places[fear]]
+            hope, fear = _hope_and_fear(pool.features, first, end, raw, groups.indices, gains)
+            gain = gains[groups.indices[hope]] - gains[groups.indices[fear]]
             if gain > 0:
                 moved |= self._step(pool.features[hope] - pool.features[fear], float(gain))
                 self._corpus.add(pool.stats[hope])
@@ -124,11 +121,11 @@ class _Mira:
 
 
 def search_mira(problem: Problem) -> Found:
-    """Return the average weights after the epoch whose average does best on the pool.
+    """Return the average weights after the epoch whose average scores best on the pool.
 
-    Segments come in an order drawn anew in each epoch. Features are in units of their deviations.
-    After an epoch that moved nothing, model scores are halved, and gains count for more. Pools of
-    a few segments get more epochs than they are told.
+    Each epoch shuffles the segments. Features are in units of their deviations. After an epoch
+    without updates, model scores are halved, so that gains count more. Pools of a few segments get
+    more epochs than ``settings.epochs``.
     """
     pool, settings = problem.pool, problem.settings
     mira = _Mira(problem, _SPREAD / (pool.score_deviation(problem.start) or _SPREAD))
@@ -156,8 +153,8 @@ def search_mira(problem: Problem) -> Found:
 
 
 def _group(pool: Pool) -> _Groups:
-    places, firsts, starts = _group_rows(pool.stats, pool.starts)
-    return _Groups(places, pool.stats[firsts], starts)
+    indices, firsts, starts = _group_rows(pool.stats, pool.starts)
+    return _Groups(indices, pool.stats[firsts], starts)
 
 
 _KERNEL = kept_njit()
@@ -165,8 +162,8 @@ _KERNEL = kept_njit()
 
 @_KERNEL
 def _group_rows(stats: Any, starts: Any) -> Any:
-    """Return of each row the place of its group in the segment; first rows; starts of segments."""
-    places = np.empty(len(stats), np.int64)
+    """Return each row's group within its segment, each group's first row, and segment starts."""
+    indices = np.empty(len(stats), np.int64)
     firsts = np.empty(len(stats), np.int64)
     keys = np.empty(len(stats))
     ends = np.zeros(len(starts), np.int64)
@@ -174,34 +171,34 @@ def _group_rows(stats: Any, starts: Any) -> Any:
     for segment in range(len(starts) - 1):
         base = size
         for row in range(starts[segment], starts[segment + 1]):
-            key = 0.0  # seldom the same for different statistics, and then they are compared
+            key = 0.0  # groups with the same key are compared by their statistics
             for column in range(stats.shape[1]):
                 key = key * 1.618033988749895 + stats[row, column]
-            found = size
+            index = size
             for group in range(base, size):
                 if keys[group] == key and (stats[firsts[group]] == stats[row]).all():
-                    found = group
+                    index = group
                     break
-            if found == size:
+            if index == size:
                 keys[size], firsts[size] = key, row
                 size += 1
-            places[row] = found - base
+            indices[row] = index - base
         ends[segment + 1] = size
-    return places, firsts[:size].copy(), ends
+    return indices, firsts[:size].copy(), ends
 
 
 @_KERNEL
 def _hope_and_fear(
-    features: Any, first: int, end: int, weights: Any, places: Any, gains: Any
+    features: Any, first: int, end: int, weights: Any, indices: Any, gains: Any
 ) -> Any:
-    """Return the rows of the highest score plus gain, and less gain; of equals the first."""
+    """Return the rows of the highest score plus gain and minus gain; the first of equals."""
     hope = fear = first
     highest = lowest = -np.inf
     for row in range(first, end):
         score = 0.0
         for column in range(len(weights)):
             score += features[row, column] * weights[column]
-        gain = gains[places[row]]
+        gain = gains[indices[row]]
         if score + gain > highest:
             highest, hope = score + gain, row
         if score - gain > lowest:

@@ -1,4 +1,4 @@
-"""N-grams as integers, for many sentences in one pass."""
+"""N-grams as integers, for many sentences at once."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -15,34 +15,34 @@ _UNKNOWN = -1
 
 
 class Ngrams(NamedTuple):
-    """The n-grams of one order in some sentences, in the order of the text."""
+    """The n-grams of one order in some sentences, in text order."""
 
-    # Each n-gram's id, from 0 on.
+    # The 0-based id of each n-gram.
     ids: Integers
-    # The number of the sentence that it stands in, from 0 on.
+    # The 0-based sentence of each n-gram.
     sentences: Integers
 
 
 class _Tokens(NamedTuple):
-    """Sentences in one row."""
+    """Concatenated sentences."""
 
     # The id of each word, or _UNKNOWN.
     words: Integers
-    # Of each word: the number of its sentence, and the place after that sentence's last word.
+    # The sentence of each word, and the end of that sentence.
     sentences: Integers
     ends: Integers
 
 
 class NgramIndex:
-    """The n-grams of some sentences, numbered: the same n-gram has the same id wherever it stands.
+    """The n-grams of some sentences by number; equal n-grams have the same id.
 
-    An n-gram is known by the id of its first n-1 words and by its last word; both together are one
-    64-bit number. So no n-gram is ever a tuple of strings, and all are found by sorting.
+    The id of the first n-1 words and the last word identify an n-gram; both make one 64-bit number.
+    So n-grams are never tuples of strings, and are found by sorting.
 
-    :param sentences: words; or strings, whose words are their characters.
-    :param max_order: of the longest n-grams, at least 1.
-    :ivar ngrams: those of the sentences, for each order from 1 to the highest.
-    :ivar sizes: the number of different ones of each order.
+    :param sentences: words; or strings, whose characters are the words.
+    :param max_order: the length of the longest n-grams, at least 1.
+    :ivar ngrams: the n-grams of the sentences, for each order from 1 on.
+    :ivar sizes: the number of distinct n-grams of each order.
     """
 
     def __init__(self, sentences: Sequence[Sequence[str]], *, max_order: int = MAX_ORDER) -> None:
@@ -54,24 +54,21 @@ class NgramIndex:
             for word in sentence
         ]
         self.sizes = [len(self._words)]
-        # Of each order from 2 on: the pairs that make its n-grams, rising; the place is the id.
+        # For each order from 2 on, the sorted pairs that identify n-grams; the index is the id.
         self._pairs: list[Integers] = []
         self.ngrams = self._extend(_tokens(words, sentences), self._learn)
 
     def find(self, sentences: Sequence[Sequence[str]]) -> list[Ngrams]:
-        """Return those n-grams of other sentences that are known, for each order."""
+        """Return the known n-grams of other sentences, for each order."""
         get = self._words.get
         words = [get(word, _UNKNOWN) for sentence in sentences for word in sentence]
         return self._extend(_tokens(words, sentences), self._look_up)
 
     def _extend(self, tokens: _Tokens, number: Callable[[int, Integers], Integers]) -> list[Ngrams]:
-        """Return the n-grams of each order, made from those of the order below.
-
-        :param number: gives the ids of pairs of an order, _UNKNOWN for some.
-        """
+        """Return the n-grams of each order; ``number`` returns the ids of an order's pairs."""
         starts = np.flatnonzero(tokens.words != _UNKNOWN)
         ids = tokens.words[starts]
-        found = [Ngrams(ids, tokens.sentences[starts])]
+        ngrams = [Ngrams(ids, tokens.sentences[starts])]
         for order in range(2, self._max_order + 1):
             inside = starts + (order - 1) < tokens.ends[starts]
             starts, ids = starts[inside], ids[inside]
@@ -80,8 +77,8 @@ class NgramIndex:
             ids = number(order, pairs)
             known = ids != _UNKNOWN
             starts, ids = starts[known], ids[known]
-            found.append(Ngrams(ids, tokens.sentences[starts]))
-        return found
+            ngrams.append(Ngrams(ids, tokens.sentences[starts]))
+        return ngrams
 
     def _learn(self, _order: int, pairs: Integers) -> Integers:
         known, ids = np.unique(pairs, return_inverse=True)
@@ -104,22 +101,22 @@ def _tokens(words: list[int], sentences: Sequence[Sequence[str]]) -> _Tokens:
 
 
 def find_sorted(known: Integers, wanted: Integers) -> Integers:
-    """Return the place of each wanted number among rising ones, -1 where it is not there.
+    """Return the index of each wanted number among sorted ones, -1 if it is not there.
 
     >>> find_sorted(np.array([2, 5, 7]), np.array([7, 3, 2, 9])).tolist()
     [2, -1, 0, -1]
     """
     if not len(known):
         return np.full(len(wanted), _UNKNOWN)
-    places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return np.where(known[places] == wanted, places, _UNKNOWN)
+    indices = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where(known[indices] == wanted, indices, _UNKNOWN)
 
 
 def count_ngrams(ngrams: Ngrams, size: int) -> tuple[Integers, Integers, Integers]:
-    """Count how often each n-gram stands in each sentence.
+    """Count the occurrences of each n-gram in each sentence.
 
-    :param size: number of ids, as `NgramIndex.sizes` has it.
-    :return: sentence, id and count of each n-gram of each sentence, in rising order.
+    :param size: the number of ids, from `NgramIndex.sizes`.
+    :return: sentence, id and count of each n-gram of each sentence, sorted.
     """
     keys, counts = np.unique(ngrams.sentences * size + ngrams.ids, return_counts=True)
     sentences, ids = np.divmod(keys, max(size, 1))

@@ -1,9 +1,9 @@
 """The best BLEU that a choice from n-best lists can reach: an oracle, by hill climbing.
 
-Corpus BLEU is no sum over sentences, so the best choice cannot be found sentence by sentence. The
-climb takes one sentence after the other, gives it the hypothesis with which the whole corpus scores
-highest while all others stay, and goes on until a whole round changes nothing. The result is a
-lower bound of the true optimum; on lists small enough to try every choice it mostly is the optimum.
+Corpus BLEU is not a sum over sentences, so the best choice cannot be found sentence by sentence.
+The climb visits the sentences in turn and gives each the hypothesis with which the whole corpus
+scores highest while all others stay, until a whole round changes nothing. The result is a lower
+bound of the optimum. On lists small enough for trying every choice, it mostly is the optimum.
 """
 
 from typing import NamedTuple
@@ -14,14 +14,14 @@ from tuning.bleu import BleuScore, bleu, sentence_bleu
 from tuning.metric import Statistics
 from tuning.ngrams import Integers
 
-# More rounds than any climb has needed; each round that goes on has raised BLEU.
+# More rounds than any climb has needed; each round raises BLEU.
 MAX_ROUNDS = 100
 
 
 class Oracle(NamedTuple):
     """A choice of one hypothesis per sentence."""
 
-    # Place in the statistics of each sentence's hypothesis.
+    # The row of each sentence's hypothesis in the statistics.
     chosen: Integers
     score: BleuScore
 
@@ -29,11 +29,10 @@ class Oracle(NamedTuple):
 def oracle_bleu(statistics: Statistics, segments: Integers) -> Oracle:
     """Choose hypotheses so that corpus BLEU against the references is high.
 
-    Deterministic: starts are the first hypothesis of each list and the one with the best smoothed
-    sentence BLEU; the better end counts. Of equally good hypotheses the earliest is taken.
+    Deterministic: it climbs from the first hypothesis of each list and from the best smoothed
+    sentence BLEU, and returns the better end. The earliest of equally good hypotheses is taken.
 
-    :param statistics: as `Bleu.statistics` gives them, (hypotheses, NUM_STATISTICS).
-    :param segments: of each hypothesis; rising, each list in one piece.
+    :param segments: of each hypothesis, rising.
     """
     if not len(segments):
         raise ValueError("expected at least one hypothesis")
@@ -52,12 +51,12 @@ def _climb(statistics: Statistics, begins: Integers, ends: Integers, start: Inte
     total = statistics[chosen].sum(axis=0)
     for _ in range(MAX_ROUNDS):
         changed = False
-        for place, (begin, end) in enumerate(zip(begins, ends, strict=True)):
-            others = total - statistics[chosen[place]]
+        for segment, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+            others = total - statistics[chosen[segment]]
             scores = _climbing_score(others + statistics[begin:end])
             better = begin + int(scores.argmax())
-            if scores[better - begin] > scores[chosen[place] - begin]:
-                chosen[place] = better
+            if scores[better - begin] > scores[chosen[segment] - begin]:
+                chosen[segment] = better
                 total = others + statistics[better]
                 changed = True
         if not changed:
@@ -66,7 +65,7 @@ def _climb(statistics: Statistics, begins: Integers, ends: Integers, start: Inte
 
 
 def _climbing_score(sums: Statistics) -> Statistics:
-    """Return BLEU, and below every BLEU above 0 a smoothed one: so a climb can leave 0."""
+    """Return BLEU, or smoothed BLEU minus 1 if all are 0, so that a climb can leave 0."""
     scores = bleu(sums)
     if scores.any():
         return scores

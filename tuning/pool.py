@@ -1,4 +1,4 @@
-"""The pool to tune on: the hypotheses of all segments, as features and sufficient statistics."""
+"""The pool to tune on: features and sufficient statistics of the hypotheses of all segments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,23 +17,19 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Features are no larger: squares of their sums are finite. Moses' are float32.
+# The largest absolute feature value (Moses' are float32): squares of sums stay finite.
 _LARGEST = 1e39
-# Values that are as near as this are the same: no weight should have to tell them apart.
+# Values that differ by at most this are equal, so that no weight has to separate them.
 _SAME = 1e-30
 
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """The hypotheses to choose from, of all segments. Nobody changes its arrays.
-
-    :raises PhrasescoreError: where a segment has no hypothesis, or a value is not finite or huge.
-    :raises ValueError: where the shapes do not fit together.
-    """
+    """The hypotheses of all segments. Its arrays must not be modified."""
 
     # One per column of features.
     labels: tuple[FeatureLabel, ...]
-    # (hypotheses, features), natural logarithms or counts, as the decoder wrote them.
+    # (hypotheses, features): natural logarithms or counts, as the decoder wrote them.
     features: Matrix
     # (hypotheses, num_stats) of the metric.
     stats: Statistics
@@ -61,7 +57,7 @@ class Pool:
 
     def _check_finite(self) -> None:
         for kind, values in (("feature", self.features), ("statistic", self.stats)):
-            highest, lowest = values.max(initial=0.0), values.min(initial=0.0)  # also of NaN: NaN
+            highest, lowest = values.max(initial=0.0), values.min(initial=0.0)  # NaN if any is
             if highest <= _LARGEST and lowest >= -_LARGEST:
                 continue
             row, column = np.argwhere(~(np.abs(values) <= _LARGEST))[0]
@@ -74,12 +70,12 @@ class Pool:
 
     @property
     def num_segments(self) -> int:
-        """The number of lists."""
+        """The number of segments, each with a list of hypotheses."""
         return len(self.starts) - 1
 
     @property
     def num_features(self) -> int:
-        """The number of weights."""
+        """The number of feature columns, each with a weight."""
         return len(self.labels)
 
     @property
@@ -88,59 +84,42 @@ class Pool:
         return np.repeat(np.arange(self.num_segments), np.diff(self.starts))
 
     def model_scores(self, weights: Vector) -> Vector:
-        """Return features @ weights: (hypotheses,).
-
-        Each row is summed on its own from left to right, so that equal rows have equal scores: a
-        matrix product does not promise that.
-        """
+        """Return features @ weights: (hypotheses,); equal rows have equal scores."""
+        # A matrix product does not guarantee that; each row is summed from left to right.
         scores: Vector = _model_scores(self.features, np.ascontiguousarray(weights, np.float64))
         return scores
 
     def model_best(self, weights: Vector) -> Integers:
-        """Return the row of each segment's best hypothesis: (segments,); of equals the earliest."""
+        """Return the row of each segment's best hypothesis: (segments,); the earliest of equals."""
         return self.highest(self.model_scores(weights))
 
     def highest(self, scores: Vector) -> Integers:
-        """Return the row of each segment's highest score: (segments,); of equals the earliest.
-
-        :param scores: (hypotheses,).
-        """
+        """Return the row of each segment's highest score: (segments,); the earliest of equals."""
         rows: Integers = _best_rows(scores, self.starts)
         return rows
 
     def score(self, metric: Metric, weights: Vector) -> float:
-        """Return the metric of the hypotheses that the weights choose."""
+        """Return the metric of the hypotheses that the weights select."""
         return float(metric.score(self.stats[self.model_best(weights)].sum(axis=0)))
 
     def constant_features(self) -> Mask:
-        """Return which features do not vary inside any segment: their weights change nothing.
-
-        A feature that varies by 1e-30 at most counts as constant.
-        """
+        """Return which features vary by at most 1e-30 within each segment."""
         constant: Mask = _constant_columns(self.features, self.starts)
         return constant
 
     def deviations(self) -> Vector:
-        """Return the standard deviation of each feature inside the segments: (features,).
-
-        The root of the mean squared distance of a hypothesis from its segment's mean; 0 for a
-        constant feature. A weight times this says how much a feature moves choices.
-        """
+        """Return each feature's deviation within the segments, 0 if constant: (features,)."""
         deviations: Vector = _deviations(self.features, self.starts)
         return np.where(self.constant_features(), 0.0, deviations)
 
     def score_deviation(self, weights: Vector) -> float:
-        """Return the standard deviation of model scores inside the segments."""
+        """Return the standard deviation of model scores within the segments."""
         scores = self.model_scores(weights)
         means = np.add.reduceat(scores, self.starts[:-1]) / np.diff(self.starts)
         return float(np.sqrt(np.square(scores - means[self.segments]).mean()))
 
     def distinct(self) -> "Pool":
-        """Return the pool with equal hypotheses of a segment once: the first, in the same order.
-
-        Equal are those whose features and statistics are; with statistics of words alike, it does
-        not matter which words they are.
-        """
+        """Return the pool without repeated hypotheses; the first with equal numbers stays."""
         kept = _first_of_equals(self.segments, self.features, self.stats)
         if len(kept) == len(self.stats):
             return self
@@ -153,12 +132,12 @@ class Pool:
         )
 
     def with_features(self, kept: Mask) -> "Pool":
-        """Return the pool with some of its features only."""
+        """Return the pool with only some of its features."""
         labels = tuple(label for label, keep in zip(self.labels, kept, strict=True) if keep)
         return replace(self, labels=labels, features=np.ascontiguousarray(self.features[:, kept]))
 
     def subset(self, segments: Sequence[int] | Integers) -> "Pool":
-        """Return some segments, in the order given; one may stand there twice (a bootstrap)."""
+        """Return some segments in the given order; a segment may be repeated (bootstrap)."""
         chosen = np.asarray(segments, np.int64)
         counts = np.diff(self.starts)[chosen]
         starts = _starts(counts)
@@ -167,12 +146,10 @@ class Pool:
 
 
 def union(pools: Sequence[Pool]) -> Pool:
-    """Return the union of pools of the same segments, each hypothesis once.
+    """Return the distinct hypotheses of pools of the same segments.
 
-    Those of the first pool come first: an earlier round's, so that ties stay with it. A feature
-    that a pool lacks is a sparse one: its value is 0 there.
-
-    :raises PhrasescoreError: where numbers of segments differ.
+    Hypotheses of earlier pools come first, so that ties keep them. A feature that a pool lacks is
+    sparse: its value is 0 there.
     """
     first = pools[0]
     if len(pools) == 1:
@@ -193,12 +170,12 @@ def union(pools: Sequence[Pool]) -> Pool:
 
 
 def _features(pool: Pool, labels: tuple[FeatureLabel, ...]) -> Matrix:
-    """Return the features of a pool in the columns of these labels: (hypotheses, labels)."""
+    """Return the features of a pool in the columns of ``labels``: (hypotheses, labels)."""
     if pool.labels == labels:
         return pool.features
     features = np.zeros((len(pool.features), len(labels)))
-    places = {label: place for place, label in enumerate(labels)}
-    features[:, [places[label] for label in pool.labels]] = pool.features
+    columns = {label: column for column, label in enumerate(labels)}
+    features[:, [columns[label] for label in pool.labels]] = pool.features
     return features
 
 
@@ -207,10 +184,10 @@ def _starts(counts: Integers) -> Integers:
 
 
 def _first_of_equals(segments: Integers, *tables: Matrix) -> Integers:
-    """Return the rows that equal no earlier row of their segment, rising.
+    """Return the rows that equal no earlier row of their segment, in rising order.
 
-    Rows are sorted by a 64-bit hash and neighbours compared; should two different rows have one
-    hash, all are sorted by their values instead, which takes many times as long.
+    Rows are sorted by a 64-bit hash, and neighbours are compared. If two different rows share a
+    hash, all rows are sorted by their values, which takes many times as long.
     """
     bits = [np.ascontiguousarray(table + 0.0).view(np.uint64) for table in tables]  # no -0.0
     hashes = segments.astype(np.uint64)
@@ -230,7 +207,7 @@ def _first_of_equals(segments: Integers, *tables: Matrix) -> Integers:
 
 @kept_njit()
 def _hash_rows(table: Any, hashes: Any) -> None:
-    """Add the rows to their hashes: the mixing of splitmix64 (Steele et al., 2014)."""
+    """Mix rows into their hashes with splitmix64 (Steele et al., 2014)."""
     factor, shift = np.uint64(0xBF58476D1CE4E5B9), np.uint64(29)
     for row in range(len(table)):
         mixed = hashes[row]

@@ -2,9 +2,9 @@
 
 Hopkins and May (2011), Tuning as Ranking: in each segment pairs are drawn, those whose sentence
 scores differ most are kept, and logistic regression learns from the differences of their features
-which of the two is better. With Nakov et al. (2012), Optimizing for Sentence-Level BLEU+1 Yields
-Short Translations: the brevity penalty is smoothed as the precisions are, or else the result is too
-short.
+which of the two is better. As in Nakov et al. (2012), Optimizing for Sentence-Level BLEU+1 Yields
+Short Translations, the brevity penalty is smoothed like the precisions; otherwise translations get
+too short.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from tuning.ngrams import Integers
 from tuning.pool import Matrix, Vector
 
 _MAX_ITERATIONS = 200
-# The least weight of all fixed features together, in units of their deviation.
+# The least weight of all fixed features together, in units of their standard deviation.
 _LEAST_FIXED = 0.1
 
 
@@ -32,11 +32,11 @@ class Loss(NamedTuple):
 
 
 def sentence_scores(metric: Metric, stats: Statistics) -> Vector:
-    """Return a score of each hypothesis on its own, smoothed: (hypotheses,).
+    """Return a smoothed score of each single hypothesis: (hypotheses,).
 
-    BLEU has 1 added to matches and n-grams of all orders and to the length of the reference (not
-    to that of the hypothesis), as Moses' ``pro -b`` (Nakov et al., 2012, section 4). Of another
-    metric it is the score of the statistics plus 1.
+    BLEU adds 1 to matches and n-grams of all orders and to the length of the reference (not of the
+    hypothesis), like Moses' ``pro -b`` (Nakov et al., 2012, section 4). Other metrics score the
+    statistics plus 1.
     """
     if not isinstance(metric, CorpusBleu):
         return np.asarray(metric.score(stats + 1.0))
@@ -49,20 +49,19 @@ def sentence_scores(metric: Metric, stats: Statistics) -> Vector:
 def logistic_loss(weights: Vector, differences: Matrix, prior: Vector) -> Loss:
     """Return the sum of log(1 + exp(-difference @ weights)), plus prior / 2 * weights squared.
 
-    :param differences: (pairs, features), of the better hypothesis less the worse.
-    :param prior: (features,).
+    :param differences: (pairs, features), the better hypothesis minus the worse.
     """
     margins = differences @ weights
     value = np.logaddexp(0.0, -margins).sum() + 0.5 * float(prior @ np.square(weights))
-    wrong = np.exp(-np.logaddexp(0.0, margins))  # 1 / (1 + exp(margin)), that cannot overflow
+    wrong = np.exp(-np.logaddexp(0.0, margins))  # 1 / (1 + exp(margin)) without overflow
     return Loss(float(value), prior * weights - wrong @ differences)
 
 
 def search_pro(problem: Problem) -> Found:
-    """Return the weights of the classifier, mixed with the start as settings.share has it.
+    """Return the weights of the classifier, mixed with the start as settings.share says.
 
-    Fixed features count as one, the part of the model score that they make; the classifier finds
-    its weight, by which the others are divided. It is kept above 0 even where they mislead.
+    All fixed features together are one feature, their part of the model score. The classifier finds
+    its weight, by which the others are divided. It is kept above 0 even if they mislead.
     """
     pool, settings = problem.pool, problem.settings
     random = np.random.default_rng(problem.seed)
@@ -70,7 +69,7 @@ def search_pro(problem: Problem) -> Found:
         better, worse = draw_pairs(problem, random)
         problem.report(f"{len(better):,} pairs")
     except StopTuning:
-        return Found(problem.start, 0, ("stopped before there were weights",))
+        return Found(problem.start, 0, ("stopped before training",))
     if not len(better):
         return Found(problem.start, 0, ("no two hypotheses differ enough to learn from",))
     weights, iterations = _classify(problem, pool.features[better] - pool.features[worse])
@@ -78,7 +77,7 @@ def search_pro(problem: Problem) -> Found:
 
 
 def _classify(problem: Problem, differences: Matrix) -> tuple[Vector, int]:
-    """Return the weights of the classifier, in the scale of the start, and its iterations."""
+    """Return the weights of the classifier, scaled like the start, and its iterations."""
     free, start = problem.free, problem.start
     units = problem.pool.deviations()[free]
     columns = differences[:, free] / units
@@ -86,11 +85,11 @@ def _classify(problem: Problem, differences: Matrix) -> tuple[Vector, int]:
     bounds: list[tuple[float | None, None]] = [(None, None)] * columns.shape[1]
     fixed = differences[:, ~free] @ start[~free]
     unit = float(np.sqrt(np.square(fixed).mean()))
-    if unit > 0:  # a column more, not penalised
+    if unit > 0:  # one more column, not penalised
         columns = np.column_stack([columns, fixed / unit])
         prior = np.append(prior, 0.0)
         bounds.append((_LEAST_FIXED, None))
-    found = minimize(
+    optimum = minimize(
         logistic_loss,
         np.clip(np.zeros(len(prior)), [low or 0.0 for low, _ in bounds], None),
         args=(columns, prior),
@@ -100,21 +99,21 @@ def _classify(problem: Problem, differences: Matrix) -> tuple[Vector, int]:
         options={"maxiter": _MAX_ITERATIONS},
     )
     weights = start.copy()
-    weights[free] = found.x[: len(units)] / units
+    weights[free] = optimum.x[: len(units)] / units
     size = np.abs(weights[free]).sum()
     if unit > 0:
-        weights[free] *= unit / found.x[-1]
+        weights[free] *= unit / optimum.x[-1]
     elif size > 0:
         weights[free] *= np.abs(start).sum() / size
-    return weights, int(found.nit)
+    return weights, int(optimum.nit)
 
 
 def draw_pairs(problem: Problem, random: np.random.Generator) -> tuple[Integers, Integers]:
     """Return the rows of the better and of the worse hypotheses of the pairs to learn from.
 
-    In each segment settings.candidates pairs are drawn, with replacement; of those whose scores
-    differ by settings.least_difference the settings.pairs that differ most are kept, of equals the
-    first ones drawn.
+    In each segment settings.candidates pairs are drawn, with replacement. Among those whose scores
+    differ by settings.least_difference, the settings.pairs largest differences are kept, the first
+    drawn of equals.
     """
     pool, settings = problem.pool, problem.settings
     scores = sentence_scores(problem.metric, pool.stats)

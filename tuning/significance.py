@@ -1,16 +1,16 @@
-"""Whether a difference between two systems is chance, where each was tuned several times.
+"""Test whether a difference between two systems, each tuned several times, is due to chance.
 
-Approximate randomization (Riezler and Maxwell, 2005) over sentences. The figure of a system is the
-mean of its replicas' scores, as Clark et al. (2011) advise. Two systems exchange all replicas'
-translations of a sentence together: translations by weights of two seeds are much alike, and to
-exchange each by itself would count them as independent sentences.
+Approximate randomization (Riezler and Maxwell, 2005) over sentences. The score of a system is the
+mean of its replicas' scores, as Clark et al. (2011) advise. A sentence's translations are exchanged
+in all replicas together. Translations with weights of two seeds are much alike, so separate
+exchanges would count them as independent sentences.
 """
 
 import numpy as np
 
 from tuning.metric import Metric, Statistics
 
-# Draws whose sums are made at once.
+# Draws that are summed at once.
 _BATCH = 250
 
 
@@ -19,8 +19,7 @@ def randomization_p_value(
 ) -> float:
     """Return how often chance alone would make a difference this large, in either direction.
 
-    (r + 1) / (trials + 1), where r draws have a difference that is not smaller. 1 for two systems
-    of equal statistics.
+    This is (r + 1) / (trials + 1), where r draws have a difference that is not smaller.
 
     :param baseline: (replicas, sentences, num_stats).
     :param system: likewise; the number of replicas may differ.
@@ -28,23 +27,23 @@ def randomization_p_value(
     if baseline.shape[1:] != system.shape[1:]:
         raise ValueError(f"expected the same sentences, got {baseline.shape}, {system.shape}")
     if len(baseline) != len(system):
-        # Replica by replica, each as often as the other system has replicas.
+        # Repeat each replica, so that both systems have the same number.
         repeated = np.lcm(len(baseline), len(system))
         baseline, system = (
             np.repeat(stats, repeated // len(stats), axis=0) for stats in (baseline, system)
         )
     totals = [stats.sum(axis=1) for stats in (baseline, system)]  # (replicas, num_stats)
     difference = system - baseline  # (replicas, sentences, num_stats)
-    found = abs(_mean_score(metric, totals[1]) - _mean_score(metric, totals[0]))
+    observed = abs(_mean_score(metric, totals[1]) - _mean_score(metric, totals[0]))
     numbers = np.random.default_rng(seed)
     as_large = 0
     for start in range(0, trials, _BATCH):
         draws = min(_BATCH, trials - start)
         exchanged = numbers.random((draws, difference.shape[1])) < 0.5
-        # Whole numbers in float64: sums are exact in any order.
+        # Statistics are integers in float64, so sums are exact in any order.
         moved = np.einsum("ds,rsk->drk", exchanged.astype(np.float64), difference, optimize=True)
         drawn = _mean_score(metric, totals[1] - moved) - _mean_score(metric, totals[0] + moved)
-        as_large += int((np.abs(drawn) >= found).sum())
+        as_large += int((np.abs(drawn) >= observed).sum())
     return (as_large + 1) / (trials + 1)
 
 

@@ -1,4 +1,4 @@
-"""Weights as a vector in the order of a pool's features, and back."""
+"""Convert weights to a vector in the order of a pool's features, and back."""
 
 from collections.abc import Sequence
 
@@ -12,10 +12,9 @@ Vector = NDArray[np.float64]
 
 
 def weights_vector(weights: Weights, labels: Sequence[FeatureLabel], where: str = "") -> Vector:
-    """Return the weight of each label; 0 for features that have none.
+    """Return the weight of each label, 0 if there is none.
 
-    :param where: the weights come from, for the message.
-    :raises PhrasescoreError: if a feature has another number of weights than of values.
+    :param where: the source of the weights, for the message.
     """
     sizes: dict[str, int] = {}
     for label in labels:
@@ -31,30 +30,30 @@ def weights_vector(weights: Weights, labels: Sequence[FeatureLabel], where: str 
 
 
 def named_weights(vector: Vector, labels: Sequence[FeatureLabel]) -> Weights:
-    """Return the weights of a vector by the names of their features, in order of appearance.
+    """Return the weights of a vector by feature name, in order of appearance.
 
     >>> named_weights(np.array([1.0, 2.0]), [FeatureLabel("TM0", 0), FeatureLabel("TM0", 1)])
     {'TM0': (1.0, 2.0)}
     """
-    found: Weights = {}
+    weights: Weights = {}
     for label, weight in sorted(
         zip(labels, vector.tolist(), strict=True), key=lambda pair: pair[0].place
     ):
-        found[label.name] = (*found.get(label.name, ()), weight)
-    return {label.name: found[label.name] for label in labels}
+        weights[label.name] = (*weights.get(label.name, ()), weight)
+    return {label.name: weights[label.name] for label in labels}
 
 
 def weights_between(one: Weights, other: Weights, share: float) -> Weights:
-    """Return the weights that lie a share of the way from one to the other; a missing one is 0.
+    """Return weights at a share of the way from one to the other; missing weights are 0.
 
     >>> weights_between({"A": (1.0,)}, {"A": (0.0,), "B": (1.0,)}, 0.25)
     {'A': (0.75,), 'B': (0.25,)}
     """
     if share == 1:
         return other
-    found: Weights = {}
+    weights: Weights = {}
     for name in {**one, **other}:
         nothing = (0.0,) * len(other.get(name, one.get(name, ())))
         pairs = zip(one.get(name, nothing), other.get(name, nothing), strict=True)
-        found[name] = tuple((1 - share) * old + share * new for old, new in pairs)
-    return found
+        weights[name] = tuple((1 - share) * old + share * new for old, new in pairs)
+    return weights

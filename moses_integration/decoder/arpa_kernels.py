@@ -1,4 +1,4 @@
-"""Compiled parts of reading an ARPA file: lines of n-grams go from bytes into the tables."""
+"""Compiled parts of reading an ARPA file, which insert n-grams from bytes into the tables."""
 
 from typing import Any
 
@@ -14,15 +14,12 @@ from moses_integration.decoder.ngram_table import (
     make_tables,
 )
 
-# What `parse_block` stops for.
+# Why `parse_block` stopped.
 DONE, FULL, NO_NUMBER, POSITIVE, UNKNOWN_WORD, FIELDS, NO_CONTEXT, HIGHEST_BACKOFF = range(8)
 
 
 def hash_vocabulary(words: dict[str, int]) -> tuple[Any, Any]:
-    """Return a table of 64-bit hashes of the bytes of words, and the id of the word in each row.
-
-    :param words: the ids by word.
-    """
+    """Return a table of 64-bit hashes of words, and the id of the word in each row."""
     encoded = [word.encode() for word in words]
     offsets = np.cumsum([0, *map(len, encoded)])
     keys = np.zeros((2 * len(words) + 16, 1), np.uint64)
@@ -34,7 +31,7 @@ def hash_vocabulary(words: dict[str, int]) -> tuple[Any, Any]:
 
 @KERNEL
 def _hash_bytes(text: Any, start: int, end: int) -> Any:
-    """Return FNV-1a of some bytes, mixed once more for its high bits; never 0."""
+    """Return FNV-1a of some bytes, mixed once more to improve its high bits; never 0."""
     value = np.uint64(0xCBF29CE484222325)
     for position in range(start, end):
         value = (value ^ np.uint64(text[position])) * np.uint64(0x100000001B3)
@@ -52,7 +49,7 @@ def _fill_vocabulary(keys: Any, ids: Any, text: Any, offsets: Any, numbers: Any)
 
 
 def grow(tables: NgramTables) -> NgramTables:
-    """Return the same tables with half as many slots again: the file lacks many suffixes."""
+    """Return the tables with half as many slots again, for the blanks of missing suffixes."""
     grown = make_tables(tables.order, tables.num_words, len(tables.keys))
     _move(tables.keys, grown.keys)
     return tables._replace(keys=grown.keys, values=grown.values)
@@ -74,7 +71,7 @@ def _is_blank(byte: int) -> bool:
 
 @KERNEL
 def _parse_number(text: Any, start: int, end: int) -> tuple[float, bool]:
-    """Return a decimal number, and whether it is one."""
+    """Return a decimal number, and whether the text is one."""
     position = start
     negative = position < end and text[position] == 45
     if position < end and (text[position] == 45 or text[position] == 43):
@@ -123,10 +120,10 @@ def parse_block(
     left: int,
     used: int,
 ) -> tuple[int, int, int, int, int]:
-    """Put the n-grams of a block's lines into the tables, up to the section's end.
+    """Insert the n-grams of a block's lines into the tables, up to the section's end.
 
-    :return: the first byte that was not read, the numbers of lines and of n-grams that were, the
-        number of n-grams in the tables, and a problem of the line at this byte.
+    :return: the first unread byte, the numbers of lines and of n-grams read, the number of n-grams
+        in the tables, and the problem of the line at this byte.
     """
     words = np.empty(order, np.int32)
     starts, ends = np.empty(order + 2, np.int64), np.empty(order + 2, np.int64)
@@ -143,12 +140,12 @@ def parse_block(
             continue
         if fields < order + 1 or fields > order + 2:
             return position, lines, done, used, FIELDS
-        log_prob, good = _parse_number(text, starts[0], ends[0])
+        log_prob, are_numbers = _parse_number(text, starts[0], ends[0])
         backoff = -0.0
         if fields == order + 2:
             backoff, is_number = _parse_number(text, starts[order + 1], ends[order + 1])
-            good = good and is_number
-        if not good:
+            are_numbers = are_numbers and is_number
+        if not are_numbers:
             return position, lines, done, used, NO_NUMBER
         if backoff != 0.0 and order == tables.order:
             return position, lines, done, used, HIGHEST_BACKOFF
@@ -170,7 +167,7 @@ def parse_block(
 
 @KERNEL
 def _split_line(text: Any, position: int, starts: Any, ends: Any) -> tuple[int, int]:
-    """Find the fields of a line; return their number, even if there is no room, and its end."""
+    """Find the fields of a line; return their number, even beyond the room, and the line's end."""
     fields = 0
     while position < len(text) and text[position] != 10:
         if _is_blank(text[position]):
@@ -187,10 +184,7 @@ def _split_line(text: Any, position: int, starts: Any, ends: Any) -> tuple[int, 
 
 @KERNEL
 def _remember(tables: Any, words: Any) -> Any:
-    """Return the backoff of an n-gram, marked as one that a longer one goes on from.
-
-    :return: NaN if there is no such n-gram.
-    """
+    """Return the backoff of an n-gram and mark that a longer one begins with it; NaN if missing."""
     if len(words) == 1:
         if not extends(tables.unigram_backoffs[words[0]]):
             tables.unigram_backoffs[words[0]] = 0.0
@@ -208,12 +202,10 @@ def _remember(tables: Any, words: Any) -> Any:
 
 @KERNEL
 def _insert(tables: Any, words: Any, log_prob: float, backoff: float) -> int:
-    """Put an n-gram into the tables, and blanks for those of its suffixes that are missing.
+    """Insert an n-gram, and blanks for its missing suffixes; return how many n-grams were added.
 
-    A blank has the probability that backing off gives, and no backoff of its own (KenLM's
-    AdjustLower). Of an n-gram that is there twice the first counts.
-
-    :return: how many n-grams were added.
+    A blank has the backed-off probability, and no backoff of its own (KenLM's AdjustLower). The
+    first of two equal n-grams counts.
     """
     order, added = len(words), 0
     key = first_hash(words[order - 1])

@@ -1,4 +1,4 @@
-"""What a moses.ini says to a decoder: features, their weights, and how to search."""
+"""Read what a moses.ini configures for a decoder: features, their weights, and search limits."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from moses_integration.decoder.ini_sections import read_limits
 from moses_integration.decoder.language_model import read_arpa_order
 from moses_integration.decoder.search_limits import SearchLimits
 from moses_integration.ini_text import IniFeature, IniLine
-from moses_integration.moses_ini import MosesIni
+from moses_integration.moses_ini import CONVERTERS, MosesIni
 from moses_integration.weight_lines import format_weight
 from moses_integration.weights import LARGEST_WEIGHT
 from phrasescore.errors import ConfigError, DataError, shown_path
@@ -20,14 +20,14 @@ from phrasescore.records import Weights
 PHRASE_TABLE, REORDERING, LANGUAGE_MODEL = "PhraseDictionaryMemory", "LexicalReordering", "KENLM"
 DISTORTION, UNKNOWN_WORDS = "Distortion", "UnknownWordPenalty"
 WORDS, PHRASES = "WordPenalty", "PhrasePenalty"
-# Those whose value needs more than the phrase pair stand first in Moses' n-best lists
-# (ScoreComponentCollection::OutputAllFeatureScores); in each group the order is the file's.
+# In Moses' n-best lists, features whose value needs more than the phrase pair come first
+# (ScoreComponentCollection::OutputAllFeatureScores); each group is in file order.
 STATEFUL = (REORDERING, DISTORTION, LANGUAGE_MODEL)
 STATELESS = (PHRASE_TABLE, WORDS, PHRASES, UNKNOWN_WORDS)
 _NEEDED = (PHRASE_TABLE, LANGUAGE_MODEL, UNKNOWN_WORDS)
 NUM_REORDERING_SCORES = 6
 
-# Arguments that every feature may have, and that change nothing here.
+# Arguments that every feature may have, without effect on this search.
 _ANY = {"name", "num-features", "tuneable", "tuneable-components", "verbosity", "filterable"}
 _ARGUMENTS = {
     PHRASE_TABLE: {"path", "table-limit", "input-factor", "output-factor", "cache-size"},
@@ -36,34 +36,29 @@ _ARGUMENTS = {
     PHRASES: {"per-phrase-table"},
 }
 _FACTORS = ("factor", "input-factor", "output-factor")
-# What else is a feature of Moses, and what to give instead.
-_BINARY = {
-    "PhraseDictionaryCompact": "processPhraseTableMin",
-    "PhraseDictionaryBinary": "processPhraseTable",
-    "PhraseDictionaryOnDisk": "CreateOnDiskPt",
-    "ProbingPT": "CreateProbingPT",
-}
+# Unsupported features of Moses, and the tool that made the file from a supported one.
+_BINARY = {**CONVERTERS, "PhraseDictionaryBinary": "processPhraseTable"}
 _OTHER_MODELS = ("SRILM", "IRSTLM", "RANDLM", "DALM", "ReloadingLM")
 _BINARY_STARTS = (b"mmap lm http://kheafield.com/code", b"blmt", b"Qblmt")
-# Words of type= in any order; "wbe" and "phrase" are one to a decoder (LRModel.cpp).
+# Words of type= in any order; "wbe" and "phrase" are the same to a decoder (LRModel.cpp).
 _REORDERING_TYPE = {"msd", "bidirectional", "fe"}
 _REORDERING_NOISE = {"wbe", "phrase", "allff"}
 
 
 class _LineError(Exception):
-    """A line that this search cannot follow; the message says why."""
+    """A line that this search cannot follow; the caller adds file and line."""
 
 
 class FeatureSlot(NamedTuple):
-    """A feature of the model and where its values stand."""
+    """A feature of the model."""
 
-    # As in n-best lists, without "=".
+    # The name in n-best lists, without "=".
     name: str
-    # The class, as the line begins.
+    # The class, at the beginning of the line.
     kind: str
     weights: tuple[float, ...]
     arguments: Mapping[str, str]
-    # 1-based, in moses.ini.
+    # 1-based line in moses.ini.
     line: int
 
 
@@ -73,22 +68,18 @@ class DecoderConfiguration:
 
     path: str
     search: SearchLimits
-    # In the order in which Moses prints their values; UnknownWordPenalty, which it leaves out
-    # there, has its place among the others.
+    # In the order in which Moses prints values. UnknownWordPenalty has its place among them, though
+    # Moses does not print it.
     slots: tuple[FeatureSlot, ...]
     _ini: MosesIni = field(repr=False, compare=False)
     _ignored: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, path: str, ignore: Collection[str] = ()) -> Self:
-        """Read a moses.ini, and have a look at the files it names.
+        """Read a moses.ini, and check the files it names; an unsupported feature is an error.
 
-        :param path: relative paths in it begin at the working folder, as with Moses.
+        :param path: relative paths in the file begin at the working folder, as with Moses.
         :param ignore: names of features that are left out, whatever their weights.
-        :raises DataError: if the file cannot be read.
-        :raises ConfigError: with file and line, for a feature or setting that this search does not
-            have, a missing or binary file, a wrong number of weights, a language model of another
-            order; for a name in ``ignore`` that no feature has.
         """
         ini = MosesIni.read(path)
         names = [feature.name for feature in ini.features]
@@ -111,27 +102,15 @@ class DecoderConfiguration:
         return cls(path, search, tuple(slots), ini, tuple(ignore))
 
     def with_weights(self, weights: Weights) -> Self:
-        """Return the same with other weights, of some features or all.
-
-        Weights are rounded to the digits that a moses.ini has.
-
-        :param weights: as `moses_integration.weights.load_weights` returns them.
-        :raises ConfigError: if there is no feature of a name, or another number of weights; for a
-            weight other than 0 of a feature that this search does not have.
-        """
+        """Return a copy with other weights, rounded as in a moses.ini, for some or all features."""
         slots = []
         for slot in self.slots:
-            given = weights.get(slot.name)
-            if given is not None:
-                problem = ""
-                if len(given) != len(slot.weights):
-                    problem = f"expected {len(slot.weights)} weights, was given {len(given)}"
-                elif not all(abs(weight) <= LARGEST_WEIGHT for weight in given):
-                    problem = f"expected weights of at most {LARGEST_WEIGHT:g}"
-                if problem:
+            values = weights.get(slot.name)
+            if values is not None:
+                if problem := _weights_problem(values, len(slot.weights)):
                     where = f"{shown_path(self.path)}:{slot.line}"
                     raise ConfigError(where, f"[feature] {slot.name}", problem)
-                rounded = tuple(float(format_weight(weight)) for weight in given)
+                rounded = tuple(float(format_weight(weight)) for weight in values)
                 slot = slot._replace(weights=rounded)
             slots.append(slot)
         known = {slot.name for slot in slots}.union(self._ignored)
@@ -147,11 +126,7 @@ class DecoderConfiguration:
         return replace(self, slots=tuple(slots))
 
     def with_limits(self, **limits: Any) -> Self:
-        """Return the same with other limits of the search.
-
-        :param limits: fields of `SearchLimits`.
-        :raises ConfigError: for a limit that Moses' search has and this one has not.
-        """
+        """Return a copy with other values for some fields of `SearchLimits`."""
         search = replace(self.search, **limits)
         if search.stack_diversity:
             problem = "this search has no stack-diversity; set it to 0, or decode with Moses"
@@ -159,7 +134,7 @@ class DecoderConfiguration:
         return replace(self, search=search)
 
     def find(self, kind: str) -> FeatureSlot | None:
-        """Return the feature of a class, None if there is none; there is never more than one."""
+        """Return the only feature of a class, None if there is none."""
         return next((slot for slot in self.slots if slot.kind == kind), None)
 
     def slot(self, kind: str) -> FeatureSlot:
@@ -177,10 +152,7 @@ class DecoderConfiguration:
 
 
 def _read_slot(ini: MosesIni, feature: IniFeature, weights: IniLine | None) -> FeatureSlot | None:
-    """Return a feature; None for one that this search does not have, if its weights are 0.
-
-    :param weights: the line with its weights.
-    """
+    """Return a feature, or None for an unsupported one whose weights are 0."""
     where = weights or feature.line
     try:
         values = _parse_weights(feature, weights)
@@ -195,20 +167,16 @@ def _read_slot(ini: MosesIni, feature: IniFeature, weights: IniLine | None) -> F
             problem = f"expected a line '{feature.name}= ...' in [weight] with {count} weights"
             raise _LineError(f"{problem}, found none")
         where = weights or feature.line
-        if len(values) != count:
-            raise _LineError(f"expected {count} weights, found {len(values)}")
-        if not all(abs(weight) <= LARGEST_WEIGHT for weight in values):
-            raise _LineError(f"expected weights of at most {LARGEST_WEIGHT:g}")
+        if fault := _weights_problem(values, count):
+            raise _LineError(fault)
     except (_LineError, DataError) as error:
         raise ini.error(where, feature.name, str(error)) from error
     return FeatureSlot(feature.name, feature.kind, values, arguments, feature.line.place + 1)
 
 
 def _parse_weights(feature: IniFeature, line: IniLine | None) -> tuple[float, ...]:
-    """Return the weights of a feature; none if there is no line.
-
-    UnknownWordPenalty may do without: it is not tuned, and 1 as in Moses.
-    """
+    """Return the weights of a feature; none if there is no line."""
+    # UnknownWordPenalty has the weight 1 by default, as in Moses, which does not tune it.
     if line is None:
         return (1.0,) if feature.kind == UNKNOWN_WORDS else ()
     words = [word.group() for word in line.words[1:]]
@@ -219,8 +187,14 @@ def _parse_weights(feature: IniFeature, line: IniLine | None) -> tuple[float, ..
         raise _LineError(problem) from None
 
 
+def _weights_problem(values: tuple[float, ...], count: int) -> str | None:
+    if len(values) != count:
+        return f"expected {count} weights, found {len(values)}"
+    is_valid = all(abs(weight) <= LARGEST_WEIGHT for weight in values)
+    return None if is_valid else f"expected weights of at most {LARGEST_WEIGHT:g}"
+
+
 def _num_values(feature: IniFeature, arguments: dict[str, str]) -> int:
-    """Return how many values a feature has."""
     default = str(NUM_REORDERING_SCORES if feature.kind == REORDERING else 1)
     text = arguments.get("num-features", default)
     if not _is_number(text) or (feature.kind != PHRASE_TABLE and text != default):
@@ -233,7 +207,7 @@ def _is_number(text: str) -> bool:
 
 
 def _read_arguments(feature: IniFeature) -> dict[str, str]:
-    """Return the arguments of a feature, of which this search has each."""
+    """Return the arguments of a feature, all of which this search supports."""
     arguments: dict[str, str] = {}
     for key, value in feature.arguments:
         problem = None
@@ -270,16 +244,16 @@ def _check_reordering(arguments: dict[str, str]) -> None:
     defaults = arguments.get("default-scores")
     if defaults is not None:
         try:
-            good = all(float(value) > 0 for value in defaults.split(","))
+            is_valid = all(float(value) > 0 for value in defaults.split(","))
         except ValueError:
-            good = False
-        if not good or len(defaults.split(",")) != NUM_REORDERING_SCORES:
+            is_valid = False
+        if not is_valid or len(defaults.split(",")) != NUM_REORDERING_SCORES:
             problem = f"expected {NUM_REORDERING_SCORES} probabilities in default-scores="
             raise _LineError(f"{problem}, found {shorten(defaults)}")
 
 
 def _check_file(feature: IniFeature, path: str) -> str:
-    """Return the path of a text file; Moses finds one with .gz at its end by itself."""
+    """Return the path of a text file; like Moses, add .gz if only that file exists."""
     wanted = "an ARPA file" if feature.kind == LANGUAGE_MODEL else "a text table"
     if not path:
         raise _LineError(f"expected path= to {wanted}, found none")
@@ -301,7 +275,6 @@ def _check_file(feature: IniFeature, path: str) -> str:
 
 
 def _text_file(feature: IniFeature) -> str:
-    """Return which file a binary one was made from."""
     if feature.kind == LANGUAGE_MODEL:
         return "name the .arpa or .arpa.gz that build_binary made it from"
     if feature.kind == REORDERING:
@@ -321,11 +294,11 @@ def _describe_unknown(feature: IniFeature) -> str:
 
 
 def _check_kinds(ini: MosesIni, slots: list[FeatureSlot]) -> None:
-    """Refuse two features of a class, and a model without those that every search needs."""
+    """Refuse two features of a class, and a model that lacks a necessary one."""
     seen: set[str] = set()
     for slot in slots:
         if slot.kind in seen:
-            line = next(found.line for found in ini.features if found.name == slot.name)
+            line = next(feature.line for feature in ini.features if feature.name == slot.name)
             problem = f"expected one {slot.kind}, which is what this search can follow"
             raise ini.error(line, slot.name, f"{problem}, found another")
         seen.add(slot.kind)

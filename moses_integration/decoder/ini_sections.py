@@ -1,4 +1,4 @@
-"""The sections of a moses.ini that say how to search, and those that this search lacks."""
+"""Read the sections of a moses.ini that set search limits, and refuse unsupported ones."""
 
 import contextlib
 import logging
@@ -6,50 +6,46 @@ from typing import Any
 
 from moses_integration.decoder.search_limits import ALGORITHMS, LIMITS, SearchLimits, limit_values
 from moses_integration.ini_text import IniLine, IniText
+from moses_integration.ini_weights import TRUE_VALUES
 from moses_integration.moses_ini import is_phrase_table
 from phrasescore.errors import shown_path
 from phrasescore.io.text import shorten
 
 _logger = logging.getLogger(__name__)
 
-_TRUE, _FALSE = ("yes", "y", "true", "1"), ("no", "n", "false", "0")
+_FALSE = ("no", "n", "false", "0")
 
-# Sections that change what Moses translates, and that this search does not have (names as in
-# moses/Parameter.cpp). A value that switches them off is accepted.
-_MISSING = (
-    *("alternate-weight-setting", "always-create-direct-transopt", "consensus-decoding"),
-    *("continue-partial-translation", "decoding-graph-backoff", "early-discarding-threshold"),
-    *("early-distortion-cost", "feature-add", "feature-overwrite", "feature-name-overwrite"),
-    *("inputtype", "lminimum-bayes-risk", "mark-unknown", "minimum-bayes-risk"),
-    *("monotone-at-punctuation", "phrase-drop-allowed", "placeholder-factor"),
-    *("segment-time-out", "time-out", "weight-add", "weight-file", "weight-overwrite"),
-)
+# Unsupported sections that change what Moses translates (names as in moses/Parameter.cpp). A value
+# that switches one off is accepted.
+_UNSUPPORTED = {
+    "alternate-weight-setting", "always-create-direct-transopt", "consensus-decoding",
+    "continue-partial-translation", "decoding-graph-backoff", "early-discarding-threshold",
+    "early-distortion-cost", "feature-add", "feature-overwrite", "feature-name-overwrite",
+    "inputtype", "lminimum-bayes-risk", "mark-unknown", "minimum-bayes-risk",
+    "monotone-at-punctuation", "phrase-drop-allowed", "placeholder-factor",
+    "segment-time-out", "time-out", "weight-add", "weight-file", "weight-overwrite",
+}  # fmt: skip
 _OFF = (*_FALSE, "-1", "0.0")
 _FACTORS = ("input-factors", "output-factors")
-# Sections that are read elsewhere.
+# Sections that other modules read.
 _ELSEWHERE = ("factor-delimiter", "feature", "mapping", "weight")
-_KNOWN = {*LIMITS, *_FACTORS, *_ELSEWHERE, *_MISSING}
+_KNOWN = {*LIMITS, *_FACTORS, *_ELSEWHERE, *_UNSUPPORTED}
 
 
 def read_limits(ini: IniText, table_limit: int) -> SearchLimits:
-    """Read the sections that say how to search.
-
-    :raises ConfigError: with file and line, for a value that Moses would not read, or a section
-        that changes translations and that this search does not have.
-    """
-    found: dict[str, IniLine] = {}
+    """Read the sections that set limits of the search; refuse unsupported ones."""
+    lines: dict[str, IniLine] = {}
     for line in ini.content_lines():
-        found.setdefault(line.section, line)  # of several values Moses takes the first
-    _check_missing(ini, found)
-    given: dict[str, Any] = {"table_limit": table_limit}
+        lines.setdefault(line.section, line)  # Moses takes the first of several values
+    _check_supported(ini, lines)
+    limits: dict[str, Any] = {"table_limit": table_limit}
     for section, field in LIMITS.items():
-        if section in found:
-            given[field] = _parse(ini, found[section], field)
-    return SearchLimits(**given)
+        if section in lines:
+            limits[field] = _parse(ini, lines[section], field)
+    return SearchLimits(**limits)
 
 
 def _parse(ini: IniText, line: IniLine, field: str) -> object:
-    """Return the value of a limit."""
     text = line.words[0].group()
     value: object = None
     wanted = limit_values(field, value)
@@ -57,7 +53,7 @@ def _parse(ini: IniText, line: IniLine, field: str) -> object:
         wanted = "0 (stacks) or 1 (cube pruning), which this search has"
         value = dict(zip("01", ALGORITHMS, strict=True)).get(text)
     elif field == "drop_unknown":
-        value = text.lower() in _TRUE if text.lower() in _TRUE + _FALSE else None
+        value = text.lower() in TRUE_VALUES if text.lower() in TRUE_VALUES + _FALSE else None
     else:
         with contextlib.suppress(ValueError):
             value = type(getattr(SearchLimits, field))(text)
@@ -66,27 +62,27 @@ def _parse(ini: IniText, line: IniLine, field: str) -> object:
     return value
 
 
-def _check_missing(ini: IniText, lines: dict[str, IniLine]) -> None:
+def _check_supported(ini: IniText, lines: dict[str, IniLine]) -> None:
     for section, line in lines.items():
         value = line.words[0].group()
-        if section in _MISSING and value.lower() not in _OFF:
+        if section in _UNSUPPORTED and value.lower() not in _OFF:
             problem = f"this search has no such setting, found {shorten(value)}"
-            raise ini.error(line, "", f"{problem}; take the line out, or decode with Moses")
+            raise ini.error(line, "", f"{problem}; remove the line, or decode with Moses")
         if section in _FACTORS and value != "0":
             raise ini.error(line, "", f"expected factor 0, found {shorten(value)}")
         if section == "factor-delimiter" and value != "|":
             raise ini.error(line, "", f"expected the delimiter '|', found {shorten(value)}")
     if others := sorted(lines.keys() - _KNOWN):
         shown = ", ".join(f"[{section}]" for section in others)
-        _logger.warning("%s: this search does not look at %s", shown_path(ini.path), shown)
+        _logger.warning("%s: this search ignores %s", shown_path(ini.path), shown)
     _check_mapping(ini)
 
 
 def _check_mapping(ini: IniText) -> None:
     """Refuse a mapping other than one translation step with the one phrase table.
 
-    A step is "T 0", "0 T 0" or "0 TranslationModel0" (StaticData::LoadDecodeGraphs): the number of
-    the decoding graph, the kind of step, and the number or the name of the table.
+    A step is "T 0", "0 T 0" or "0 TranslationModel0" (StaticData::LoadDecodeGraphs): the decoding
+    graph, the kind of step, and the number or name of the table.
     """
     lines = [line for line in ini.content_lines() if line.section == "mapping"]
     if not lines:

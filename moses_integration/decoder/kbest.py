@@ -1,8 +1,8 @@
-"""The best paths through what a search has kept: n-best lists.
+"""Find the best paths through the lattice of a search: n-best lists.
 
-Every hypothesis knows the best way to it, and by its arcs all others. A path is then another path
-and one arc on which it leaves that path's best continuation; a heap of such pairs gives the paths
-in the order of their scores, exactly (Eppstein, 1998; the order is that of Moses' deviations,
+Every hypothesis knows its best arc, and has a list of alternative arcs. A path is described by
+another path and one arc at which it leaves the best continuation of that path. A heap of such pairs
+yields the paths exactly in score order (Eppstein, 1998; the order of Moses' deviations,
 Manager::CalcNBest).
 """
 
@@ -16,14 +16,14 @@ from moses_integration.decoder.search_tables import mix
 
 
 class Lattice(NamedTuple):
-    """The hypotheses of a sentence and all ways to them."""
+    """The hypotheses of a sentence, and the arcs that lead to each."""
 
-    # By number: hypothesis before (-1 for the empty one), option, number of its state.
+    # By number of the hypothesis: predecessor (-1 for the empty one), option, and state.
     parent: Any
     option: Any
     state: Any
-    # Other ways: those to a hypothesis stand at first_arc[number] .. first_arc[number + 1], best
-    # first; how much each loses against the best one, where it comes from, and its option.
+    # The alternative arcs of a hypothesis are first_arc[number] .. first_arc[number + 1], best
+    # first: the loss compared to the best arc, the predecessor, the option, and the hypothesis.
     first_arc: Any
     arc_loss: Any
     arc_parent: Any
@@ -36,9 +36,9 @@ class Lattice(NamedTuple):
 class Paths(NamedTuple):
     """Derivations, best first."""
 
-    # int64 (paths + 1,): where the options of each begin.
+    # int64 (paths + 1,): where the options of each path begin.
     offsets: Any
-    # int32: options in the order of the target, and the hypotheses that they extend.
+    # int32: options in target order, and the hypotheses that they extend.
     options: Any
     parents: Any
 
@@ -48,11 +48,11 @@ def best_paths(
 ) -> Paths:
     """Return the best paths through a lattice with a goal.
 
-    :param offsets: words of the options begin here, in ``target``.
-    :param distinct: leave out paths with the words of a better one. Words are known by a 64-bit
-        hash: among 10,000 paths two of them have the same with a chance of 1 in 10^11.
-    :param factor: with ``distinct``, look at up to ``factor`` paths for each one that is wanted,
-        as with Moses' ``-n-best-factor``.
+    :param offsets: where the words of each option begin in ``target``.
+    :param distinct: leave out paths with the words of a better one. Words are compared by a 64-bit
+        hash, which confuses two of 10,000 paths with a chance of 1 in 10^11.
+    :param factor: with ``distinct``, examine up to ``factor`` paths for each requested one, like
+        Moses' ``-n-best-factor``.
     """
     most = count * factor if distinct else count
     return Paths(*_search(lattice, offsets, target, count, most, distinct))
@@ -60,17 +60,17 @@ def best_paths(
 
 @KERNEL
 def _walk(lattice: Any, before: Any, arcs: Any, path: int, options: Any, parents: Any) -> int:
-    """Write a path from its end to its begin; return its length."""
+    """Write a path from its end to its beginning; return its length."""
     num_arcs = 0
-    leave = path
-    while leave > 0:  # path 0 takes no arc
+    current = path
+    while current > 0:  # path 0 takes no arc
         num_arcs += 1
-        leave = before[leave]
+        current = before[current]
     turns = np.empty(num_arcs, np.int64)
-    leave = path
-    for place in range(num_arcs - 1, -1, -1):
-        turns[place] = arcs[leave]
-        leave = before[leave]
+    current = path
+    for index in range(num_arcs - 1, -1, -1):
+        turns[index] = arcs[current]
+        current = before[current]
     node, turn, length = lattice.goal, 0, 0
     while lattice.parent[node] >= 0 or (
         turn < num_arcs and lattice.arc_target[turns[turn]] == node
@@ -89,10 +89,10 @@ def _walk(lattice: Any, before: Any, arcs: Any, path: int, options: Any, parents
 
 @KERNEL
 def _hash_words(offsets: Any, target: Any, options: Any, length: int) -> Any:
-    """Return a hash of the target words of a path that stands from its end to its begin."""
+    """Return a hash of the target words of a path, which is given from its end to its beginning."""
     key = np.uint64(0)
-    for place in range(length - 1, -1, -1):
-        for word in range(offsets[options[place]], offsets[options[place] + 1]):
+    for index in range(length - 1, -1, -1):
+        for word in range(offsets[options[index]], offsets[options[index] + 1]):
             key = mix(key ^ np.uint64(target[word] + 1))
     return key
 
@@ -101,10 +101,10 @@ def _hash_words(offsets: Any, target: Any, options: Any, length: int) -> Any:
 def _search(
     lattice: Any, offsets: Any, target: Any, count: int, most: int, distinct: bool
 ) -> tuple[Any, Any, Any]:
-    # A loss, when it was pushed, the path that is left, and the arc on which it is left.
+    # Loss, insertion order, the path that is left, and the arc at which it is left.
     heap = [(0.0, 0, -1, -1)]
     pushed = 1
-    # Paths that were taken from the heap.
+    # For each path taken from the heap: the path that it leaves, and the arc.
     before, arcs = np.empty(most, np.int64), np.empty(most, np.int64)
     options, parents = np.empty((2, len(lattice.parent) + 1), np.int32)
     begins = [0]
@@ -121,9 +121,9 @@ def _search(
         if arc >= 0:
             node = lattice.arc_parent[arc]
             if arc + 1 < lattice.first_arc[lattice.arc_target[arc] + 1]:
-                # The next best arc to the same place: it takes the place of this one.
-                other = loss - lattice.arc_loss[arc] + lattice.arc_loss[arc + 1]
-                heappush(heap, (other, pushed, before[path], arc + 1))
+                # The next best arc to the same hypothesis replaces this one.
+                next_loss = loss - lattice.arc_loss[arc] + lattice.arc_loss[arc + 1]
+                heappush(heap, (next_loss, pushed, before[path], arc + 1))
                 pushed += 1
         while node >= 0:
             arc = lattice.first_arc[node]
@@ -137,8 +137,8 @@ def _search(
             if key in texts:
                 continue
             texts.add(key)
-        for place in range(length - 1, -1, -1):
-            out_options.append(options[place])
-            out_parents.append(parents[place])
+        for index in range(length - 1, -1, -1):
+            out_options.append(options[index])
+            out_parents.append(parents[index])
         begins.append(len(out_options))
     return np.array(begins), np.array(out_options), np.array(out_parents)

@@ -1,19 +1,18 @@
-r"""Language models in arrays, read from ARPA files: ``\data\``, counts, the n-grams of each order.
+r"""Read language models from ARPA files: ``\data\``, counts, and the n-grams of each order.
 
 A line is ``log10 probability <tab> words separated by blanks [<tab> log10 backoff]``. A blank is a
 space, a tab or a carriage return; every other character belongs to a word. Files are read as KenLM
-reads them (lm/read_arpa.cc, and lm/search_hashed.cc for its probing model, which Moses makes of an
-ARPA file):
+reads them (lm/read_arpa.cc, and lm/search_hashed.cc for the probing model that Moses builds):
 
-* Blank lines between n-grams and text after a count are skipped, as are lines before ``\data\\``
-  that begin with ``#``.
+* Blank lines between n-grams, text after a count, and lines before ``\data\\`` that begin with
+  ``#`` are skipped.
 * ``<UNK>`` is ``<unk>``.
-* The first of two equal n-grams counts, and the last of two unigrams ``<unk>``.
-* An error, with the line, are a positive log probability, and an n-gram with a word that is not
-  among the unigrams or without the (n-1)-gram that it continues.
+* The first of two equal n-grams counts, but the last of two unigrams ``<unk>``.
+* A positive log probability is an error, and so is an n-gram with a word that is not among the
+  unigrams, or without the (n-1)-gram that it continues.
 
-A probability of 0, ``-inf``, is refused for all words but ``<s>``, which is never predicted: it
-would leave hypotheses without an order.
+A probability of 0, ``-inf``, is refused because it would make hypotheses incomparable, except for
+``<s>``, which is never predicted.
 """
 
 import re
@@ -41,12 +40,12 @@ from phrasescore.io.text import NUMBER, decode, read_blocks, shorten
 _UNKNOWN, _BEGIN, _END = "<unk>", "<s>", "</s>"
 _UNKNOWN_ALIAS = "<UNK>"
 
-# N-grams that there is room for before any is read; counts may be anything.
+# Room for n-grams that is reserved before reading; counts may be wrong.
 _MOST_AT_FIRST = 1 << 26
-# log10 probability of <unk> where a model has none (lm/config.cc, unknown_missing_logprob).
+# log10 probability of <unk> in models without it (lm/config.cc, unknown_missing_logprob).
 _MISSING_UNKNOWN = -100.0
-# KenLM reads both numbers with C functions, which skip blanks before a number, and ignores what
-# follows the count.
+# KenLM reads both numbers with C functions, which skip blanks before a number, and it ignores text
+# after the count.
 _COUNT = re.compile(rb"ngram \s*\+?([0-9]{1,9})=\s*\+?([0-9]{1,18})(?![0-9]).*")
 _NUMBER = re.compile(NUMBER)
 _BLANKS = re.compile(rb"[ \t\r]+")
@@ -63,7 +62,7 @@ _PROBLEMS = {
 
 
 class NgramModel(NamedTuple):
-    """A backoff language model in memory: 24 bytes per n-gram, and its words."""
+    """A backoff language model in memory, 24 bytes per n-gram, and its words."""
 
     # The vocabulary; ids 0, 1, 2 are <unk>, <s>, </s>.
     words: list[str]
@@ -71,23 +70,23 @@ class NgramModel(NamedTuple):
 
 
 class _Text:
-    """The lines of a file, one at a time or as the rest of a block."""
+    """The lines of a file, read one at a time or by blocks."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._blocks = read_blocks(path)
         self.block = b""
-        self.position = 0  # in the block, of the next line
+        self.position = 0  # of the next line in the block
         self.number = 0  # lines read so far
 
     def fill(self) -> bool:
-        """Have a line in the block; return whether there is one."""
+        """Read a block if no line is left; return whether there is a line."""
         if self.position >= len(self.block):
             self.block, self.position = next(self._blocks, b""), 0
         return bool(self.block)
 
     def peek(self) -> bytes:
-        """Return the next line; at the end of the file, an error."""
+        """Return the next line without consuming it; the end of the file is an error."""
         if not self.fill():
             problem = r"expected more of an ARPA file, up to \end\, found the end of the file"
             raise DataError(self.path, self.number, problem)
@@ -107,26 +106,20 @@ class _Text:
         """Check the next line that is not blank."""
         while not self.peek().strip():
             self.next()
-        if (found := self.next().rstrip()) != wanted:
-            self.fail(f"expected {wanted.decode()}, found {shorten(found)}")
+        if (line := self.next().rstrip()) != wanted:
+            self.fail(f"expected {wanted.decode()}, found {shorten(line)}")
 
     def fail(self, problem: str) -> NoReturn:
         raise DataError(self.path, self.number, problem)
 
 
 def read_arpa_order(path: str) -> int:
-    """Return the order of a model from the counts at its beginning.
-
-    :raises DataError: if this is no ARPA file.
-    """
+    """Return the order of a model from the counts at its beginning."""
     return len(_read_counts(_Text(path)))
 
 
 def read_arpa(path: str) -> NgramModel:
-    """Return the model of an ARPA file, plain or gzip.
-
-    :raises DataError: with file and line, for what KenLM would refuse.
-    """
+    """Return the model of an ARPA file, plain or gzip; refuse what KenLM would refuse."""
     text = _Text(path)
     counts = _read_counts(text)
     text.expect(b"\\1-grams:")
@@ -134,7 +127,7 @@ def read_arpa(path: str) -> NgramModel:
     tables = make_tables(len(counts), len(words), min(sum(counts[1:]), _MOST_AT_FIRST))
     tables.unigram_log_probs[:] = log_probs
     tables.unigram_backoffs[:] = backoffs
-    # In n-grams <unk> is a word like any other: a 1-gram.
+    # <unk> may occur in n-grams only if it is a 1-gram.
     spellings = {word: number for number, word in enumerate(words) if number or has_unknown}
     if has_unknown:
         spellings[_UNKNOWN_ALIAS] = 0
@@ -148,16 +141,16 @@ def read_arpa(path: str) -> NgramModel:
 
 
 def _read_counts(text: _Text) -> list[int]:
-    """Return how many n-grams of each order there are, from the head of the file."""
+    """Return the number of n-grams of each order from the head of the file."""
     while text.fill() and (not text.peek().strip() or text.peek().startswith(b"#")):
         text.next()
     if not text.fill() or text.peek().rstrip() != b"\\data\\":
-        found = text.peek() if text.fill() else b""
+        line = text.peek() if text.fill() else b""
         cure = ""
-        if found.startswith(_BINARY):
+        if line.startswith(_BINARY):
             cure = "; this is a binary model of KenLM: give the ARPA file that it was built from"
         raise DataError(
-            text.path, text.number + 1, rf"expected \data\, found {shorten(found)}{cure}"
+            text.path, text.number + 1, rf"expected \data\, found {shorten(line)}{cure}"
         )
     text.next()
     counts: list[int] = []
@@ -193,7 +186,7 @@ def _read_unigrams(text: _Text, count: int) -> tuple[list[str], list[float], lis
         if log_prob > 0:
             text.fail(f"{_PROBLEMS[POSITIVE]}, found {log_prob}")
         if backoff == 0.0:
-            backoff = -0.0  # until an n-gram is found that goes on from this one
+            backoff = -0.0  # until a longer n-gram begins with this one
         if word == _UNKNOWN or values.get(word, missing) is missing:
             values[word] = (log_prob, backoff)
     for word in (_BEGIN, _END):
@@ -214,17 +207,17 @@ def _read_ngrams(
     used: int,
     vocabulary: tuple[Any, Any],
 ) -> tuple[NgramTables, int]:
-    """Read the n-grams of one order; return the tables, and how many n-grams they hold now."""
+    """Read the n-grams of one order; return the tables and their number of n-grams."""
     left = count
     while left:
         if not text.fill():
             text.peek()  # raises
         block = np.frombuffer(text.block, np.uint8)
-        position, lines, done, used, problem = parse_block(
+        position, lines, num_read, used, problem = parse_block(
             tables, *vocabulary, block, text.position, order, left, used
         )
         text.skip(position, lines)
-        left -= done
+        left -= num_read
         if problem == FULL:
             tables = grow(tables)
         elif problem != DONE:

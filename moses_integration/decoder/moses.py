@@ -1,14 +1,14 @@
 """Run a decoder's command: Moses, or any program that writes n-best lists.
 
-A command is split as a shell splits it, and run without one. It gets the source on stdin. Moses
-gets weights and lists by its own options (``-weight-overwrite``, ``-n-best-list FILE N distinct``,
-as mert-moses.pl does); a command with ``{nbest}`` in it is another decoder, which gets these values
-in their places:
+A command is split into words as a shell splits it, and runs without a shell. It reads the source
+from stdin. Moses gets weights and lists by its own options, as mert-moses.pl passes them:
+``-weight-overwrite`` and ``-n-best-list FILE N distinct``. A command with ``{nbest}`` is another
+decoder, in which these placeholders are replaced:
 
 ============ =====================================================================
-``{nbest}``   the file where the lists have to go
-``{weights}`` a text of weights, a line per value: ``LM0= 0.5``
-``{size}``    how many hypotheses a list may have
+``{nbest}``   the file for the n-best lists
+``{weights}`` a text file of weights, one line per value: ``LM0= 0.5``
+``{size}``    the largest number of hypotheses per list
 ============ =====================================================================
 """
 
@@ -34,9 +34,9 @@ from phrasescore.records import Weights
 
 NBEST, WEIGHTS, SIZE = "{nbest}", "{weights}", "{size}"
 
-# Linux takes no argument of more than 128 KiB (MAX_ARG_STRLEN).
+# Linux accepts no argument longer than 128 KiB (MAX_ARG_STRLEN).
 _MAX_ARGUMENT = 131_000
-# Lines of the decoder's stderr that a message shows, and bytes of it that are looked at.
+# The end of the decoder's stderr that a message shows: lines, and bytes that are read for them.
 _TAIL_LINES = 5
 _TAIL_BYTES = 4096
 _INI_OPTIONS = ("-f", "-config", "--config", "--f")
@@ -44,26 +44,23 @@ _INI_OPTIONS = ("-f", "-config", "--config", "--f")
 
 @dataclass(frozen=True)
 class DecoderCommand:
-    """A decoder's command.
-
-    :raises PhrasescoreError: if the text cannot be split, or names some places and not ``{nbest}``.
-    """
+    """A decoder's command, as a text for a shell."""
 
     # As the user gave it.
     command: str
-    # Of Moses, where it is known: which weights lists do not show.
+    # Moses' configuration, if known; it tells which weights n-best lists omit.
     ini: MosesIni | None = None
 
     def __post_init__(self) -> None:
         words = self.words()
         if not words:
             raise PhrasescoreError("--decoder: expected a command, found nothing")
-        if self.is_moses and any(place in word for word in words for place in (WEIGHTS, SIZE)):
+        if self.is_moses and any(name in word for word in words for name in (WEIGHTS, SIZE)):
             problem = f"expected {NBEST} where the decoder is to write its lists"
             raise PhrasescoreError(f"--decoder: {problem}, found {self.command!r}")
 
     def words(self) -> list[str]:
-        """Return the command as it is split."""
+        """Return the words of the command, with placeholders."""
         try:
             return shlex.split(self.command)
         except ValueError as error:
@@ -72,11 +69,11 @@ class DecoderCommand:
 
     @property
     def is_moses(self) -> bool:
-        """Whether Moses' own options are given to it."""
+        """Whether the command gets Moses' own options."""
         return NBEST not in self.command
 
     def ini_path(self) -> str | None:
-        """Return the moses.ini that the command names, None where it names none."""
+        """Return the moses.ini that the command names, or None."""
         words = self.words()
         for option, value in pairwise(words):
             if option in _INI_OPTIONS:
@@ -84,12 +81,12 @@ class DecoderCommand:
         return None
 
     def arguments(self, weights: Weights, nbest: str, weights_path: str, size: int) -> list[str]:
-        """Return the command that decodes with weights, which stand in ``weights_path``, too."""
+        """Return the words that decode with weights, which ``weights_path`` also holds."""
         words = self.words()
         if not self.is_moses:
             values = {NBEST: nbest, WEIGHTS: weights_path, SIZE: str(size)}
-            for place, value in values.items():
-                words = [word.replace(place, value) for word in words]
+            for placeholder, value in values.items():
+                words = [word.replace(placeholder, value) for word in words]
             return words
         if self.ini is not None and self.ini_path() is None:
             words += ["-f", self.ini.path]
@@ -103,14 +100,13 @@ class DecoderCommand:
     def __call__(self, source: str, weights: Weights, size: int, nbest: str) -> None:
         """Decode a file and write n-best lists.
 
-        What it says goes beside the lists: ``run1.nbest`` has ``run1.weights``, ``run1.out`` and
-        ``run1.log``.
+        Beside ``run1.nbest`` there will be ``run1.weights``, and the decoder's output in
+        ``run1.out`` and ``run1.log``.
 
-        :param source: a sentence per line; the decoder's stdin.
-        :param size: hypotheses per list, at most.
-        :param nbest: where the lists go; a file of that name is replaced.
-        :raises PhrasescoreError: if the command cannot be started, fails or writes no lists, with
-            the last lines of its stderr.
+        :param source: the decoder's stdin, one sentence per line.
+        :param size: the largest number of hypotheses per list.
+        :param nbest: the file for the lists; an existing one is replaced.
+        :raises PhrasescoreError: if the command cannot be started, fails or writes no lists.
         """
         with contextlib.suppress(FileNotFoundError):
             os.unlink(nbest)
@@ -127,15 +123,15 @@ class DecoderCommand:
 
 
 class NbestRequest(NamedTuple):
-    """The n-best lists that are wanted."""
+    """A request for n-best lists."""
 
     path: str
     size: int
-    # Each text once in a list.
+    # Whether each text appears only once per list.
     distinct: bool = False
-    # With the word alignment of the phrase table.
+    # Whether to add word alignments.
     alignment: bool = False
-    # With the phrases of each hypothesis.
+    # Whether to add the phrase segmentation.
     segmentation: bool = False
 
 
@@ -150,13 +146,12 @@ def translate_with_moses(
     threads: int = 1,
     limits: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Translate sentences; files appear whole, and only if all went well.
+    """Translate sentences; output files appear whole, and only if everything succeeded.
 
-    :param weights: that go before those of the moses.ini.
-    :param output: gets a line per sentence, without the blank that Moses puts at its end.
+    :param weights: these override the weights of the moses.ini.
+    :param output: one line per sentence, without the blank that Moses appends.
     :param limits: more settings, by the names of moses.ini's sections.
-    :raises PhrasescoreError: if Moses cannot be run, fails, or translates fewer sentences, with the
-        last lines of its stderr.
+    :raises PhrasescoreError: if Moses cannot be run, fails, or translates fewer sentences.
     """
     command = [binary, "-f", ini.path, "-threads", str(threads)]
     for name, value in limits.items():
@@ -164,7 +159,7 @@ def translate_with_moses(
     if weights:
         command += ["-weight-overwrite", ini.weight_overwrite(weights)]
     with tempfile.TemporaryDirectory(prefix="phrasescore-") as folder:
-        source, found, nbest, log = (
+        source, translations, nbest, log = (
             os.path.join(folder, name) for name in ("source", "output", "nbest", "log")
         )
         if request is not None:
@@ -174,15 +169,15 @@ def translate_with_moses(
             command += ["-include-segmentation-in-n-best"] if request.segmentation else []
         with open(source, "wb") as stream:
             stream.writelines(f"{' '.join(words)}\n".encode() for words in sentences)
-        _run(command, source, found, log, keeps_log=False)
-        lines = [line.strip(b" ") for line in read_lines(found)]
+        _run(command, source, translations, log, keeps_log=False)
+        lines = [line.strip(b" ") for line in read_lines(translations)]
         if len(lines) != len(sentences):
             problem = f"expected {len(sentences):,} translations of Moses, found {len(lines):,}"
             raise PhrasescoreError(f"{problem}{log_tail(log, is_named=False)}")
         if request is not None:
             if sentences and not os.path.exists(nbest):
-                said = log_tail(log, is_named=False)
-                raise PhrasescoreError(f"Moses wrote no n-best lists{said}")
+                tail = log_tail(log, is_named=False)
+                raise PhrasescoreError(f"Moses wrote no n-best lists{tail}")
             with open_output(request.path) as stream:
                 stream.writelines(read_blocks(nbest))
         with open_output(output) as stream:
@@ -190,12 +185,7 @@ def translate_with_moses(
 
 
 def _run(command: list[str], source: str, output: str, log: str, *, keeps_log: bool = True) -> None:
-    """Run a decoder's command to its end; it ends where waiting is interrupted, too.
-
-    :param source: its stdin; ``output`` and ``log`` are its stdout and stderr.
-    :param keeps_log: whether the log stays, and messages may name it.
-    :raises PhrasescoreError: if it cannot be started or fails, with the last lines of its stderr.
-    """
+    """Run a decoder's command until it ends; an interrupt ends it, too."""
     with open(source, "rb") as text, open(output, "wb") as out, open(log, "wb") as errors:
         try:
             code = subprocess.run(command, stdin=text, stdout=out, stderr=errors).returncode
@@ -227,10 +217,7 @@ def _overwrite(weights: Weights) -> str:
 
 
 def log_tail(log: str, *, is_named: bool = True) -> str:
-    """Return the end of a decoder's stderr as the end of a message.
-
-    :param is_named: whether the message says where it is.
-    """
+    """Return the end of a decoder's stderr, for the end of a message; it may name the log."""
     with open(log, "rb") as stream:
         stream.seek(max(0, os.path.getsize(log) - _TAIL_BYTES))
         text = stream.read().decode(errors="replace")

@@ -1,14 +1,13 @@
 """N-grams of a backoff language model in one open-addressing hash table, and compiled look-ups.
 
-An n-gram is known by a 64-bit hash of its words, the last word first, as in KenLM's probing model:
-so an n-gram is reached from its suffix, which a score always needs before it. Key and values of an
-n-gram stand side by side, 16 bytes, in one line of the processor's cache. Two different n-grams of
-the same hash would be taken for one: among 50 million of them that happens with a chance below
-1 in 10,000.
+An n-gram is found by a 64-bit hash of its words, the last word first, as in KenLM's probing model:
+scoring needs the suffix of an n-gram before the n-gram. The key and the values are adjacent, 16
+bytes in one cache line. Two n-grams with the same hash would be confused; among 50 million the
+chance of that is below 1 in 10,000.
 
-What counts as a state, and which probability an n-gram has that the file lacks while a longer one
-needs it (a *blank*), is KenLM's doing (lm/model.cc, lm/search_hashed.cc), so that two hypotheses
-are the same to this search where they are the same to Moses.
+States are KenLM's, and so are the probabilities of *blanks*: n-grams that a longer one needs but
+the file lacks (lm/model.cc, lm/search_hashed.cc). So this search recombines the same hypotheses as
+Moses.
 """
 
 import contextlib
@@ -25,7 +24,7 @@ MAX_ORDER = 16
 BEGIN, END = 1, 2
 LN_10 = math.log(10)  # Moses: 2.30258509299405f (moses/Util.h, TransformLMScore)
 
-# 2^64 over the golden ratio, and the mixing of splitmix64 (Steele et al., 2014); all modulo 2^64.
+# 2^64 over the golden ratio, and the mixing of splitmix64 (Steele et al., 2014), modulo 2^64.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FACTOR = np.uint64(0xBF58476D1CE4E5B9)
 _SHIFT = np.uint64(29)
@@ -33,16 +32,14 @@ _HALF = np.uint64(32)
 
 
 def drop_stale_kernels(folder: Path) -> None:
-    """Remove the compiled functions of a package that are older than one of its sources.
+    """Remove compiled functions of a package that are older than one of its sources.
 
-    numba looks whether the file of a function has changed, and not the files of the functions that
-    are compiled into it: after a ``git pull`` a search would run half old and half new code.
-
-    :param folder: of the package. A cache that cannot be written to stays as it is.
+    numba checks the file of a function, but not the files of inlined functions: after a ``git
+    pull`` a search would mix old and new code. A read-only cache stays as it is.
     """
     newest = max((source.stat().st_mtime_ns for source in folder.glob("*.py")), default=0)
     for index in folder.glob("__pycache__/*.nbi"):
-        # Another process may be faster.
+        # Another process may delete the file first.
         with contextlib.suppress(OSError):
             if index.stat().st_mtime_ns < newest:
                 index.unlink()
@@ -53,28 +50,25 @@ KERNEL = kept_njit()
 
 
 class NgramTables(NamedTuple):
-    """A language model as arrays; log10 everywhere.
+    """A language model as arrays; all logarithms are log10.
 
-    A backoff of -0.0 says that the n-gram need not be remembered: no longer n-gram begins with it.
+    A backoff of -0.0 marks an n-gram that no longer n-gram begins with, so no state keeps it.
     """
 
     order: int
-    # Words from this id on are unknown to the model, as id 0 is.
+    # Ids from here on are unknown words, which are scored like id 0.
     num_words: int
-    # float32 (num_words,): of the words on their own.
+    # float32 (num_words,): values of single words.
     unigram_log_probs: Any
     unigram_backoffs: Any
     # uint64 (slots, 2): column 0 is the hash of an n-gram of 2 or more words, 0 in an empty slot.
     keys: Any
-    # float32 (slots, 4), the same memory: column 2 is the log probability, column 3 the backoff.
+    # float32 (slots, 4), in the same memory: column 2 is the log probability, column 3 the backoff.
     values: Any
 
 
 def make_tables(order: int, num_words: int, num_ngrams: int) -> NgramTables:
-    """Return empty tables.
-
-    :param num_ngrams: of 2 and more words; one in three slots stays empty.
-    """
+    """Return empty tables with room for ``num_ngrams`` n-grams of 2 and more words."""
     keys = np.zeros((num_ngrams + num_ngrams // 2 + 16, 2), np.uint64)
     unigrams = np.full((2, num_words), -0.0, np.float32)
     return NgramTables(order, num_words, unigrams[0], unigrams[1], keys, keys.view(np.float32))
@@ -88,7 +82,7 @@ def first_hash(word: Any) -> Any:
 
 @KERNEL
 def longer_hash(suffix: Any, word: Any) -> Any:
-    """Return the hash of an n-gram from that of all its words but the first."""
+    """Return the hash of an n-gram from the hash of all its words except the first."""
     mixed = (suffix ^ np.uint64(word + 1)) * _FACTOR
     return mixed ^ (mixed >> _SHIFT)
 
@@ -99,10 +93,10 @@ def find(keys: Any, key: Any) -> Any:
     size = np.uint64(len(keys))
     slot: Any = np.int64(((key >> _HALF) * size) >> _HALF)
     while True:
-        found = keys[slot, 0]
-        if found == key:
+        slot_key = keys[slot, 0]
+        if slot_key == key:
             return slot
-        if found == np.uint64(0):
+        if slot_key == np.uint64(0):
             return -1 - slot
         slot += 1
         if slot == len(keys):
@@ -111,7 +105,7 @@ def find(keys: Any, key: Any) -> Any:
 
 @KERNEL
 def extends(backoff: Any) -> Any:
-    """Return whether an n-gram is remembered: the backoff is not -0.0."""
+    """Return whether a longer n-gram begins with an n-gram: its backoff is not -0.0."""
     return backoff != 0.0 or np.copysign(1.0, backoff) > 0.0
 
 
@@ -119,12 +113,12 @@ def extends(backoff: Any) -> Any:
 def score_word(tables: Any, context: Any, length: int, word: int) -> tuple[float, int]:
     """Return log10 p(word | context) and the length of the state after the word.
 
-    The state after the word is the word and the first ``new length - 1`` words of the context: as
-    many as can still matter, so two histories with the same state go on alike. It is KenLM's
-    state. A word that the model does not know is scored as ``<unk>``.
+    The new state is the word and the first ``new length - 1`` words of the context, as many as can
+    still matter: histories with the same state have the same future. It is KenLM's state. A word
+    that the model does not know is scored as ``<unk>``.
 
-    :param context: int32; the state before the word, the latest word first. A sentence begins with
-        ``<s>`` alone, a length of 1.
+    :param context: int32; the state before the word, the latest word first. At the beginning of a
+        sentence it is ``<s>``, with length 1.
     :param length: of the context, less than the order.
     :return: the probability is a sum of float32 numbers in float64.
     """
@@ -132,13 +126,13 @@ def score_word(tables: Any, context: Any, length: int, word: int) -> tuple[float
         word = 0
     log_prob = np.float64(tables.unigram_log_probs[word])
     new_length = 1 if extends(tables.unigram_backoffs[word]) and tables.order > 1 else 0
-    matched = 1  # words of the longest n-gram that was found
+    matched = 1  # length of the longest n-gram found
     key = first_hash(word)
     for position in range(min(length, tables.order - 1)):
-        before = context[position]
-        if before >= tables.num_words:
-            before = 0
-        key = longer_hash(key, before)
+        previous = context[position]
+        if previous >= tables.num_words:
+            previous = 0
+        key = longer_hash(key, previous)
         slot = find(tables.keys, key)
         if slot < 0:
             break
@@ -153,20 +147,17 @@ def score_word(tables: Any, context: Any, length: int, word: int) -> tuple[float
 
 @KERNEL
 def score_next(tables: Any, context: Any, length: int, word: int) -> tuple[float, int]:
-    """Return what :func:`score_word` does, and add the word to its context.
-
-    :param context: with room for as many words as the order.
-    """
+    """Return the result of :func:`score_word`, and add the word to its context."""
     log_prob, new_length = score_word(tables, context, length, word)
-    for place in range(tables.order - 1, 0, -1):
-        context[place] = context[place - 1]
+    for position in range(tables.order - 1, 0, -1):
+        context[position] = context[position - 1]
     context[0] = word
     return log_prob, new_length
 
 
 @KERNEL
 def _backoffs(tables: Any, context: Any, first: int, length: int) -> float:
-    """Return the sum of the backoffs of the latest ``first`` .. ``length`` words of a context."""
+    """Return the sum of backoffs of the latest ``first`` .. ``length`` words of a context."""
     total = 0.0
     key = np.uint64(0)
     for position in range(length):

@@ -1,9 +1,9 @@
-"""Translation options: which phrases may translate the spans of a sentence, and what they score.
+"""Compute translation options: the phrases that may translate each span of a sentence.
 
-What Moses does in TranslationOptionCollection and TargetPhrase::EvaluateInIsolation: an option has
-the values of all features that need nothing but the phrase pair; options of a source phrase are
-ranked by these plus an estimate of the language model on its own; the best ones, up to the table
-limit, are kept; and the best sums of scores that cover a span are the estimate of its future.
+As in Moses' TranslationOptionCollection and TargetPhrase::EvaluateInIsolation: an option has the
+values of all features that depend only on the phrase pair. The options of a source phrase are
+ranked by these plus an estimate of the language model, and the best ones, up to the table limit,
+are kept. The future estimate of a span is the best sum of scores that covers it.
 """
 
 import math
@@ -30,36 +30,36 @@ from moses_integration.table_line import LOWEST_LOG
 
 
 class SentenceOptions(NamedTuple):
-    """The options of a sentence, by start, end, and falling score with the estimate of the LM."""
+    """The options of a sentence, sorted by start, end, and falling score with the LM estimate."""
 
-    # int32 (options,): the source words, end exclusive.
+    # int32 (options,): source words, end exclusive.
     start: Any
     end: Any
-    # int32 (options + 1,), and word ids int32 (offsets[-1],).
+    # int32 (options + 1,), and word ids int32 (offsets[-1],): the target words of each option.
     offsets: Any
     target: Any
-    # float64 (options, columns): of the stateless features, in the order of the slots.
+    # float64 (options, columns): values of the stateless features, in the order of the slots.
     values: Any
     # float64 (options,): the weighted sum of these.
     score: Any
-    # float64 (options,): what features that are language models as well are expected to say.
+    # float64 (options,): the estimate for other features that are language models.
     other_estimate: Any
-    # float64 (options, 6): of the reordering table, natural logarithms.
+    # float64 (options, 6): scores of the reordering table, natural logarithms.
     reordering: Any
-    # float64 (length, length + 1): [i, j] is the best sum of scores and estimates of options that
-    # cover the words i .. j - 1; -inf if none do, or j <= i.
+    # float64 (length, length + 1): [i, j] is the best sum of scores and estimates that covers the
+    # words i .. j - 1; -inf if no options do, or j <= i.
     future: Any
-    # int32 (options,): the rows of the table.
+    # int32 (options,): rows of the table.
     rows: Any
 
 
 class OptionTable:
-    """The options of all phrases that some sentences have, under one set of weights.
+    """The options of all phrases of some sentences, under one set of weights.
 
-    :param other_language_weight: the sum of the weights of other features that are language models.
-        A search compares hypotheses that have different words still to come: what such a feature
-        will say of these is estimated by the n-gram model, whose scores it is near to.
-    :ivar words: the words of ids, the language model's first.
+    :param other_language_weight: the total weight of other features that are language models. The
+        search compares hypotheses with different words still to come. The n-gram model estimates
+        what these features will score there, because its scores are similar.
+    :ivar words: the words by id, the language model's first.
     """
 
     def __init__(
@@ -91,37 +91,33 @@ class OptionTable:
         self._alignments: list[bytes] = [pairs.alignments[row] for row in kept]
         self._affiliations = None
         if pairs.affiliations is not None:
-            found = chain.from_iterable(pairs.affiliations[row] for row in kept)
-            self._affiliations = np.fromiter(found, np.int32)
+            rows = chain.from_iterable(pairs.affiliations[row] for row in kept)
+            self._affiliations = np.fromiter(rows, np.int32)
         sizes = np.diff(offsets)[self._unique]
         self._affiliation_starts = np.cumsum(sizes) - sizes
         self._longest = configuration.search.max_phrase_length
 
     def _target_ids(self, targets: list[bytes]) -> tuple[Any, Any, Any]:
-        """Return offsets and ids of the different targets, and which of them each target is.
+        """Return offsets and ids of the distinct targets, and the index of each target.
 
-        Words that the language model does not know are added to the list.
+        Words unknown to the language model are appended to ``words``.
         """
-        places: dict[bytes, int] = {}
-        unique = [places.setdefault(target, len(places)) for target in targets]
-        ids = {word.encode(): place for place, word in enumerate(self.words)}
-        found: list[int] = []
+        index_of: dict[bytes, int] = {}
+        unique = [index_of.setdefault(target, len(index_of)) for target in targets]
+        word_ids = {word.encode(): id_ for id_, word in enumerate(self.words)}
+        ids: list[int] = []
         offsets = [0]
-        for target in places:
+        for target in index_of:
             for word in target.split(b" ") if target else ():
-                place = ids.setdefault(word, len(ids))
-                if place == len(self.words):
+                word_id = word_ids.setdefault(word, len(word_ids))
+                if word_id == len(self.words):
                     self.words.append(word.decode())
-                found.append(place)
-            offsets.append(len(found))
-        return np.array(offsets, np.int64), np.array(found, np.int32), np.array(unique, np.int64)
+                ids.append(word_id)
+            offsets.append(len(ids))
+        return np.array(offsets, np.int64), np.array(ids, np.int32), np.array(unique, np.int64)
 
     def sentence(self, tokens: Sequence[str]) -> SentenceOptions:
-        """Return the options of a sentence.
-
-        :param tokens: the words of one of the sentences that the tables were read for.
-        :raises ValueError: if there is a word that no table was read for.
-        """
+        """Return the options of one of the sentences that the tables were read for."""
         table = self._rows_of_spans(tokens)
         sizes = table[:, 3] - table[:, 2]
         rows = ranges(table[:, 2], sizes)
@@ -147,48 +143,41 @@ class OptionTable:
         )
 
     def _rows_of_spans(self, tokens: Sequence[str]) -> Any:
-        """Return start, end, first row and last row + 1 of the spans that have options."""
+        """Return start, end, first row and last row + 1 of each span with options."""
         spans: list[tuple[int, int, int, int]] = []
         for start in range(len(tokens)):
             if tokens[start] not in self._spans:
                 raise ValueError(f"the tables were not read for the word {tokens[start]!r}")
             for end in range(start + 1, min(len(tokens), start + self._longest) + 1):
-                found = self._spans.get(" ".join(tokens[start:end]))
-                if found is not None:
-                    spans.append((start, end, *found))
+                rows = self._spans.get(" ".join(tokens[start:end]))
+                if rows is not None:
+                    spans.append((start, end, *rows))
         return np.array(spans, np.int64).reshape(-1, 4)
 
     def affiliations(self, options: SentenceOptions) -> Any | None:
-        """Return the place in the sentence that each word of its options is affiliated with.
+        """Return the source word that each target word is affiliated with, like ``options.target``.
 
-        Moses looks for an aligned word in the phrase (BilingualLM::getSourceWords).
-
-        :return: int32 like ``options.target``; None where the tables were read without alignments.
+        It is None if the tables were read without alignments. Moses looks for an aligned word
+        within the phrase (BilingualLM::getSourceWords).
         """
         if self._affiliations is None:
             return None
         sizes = np.diff(options.offsets)
-        of_phrases = self._affiliations[ranges(self._affiliation_starts[options.rows], sizes)]
-        return of_phrases + np.repeat(options.start, sizes)
+        in_phrases = self._affiliations[ranges(self._affiliation_starts[options.rows], sizes)]
+        return in_phrases + np.repeat(options.start, sizes)
 
     def alignment(self, row: int) -> str:
-        """Return the word alignment of an option, ``0-0 1-2``; empty where the table has none."""
+        """Return the word alignment of an option, ``0-0 1-2``; empty if the table has none."""
         return self._alignments[row].decode()
 
 
 def read_language_model(configuration: DecoderConfiguration) -> NgramModel:
-    """Read the language model that a moses.ini names.
-
-    :raises DataError: with file and line, if KenLM would refuse it.
-    """
+    """Read the language model that a moses.ini names."""
     return read_arpa(configuration.slot(LANGUAGE_MODEL).arguments["path"])
 
 
 def _values(slots: Sequence[FeatureSlot], tables: PhraseTables, lengths: Any) -> Any:
-    """Return the values of stateless features of all pairs, in the order of the features.
-
-    :param lengths: of the target phrases, in words.
-    """
+    """Return the values of stateless features of all pairs; ``lengths`` are of the targets."""
     unknown = np.zeros(len(lengths))
     unknown[tables.pairs.starts[tables.num_known] :] = LOWEST_LOG
     values = {
@@ -201,33 +190,31 @@ def _values(slots: Sequence[FeatureSlot], tables: PhraseTables, lengths: Any) ->
 
 
 def _prune(configuration: DecoderConfiguration, starts: Any, rank: Any) -> tuple[Any, Any]:
-    """Return which rows stay, best first in their groups, and where the groups begin then.
-
-    Of equal ones those that come first in the table are the better ones.
-    """
+    """Return the rows to keep, best first in each group, and where the groups then begin."""
+    # lexsort is stable: equal ranks keep the order of the table.
     search = configuration.search
     sizes = np.diff(starts)
     groups = np.repeat(np.arange(len(sizes)), sizes)
     order = np.lexsort((-rank, groups))
-    place = np.arange(len(order)) - np.repeat(starts[:-1], sizes)
+    rank_in_group = np.arange(len(order)) - np.repeat(starts[:-1], sizes)
     limits = [limit for limit in (search.table_limit, search.max_options) if limit > 0]
-    stay = place < min(limits, default=len(order))
+    is_kept = rank_in_group < min(limits, default=len(order))
     if search.option_threshold > 0:
         best = rank[order[starts[:-1]]]
-        stay &= rank[order] >= best[groups] + math.log(search.option_threshold)
-    kept_sizes = np.bincount(groups[stay], minlength=len(sizes))
-    return order[stay], np.concatenate([[0], np.cumsum(kept_sizes)])
+        is_kept &= rank[order] >= best[groups] + math.log(search.option_threshold)
+    kept_sizes = np.bincount(groups[is_kept], minlength=len(sizes))
+    return order[is_kept], np.concatenate([[0], np.cumsum(kept_sizes)])
 
 
 def ranges(starts: Any, sizes: Any) -> Any:
-    """Return start, start + 1, .. of each size, one after the other."""
+    """Return the concatenated ranges start, start + 1, .. of the given sizes."""
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + sizes, sizes)
 
 
 @KERNEL
 def _estimate(tables: NgramTables, offsets: Any, ids: Any) -> Any:
-    """Return log10 p of phrases without what stands before them (LanguageModelKen::CalcScore)."""
+    """Return log10 p of phrases without context (LanguageModelKen::CalcScore)."""
     totals = np.zeros(len(offsets) - 1)
     context = np.zeros(tables.order, np.int32)
     for phrase in range(len(totals)):
@@ -235,7 +222,7 @@ def _estimate(tables: NgramTables, offsets: Any, ids: Any) -> Any:
         for position in range(offsets[phrase], offsets[phrase + 1]):
             log_prob, new_length = score_next(tables, context, length, ids[position])
             length = new_length
-            if position == offsets[phrase] and ids[position] == BEGIN:  # it has no score
+            if position == offsets[phrase] and ids[position] == BEGIN:  # <s> has no score
                 length = 1
             else:
                 totals[phrase] += log_prob

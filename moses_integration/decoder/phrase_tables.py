@@ -1,9 +1,9 @@
-"""Read of the phrase and the reordering table only what some sentences need.
+"""Read only those lines of the phrase and the reordering table that some sentences need.
 
-It takes about as long as reading the files. A line is looked at in compiled code up to the end of
-its key: the words of its first field (a source phrase), or of its first two (a phrase pair). A key
-is known by a 64-bit hash of its words, whatever blanks stand between them. The lines that match are
-parsed in Python, and checked as `moses_integration.phrase_table` checks them.
+It takes about as long as reading the files. Compiled code reads each line up to the end of its
+key: the words of its first field (a source phrase), or of its first two (a phrase pair). Keys are
+compared by a 64-bit hash of their words, whatever blanks separate them. The lines that match are
+parsed in Python and checked like those of `moses_integration.phrase_table`.
 """
 
 import math
@@ -21,46 +21,44 @@ from moses_integration.decoder.configuration import (
     DecoderConfiguration,
 )
 from moses_integration.decoder.ngram_table import KERNEL, find
-from moses_integration.table_line import LOWEST_LOG, check_no_rules
+from moses_integration.table_line import FLOAT32_OVERFLOW, LOWEST_LOG, check_no_rules
 from phrasescore.errors import DataError
 from phrasescore.io.text import NUMBER, decode, read_blocks, shorten
 
 _NUMBER = NUMBER.encode()
 _NUMBERS = re.compile(rb"[ \t]*(?:" + _NUMBER + rb"[ \t\r]+)*" + _NUMBER + rb"[ \t\r]*")
 _WORD = re.compile(rb"[^ \t]+")
-_FLOAT32_OVERFLOW = 2.0**128 - 2.0**103  # rounds to infinity, which Moses loads
 
 # FNV-1a over the bytes of a word, the mixing of splitmix64 (Steele et al., 2014) over words.
 _BASIS, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 _FACTOR, _SHIFT = np.uint64(0xBF58476D1CE4E5B9), np.uint64(29)
-_SEPARATOR = np.uint64(0x9E3779B97F4A7C15)  # in the place of a word, where a field ends
+_SEPARATOR = np.uint64(0x9E3779B97F4A7C15)  # stands for a word at the end of a field
 _EMPTY = np.uint64(0)
 
 
 class PhrasePairs(NamedTuple):
-    """Phrase pairs in groups of the same source phrase; in a group they are in the file's order."""
+    """Phrase pairs grouped by source phrase; each group is in the order of the file."""
 
-    # Each source phrase once, its words with single spaces between them; UTF-8.
+    # Each source phrase once, UTF-8, with single spaces between words.
     sources: list[bytes]
-    # int64 (sources + 1,): where the pairs of a source begin.
+    # int64 (sources + 1,): where the pairs of each source begin.
     starts: Any
-    # Of each pair; UTF-8 likewise.
+    # The target of each pair, in the same form.
     targets: list[bytes]
     # float64 (pairs, scores): natural logarithms, at least -100.
     log_probs: Any
-    # Word alignments as the file has them, "0-0 1-2"; empty where there is none.
+    # Word alignments as in the file, "0-0 1-2"; empty for none.
     alignments: list[bytes]
-    # The place in the source phrase that each target word is affiliated with; None if not asked
-    # for.
+    # The source word that each target word is affiliated with; None if not requested.
     affiliations: list[Affiliations] | None = None
 
 
 class PhraseTables(NamedTuple):
-    """What the tables of a model say about the phrases of some sentences; without weights."""
+    """The unweighted scores of the tables for the phrases of some sentences."""
 
     # The last groups are the unknown words, each with one pair.
     pairs: PhrasePairs
-    # Groups before this one are of the phrase table.
+    # The groups before this one come from the phrase table.
     num_known: int
     # float64 (pairs, 6): natural logarithms.
     reordering: Any
@@ -72,13 +70,10 @@ def read_tables(
     *,
     aligned: bool = False,
 ) -> PhraseTables:
-    """Read of the phrase and the reordering table what some sentences need.
+    """Read what some sentences need from the phrase and the reordering table.
 
-    A word that is no source phrase of its own is an unknown word, and becomes its own translation,
-    or none with ``[drop-unknown]`` (TranslationOptionCollection::ProcessOneUnknownWord).
-
-    :param aligned: whether the affiliations of target words are wanted.
-    :raises DataError: with file and line, if a table is not what it should be.
+    A word that is not a source phrase is unknown. It becomes its own translation, or is dropped
+    with ``[drop-unknown]`` (TranslationOptionCollection::ProcessOneUnknownWord).
     """
     sentences = list(sentences)
     slot = configuration.slot(PHRASE_TABLE)
@@ -109,8 +104,8 @@ def _read_reordering(configuration: DecoderConfiguration, pairs: PhrasePairs) ->
     keys = [
         (pairs.sources[row], target) for row, target in zip(sources, pairs.targets, strict=True)
     ]
-    given = slot.arguments.get("default-scores", "1,1,1,1,1,1")
-    default = [math.log(float(score)) for score in given.split(",")]
+    scores = slot.arguments.get("default-scores", "1,1,1,1,1,1")
+    default = [math.log(float(score)) for score in scores.split(",")]
     return read_reordering(slot.arguments["path"], keys, default)
 
 
@@ -122,21 +117,19 @@ def read_phrase_pairs(
     *,
     aligned: bool = False,
 ) -> PhrasePairs:
-    """Read the pairs whose source phrase stands in some sentence.
+    """Read the pairs whose source phrase occurs in some sentence.
 
-    :param num_scores: that each pair has; moses.ini's ``num-features``.
-    :param aligned: whether the affiliations of target words are wanted.
-    :raises DataError: if the file cannot be read, or a line is no phrase pair with
-        ``num_scores`` probabilities and, where it is wanted, a word alignment.
+    :param num_scores: of each pair; moses.ini's ``num-features``.
+    :param aligned: whether to compute the affiliations, for which each pair needs an alignment.
     """
-    places: dict[bytes, int] = {}
+    group_of: dict[bytes, int] = {}
     groups: list[int] = []
     targets: list[bytes] = []
     alignments: list[bytes] = []
     scores: list[float] = []
     affiliations: list[Affiliations] = []
     affiliated: dict[tuple[bytes, int, int], Affiliations] = {}
-    # A text is in memory once.
+    # Repeated texts share one object.
     known: dict[bytes, bytes] = {}
     known_alignments: dict[bytes, bytes] = {}
     for number, line in lines_of_phrases(path, sentences, max_phrase_length):
@@ -163,13 +156,13 @@ def read_phrase_pairs(
             if key not in affiliated:
                 affiliated[key] = affiliate_phrase(*key, path, number)
             affiliations.append(affiliated[key])
-        groups.append(places.setdefault(source, len(places)))
+        groups.append(group_of.setdefault(source, len(group_of)))
     order = np.argsort(np.array(groups, np.int64), kind="stable")
-    sizes = np.bincount(np.array(groups, np.int64), minlength=len(places))
+    sizes = np.bincount(np.array(groups, np.int64), minlength=len(group_of))
     starts = np.concatenate([[0], np.cumsum(sizes)])
     log_probs = log_of(np.array(scores).reshape(-1, num_scores))
     return PhrasePairs(
-        list(places),
+        list(group_of),
         starts,
         [targets[row] for row in order],
         log_probs[order],
@@ -183,32 +176,30 @@ def read_reordering(
 ) -> Any:
     """Return the reordering scores of phrase pairs, float64 (pairs, scores), natural logarithms.
 
-    Of several lines of a pair the last one counts, as in Moses
+    If a pair has several lines, the last one counts, as in Moses
     (LexicalReorderingTableMemory::LoadFromFile).
 
     :param pairs: source and target, words with single spaces between them; may repeat.
     :param default: logarithms for a pair that the table lacks.
-    :raises DataError: if the file cannot be read, or a line of these pairs has another
-        number of probabilities.
     """
-    places: dict[tuple[bytes, bytes], int] = {}
-    rows = [places.setdefault(pair, len(places)) for pair in pairs]
-    log_probs = np.tile(np.array(default, np.float64), (len(places), 1))
-    found: list[int] = []
+    row_of: dict[tuple[bytes, bytes], int] = {}
+    rows = [row_of.setdefault(pair, len(row_of)) for pair in pairs]
+    log_probs = np.tile(np.array(default, np.float64), (len(row_of), 1))
+    rows_read: list[int] = []
     scores: list[float] = []
-    for number, line in lines_of_pairs(path, places):
+    for number, line in lines_of_pairs(path, row_of):
         fields = line.split(b"|||")
         if len(fields) != 3:
             problem = "expected 'source ||| target ||| scores'"
             raise DataError(path, number, f"{problem}, found {shorten(line)}")
         source, target = map(_join_words, fields[:2])
         values = _parse_probabilities(path, number, fields[2], len(default))
-        place = places.get((source, target))
-        if place is not None:  # always, but for two phrase pairs of one hash
+        row = row_of.get((source, target))
+        if row is not None:  # it is None only if two phrase pairs have the same hash
             scores += values
-            found.append(place)
-    # One by one, in the order of the file: numpy does not promise which of two equal places wins.
-    latest = {place: row for row, place in enumerate(found)}
+            rows_read.append(row)
+    # numpy does not promise which of two assignments to the same row wins.
+    latest = {row: line for line, row in enumerate(rows_read)}
     if latest:
         logs = log_of(np.array(scores).reshape(-1, len(default)))
         log_probs[list(latest)] = logs[list(latest.values())]
@@ -216,25 +207,24 @@ def read_reordering(
 
 
 def _join_words(field: bytes) -> bytes:
-    """Return the words of a field with single spaces; as Moses, at spaces and tabs alone."""
+    """Return the words of a field with single spaces; like Moses, split only at spaces and tabs."""
     return b" ".join(_WORD.findall(field))
 
 
 def _parse_probabilities(path: str, number: int, field: bytes, how_many: int) -> list[float]:
-    """Return the numbers of a field."""
     if _NUMBERS.fullmatch(field) is None:
         raise DataError(path, number, f"expected numbers as scores, found {shorten(field)}")
     values = list(map(float, field.split()))
     if len(values) != how_many:
         raise DataError(path, number, f"expected {how_many} scores, found {len(values)}")
-    if min(values) < 0 or max(values) >= _FLOAT32_OVERFLOW:
+    if min(values) < 0 or max(values) >= FLOAT32_OVERFLOW:
         problem = "expected probabilities, of 0 or more, that float32 can hold"
         raise DataError(path, number, f"{problem}; found {shorten(field.strip())}")
     return values
 
 
 def log_of(probabilities: Any) -> Any:
-    """Return natural logarithms as Moses has them: of float32 numbers, -100 at least."""
+    """Return natural logarithms as Moses computes them: of float32 numbers, at least -100."""
     with np.errstate(divide="ignore", under="ignore"):
         logs = np.log(probabilities.astype(np.float32).astype(np.float64))
     return np.maximum(logs, LOWEST_LOG)
@@ -243,10 +233,7 @@ def log_of(probabilities: Any) -> Any:
 def lines_of_phrases(
     path: str, sentences: Iterable[Sequence[str]], max_length: int
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines whose first field is a phrase of some sentences, as `_matching_lines`.
-
-    :param max_length: of a phrase, in words.
-    """
+    """Yield the lines whose first field is a phrase of some sentences, as `_matching_lines`."""
     distinct = {" ".join(sentence) for sentence in sentences}
     text = "".join(f"{sentence}\n" for sentence in sorted(distinct)).encode()
     words = [sentence.count(" ") + 1 for sentence in distinct]
@@ -264,17 +251,13 @@ def lines_of_pairs(path: str, pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[
 
 
 def _matching_lines(path: str, num_fields: int, keys: Any) -> Iterator[tuple[int, bytes]]:
-    """Yield number, from 1, and text of the lines with one of these keys, in their order.
-
-    :raises DataError: if the file cannot be read, has hierarchical rules, or a line has too few
-        fields.
-    """
+    """Yield 1-based number and text of the lines with one of these keys, in order."""
     number = 1
     for block in read_blocks(path):
         if number == 1:
             check_no_rules(path, block)
-        found, lines, problem = _scan(np.frombuffer(block, np.uint8), num_fields, keys)
-        for start, end, line in found.tolist():
+        matches, lines, problem = _scan(np.frombuffer(block, np.uint8), num_fields, keys)
+        for start, end, line in matches.tolist():
             yield number + line, block[start:end]
         if problem >= 0:
             line = block[problem:].partition(b"\n")[0]
@@ -302,7 +285,6 @@ def _insert(keys: Any, key: Any) -> None:
 
 @KERNEL
 def _insert_phrases(text: Any, max_length: int, keys: Any) -> None:
-    """Insert the keys of all phrases of the lines of a text."""
     begin = 0
     while begin < len(text):
         key, word, length, position = _EMPTY, _BASIS, 0, begin
@@ -322,14 +304,14 @@ def _insert_phrases(text: Any, max_length: int, keys: Any) -> None:
             else:
                 word = (word ^ np.uint64(byte)) * _PRIME
             position += 1
-        if length == 0:  # the line is at its end
+        if length == 0:  # no words remain in the line
             following = position + 1
         begin = following
 
 
 @KERNEL
 def _read_key(text: Any, position: int, num_fields: int) -> tuple[Any, int, int]:
-    """Return the key of a line, how many of its fields have ended, and where it was left."""
+    """Return the key of a line, the number of its complete fields, and where reading stopped."""
     key, word, fields = _EMPTY, _BASIS, 0
     while fields < num_fields and position < len(text):
         byte = text[position]
@@ -360,25 +342,25 @@ def _insert_keys(text: Any, num_fields: int, keys: Any) -> None:
 
 @KERNEL
 def _scan(text: Any, num_fields: int, keys: Any) -> tuple[Any, int, int]:
-    """Return start, end and number of the lines that match, how many lines there are, an error.
+    """Return start, end and number of the matching lines, the number of lines, and an error.
 
-    The error is where a line begins that has too few fields, -1 if there is none.
+    The error is where a line with too few fields begins, -1 if there is none.
     """
-    found = np.empty((64, 3), np.int64)
+    matches = np.empty((64, 3), np.int64)
     size, line, start = 0, 0, 0
     while start < len(text):
         key, fields, position = _read_key(text, start, num_fields)
         if fields < num_fields:
-            return found[:size], line, start
+            return matches[:size], line, start
         while position < len(text) and text[position] != 10:
             position += 1
         if find(keys, key) >= 0:
-            if size == len(found):
+            if size == len(matches):
                 longer = np.empty((2 * size, 3), np.int64)
-                longer[:size] = found
-                found = longer
-            found[size, 0], found[size, 1], found[size, 2] = start, position, line
+                longer[:size] = matches
+                matches = longer
+            matches[size, 0], matches[size, 1], matches[size, 2] = start, position, line
             size += 1
         line += 1
         start = position + 1
-    return found[:size], line, -1
+    return matches[:size], line, -1

@@ -1,4 +1,4 @@
-"""Translate sentences with the embedded stack search, as Moses would."""
+"""Translate sentences with the embedded stack search, as Moses does."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ from moses_integration.decoder.stateful import (
     StatefulFeature,
 )
 
-# What n-best-factor 0, no limit, is in Moses (Manager.cpp).
+# Moses' limit on paths for n-best-factor 0 (Manager.cpp).
 _MOST_PATHS = 1000
 
 
@@ -52,18 +52,18 @@ class PhraseSegment(NamedTuple):
 
 @dataclass(frozen=True)
 class Translation:
-    """A derivation and, for the best one, the n-best list.
+    """A derivation; the best one also has the n-best list.
 
-    A sentence that no order of phrases within the distortion limit covers has no words, no
-    segments, and a score of minus infinity; Moses writes an empty line.
+    A sentence that phrases within the distortion limit cannot cover has no words, no segments, and
+    the score minus infinity; Moses writes an empty line.
     """
 
     words: tuple[str, ...]
-    # Weighted sum of the values.
+    # The weighted sum of the values.
     score: float
-    # In the order of the target.
+    # In target order.
     segments: tuple[PhraseSegment, ...]
-    # Of each feature, in the order of ``StackDecoder.names``.
+    # The values of each feature, in the order of ``StackDecoder.names``.
     values: tuple[tuple[float, ...], ...]
     nbest: tuple["Translation", ...] = ()
 
@@ -71,15 +71,13 @@ class Translation:
 class StackDecoder:
     """Search for the best translations under the model of a moses.ini.
 
-    :param configuration: features, weights, and how far to search.
-    :param option_table: of the sentences that will be translated, under the same weights; those of
-        ``features`` that are language models, too, or the search errs more.
-    :param lm: the language model.
+    :param option_table: of the sentences to translate, with the weights of ``configuration``. It
+        should know the weights of ``features`` that are language models, or the search errs more.
     :param features: more features, and their weights.
-    :param buffer_size: requests that such a feature gets in a call; 1 for no buffering. It
-        changes speed only.
-    :ivar names: of the features, as ``values`` has them.
-    :ivar buffers: the requests to more features, with their counts.
+    :param buffer_size: requests that such a feature gets per call; 1 for no buffering. It changes
+        only the speed.
+    :ivar names: the names of the features, in the order of ``Translation.values``.
+    :ivar buffers: the buffered requests to the additional features, and their weights.
     """
 
     def __init__(
@@ -107,11 +105,10 @@ class StackDecoder:
     ) -> Translation:
         """Translate a sentence.
 
-        :param tokens: one of the sentences that the option table was made for; may be empty, and
-            its translation is then.
-        :param nbest: how many derivations to list, the best one included.
+        :param tokens: one of the sentences of the option table. The translation of an empty
+            sentence is empty.
+        :param nbest: the number of derivations to list, with the best one.
         :param distinct: list only the best derivation of each sequence of words.
-        :raises ValueError: if there is a word that no table was read for.
         """
         if not tokens:
             empty = self._translate_nothing()
@@ -123,13 +120,16 @@ class StackDecoder:
         affiliations = self._table.affiliations(options) if self.buffers else None
         aligned = None if affiliations is None else AlignedWords(tokens, affiliations)
         stacks = StackSearch(
-            *(sentence, tables, search, self.buffers), keep_arcs=nbest > 1, aligned=aligned
+            sentence, tables, search, self.buffers, keep_arcs=nbest > 1, aligned=aligned
         )
         lattice = stacks.run()
         if lattice.goal < 0:
             return self._empty(-np.inf, [0.0] * len(self.buffers))
         paths = best_paths(
-            *(lattice, options.offsets, options.target, max(1, nbest)),
+            lattice,
+            options.offsets,
+            options.target,
+            max(1, nbest),
             distinct=distinct and nbest > 1,
             factor=search.nbest_factor or _MOST_PATHS,
         )
@@ -137,15 +137,15 @@ class StackDecoder:
         last[paths.offsets[1:] - 1] = True
         scores = stacks.feature_scores(lattice, paths.parents, paths.options, last)
         added = np.add.reduceat(scores, paths.offsets[:-1], axis=0)
-        found = self._translations(options, paths.offsets, paths.options, added)
-        return replace(found[0], nbest=found) if nbest else found[0]
+        translations = self._translations(options, paths.offsets, paths.options, added)
+        return replace(translations[0], nbest=translations) if nbest else translations[0]
 
     def _empty(self, score: float, added: Sequence[float]) -> Translation:
         values = [(0.0,) * len(slot.weights) for slot in self._configuration.slots]
         return Translation((), score, (), (*values, *((value,) for value in added)))
 
     def _translate_nothing(self) -> Translation:
-        """Translate an empty sentence: Moses' features are 0, and the others score ``</s>``."""
+        """Translate an empty sentence: Moses' features are 0; the others score ``</s>``."""
         added, score = [], 0.0
         for buffer, weight in self.buffers:
             history = np.full((1, buffer.feature.context), -1, np.int32)
@@ -160,19 +160,16 @@ class StackDecoder:
     def _translations(
         self, options: SentenceOptions, offsets: Any, chosen: Any, added: Any
     ) -> tuple[Translation, ...]:
-        """Return derivations with their values.
-
-        :param added: float64 (derivations, features), the values of more features.
-        """
+        """Return derivations with their values; ``added`` are those of additional features."""
         rows = self._values(options, offsets, chosen, added)
         weights = [slot.weights for slot in self._configuration.slots]
         weights += [(weight,) for _, weight in self.buffers]
         sizes = [len(row) for row in weights]
-        # Row by row: a product of matrices gives other last bits to other numbers of rows.
+        # Sum row by row: the last bits of a matrix product depend on the number of rows.
         totals = (rows * np.concatenate(weights)).sum(axis=1)
         ends = np.cumsum(sizes)
         segments = self._segments(options, chosen)
-        found = []
+        translations = []
         for number, row in enumerate(rows.tolist()):
             own = tuple(
                 segments[option] for option in chosen[offsets[number] : offsets[number + 1]]
@@ -181,11 +178,11 @@ class StackDecoder:
             values = tuple(
                 tuple(row[end - size : end]) for end, size in zip(ends, sizes, strict=True)
             )
-            found.append(Translation(words, float(totals[number]), own, values))
-        return tuple(found)
+            translations.append(Translation(words, float(totals[number]), own, values))
+        return tuple(translations)
 
     def _values(self, options: SentenceOptions, offsets: Any, chosen: Any, added: Any) -> Any:
-        """Return all values of derivations, a row each, in the order of ``names``."""
+        """Return all values of derivations, one row each, in the order of ``names``."""
         count = len(offsets) - 1
         stateless = np.zeros((count, options.values.shape[1]))
         stateful = {
@@ -201,7 +198,7 @@ class StackDecoder:
         return np.concatenate([*columns, stateless, added], axis=1)
 
     def _segments(self, options: SentenceOptions, chosen: Any) -> dict[int, PhraseSegment]:
-        """Return the segments of options, each made once."""
+        """Return the segment of each distinct option."""
         words = self._table.words
         segments = {}
         for option in np.unique(chosen).tolist():
@@ -223,17 +220,14 @@ def _score_paths(
     distortion: Any,
     language_model: Any,
 ) -> None:
-    """Add up the values of derivations, a row each; the empty one has no ``</s>``, as in Moses.
-
-    :param offsets: where the options of each derivation begin.
-    """
+    """Add up the values of derivations, one row each; as in Moses an empty one has no ``</s>``."""
     context = np.zeros(tables.order, np.int32)
     for row in range(len(offsets) - 1):
         before, after, last, total = -1, 0, -1, 0.0
         context[0] = BEGIN
         length: Any = min(1, tables.order - 1)
-        for place in range(offsets[row], offsets[row + 1]):
-            option = path_options[place]
+        for position in range(offsets[row], offsets[row + 1]):
+            option = path_options[position]
             start, end = options.start[option], options.end[option]
             orientation = find_orientation(before, after, start, end)
             distortion[row, 0] -= abs(after - start)

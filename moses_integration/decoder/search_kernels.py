@@ -1,9 +1,9 @@
-"""The compiled part of the stack search: every way to reach one stack from the smaller ones.
+"""The compiled core of the stack search: all ways to reach a stack from the smaller ones.
 
-Hypotheses of a stack lie by coverage, so that what depends on the coverage alone (which spans may
-come next, what they leave to be estimated) is worked out once for all of them: a *block* is some
-hypotheses of one coverage and the options of one span. Within a block an extension costs an
-addition and a look-up, for what the language model says of an option after a state is kept.
+The hypotheses of a stack are grouped by coverage, so that everything that depends only on the
+coverage (which spans may follow, and their future estimates) is computed once per group. A *block*
+combines hypotheses of one coverage with the options of one span. Within a block an extension costs
+an addition and a look-up, because language model scores of an option after a state are memoised.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from moses_integration.decoder.ngram_table import END, KERNEL, score_word
 from moses_integration.decoder.search_tables import add_row, find_memo
 
-# Columns of a block: hypotheses from .. to, span from .. to, options from .. to, new coverage.
+# Columns of a block: range of hypotheses, span, range of options (ends exclusive), new coverage.
 BLOCK_COLUMNS = 7
 # Orientations, as lexicalised reordering counts them.
 MONOTONE, SWAP, DISCONTINUOUS = 0, 1, 2
@@ -23,22 +23,19 @@ _ONE = np.uint64(1)
 
 
 @KERNEL
-def is_covered(bits: Any, place: int) -> Any:
+def is_covered(bits: Any, word: int) -> Any:
     """Return whether a source word is covered."""
-    return (bits[place // 64] >> np.uint64(place % 64)) & _ONE != 0
+    return (bits[word // 64] >> np.uint64(word % 64)) & _ONE != 0
 
 
 @KERNEL
 def cover(sentence: Any, coverages: Any, old: int, start: int, end: int) -> Any:
-    """Return the number of a coverage with one more span, adding it if it is new.
-
-    There must be room for a row.
-    """
+    """Return the number of a coverage with one more span; there must be room for a row."""
     bits = coverages.keys[coverages.count[0]]
-    for word in range(len(bits)):
-        bits[word] = coverages.keys[old, word]
-    for place in range(start, end):
-        bits[place // 64] |= _ONE << np.uint64(place % 64)
+    for part in range(len(bits)):
+        bits[part] = coverages.keys[old, part]
+    for word in range(start, end):
+        bits[word // 64] |= _ONE << np.uint64(word % 64)
     row, is_new = add_row(coverages, bits)
     if is_new:
         describe_coverage(sentence, coverages, row)
@@ -47,17 +44,17 @@ def cover(sentence: Any, coverages: Any, old: int, start: int, end: int) -> Any:
 
 @KERNEL
 def describe_coverage(sentence: Any, coverages: Any, row: int) -> None:
-    """Work out the first gap of a coverage, and the estimate of all its gaps."""
-    bits, future, gap, place = coverages.keys[row], 0.0, -1, 0
-    while place < sentence.length:
-        if is_covered(bits, place):
-            place += 1
+    """Compute the first gap of a coverage, and the estimate of all its gaps."""
+    bits, future, gap, word = coverages.keys[row], 0.0, -1, 0
+    while word < sentence.length:
+        if is_covered(bits, word):
+            word += 1
             continue
-        begin = place
-        while place < sentence.length and not is_covered(bits, place):
-            place += 1
+        begin = word
+        while word < sentence.length and not is_covered(bits, word):
+            word += 1
         gap = begin if gap < 0 else gap
-        future += sentence.future[begin, place]
+        future += sentence.future[begin, word]
     coverages.first_gap[row] = gap if gap >= 0 else sentence.length
     coverages.future[row] = future
 
@@ -66,11 +63,11 @@ def describe_coverage(sentence: Any, coverages: Any, row: int) -> None:
 def list_blocks(
     sentence: Any, hypotheses: Any, coverages: Any, stack: int, blocks: Any, fill: bool
 ) -> int:
-    """Return how many blocks lead to a stack; write them and make their coverages if ``fill``.
+    """Return the number of blocks that lead to a stack; with ``fill``, write them.
 
-    The first gap may be filled by any phrase; a phrase elsewhere must not end farther from the
-    first gap than the distortion limit (SearchNormal::ProcessOneHypothesis), for from there the
-    search has to come back.
+    Any phrase may fill the first gap. A phrase elsewhere must not end farther from the first gap
+    than the distortion limit, because the search has to come back from there
+    (SearchNormal::ProcessOneHypothesis).
     """
     count, limit = 0, sentence.distortion_limit
     for size in range(min(sentence.spans.shape[1] - 2, stack), 0, -1):
@@ -99,12 +96,12 @@ def list_blocks(
 
 @KERNEL
 def _is_free(sentence: Any, bits: Any, start: int, size: int) -> Any:
-    """Return whether a span has options and none of its words is covered."""
+    """Return whether a span has options and no covered word."""
     if sentence.spans[start, size] == sentence.spans[start, size + 1]:
         return False
     free = True
-    for place in range(start, start + size):
-        free = free and not is_covered(bits, place)
+    for word in range(start, start + size):
+        free = free and not is_covered(bits, word)
     return free
 
 
@@ -114,39 +111,39 @@ def score_phrase(
 ) -> tuple[float, int]:
     """Return the language model's weighted score of an option, and the state after it.
 
-    As soon as the model's state has no word from before the phrase, the rest is what it is without
-    them, and known. There must be room for a state.
+    Once the model's state has no word from before the phrase, the precomputed rest is added. There
+    must be room for a state.
 
-    :param scratch: int32, of at least the words of the longest phrase and a state.
+    :param scratch: int32, with room for the longest phrase and a state.
     """
     begin, end = sentence.offsets[option], sentence.offsets[option + 1]
     width, size = states.keys.shape[1] - 1, end - begin
-    for place in range(width):
-        scratch[size + place] = states.keys[state, place]
-    for place in range(size):
-        scratch[size - 1 - place] = sentence.target[begin + place]
+    for position in range(width):
+        scratch[size + position] = states.keys[state, position]
+    for position in range(size):
+        scratch[size - 1 - position] = sentence.target[begin + position]
     length: Any = np.int64(states.keys[state, width])
     score = 0.0
-    for place in range(size):
+    for position in range(size):
         log_prob, new_length = score_word(
-            tables, scratch[size - place :], length, sentence.target[begin + place]
+            tables, scratch[size - position :], length, sentence.target[begin + position]
         )
         length = np.int64(new_length)
         score += log_prob * sentence.language_weight
-        if length <= place + 1 and place + 1 < size:
-            score += sentence.tail[begin + place + 1]
+        if length <= position + 1 and position + 1 < size:
+            score += sentence.tail[begin + position + 1]
             length = np.int64(sentence.last_length[option])
             break
     if not sentence.keep_words:
-        for place in range(length, width):
-            scratch[place] = -1
+        for position in range(length, width):
+            scratch[position] = -1
     scratch[width] = length
     return score, add_row(states, scratch[: width + 1])[0]
 
 
 @KERNEL
 def end_score(sentence: Any, tables: Any, states: Any, state: int) -> Any:
-    """Return the weighted score of </s> after a state."""
+    """Return the weighted score of ``</s>`` after a state."""
     if np.isnan(states.end_score[state]):
         key = states.keys[state]
         log_prob, _ = score_word(tables, key, key[-1], END)
@@ -158,15 +155,15 @@ def end_score(sentence: Any, tables: Any, states: Any, state: int) -> Any:
 def score_option(
     sentence: Any, tables: Any, states: Any, memo: Any, state: int, option: int, scratch: Any
 ) -> Any:
-    """Return the place in the memo of an option after a state; there must be room for one."""
+    """Return the slot in the memo of an option after a state; there must be room for one."""
     key: Any = np.int64(state) * len(sentence.score) + option
-    place = find_memo(memo, key)
-    if place < 0:
-        place = -1 - place
+    slot = find_memo(memo, key)
+    if slot < 0:
+        slot = -1 - slot
         score, new = score_phrase(sentence, tables, states, state, option, scratch)
-        memo.keys[place], memo.score[place], memo.state[place] = key, score, new
+        memo.keys[slot], memo.score[slot], memo.state[slot] = key, score, new
         memo.count[0] += 1
-    return place
+    return slot
 
 
 @KERNEL
@@ -179,10 +176,7 @@ def find_orientation(before: int, after: int, start: int, end: int) -> int:
 
 @KERNEL
 def start_score(sentence: Any, hypotheses: Any, hypothesis: int, start: int, end: int) -> Any:
-    """Return what a span adds to a hypothesis whatever the option, and its orientation.
-
-    Minus infinity if it is farther away than the distortion limit.
-    """
+    """Return what a span adds to a hypothesis (-inf beyond the limit), and its orientation."""
     before, after = -1, 0
     last = hypotheses.option[hypothesis]
     if last >= 0:
@@ -199,7 +193,7 @@ def start_score(sentence: Any, hypotheses: Any, hypothesis: int, start: int, end
 
 @KERNEL
 def add_arc(arcs: Any, score: float, parent: int, option: int, target: int) -> None:
-    """Remember another way to a row of the pool; there must be room."""
+    """Add an alternative arc to a row of the pool; there must be room."""
     row = arcs.count[0]
     arcs.count[0] = row + 1
     arcs.score[row], arcs.target[row] = score, target
@@ -221,9 +215,8 @@ def offer(
 ) -> tuple[int, bool]:
     """Add a hypothesis to the pool, or recombine it with one that has the same key.
 
-    Of two equal scores the earlier stays. There must be room.
-
-    :return: its row, and whether there was none with this key.
+    Return its row, and whether its key is new. The earlier of two equal scores stays. There must be
+    room.
     """
     key = np.int64(coverage), np.int64(first_key), np.int64(second_key)
     row, is_new = add_row(pool, key)

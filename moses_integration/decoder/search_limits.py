@@ -1,11 +1,11 @@
-"""How far a search goes: limits with Moses' own names, values and defaults."""
+"""The limits of a search, with Moses' names, values and defaults."""
 
 import math
 from dataclasses import dataclass
 
 # The values of [search-algorithm], 0 and 1.
 ALGORITHMS = ("normal", "cube")
-# Sections, and their fields in `SearchLimits`.
+# Sections of moses.ini, and their fields in `SearchLimits`.
 LIMITS = {
     "stack": "stack_size",
     "beam-threshold": "beam_threshold",
@@ -20,19 +20,19 @@ LIMITS = {
     "translation-option-threshold": "option_threshold",
     "drop-unknown": "drop_unknown",
 }
-# The least value of a whole number, where it is not 0.
+# The least value of an integer limit, where it is not 0.
 _LEAST = {"distortion_limit": -1, "max_phrase_length": 1, "pop_limit": 1}
 
 
 @dataclass(frozen=True)
 class SearchLimits:
-    """How far the search goes; the defaults are those of moses/TypeDef.h and moses/parameters."""
+    """The limits of a search; defaults as in moses/TypeDef.h and moses/parameters."""
 
     # [stack]: hypotheses per stack; 0 for no limit.
     stack_size: int = 200
-    # [beam-threshold]: a hypothesis goes if it is less probable than this times the best one.
+    # [beam-threshold]: drop a hypothesis less probable than this times the best one.
     beam_threshold: float = 1e-5
-    # [distortion-limit]: words; -1 for no limit, 0 for none but monotone translations.
+    # [distortion-limit]: words; -1 for no limit, 0 for monotone translations only.
     distortion_limit: int = -1
     # table-limit= of the phrase table: translations per source phrase; 0 for no limit.
     table_limit: int = 20
@@ -40,18 +40,18 @@ class SearchLimits:
     max_phrase_length: int = 20
     # [max-trans-opt-per-coverage]: translation options per span, over all tables; 0 for no limit.
     max_options: int = 5000
-    # [translation-option-threshold]: relative to the best option of a span, as a probability.
+    # [translation-option-threshold]: probability relative to the best option of a span.
     option_threshold: float = 0.0
-    # [drop-unknown]: unknown words are dropped, except those with digits.
+    # [drop-unknown]: drop unknown words, except those with digits.
     drop_unknown: bool = False
     # [search-algorithm]: "normal" or "cube".
     algorithm: str = "normal"
-    # [stack-diversity]: hypotheses of each coverage that a stack keeps at least.
+    # [stack-diversity]: the least number of hypotheses that a stack keeps of each coverage.
     stack_diversity: int = 0
     # [cube-pruning-pop-limit], [cube-pruning-diversity].
     pop_limit: int = 1000
     diversity: int = 0
-    # [n-best-factor]: paths looked at for each distinct translation that is wanted; 0 for 1,000.
+    # [n-best-factor]: paths examined per distinct translation requested; 0 for 1,000 in all.
     nbest_factor: int = 20
 
     @property
@@ -61,14 +61,14 @@ class SearchLimits:
 
 
 def limit_values(field: str, value: object) -> str | None:
-    """Return which values a limit may have; None if this is one of them."""
+    """Return the valid values of a limit; None if this value is valid."""
     default, least = getattr(SearchLimits, field), _LEAST.get(field, 0)
     if isinstance(default, bool):
         return None if isinstance(value, bool) else "true or false"
     if isinstance(default, str):
         return None if value in ALGORITHMS else " or ".join(ALGORITHMS)
     if isinstance(default, float):
-        is_good = isinstance(value, int | float) and 0 <= value <= 1
-        return None if is_good else "a number from 0 to 1"
-    is_good = isinstance(value, int) and least <= value < 2**31
-    return None if is_good else f"a whole number from {least}"
+        is_valid = isinstance(value, int | float) and 0 <= value <= 1
+        return None if is_valid else "a number from 0 to 1"
+    is_valid = isinstance(value, int) and least <= value < 2**31
+    return None if is_valid else f"a whole number from {least}"

@@ -1,8 +1,8 @@
-"""Arrays that a stack search fills for one sentence, and the hash tables among them.
+"""Arrays and hash tables that a stack search fills for one sentence.
 
-Coverages and states are numbered in the order in which they appear, so that hypotheses are compared
-by numbers. Kernels never grow an array: they stop where one is too small, and the caller makes it
-larger (:func:`grow`) and lets them go on.
+Coverages and states are numbered in order of appearance, so that hypotheses are compared by
+numbers. Kernels never grow an array. They stop if one is too small; the caller then enlarges it
+(:func:`grow`) and calls them again.
 """
 
 from typing import Any, NamedTuple, TypeVar
@@ -17,42 +17,42 @@ _SECOND_FACTOR = np.uint64(0xC4CEB9FE1A85EC53)
 _SHIFT = np.uint64(33)
 
 EMPTY = -1
-# Arrays whose length does not follow the rows.
+# Arrays whose length does not depend on the number of rows.
 _FIXED = ("count", "limits", "stacks")
 
 
 class Coverages(NamedTuple):
-    """Sets of source words that hypotheses cover, without repeats."""
+    """The distinct sets of source words that hypotheses cover."""
 
     # int64 (1,): rows in use.
     count: Any
     # uint64 (rows, words of 64 bits).
     keys: Any
-    # int32 (rows,): the first source word that is not covered.
+    # int32 (rows,): the first uncovered source word.
     first_gap: Any
-    # float64 (rows,): the estimate of what remains to be translated; -inf if it cannot be.
+    # float64 (rows,): the estimate of the untranslated words; -inf if they have no translation.
     future: Any
     # int32 (2 * rows,), a power of two: row numbers by hash.
     slots: Any
 
 
 class States(NamedTuple):
-    """What the scores of further words depend on, without repeats."""
+    """The distinct contexts that determine the scores of further words."""
 
     count: Any
-    # int32 (rows, width + 1): target words, the latest first, -1 where there are none; then how
-    # many of them are the language model's state.
+    # int32 (rows, width + 1): target words, the latest first, padded with -1; then the number of
+    # words in the language model's state.
     keys: Any
-    # float64 (rows,): the weighted score of </s>; NaN while it is not known.
+    # float64 (rows,): the weighted score of </s>; NaN if not yet computed.
     end_score: Any
     slots: Any
 
 
 class Memo(NamedTuple):
-    """Scores of options after states, those that were asked for."""
+    """Memoised language model scores of options after states."""
 
     count: Any
-    # int64 (rows,): state * options + option, in an order of hashes.
+    # int64 (rows,): state * options + option, hashed.
     keys: Any
     # float64 (rows,): the weighted score of the language model.
     score: Any
@@ -61,16 +61,16 @@ class Memo(NamedTuple):
 
 
 class HypothesisPool(NamedTuple):
-    """The hypotheses of the stack that is being made, no two of which recombine."""
+    """The hypotheses of the current stack, recombined."""
 
     count: Any
-    # int32 (rows, 3): the coverage, and two numbers that are equal where hypotheses recombine.
+    # int32 (rows, 3): the coverage, and two numbers that are equal for recombinable hypotheses.
     keys: Any
-    # float64 (2,): a score below which none is taken, and the best so far.
+    # float64 (2,): the lowest accepted score, and the best so far.
     limits: Any
-    # float64 (rows,): with the estimate of the future.
+    # float64 (rows,): scores with the estimate of the future.
     score: Any
-    # int32 (rows,): the hypothesis that was extended, the option, and the state after it.
+    # int32 (rows,): the extended hypothesis, the option, and the new state.
     parent: Any
     option: Any
     state: Any
@@ -78,22 +78,22 @@ class HypothesisPool(NamedTuple):
 
 
 class Arcs(NamedTuple):
-    """Hypotheses that were recombined with better ones: other ways to the same place."""
+    """Recombined hypotheses: alternative arcs to a better hypothesis with the same key."""
 
     count: Any
     score: Any
     parent: Any
     option: Any
-    # int32: row of the pool, later number of the hypothesis.
+    # int32: row of the pool, later the number of the hypothesis.
     target: Any
 
 
 class Hypotheses(NamedTuple):
-    """All hypotheses that stay, stack after stack; number 0 is the empty one."""
+    """All kept hypotheses, stack after stack; number 0 is the empty one."""
 
     # int64 (length + 2,): where the stacks begin.
     stacks: Any
-    # float64 (rows,): without an estimate of the future.
+    # float64 (rows,): scores without an estimate of the future.
     score: Any
     parent: Any
     # int32 (rows,): -1 for the empty hypothesis.
@@ -106,28 +106,25 @@ _Table = TypeVar("_Table", Coverages, States, Memo, HypothesisPool, Arcs, Hypoth
 
 
 def make_coverages(rows: int, length: int) -> Coverages:
-    """Return a table without rows, with room for ``rows`` (a power of two, as in all of these)."""
+    """Return an empty table with room for ``rows``, a power of two, as in all of these."""
     bits = np.zeros((rows, max(1, (length + 63) // 64)), np.uint64)
     return Coverages(_zero(), bits, np.zeros(rows, np.int32), np.zeros(rows), _slots(rows))
 
 
 def make_states(rows: int, width: int) -> States:
-    """Return a table without rows.
-
-    :param width: target words that a state has at most.
-    """
+    """Return an empty table; a state has up to ``width`` target words."""
     keys = np.full((rows, width + 1), EMPTY, np.int32)
     return States(_zero(), keys, np.full(rows, np.nan), _slots(rows))
 
 
 def make_memo(rows: int) -> Memo:
-    """Return a table without rows; a quarter of it is left empty."""
+    """Return an empty table; a quarter of its rows must stay empty."""
     keys = np.full(rows, EMPTY, np.int64)
     return Memo(_zero(), keys, np.empty(rows), np.empty(rows, np.int32))
 
 
 def make_pool(rows: int) -> HypothesisPool:
-    """Return a table without rows."""
+    """Return an empty table."""
     keys, parent, option, state = np.empty((rows, 3), np.int32), *np.empty((3, rows), np.int32)
     limits = np.full(2, -np.inf)
     score = np.empty(rows)
@@ -135,18 +132,18 @@ def make_pool(rows: int) -> HypothesisPool:
 
 
 def make_arcs(rows: int) -> Arcs:
-    """Return a table without rows."""
+    """Return an empty table."""
     return Arcs(_zero(), np.empty(rows), *np.empty((3, rows), np.int32))
 
 
 def make_hypotheses(rows: int, length: int) -> Hypotheses:
-    """Return a table without rows."""
+    """Return an empty table."""
     stacks = np.zeros(length + 2, np.int64)
     return Hypotheses(stacks, np.empty(rows), *np.empty((4, rows), np.int32))
 
 
 def grow(table: _Table, rows: int) -> _Table:
-    """Return a table with the same rows and room for ``rows``; itself if it has that."""
+    """Return a table with the same rows and room for ``rows``; the same table if it has room."""
     old = len(table[1])
     if rows <= old:
         return table
@@ -181,7 +178,7 @@ def _slots(rows: int) -> Any:
 
 @KERNEL
 def mix(number: Any) -> Any:
-    """Return 64 bits each of which depends on every bit of the number."""
+    """Return 64 bits that each depend on every bit of the number."""
     number ^= number >> _SHIFT
     number *= _FIRST_FACTOR
     number ^= number >> _SHIFT
@@ -202,8 +199,8 @@ def find_row(table: Any, key: Any) -> Any:
         if row < 0:
             return -1 - slot
         same = True
-        for place in range(len(key)):
-            same = same and table.keys[row, place] == key[place]
+        for column in range(len(key)):
+            same = same and table.keys[row, column] == key[column]
         if same:
             return np.int64(row)
         slot = (slot + 1) & mask
@@ -211,21 +208,21 @@ def find_row(table: Any, key: Any) -> Any:
 
 @KERNEL
 def add_row(table: Any, key: Any) -> tuple[int, bool]:
-    """Return the row of a key, and whether it is a new one; there must be room."""
+    """Return the row of a key, and whether it is new; there must be room."""
     row = find_row(table, key)
     if row >= 0:
         return row, False
     slot, row = -1 - row, table.count[0]
     table.count[0] = row + 1
     table.slots[slot] = row
-    for place in range(len(key)):
-        table.keys[row, place] = key[place]
+    for column in range(len(key)):
+        table.keys[row, column] = key[column]
     return row, True
 
 
 @KERNEL
 def hash_rows(table: Any) -> None:
-    """Fill the slots of a table whose rows have moved."""
+    """Fill the slots of a table whose rows moved."""
     for slot in range(len(table.slots)):
         table.slots[slot] = EMPTY
     for row in range(table.count[0]):
@@ -234,23 +231,23 @@ def hash_rows(table: Any) -> None:
 
 @KERNEL
 def find_memo(memo: Any, key: int) -> Any:
-    """Return the place of a key, or -1 minus the empty place where it belongs."""
+    """Return the slot of a key, or -1 minus the empty slot where it belongs."""
     mask = len(memo.keys) - 1
-    place = np.int64(mix(np.uint64(key)) & np.uint64(mask))
+    slot = np.int64(mix(np.uint64(key)) & np.uint64(mask))
     while True:
-        found = memo.keys[place]
-        if found == key:
-            return place
-        if found < 0:
-            return -1 - place
-        place = (place + 1) & mask
+        slot_key = memo.keys[slot]
+        if slot_key == key:
+            return slot
+        if slot_key < 0:
+            return -1 - slot
+        slot = (slot + 1) & mask
 
 
 @KERNEL
 def _hash_memo(old: Any, new: Any) -> None:
-    for place in range(len(old.keys)):
-        if old.keys[place] >= 0:
-            free = -1 - find_memo(new, old.keys[place])
-            new.keys[free] = old.keys[place]
-            new.score[free] = old.score[place]
-            new.state[free] = old.state[place]
+    for slot in range(len(old.keys)):
+        if old.keys[slot] >= 0:
+            free = -1 - find_memo(new, old.keys[slot])
+            new.keys[free] = old.keys[slot]
+            new.score[free] = old.score[slot]
+            new.state[free] = old.state[slot]

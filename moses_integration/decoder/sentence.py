@@ -1,4 +1,4 @@
-"""A sentence as the search needs it: its options, what each scores by itself, and the limits."""
+"""Prepare a sentence for the search: its options, their context-free scores, and the limits."""
 
 from typing import Any, NamedTuple
 
@@ -17,41 +17,41 @@ from moses_integration.decoder.search_kernels import NUM_ORIENTATIONS
 
 
 class Sentence(NamedTuple):
-    """What is to be translated, in the search's own terms. Scores are weighted."""
+    """A sentence to translate. All scores are weighted."""
 
     # Source words.
     length: int
-    # -1 for none.
+    # Words; -1 for no limit.
     distortion_limit: int
     distortion_weight: float
-    # For logarithms to the base of 10.
+    # For logarithms to base 10.
     language_weight: float
-    # Whether states have all the target words they have room for, for other features' sake.
+    # Whether states are filled up with target words, which other features need.
     keep_words: bool
-    # int32 (length, longest + 2): options of a span begin at [start, size], end at [start, size+1].
+    # int32 (length, longest + 2): options of a span are [start, size] .. [start, size + 1].
     spans: Any
     # int32 (options,), end exclusive.
     start: Any
     end: Any
-    # int32 (options + 1,) and (words,).
+    # int32 (options + 1,) and (words,): the target words of each option.
     offsets: Any
     target: Any
-    # float64 (options,), with what is expected of other features; and this alone.
+    # float64 (options,): scores with the estimate of other features; and only this estimate.
     score: Any
     expected: Any
-    # float64 (options, orientations): of an option after another; of what follows an option.
+    # float64 (options, orientations): scores of an option after another, and of what follows it.
     backward: Any
     forward: Any
-    # int32 (options,): equal where two options are one to all that follows.
+    # int32 (options,): equal for options that nothing later can distinguish.
     group: Any
-    # float64 (length, length + 1).
+    # float64 (length, length + 1): the best score that covers the words i .. j - 1.
     future: Any
-    # float64 (words + 1,): the language model's score of a phrase's words from this one on, after
-    # those before it in the phrase and nothing else.
+    # float64 (words + 1,): the language model's score of a phrase's words from this one on, given
+    # only the words before it in the phrase.
     tail: Any
-    # int32 (options,): words in the language model's state after such a phrase.
+    # int32 (options,): words in the language model's state after the phrase alone.
     last_length: Any
-    # float64 (options,): the language model's score is never higher.
+    # float64 (options,): an upper bound of the language model's score.
     bound: Any
 
 
@@ -62,11 +62,7 @@ def make_sentence(
     *,
     keep_words: bool,
 ) -> Sentence:
-    """Return a sentence in the search's own terms.
-
-    :param configuration: the weights, and the limit of distortion.
-    :param keep_words: whether other features need to know the words before a phrase.
-    """
+    """Return a sentence for the search; ``keep_words`` is for features that need the context."""
     length, count = len(options.future), len(options.start)
     sizes = options.end - options.start
     longest = int(sizes.max()) if count else 0
@@ -100,20 +96,20 @@ def make_sentence(
 
 
 def _spans(start: Any, sizes: Any, length: int, longest: int) -> Any:
-    """Return where the options of each span begin: they are sorted by start and size."""
+    """Return where the options of each span begin; they are sorted by start and size."""
     keys = start.astype(np.int64) * (longest + 2) + sizes
     wanted = np.arange(length * (longest + 2))
     return np.searchsorted(keys, wanted).astype(np.int32).reshape(length, longest + 2)
 
 
 def _groups(options: Any) -> Any:
-    """Return numbers that are equal where two options go on alike.
+    """Return numbers that are equal for options that nothing later can distinguish.
 
-    That is: where they end at the same place, begin at the same place (a swap depends on it), and
-    have the same forward scores (PhraseBasedReorderingState::operator==).
+    These options end at the same word, begin at the same word (a swap depends on it), and have the
+    same forward scores (PhraseBasedReorderingState::operator==).
     """
-    places = np.stack([options.start, options.end], axis=1).astype(np.float64)
-    rows = np.hstack([places, options.reordering[:, NUM_ORIENTATIONS:]])
+    spans = np.stack([options.start, options.end], axis=1).astype(np.float64)
+    rows = np.hstack([spans, options.reordering[:, NUM_ORIENTATIONS:]])
     return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
 
 
@@ -121,19 +117,19 @@ def _groups(options: Any) -> Any:
 def _score_phrases(
     tables: Any, weight: float, offsets: Any, target: Any, tail: Any, lengths: Any, bound: Any
 ) -> None:
-    """Score phrases on their own: what no word before the phrase can change.
+    """Compute the scores of phrases that no word before them can change.
 
-    The last state is that of any phrase of at least as many words as a state has.
+    The last state is valid after any context if the phrase has at least as many words as a state.
     """
     context = np.zeros(tables.order, np.int32)
     for option in range(len(lengths)):
         begin, end = offsets[option], offsets[option + 1]
         length: Any = 0
-        for place in range(begin, end):
-            log_prob, length = score_next(tables, context, length, target[place])
-            tail[place] = log_prob * weight
-        for place in range(end - 2, begin - 1, -1):
-            tail[place] += tail[place + 1]
+        for position in range(begin, end):
+            log_prob, length = score_next(tables, context, length, target[position])
+            tail[position] = log_prob * weight
+        for position in range(end - 2, begin - 1, -1):
+            tail[position] += tail[position + 1]
         lengths[option] = length
         inner = begin + tables.order - 1
         bound[option] = tail[inner] if inner < end else 0.0

@@ -1,4 +1,4 @@
-"""The text that a search translates: a tokenised sentence a line."""
+"""Read the text that a search translates: one tokenised sentence per line."""
 
 import re
 
@@ -6,16 +6,16 @@ from moses_integration.ini_text import IniLine, IniText
 from phrasescore.errors import DataError
 from phrasescore.io.text import MARKUP, Markup, decode, read_lines, shorten
 
-# What Moses separates words with (moses/Util.h, Tokenize); not a "\r" before a line's end.
+# Moses splits words here (moses/Util.h, Tokenize), but not at a "\r" at the end of the line.
 _BLANKS = re.compile(r"[ \t]+")
 
-# Words of a sentence for the embedded search, whose time and memory grow with more than the square
-# of their number: about a minute.
+# Longest sentence of the embedded search, in words; it takes about a minute. Time and memory grow
+# faster than the square of the length.
 MAX_WORDS = 4000
 
 
 def markup_of(ini: IniText) -> Markup:
-    """Return the markup that a moses.ini speaks of, by its xml-brackets and xml-input."""
+    """Return the markup that a moses.ini enables by xml-brackets and xml-input."""
     values: dict[str, IniLine] = {}
     for line in ini.content_lines():
         values.setdefault(line.section, line)
@@ -37,10 +37,8 @@ def read_source(
     """Return the words of each line; an empty line has none.
 
     :param path: text or gzip; ``-`` is stdin.
-    :param max_words: of a line.
-    :param markup: that the decoder would follow.
-    :raises DataError: with file and line, for a line that is not UTF-8, has more words, has markup,
-        or has the ``|`` that separates factors.
+    :param max_words: of a line; None for no limit.
+    :param markup: the markup that the decoder would interpret; a line with markup is refused.
     """
     sentences = []
     for number, raw in enumerate(read_lines(path), start=1):

@@ -15,17 +15,16 @@ from moses_integration.decoder.search_tables import hash_rows, mix
 
 
 class Limits(NamedTuple):
-    """How many hypotheses a stack may have, and which."""
+    """The limits of a stack."""
 
-    # 0 for no limit.
+    # Hypotheses per stack; 0 for no limit.
     stack_size: int
-    # A hypothesis goes if its score is less than the best one's plus this, once a stack has more
-    # than its size (as in Moses, but for those that come after a much better one: Moses refuses
-    # them at once); minus infinity or less than 0.
+    # At most 0. Once a stack exceeds its size, a hypothesis is dropped if its score is below the
+    # best one's plus this. (Moses also refuses those that come after a much better one at once.)
     beam_width: float
-    # Whether hypotheses that are recombined with better ones are kept for n-best lists.
+    # Whether to keep recombined hypotheses, for n-best lists.
     keep_arcs: bool
-    # Whether two hypotheses recombine only where other features give them the same.
+    # Whether to recombine only hypotheses for which other features get the same request.
     by_request: bool
 
 
@@ -56,12 +55,8 @@ def expand(
     begin: int,
     scratch: Any,
 ) -> int:
-    """Add all extensions of some blocks to the pool.
-
-    :param begin: the first block.
-    :return: where it stopped: after the last block, or at one that there is no room for.
-    """
-    # Arrays by names of their own: numba counts references to a tuple's fields at every use.
+    """Add all extensions of the blocks from ``begin`` on; return the first block without room."""
+    # Bind arrays to names: numba counts references to a tuple's fields at every use.
     memo_keys, memo_score, memo_state = memo.keys, memo.score, memo.state
     mask = np.uint64(len(memo_keys) - 1)
     option_score, backward, bound = sentence.score, sentence.backward, sentence.bound
@@ -87,12 +82,12 @@ def expand(
                 score = base + option_score[option] + backward[option, orientation]
                 if score + bound[option] < limit[0]:
                     continue
-                # The usual case, without calls; score_option looks at other places, too.
-                place = np.int64(mix(np.uint64(key + option)) & mask)
-                if memo_keys[place] != key + option:
-                    place = score_option(sentence, tables, states, memo, state, option, scratch)
-                score += memo_score[place]
-                new_state = memo_state[place]
+                # The usual case, without calls; score_option also probes other slots.
+                slot = np.int64(mix(np.uint64(key + option)) & mask)
+                if memo_keys[slot] != key + option:
+                    slot = score_option(sentence, tables, states, memo, state, option, scratch)
+                score += memo_score[slot]
+                new_state = memo_state[slot]
                 if complete:
                     score += end_score(sentence, tables, states, new_state)
                 if score < limit[0]:
@@ -116,10 +111,7 @@ def offer_extension(
     new_state: int,
     complete: bool,
 ) -> bool:
-    """Offer a hypothesis under the key by which it recombines; prune a pool that is full.
-
-    :return: whether it is a new one in the pool.
-    """
+    """Offer a hypothesis to the pool, prune that if it is full; return whether the key is new."""
     first: Any = np.int64(option)
     second: Any = np.int64(state)
     if not limits.by_request:
@@ -137,10 +129,7 @@ def offer_extension(
 
 @KERNEL
 def _recombination_key(sentence: Any, option: int, state: int, complete: bool) -> Any:
-    """Return two numbers that are equal where hypotheses of a coverage go on alike.
-
-    Nothing follows a complete translation, so all of them are one.
-    """
+    """Return two numbers that are equal for hypotheses of a coverage with the same future."""
     if complete:
         return np.int64(0), np.int64(0)
     return np.int64(sentence.group[option]), np.int64(state)
@@ -148,10 +137,8 @@ def _recombination_key(sentence: Any, option: int, state: int, complete: bool) -
 
 @KERNEL
 def _select(scores: Any, rank: int) -> Any:
-    """Return the score of a rank, 1 for the highest; changes the order (Hoare's FIND).
-
-    Written out because numpy's partition takes numba two seconds to compile.
-    """
+    """Return the score of a rank, 1 for the highest; reorders the scores (Hoare's FIND)."""
+    # numba takes two seconds to compile numpy's partition.
     first, last = 0, len(scores) - 1
     while first < last:
         pivot = scores[(first + last) // 2]
@@ -176,10 +163,7 @@ def _select(scores: Any, rank: int) -> Any:
 
 @KERNEL
 def prune(pool: Any, arcs: Any, limits: Any) -> None:
-    """Leave the best hypotheses of a pool, as many as a stack may have; of equals the earlier.
-
-    Arcs to those that go, go with them.
-    """
+    """Keep the best hypotheses of a pool and their arcs, up to the stack size; first of equals."""
     count, size = pool.count[0], limits.stack_size
     if count <= size:
         return
@@ -212,7 +196,7 @@ def prune(pool: Any, arcs: Any, limits: Any) -> None:
 
 @KERNEL
 def _move(pool: Any, row: int, to: int) -> None:
-    """Copy a row of a pool."""
+    """Copy a row of a pool to another one."""
     pool.score[to], pool.parent[to] = pool.score[row], pool.parent[row]
     pool.option[to], pool.state[to] = pool.option[row], pool.state[row]
     pool.keys[to] = pool.keys[row]
@@ -220,7 +204,7 @@ def _move(pool: Any, row: int, to: int) -> None:
 
 @KERNEL
 def _redirect(arcs: Any, moved: Any) -> None:
-    """Let arcs lead to where the rows of the pool are now; those without a row go."""
+    """Point arcs to the new rows of the pool; drop those whose row is gone."""
     kept = 0
     for row in range(arcs.count[0]):
         target = moved[arcs.target[row]]
@@ -247,7 +231,7 @@ def recombine(sentence: Any, coverages: Any, pool: Any, arcs: Any, keep_arcs: bo
         option, coverage, state = pool.option[row], pool.keys[row, 0], pool.state[row]
         complete = coverages.first_gap[coverage] == sentence.length
         first, second = _recombination_key(sentence, option, state, complete)
-        # The arcs that there are already are not touched: their rows' new places are not known yet.
+        # Existing arcs stay for now: the new rows of their targets are not known yet.
         moved[row], _ = offer(pool, arcs, keep_arcs, pool.score[row], pool.parent[row], option,
                               coverage, first, second, state)  # fmt: skip
     for row in range(num_arcs):

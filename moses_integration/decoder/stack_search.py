@@ -1,8 +1,8 @@
-"""The stack search of a sentence: stack after stack, each from all smaller ones.
+"""Search one sentence stack by stack, each stack from all smaller ones.
 
-Moses pushes extensions of a hypothesis into later stacks (SearchNormal); here a stack *pulls* them
-from the smaller ones when these are final. The hypotheses are the same, and those that other
-features have to score come together.
+Moses pushes extensions of a hypothesis into later stacks (SearchNormal). Here a stack *pulls* them
+from the smaller stacks once these are final. The hypotheses are the same, but other features can
+score them in batches.
 """
 
 from collections.abc import Sequence
@@ -34,9 +34,9 @@ from moses_integration.decoder.sentence import Sentence
 from moses_integration.decoder.stack_kernels import Limits, expand, prune, recombine
 from moses_integration.decoder.stateful import AlignedWords, RequestBuffer, Requests
 
-# Rows that tables begin with: those of a sentence of some ten words.
+# Initial numbers of rows, enough for a sentence of about ten words.
 _FEW, _MANY = 1 << 10, 1 << 15
-# Hypotheses that other features score, the best without them, for each that a stack keeps.
+# For each hypothesis that a stack keeps, this many of the best are scored by other features.
 _CANDIDATES = 10
 
 
@@ -45,8 +45,8 @@ class StackSearch:
 
     :param tables: the language model's NgramTables.
     :param buffers: other features and their weights.
-    :param keep_arcs: whether recombined hypotheses are kept for n-best lists.
-    :param aligned: of the words of the options.
+    :param keep_arcs: whether to keep recombined hypotheses, for n-best lists.
+    :param aligned: the affiliations of the options' words.
     """
 
     def __init__(
@@ -75,17 +75,17 @@ class StackSearch:
         self._pool = make_pool(1 << max(2 * self._first.stack_size, 512).bit_length())
         self._arcs = make_arcs(_MANY if keep_arcs else 1)
         self._hypotheses = make_hypotheses(_FEW, sentence.length)
-        # Target, loss, parent and option of the arcs to each stack.
+        # Target, loss, parent and option of the arcs into each stack.
         self._kept_arcs = [(np.empty(0, np.int32), np.empty(0), *np.empty((2, 0), np.int32))]
         longest = int(np.diff(sentence.offsets).max(initial=0))
-        # Of each option: its score with the estimate of the language model.
+        # The score of each option with the estimate of the language model.
         self._promise = sentence.score + sentence.tail[sentence.offsets[:-1]]
         self._scratch = np.zeros(longest + self._width + 1, np.int32)
         for buffer, _ in buffers:
             buffer.start(self._requests)
 
     def run(self) -> Lattice:
-        """Search, and return what was kept."""
+        """Search, and return the lattice of the kept hypotheses."""
         self._add_empty_hypothesis()
         for stack in range(1, self._sentence.length + 1):
             blocks = self._blocks(stack)
@@ -114,44 +114,40 @@ class StackSearch:
         hypotheses.coverage[0] = hypotheses.state[0] = 0
 
     def _blocks(self, stack: int) -> Any:
-        """Return the blocks that lead to a stack."""
         blocks = np.empty((0, BLOCK_COLUMNS), np.int32)
-        arguments = (self._sentence, self._hypotheses)
-        count = list_blocks(*arguments, self._coverages, stack, blocks, False)
+        sentence, hypotheses = self._sentence, self._hypotheses
+        count = list_blocks(sentence, hypotheses, self._coverages, stack, blocks, False)
         blocks = np.empty((count, BLOCK_COLUMNS), np.int32)
-        # One row more: a coverage is written before it is known to be new.
+        # One extra row: a coverage is written before it is known to be new.
         self._coverages = grow(self._coverages, int(self._coverages.count[0]) + count + 1)
-        list_blocks(*arguments, self._coverages, stack, blocks, True)
-        # The most promising first: then others can be seen to be too bad at once.
+        list_blocks(sentence, hypotheses, self._coverages, stack, blocks, True)
+        # Start with the most promising block, so that bad extensions are rejected at once.
         promise = self._hypotheses.score[blocks[:, 0]] + self._promise[blocks[:, 4]]
         promise += self._coverages.future[blocks[:, 6]]
         return blocks[np.argsort(-promise, kind="stable")]
 
     def _expand(self, blocks: Any) -> None:
-        """Fill the pool, making tables larger where they are too small."""
+        """Fill the pool; enlarge tables that are too small."""
         done = 0
         while done < len(blocks):
-            done = expand(
-                *(self._sentence, self._tables, self._hypotheses, self._coverages, self._states),
-                *(self._memo, self._pool, self._arcs),
-                *(self._first, blocks, done, self._scratch),
-            )  # fmt: skip
+            done = expand(*self._arrays(), self._first, blocks, done, self._scratch)
             if done < len(blocks):
                 first, last, _, _, begin, end, _ = blocks[done]
                 self._make_room(int(last - first) * int(end - begin))
 
     def _expand_cubes(self, blocks: Any) -> None:
-        """Fill the pool with what cube pruning finds."""
         cubes = make_cubes(self._sentence, self._hypotheses, self._coverages, blocks)
         pops, diversity = self._limits.pop_limit, self._limits.diversity
-        # Every extension that is taken makes room for two; with diversity it may be all of them.
+        # Every extension taken makes room for two; with diversity it may be all of them.
         most = len(cubes.seen) if diversity else min(len(cubes.seen), len(blocks) + 2 * pops)
         self._make_room(most)
-        rest: Any = (self._first, blocks, cubes, pops, diversity, self._scratch)
-        expand_cubes(
-            *(self._sentence, self._tables, self._hypotheses, self._coverages, self._states),
-            *(self._memo, self._pool, self._arcs, *rest),
-        )  # fmt: skip
+        arrays = self._arrays()
+        expand_cubes(*arrays, self._first, blocks, cubes, pops, diversity, self._scratch)
+
+    def _arrays(self) -> tuple[Any, ...]:
+        """Return the first arguments of the kernels that expand blocks."""
+        tables = (self._sentence, self._tables, self._hypotheses, self._coverages)
+        return (*tables, self._states, self._memo, self._pool, self._arcs)
 
     def _make_room(self, extensions: int) -> None:
         self._states = grow(self._states, int(self._states.count[0]) + extensions)
@@ -167,7 +163,7 @@ class StackSearch:
         self._pool.slots.fill(-1)
 
     def _score_requests(self) -> None:
-        """Let other features score the best candidates, and recombine these then."""
+        """Add the scores of other features to the best candidates, and recombine them."""
         pool, arcs = self._pool, self._arcs
         prune(pool, arcs, self._first)
         count, num_arcs = int(pool.count[0]), int(arcs.count[0])
@@ -182,7 +178,7 @@ class StackSearch:
             added += weight * buffer.scores(keys)
         pool.score[:count] += added
         if self._last.keep_arcs:
-            # They were recombined for having the same option after the same state.
+            # An arc has the same option after the same state as its target, so the same scores.
             arcs.score[:num_arcs] += added[arcs.target[:num_arcs]]
             self._arcs = grow(arcs, num_arcs + count)
         recombine(self._sentence, self._coverages, pool, self._arcs, self._last.keep_arcs)
@@ -192,21 +188,21 @@ class StackSearch:
         return 2 * numbers + complete
 
     def _requests(self, keys: Any, context: int) -> Requests:
-        """Return what the keys of :meth:`_keys` mean."""
+        """Return the requests that keys of :meth:`_keys` encode."""
         ends = keys % 2 == 1
         states, options = np.divmod(keys // 2, len(self._sentence.score))
         histories = self._states.keys[states, :context][:, ::-1]
         begins, sizes = self._sentence.offsets[options], np.diff(self._sentence.offsets)[options]
         offsets = np.zeros(len(keys) + 1, np.int64)
         np.cumsum(sizes, out=offsets[1:])
-        places = ranges(begins, sizes)
-        phrases, aligned = self._sentence.target[places], self._aligned
+        positions = ranges(begins, sizes)
+        phrases, aligned = self._sentence.target[positions], self._aligned
         if aligned is not None:
-            aligned = aligned._replace(affiliations=aligned.affiliations[places])
+            aligned = aligned._replace(affiliations=aligned.affiliations[positions])
         return Requests(np.ascontiguousarray(histories), phrases, offsets, ends, aligned)
 
     def _store(self, stack: int) -> None:
-        """Make the pool's rows the hypotheses of a stack, by coverage, the best ones first."""
+        """Store the pool as a stack, sorted by coverage, the best hypotheses first."""
         pool, count = self._pool, int(self._pool.count[0])
         begin = int(self._hypotheses.stacks[stack])
         end = begin + count
@@ -224,7 +220,7 @@ class StackSearch:
         numbers[order] = np.arange(begin, end)
         arcs, num_arcs = self._arcs, int(self._arcs.count[0])
         rows = arcs.target[:num_arcs]
-        # Of a hypothesis and its arc all but the way is the same, the future, too.
+        # A hypothesis and its arc have the same coverage, so the same future estimate.
         loss = pool.score[rows] - arcs.score[:num_arcs]
         parent, option = arcs.parent[:num_arcs].copy(), arcs.option[:num_arcs].copy()
         self._kept_arcs.append((numbers[rows], loss, parent, option))
@@ -247,9 +243,8 @@ class StackSearch:
         )
 
     def feature_scores(self, lattice: Lattice, parents: Any, options: Any, last: Any) -> Any:
-        """Return what other features gave to extensions, float64 (extensions, features).
+        """Return other features' scores of extensions, float64 (extensions, features).
 
-        :param parents: the hypotheses that were extended.
         :param last: whether the extension completed the translation.
         """
         keys = self._keys(lattice.state[parents], options, last)

@@ -1,8 +1,8 @@
-"""Features whose scores depend on the target words before a phrase, scored many at a time.
+"""Features whose scores depend on the target words before a phrase, scored in batches.
 
-A network is fast when it gets many n-grams at once, and a search asks for few and often for the
-same ones. So the search asks a :class:`RequestBuffer`, which passes new requests on when it is full
-or when the answers are needed: before a stack is pruned.
+A network is fast on large batches of n-grams, while a search requests few at a time, often the same
+ones. So the search asks a :class:`RequestBuffer`. It passes new requests on when it is full, or
+when the scores are needed: before a stack is pruned.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,11 +14,10 @@ DEFAULT_BUFFER_SIZE = 4096
 
 
 class AlignedWords(NamedTuple):
-    """What some target words are translations of."""
+    """A source sentence, and the affiliations of some target words."""
 
-    # The sentence.
     source: Sequence[str]
-    # int32: the place in it that each target word is affiliated with.
+    # int32: the index of the source word that each target word is affiliated with.
     affiliations: Any
 
 
@@ -31,13 +30,10 @@ class StatefulFeature(Protocol):
 
     @property
     def context(self) -> int:
-        """Preceding words that a score depends on: 6 for 7-grams."""
+        """The number of preceding words that a score depends on: 6 for 7-grams."""
 
     def begin(self, words: Sequence[str]) -> None:
-        """Take the words by their ids; called again whenever there are more of them.
-
-        Ids 0, 1 and 2 are ``<unk>``, ``<s>`` and ``</s>``.
-        """
+        """Set the words by id (``<unk>``, ``<s>``, ``</s>`` first); repeated if words are added."""
 
     def scores(
         self,
@@ -48,16 +44,16 @@ class StatefulFeature(Protocol):
         aligned: AlignedWords | None = None,
         /,
     ) -> Any:
-        """Return the logarithm of the probability of each phrase after its history.
+        """Return log p of each phrase after its history.
 
-        Rows may repeat. A score depends on its row alone, to the last bit.
+        Rows may repeat. A score must depend only on its row, to the last bit.
 
-        :param histories: int32 (rows, context), the latest word last; 1 where the sentence begins,
-            and -1 before it.
+        :param histories: int32 (rows, context), the latest word last; 1 for the beginning of the
+            sentence, and -1 before it.
         :param phrases: int32, the words of all phrases.
-        :param offsets: int64 (rows + 1,), where they begin.
+        :param offsets: int64 (rows + 1,), where each phrase begins.
         :param ends: bool (rows,), whether ``</s>`` follows and is scored, too.
-        :param aligned: of all phrases; None where the tables were read without alignments.
+        :param aligned: affiliations of ``phrases``; None if tables were read without alignments.
         :return: float64 (rows,), natural logarithms.
         """
 
@@ -73,12 +69,11 @@ class Requests(NamedTuple):
 
 
 class RequestBuffer:
-    """Requests of one sentence to a feature: each is passed on once, many in a call.
+    """The requests of one sentence to a feature, deduplicated, ``size`` per call of the feature.
 
-    :param size: requests that are passed on together; 1 for no buffering.
-    :ivar requests: the search's requests so far, repeats included.
-    :ivar distinct: that were passed on.
-    :ivar calls: of the feature.
+    :ivar requests: number of requests so far, repeats included.
+    :ivar distinct: number of requests passed on to the feature.
+    :ivar calls: number of calls of the feature.
     """
 
     def __init__(self, feature: StatefulFeature, size: int = DEFAULT_BUFFER_SIZE) -> None:
@@ -87,21 +82,21 @@ class RequestBuffer:
         self._size = size
 
     def start(self, rows: Callable[[Any, int], Requests]) -> None:
-        """Begin a sentence: forget all scores.
+        """Begin a sentence and discard all scores.
 
-        :param rows: from keys (int64) and a number of preceding words to the requests they mean.
+        :param rows: maps keys (int64) and a number of preceding words to their requests.
         """
         self._rows = rows
-        # Sorted keys and their scores; keys that wait for theirs.
+        # Sorted keys and their scores; keys whose scores are pending.
         self._known, self._scores = np.empty(0, np.int64), np.empty(0)
         self._waiting = np.empty(0, np.int64)
 
     def request(self, keys: Any) -> None:
-        """Ask for scores; the feature is called as often as the buffer gets full."""
+        """Request scores; the feature is called whenever the buffer is full."""
         self.requests += len(keys)
         fresh = np.unique(keys)
         fresh = fresh[~_among(fresh, self._known) & ~_among(fresh, self._waiting)]
-        # One by one into the buffer, and all of it out when it is full.
+        # As if requests were added one by one, with a flush whenever the buffer is full.
         while len(self._waiting) + len(fresh) >= self._size:
             room = self._size - len(self._waiting)
             self._waiting = np.concatenate([self._waiting, fresh[:room]])
@@ -110,7 +105,7 @@ class RequestBuffer:
         self._waiting = np.sort(np.concatenate([self._waiting, fresh]))
 
     def flush(self) -> None:
-        """Let the feature score the requests that are waiting."""
+        """Score the pending requests."""
         waiting = self._waiting
         if len(waiting) == 0:
             return
@@ -136,5 +131,5 @@ def _among(keys: Any, ordered: Any) -> Any:
     """Return which keys are in a sorted array."""
     if len(ordered) == 0:
         return np.zeros(len(keys), bool)
-    places = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
-    return ordered[places] == keys
+    positions = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
+    return ordered[positions] == keys

@@ -55,7 +55,7 @@ def test_a_weight_file_is_read_from_the_working_folder_and_weight_overrules_it(
             "sparse:2: expected 'name value' of a sparse feature, found 'WT0_la 1 2'",
         ),
         ("WT0_la x\n", "sparse:1: expected a number as weight of WT0_la, found 'x'"),
-        ("LM0 1\n", "sparse:1: expected a sparse feature, with '_' in its name, found 'LM0'; the "),
+        ("LM0 1\n", "sparse:1: expected a sparse feature, with '_' in its name, found 'LM0'; "),
     ],
 )
 def test_a_weight_file_that_moses_would_not_use_is_refused(

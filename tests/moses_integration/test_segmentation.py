@@ -26,7 +26,7 @@ def test_a_phrase_without_target_words_begins_where_the_next_one_does(text: str)
 @pytest.mark.parametrize(
     ("field", "problem"),
     [
-        (b"", "after the total, made by `decode --segmentation`, or by Moses' -include-"),
+        (b"", "after the total, made by decode --segmentation, or by Moses' -include-"),
         (b" ||| 0-0 1-1", "expected a segmentation into phrases"),
         (b" ||| 0=0 1=x", "expected a phrase as 0-1=0-2, found '1=x'"),
         (b" ||| 0-1=0-1", "expected phrases of 3 source and 3 target words, found '0-1=0-1'"),

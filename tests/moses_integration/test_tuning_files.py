@@ -162,8 +162,8 @@ def test_sparse_features_become_columns_of_their_own(files: Files, tmp_path: Pat
         (f"{DENSE.replace(' 1 ', f' {NINES} ')}1\n2\n{END}", ":1: expected 'FEATURES_TXT_BEGIN_0 "),
         (f"{DENSE.replace(' LM0_0', '')}1\n2\n{END}", ":1: expected the names of 1 values in the "),
         (f"{DENSE.replace('_0', '_1', 2)}1\n2\n{END}", ":1: expected 'FEATURES_TXT_BEGIN_0 "),
-        (f"{DENSE.replace('LM0_0', 'LM0_1')}1\n2\n{END}", ":1: expected a name and the place of a"),
-        (f"{DENSE.replace('LM0_0', 'LM0')}1\n2\n{END}", ":1: expected a name and the place of a "),
+        (f"{DENSE.replace('LM0_0', 'LM0_1')}1\n2\n{END}", ":1: expected a name and the index of a"),
+        (f"{DENSE.replace('LM0_0', 'LM0')}1\n2\n{END}", ":1: expected a name and the index of a "),
         (
             f"{DENSE}1\n2\n{END}{DENSE.replace(' 0 2 ', ' 1 2 ').replace('LM', 'TM')}1\n2\n{END}",
             ":5: expected 1 values, 'LM0_0', as before, found 1, 'TM0_0'",
@@ -219,7 +219,7 @@ def test_what_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
         assert "expected the name of a feature without blanks, found" in message
     nothing = one * np.nan
     message = refusal(lambda: write_features(str(path), [FeatureLabel("LM0", 0)], nothing, [0, 1]))
-    assert message == f"{path}: expected finite numbers to write, found others"
+    assert message == f"{path}: expected only finite numbers to write"
     assert not path.exists()
 
 

@@ -67,7 +67,7 @@ def test_no_hypothesis_has_no_statistics() -> None:
 
 
 def test_wrong_numbers_of_segments_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"one number of segments, got \[1, 2\]"):
+    with pytest.raises(ValueError, match=r"references of equal length, got \[1, 2\]"):
         Chrf([[["a"]], [["a"], ["b"]]])
     with pytest.raises(ValueError, match="expected 1 segments, got 2"):
         Chrf([[["a"]]]).statistics([["a"]], [0, 0])

@@ -92,7 +92,7 @@ def test_the_best_round_is_kept_and_not_the_last() -> None:
     assert result.best is not None
     assert (result.best.number, result.best.weights.search) == (2, {"A": (0,), "B": (1,)})
     assert result.best.weights.lists == result.best.weights.search
-    assert (result.reason, result.next_weights) == ("3 rounds are done", None)
+    assert (result.reason, result.next_weights) == ("limit of 3 rounds reached", None)
 
 
 def test_each_round_is_decoded_with_what_the_one_before_found() -> None:
@@ -335,9 +335,7 @@ def test_a_step_that_loses_much_on_some_sentences_is_halved() -> None:
     assert result.best is not None
     assert result.best.weights.search == {"A": (1.0,), "B": (0.5,)}
     (line,) = lines
-    assert line.startswith(
-        "round 2: 1 of a step towards the weights found takes 100 sentences from"
-    )
+    assert line.startswith("round 2: a step of 1 towards the new weights takes 100 sentences from")
 
 
 def test_a_round_that_is_much_worse_is_not_pooled_and_the_next_step_is_shorter() -> None:
@@ -347,9 +345,7 @@ def test_a_round_that_is_much_worse_is_not_pooled_and_the_next_step_is_shorter()
     assert whole == [0.0, 1.0, 0.5]
     assert [round(done.score, 1) for done in result.rounds] == [0.7, 0.1, 0.8]
     (line,) = lines
-    assert line.startswith(
-        "round 2: share 10.00 after 70.00: its lists do not count, and steps are"
-    )
+    assert line.startswith("round 2: share 10.00 after 70.00: ignoring this round's lists; taking")
     assert result.pool is not None
     # The hypotheses of the first and the third round.
     assert set(result.pool.features[:, 1].tolist()) == {1.0, 1.5, 3.0, 3.5}

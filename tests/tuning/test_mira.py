@@ -94,7 +94,7 @@ def test_the_pseudo_corpus_fades_by_hand() -> None:
 
 def test_groups_hold_equal_statistics_of_one_segment() -> None:
     groups = _group(_pool([1.0, 2, 3, 4], [5.0, 6, 5, 5], [0, 3, 4]))
-    assert groups.places.tolist() == [0, 1, 0, 0]
+    assert groups.indices.tolist() == [0, 1, 0, 0]
     assert groups.stats.tolist() == [[5.0], [6.0], [5.0]]
     assert groups.starts.tolist() == [0, 2, 3]
 

@@ -111,7 +111,7 @@ def test_other_weights_take_the_place_of_the_files() -> None:
     assert by_name["LR0"] == (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
     with pytest.raises(ConfigError, match="found some of CSLM0"):
         configuration.with_weights({"CSLM0": (1.0,)})
-    with pytest.raises(ConfigError, match=r":14: \[feature\] LM0: expected 1 weights, was given 2"):
+    with pytest.raises(ConfigError, match=r":14: \[feature\] LM0: expected 1 weights, found 2"):
         configuration.with_weights({"LM0": (1.0, 2.0)})
     with pytest.raises(ConfigError, match="LM0: expected weights of at most 1e\\+30"):
         configuration.with_weights({"LM0": (float("nan"),)})
@@ -154,7 +154,7 @@ def test_settings_that_this_search_does_not_know_are_warned_of(
     text += "[mark-unknown]\nfalse\n"
     assert read(text + INI).search == read(INI).search
     others = "[max-phrase-lenght], [n-best-list], [verbose]"
-    assert warnings(caplog) == [f"moses.ini: this search does not look at {others}"]
+    assert warnings(caplog) == [f"moses.ini: this search ignores {others}"]
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_a_shortlist_with_a_word_of_nplm_s_own_is_refused_and_nothing_is_written
     [
         ("a b", INI, r"^\S+old.ini: \[feature\] CSLM0: expected a path without blanks and '#'"),
         ("nplm", INI.replace("[weight]", "[x]"), r"^\S+old.ini: \[weight\]: expected a section"),
-        ("nplm", "", r"^\S+old.ini: \[feature\]: expected a section that gets CSLM0, found none"),
+        ("nplm", "", r"^\S+old.ini: \[feature\]: expected a section for CSLM0, found none"),
     ],
 )
 def test_a_moses_ini_that_cannot_have_the_feature_is_refused(

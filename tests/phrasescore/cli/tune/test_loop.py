@@ -97,7 +97,7 @@ def test_names_of_mert_moses_options_are_understood(folder: Folder) -> None:
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     assert len(rounds(result)) == 2
-    assert "2 rounds: 2 rounds are done" in result.stderr
+    assert "2 rounds: limit of 2 rounds reached" in result.stderr
 
 
 def test_weights_that_a_file_does_not_name_are_those_of_moses_ini(folder: Folder) -> None:

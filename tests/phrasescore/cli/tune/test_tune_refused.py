@@ -89,19 +89,25 @@ def unchanged(folder: TuneFolder, reason: str, bleu: str, nbest: str, references
 
 def test_one_sentence_only_is_said_and_keeps_the_weights(folder: TuneFolder) -> None:
     first = "".join(NBEST.splitlines(keepends=True)[:2])
-    unchanged(folder, "only one segment: the weights stay", "66.87", first, "a b c d e\n")
+    unchanged(folder, "only one segment: keeping the start weights", "66.87", first, "a b c d e\n")
 
 
 def test_hypotheses_all_alike_are_said_and_keep_the_weights(folder: TuneFolder) -> None:
     line = "{} ||| a b c d  ||| LM0= -1 TM0= -1 -2 RNN0= -9 ||| -3\n"
     alike = "".join(line.format(number) * 3 for number in range(3))
     # Of 12 1-grams 4 match, of 9, 6 and 3 longer ones 3, 2 and 1; 12 words for 15.
-    unchanged(folder, "all alike: the weights stay", "25.96", alike, REFERENCES)
+    unchanged(folder, "all alike: keeping the start weights", "25.96", alike, REFERENCES)
 
 
 def test_bleu_0_everywhere_is_said_and_keeps_the_weights(folder: TuneFolder) -> None:
     nothing = "z z z z z\n" * 3
-    unchanged(folder, "BLEU is 0 with all weights tried: the weights stay", "0.00", NBEST, nothing)
+    unchanged(
+        folder,
+        "BLEU is 0 with all weights tried: keeping the start weights",
+        "0.00",
+        NBEST,
+        nothing,
+    )
 
 
 def test_a_full_disk_leaves_no_file(folder: TuneFolder) -> None:
