@@ -90,14 +90,11 @@ def add_sums_of_scaled_powers(exponents: Product, bias: Tensor, out: Tensor) -> 
     _add_sums_of_scaled_powers(*arrays(*exponents.parts(), bias, out))
 
 
-def add_sums_of_exp(logits: Tensor, bias: Tensor | None, out: Tensor) -> None:
+def add_sums_of_exp(logits: Tensor, bias: Tensor, out: Tensor) -> None:
     """Add the sum of e^(logit + bias) over each row to ``out``, ``(rows,)``.
 
-    :param bias: ``(columns,)``; None where the logits have it. They are not kept then.
+    :param bias: ``(columns,)``.
     """
-    if bias is None:
-        out += logits.exp_().sum(1)
-        return
     if is_fused(out):
         _add_sums_of_exp(*arrays(logits, bias, out))
         return
