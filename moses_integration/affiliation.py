@@ -115,31 +115,39 @@ def affiliate_phrase(
     return found
 
 
+def has_links(raw: bytes) -> bool:
+    """Return whether a line of an n-best list has a word alignment with a link."""
+    return any(_LINKS.fullmatch(field.rstrip(b"\r")) for field in raw.split(b"|||")[4:])
+
+
 def affiliate_hypothesis(
     raw: bytes, source_length: int, target_length: int, path: str, line: int
 ) -> Affiliations:
     """Return the affiliations of the words of a hypothesis, a line of an n-best list.
 
-    The alignment stands in a field after the total. Where there is a phrase segmentation, too, an
-    unaligned word is affiliated inside of its phrase, as in the search; else in the sentence.
+    The alignment stands in a field after the total; an empty field means that no word is aligned.
+    Where there is a phrase segmentation, too, an unaligned word is affiliated inside of its phrase,
+    as in the search. Without one, and in a phrase without links, as Moses has it from its XML
+    options, it is affiliated in the sentence.
 
     :param target_length: the words of the hypothesis.
-    :raises DataError: if there is no alignment of these words, or a phrase has none.
+    :raises DataError: if there is no alignment of these words.
     """
     if target_length == 0:
         return ()
     fields = [field.removesuffix(b"\r").strip(b" ") for field in raw.split(b"|||")[4:]]
-    found = [field for field in fields if _LINKS.fullmatch(field)]
-    if not found:
+    found = next((field for field in fields if _LINKS.fullmatch(field)), None)
+    if found is None and b"" not in fields:
         problem = (
             "expected a word alignment after the total, found none: Moses writes it with "
             "-print-alignment-info-in-n-best, phrasescore decode with --alignment"
         )
         raise DataError(path, line, problem)
-    linked = parse_links(found[0], source_length, target_length, path, line)
+    linked = parse_links(found or b"", source_length, target_length, path, line)
     segments = [field for field in fields if _SEGMENTS.fullmatch(field)]
+    in_sentence = affiliate_sentence(linked, source_length)
     if not segments:
-        return affiliate_sentence(linked, source_length)
+        return in_sentence
     starts = [int(part.split(b"=")[1].split(b"-")[0]) for part in segments[0].split()]
     # A phrase without words begins where the next one does.
     borders = [*starts, target_length]
@@ -148,9 +156,5 @@ def affiliate_hypothesis(
         raise DataError(path, line, problem)
     affiliations: list[int] = []
     for begin, end in pairwise(borders):
-        part = affiliate(linked[begin:end])
-        if part is None:
-            problem = f"the words {begin} to {end - 1} (from 0) are a phrase without an alignment"
-            raise DataError(path, line, problem)
-        affiliations += part
+        affiliations += affiliate(linked[begin:end]) or in_sentence[begin:end]
     return tuple(affiliations)

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from moses_integration.nbest import NbestList, format_features
+from moses_integration.nbest import NbestList, split_feature
+from moses_integration.nbest_lines import format_features
 from moses_integration.reranking import totals, with_total
-from moses_integration.weights import is_sparse
+from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError
 
 # The feature of system N is MadeN, counted from 0.
@@ -25,6 +26,8 @@ class _Bound(NamedTuple):
     """What is known of a hypothesis that the decoder's list lacks."""
 
     path: str
+    # Of the decoder's list; see `NbestList.style`.
+    style: bytes
     # The values of each dense feature, as they are written, each after a blank.
     values: dict[str, bytes]
     total: float
@@ -59,7 +62,8 @@ class ListCombiner:
         for number, (found, texts) in enumerate(zip(lists, distinct, strict=True)):
             made = {
                 text: format_features(
-                    (f"{MADE}{maker}", words in known) for maker, known in enumerate(makers)
+                    ((f"{MADE}{maker}", words in known) for maker, known in enumerate(makers)),
+                    bound.style,
                 )
                 for text, words in texts.items()
                 if not any(words in known for known in makers[:number])
@@ -83,15 +87,16 @@ class ListCombiner:
             if expected != found:
                 problem = f"expected {expected} values of {name} as in {bound.path}, found {found}"
                 raise DataError(nbest.path, nbest.first_line + place, problem)
-        dense = {name for name in own if not is_sparse(name)}
-        lacking = bound.values.keys() - dense
+        sparse = set() if nbest.omits_zeros else set(filter(is_sparse, own))
+        lacking = bound.values.keys() - own.keys()
         self.filled |= lacking
-        self.left_out |= dense - bound.values.keys()
+        self.left_out |= own.keys() - bound.values.keys() - sparse
         kept = bound.values | {
-            name: text for name, text in own.items() if name in bound.values or is_sparse(name)
+            name: text for name, text in own.items() if name in bound.values or name in sparse
         }
         start = key + b"|||" + words + b"|||"
-        start += b"".join(b" %b=%b" % (name.encode(), text) for name, text in kept.items())
+        for name, text in kept.items():
+            start += b" %b%b%b" % (name.encode(), bound.style, text.removeprefix(b" "))
         raw = start + b" |||" + rest
         return with_total(raw, len(start), bound.total) if lacking else raw, len(start)
 
@@ -101,8 +106,10 @@ def _lower_bound(nbest: NbestList) -> _Bound:
     scores = totals(nbest)
     place = int(scores.argmin())
     values = _value_texts(nbest.raws[place].split(b"|||", 3)[2])
-    dense = {name: text for name, text in values.items() if not is_sparse(name)}
-    return _Bound(nbest.path, dense, float(scores[place]))
+    dense = {
+        name: text for name, text in values.items() if nbest.omits_zeros or not is_sparse(name)
+    }
+    return _Bound(nbest.path, nbest.style, dense, float(scores[place]))
 
 
 def _value_texts(features: bytes) -> dict[str, bytes]:
@@ -110,9 +117,10 @@ def _value_texts(features: bytes) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     name = ""
     for token in filter(None, features.split(b" ")):
-        if token.endswith(b"="):
-            name = token[:-1].decode()
-            found[name] = b""
-        else:
-            found[name] += b" " + token
+        text, style, value = split_feature(token)
+        if style:
+            name = text.decode()
+            found.setdefault(name, b"")
+        if value:
+            found[name] += b" " + value
     return found

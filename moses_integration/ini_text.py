@@ -19,6 +19,11 @@ _WORD = re.compile(r"[^ \t\r]+")
 _FILE_ARGUMENTS = ("path", "source_vocab", "target_vocab")
 _PATH = re.compile(r"(?<=[ \t]path=)[^ \t\r#]+")
 
+# Sections of a moses.ini before version 2 of Moses, besides [weight-l] and other weights.
+_OLD_SECTIONS = ("ttable-file", "lmodel-file", "distortion-file", "generation-file")
+_WEIGHT_FILE = "weight-file"
+_NEW_WEIGHT_SECTIONS = (_WEIGHT_FILE, "weight-add", "weight-overwrite")
+
 
 class IniLine(NamedTuple):
     """A line with content."""
@@ -51,7 +56,8 @@ class IniText:
     def __init__(self, path: str, content: bytes) -> None:
         """
         :raises DataError: at a null byte, which no name of a file can have.
-        :raises ConfigError: if a feature line is one that Moses refuses.
+        :raises ConfigError: if a feature line is one that Moses refuses, or the file has the format
+            of older versions of Moses.
         """
         self.path = path
         before, null, _ = content.partition(b"\0")
@@ -59,7 +65,17 @@ class IniText:
             raise DataError(path, before.count(b"\n") + 1, "expected text, found a null byte")
         # Bytes that are not UTF-8 come back as they were.
         self.lines = content.decode(errors="surrogateescape").split("\n")
+        self._refuse_old_format()
         self.features = self.read_features()
+
+    def _refuse_old_format(self) -> None:
+        for line in self.content_lines():
+            is_weight = line.section.startswith("weight-")
+            if line.section in _OLD_SECTIONS or (
+                is_weight and line.section not in _NEW_WEIGHT_SECTIONS
+            ):
+                problem = "expected [feature] and [weight]; this is an old format of Moses, which"
+                raise self.error(line, "", f"{problem} its convert-moses-ini-to-v2.perl changes")
 
     @classmethod
     def read(cls, path: str) -> Self:
@@ -108,6 +124,31 @@ class IniText:
                 nameless[kind] = nameless.get(kind, 0) + 1
             features.append(IniFeature(name, kind, arguments, line))
         return features
+
+    def weight_file(self) -> tuple[IniLine, str] | None:
+        """Return the file of sparse weights that Moses reads, and the line that names it.
+
+        A relative path begins at the working folder, as those of features do.
+        """
+        for line in self.content_lines():
+            if line.section == _WEIGHT_FILE:  # of several values Moses takes the first
+                text = self.lines[line.place]
+                return line, text[line.words[0].start() : line.words[-1].end()]
+        return None
+
+    def set_weight_file(self, path: str) -> None:
+        """Let Moses read sparse weights from another file.
+
+        :raises ConfigError: if the text cannot hold the path.
+        """
+        named = self.weight_file()
+        if "#" in path or "\n" in path:
+            raise ConfigError(shown_path(self.path), f"[{_WEIGHT_FILE}]", path_problem(path) or "")
+        if named is None:
+            end = len(self.lines) if self.lines[-1] else -1
+            self.lines[end:end] = ["", f"[{_WEIGHT_FILE}]", path]
+        else:
+            self.lines[named[0].place] = path
 
     def add_feature(self, kind: str, prefix: str, arguments: Mapping[str, str]) -> str:
         """Declare a feature of one score below the others, with the weight 0; return its name.
@@ -170,13 +211,20 @@ def with_paths_from(ini: IniText, folder: Path) -> None:
         old = dict(feature.arguments).get("path")
         if not old or os.path.isabs(old):
             continue
-        path = os.path.abspath(folder / old)
-        path = os.path.relpath(path) if re.search(r"[\s#]", path) else path
+        path = _path_from(folder, old)
         if problem := path_problem(path):
             raise ini.error(feature.line, feature.name, problem)
         place = feature.line.place
         ini.lines[place] = path.join(_PATH.split(ini.lines[place], maxsplit=1))
     ini.features = ini.read_features()
+    if named := ini.weight_file():
+        ini.set_weight_file(_path_from(folder, named[1]))
+
+
+def _path_from(folder: Path, path: str) -> str:
+    """Return a path that begins at a folder: absolute, or relative to the working folder."""
+    absolute = os.path.abspath(folder / path)
+    return os.path.relpath(absolute) if re.search(r"[\s#]", absolute) else absolute
 
 
 def files_of(ini_path: str) -> list[Path]:
@@ -190,8 +238,10 @@ def files_of(ini_path: str) -> list[Path]:
 
 
 def named_files(ini: IniText) -> tuple[Path, ...]:
-    """Return the files that features read, each once, in the order of the lines."""
+    """Return the files that Moses reads, each once, in the order of the features; weights last."""
     paths = [
         dict(feature.arguments).get(key) for feature in ini.features for key in _FILE_ARGUMENTS
     ]
+    if named := ini.weight_file():
+        paths.append(named[1])
     return tuple(dict.fromkeys(Path(path) for path in paths if path))

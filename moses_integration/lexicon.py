@@ -19,7 +19,7 @@ def read_lexicon(path: str) -> Iterator[tuple[str, str, float]]:
     :raises DataError: on reaching a line of another form.
     """
     for number, raw in enumerate(read_lines(path), start=1):
-        fields = raw.split(b" ")
+        fields = raw.removesuffix(b"\r").split(b" ")
         if len(fields) != 3 or not (fields[0] and fields[1]):
             problem = f"expected 'word word probability', found {shorten(raw)}"
             raise DataError(path, number, problem)

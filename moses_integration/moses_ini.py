@@ -8,22 +8,15 @@ and the number of nameless features of this class before it, ``PhraseDictionaryM
 weight line is ``Name= w1 w2``; the last line for a name is the one that counts.
 """
 
-import math
 import os
 import re
-from collections.abc import Mapping
-from itertools import compress
 from typing import NamedTuple
 
-from moses_integration.ini_text import (
-    IniFeature,
-    IniLine,
-    IniText,
-    path_problem,
-    split_argument,
-)
+from moses_integration.ini_text import IniFeature, IniLine, path_problem, split_argument
+from moses_integration.ini_weights import IniWeights
+from moses_integration.weight_lines import format_weight
 from phrasescore.errors import ConfigError, shown_path
-from phrasescore.io.text import NUMBER, same_file, shorten
+from phrasescore.io.text import same_file, shorten
 
 # Classes that load a text table from path=.
 TEXT_TABLES = ("PhraseDictionaryMemory", "PhraseDictionaryScope3")
@@ -37,10 +30,6 @@ _CONVERTERS = {
 
 # Phrase tables that are not called PhraseDictionary... (moses/FF/Factory.cpp).
 _MORE_TABLES = ("ProbingPT", "Mmsapt")
-
-_NUMBER = re.compile(NUMBER)
-# Values that are true to Moses (moses/Util.cpp, Scan<bool>).
-_TRUE = ("yes", "y", "true", "1")
 
 
 class PhraseTableFeature(NamedTuple):
@@ -65,12 +54,14 @@ class PhraseTableFeature(NamedTuple):
         return same_file(self.path, table_path) or names[0] == names[1]
 
 
-class MosesIni(IniText):
+class MosesIni(IniWeights):
     """A moses.ini: its phrase tables and its weights, with edits that touch nothing else."""
 
     def phrase_tables(self) -> list[PhraseTableFeature]:
         """Return the phrase tables in the order of the file, whatever their class."""
-        return [self._describe(feature) for feature in self.features if _is_table(feature.kind)]
+        return [
+            self._describe(feature) for feature in self.features if is_phrase_table(feature.kind)
+        ]
 
     def find_phrase_table(
         self, name: str | None = None, table_path: str | None = None
@@ -85,9 +76,7 @@ class MosesIni(IniText):
         """
         tables = self.phrase_tables()
         if not tables:
-            old = any(line.section == "ttable-file" for line in self.content_lines())
-            cure = "; the old format with [ttable-file] is not supported" if old else ""
-            problem = f"expected a phrase table such as PhraseDictionaryMemory, found none{cure}"
+            problem = "expected a phrase table such as PhraseDictionaryMemory, found none"
             raise ConfigError(shown_path(self.path), "[feature]", problem)
         if name is not None:
             found = [table for table in tables if table.name == name]
@@ -151,124 +140,11 @@ class MosesIni(IniText):
         self._set_arguments(feature.line, new_values)
         text = self.lines[weights.place]
         end = weights.words[-1].end()
-        self.lines[weights.place] = text[:end] + f" {initial_weight:.7g}" * how_many + text[end:]
+        self.lines[weights.place] = (
+            text[:end] + f" {format_weight(initial_weight)}" * how_many + text[end:]
+        )
         self.features = self.read_features()
         return next(found for found in self.phrase_tables() if found.name == table.name)
-
-    def tuneable_weights(self) -> dict[str, tuple[float, ...]]:
-        """Return the weights of the scores that n-best lists show, by feature, in the file's order.
-
-        Moses prints no feature with tuneable=false, nor any UnknownWordPenalty, and of a feature
-        with tuneable-components= only those (moses/ScoreComponentCollection.cpp,
-        OutputFeatureScores; moses/FF/UnknownWordPenaltyProducer.cpp). Sparse weights are kept.
-
-        :raises ConfigError: with file and line, if a weight is no number, or if weights are
-            overwritten elsewhere in the file.
-        """
-        weights: dict[str, tuple[float, ...]] = {}
-        for line in self.content_lines():
-            first = line.words[0].group()
-            if line.section == "weight-overwrite":
-                raise self.error(line, first, "expected no weights here; move them to [weight]")
-            if line.section != "weight":
-                continue
-            name = first.removesuffix("=")
-            values = [word.group() for word in line.words[1:]]
-            if name == first or not values:
-                raise self.error(line, first, "expected 'Name= value ...'")
-            for value in values:
-                if _NUMBER.fullmatch(value) is None or not math.isfinite(float(value)):
-                    problem = f"expected a number as weight, found {shorten(value)}"
-                    raise self.error(line, name, problem)
-            weights[name] = tuple(map(float, values))  # the last line of a name counts
-        for name, found in weights.items():
-            weights[name] = tuple(compress(found, self.shown_components(name, len(found))))
-        return {name: found for name, found in weights.items() if found}
-
-    def set_weights(self, weights: Mapping[str, tuple[float, ...]]) -> list[str]:
-        """Replace weights of scores that n-best lists show; all others, and comments, stay.
-
-        Weights of a sparse feature that has none yet are added to the section, at its end.
-
-        :param weights: as `tuneable_weights` returns them, of some features.
-        :return: names that the file has no feature for; their weights are left out.
-        :raises ConfigError: if a feature has another number of weights here.
-        """
-        lines = self.latest_weight_lines()
-        unknown = []
-        for name, values in weights.items():
-            line = lines.get(name)
-            if line is not None:
-                self._replace_weights(line, name, values)
-            elif not self._add_sparse_weight(name, values):
-                unknown.append(name)
-        self.features = self.read_features()
-        return unknown
-
-    def weight_overwrite(self, weights: Mapping[str, tuple[float, ...]]) -> str:
-        """Return weights for ``moses -weight-overwrite``; ``x`` stands for a weight of this file.
-
-        That is for scores with tuneable-components=, which n-best lists do not show.
-        """
-        lines = self.latest_weight_lines()
-        parts = []
-        for name, values in weights.items():
-            texts = [format_weight(value) for value in values]
-            if name in lines and self._feature(name) is not None:
-                shown = self.shown_components(name, len(lines[name].words) - 1)
-                remaining = iter(texts)
-                texts = [next(remaining, "x") if is_shown else "x" for is_shown in shown]
-            parts.append(" ".join([f"{name}=", *texts]))
-        return " ".join(parts)
-
-    def latest_weight_lines(self) -> dict[str, IniLine]:
-        """Return the line that counts for each name."""
-        return {
-            name.removesuffix("="): line
-            for line in self.content_lines()
-            if line.section == "weight" and (name := line.words[0].group()).endswith("=")
-        }
-
-    def _replace_weights(self, line: IniLine, name: str, values: tuple[float, ...]) -> None:
-        words = list(compress(line.words[1:], self.shown_components(name, len(line.words) - 1)))
-        if len(words) != len(values):
-            problem = f"expected {len(values)} weights, as there are values in the lists"
-            raise self.error(line, name, f"{problem}, found {len(words)}")
-        text = self.lines[line.place]
-        for word, value in list(zip(words, values, strict=True))[::-1]:
-            text = text[: word.start()] + format_weight(value) + text[word.end() :]
-        self.lines[line.place] = text
-
-    def _add_sparse_weight(self, name: str, values: tuple[float, ...]) -> bool:
-        """Add the weight of a sparse feature; return whether the file has that feature."""
-        prefix, separator, _ = name.partition("_")
-        if not separator or prefix not in {feature.name for feature in self.features}:
-            return False
-        places = [line.place for line in self.content_lines() if line.section == "weight"]
-        if not places:
-            return False
-        self.lines.insert(places[-1] + 1, " ".join([f"{name}=", *map(format_weight, values)]))
-        return True
-
-    def shown_components(self, name: str, num_weights: int) -> tuple[bool, ...]:
-        """Return for each score of a feature whether n-best lists show it.
-
-        :param name: of a feature; a weight without one, such as a sparse feature's, is shown.
-        :raises ConfigError: if tuneable-components= has another number of values.
-        """
-        feature = self._feature(name)
-        if feature is None:
-            return (True,) * num_weights
-        tuneable = (dict(feature.arguments).get("tuneable") or "true").lower() in _TRUE
-        if feature.kind == "UnknownWordPenalty" or not tuneable:
-            return (False,) * num_weights
-        components = self._tuneable_components(feature, num_weights)
-        if components is None:
-            return (True,) * num_weights
-        return tuple(component.lower() in _TRUE for component in components.split(","))
-
-    def _feature(self, name: str) -> IniFeature | None:
-        return next((feature for feature in self.features if feature.name == name), None)
 
     def _describe(self, feature: IniFeature) -> PhraseTableFeature:
         """Return the phrase table that a line declares.
@@ -322,14 +198,6 @@ class MosesIni(IniText):
             raise self.error(found, table.name, f"{problem}, found {num_weights}")
         return found
 
-    def _tuneable_components(self, feature: IniFeature, num_features: int) -> str | None:
-        """Return tuneable-components=, one truth value per score; None if it is not there."""
-        value = dict(feature.arguments).get("tuneable-components")
-        if value is None or len(value.split(",")) == num_features:
-            return value
-        problem = f"expected {num_features} values in tuneable-components=, found {shorten(value)}"
-        raise self.error(feature.line, feature.name, problem)
-
     def _set_arguments(self, line: IniLine, values: dict[str, str]) -> None:
         """Change arguments of a feature line in their places; new ones go to the end."""
         text = self.lines[line.place]
@@ -346,19 +214,8 @@ class MosesIni(IniText):
         self.lines[line.place] = text
 
 
-def format_weight(value: float) -> str:
-    """Return a weight as Moses reads it into a float32, without an exponent.
-
-    mert-moses.pl does not understand one.
-
-    >>> format_weight(0.2), format_weight(-1e-7)
-    ('0.2', '-0.0000001')
-    """
-    text = f"{value:.9g}"
-    return f"{value:.17f}".rstrip("0").rstrip(".") if "e" in text else text
-
-
-def _is_table(kind: str) -> bool:
+def is_phrase_table(kind: str) -> bool:
+    """Return whether a class is one of phrase tables."""
     return kind.startswith("PhraseDictionary") or kind in _MORE_TABLES
 
 

@@ -1,4 +1,4 @@
-"""Read Moses' n-best lists, and add features to their lines.
+"""Read n-best lists of Moses and others, and add features to their lines.
 
 A line is ``id ||| hypothesis ||| Name0= v v ... Name1= v ||| total [||| more fields]``; the lines
 of a sentence stand together, and ids rise. A line is well formed if Moses' own tuning reads
@@ -8,6 +8,9 @@ it (mert/Data.cpp, loadNBest and AddFeatures) and does not suffer from it:
   writes two spaces after a hypothesis, and for an empty line of input an empty hypothesis.
 * A token of field 3 that ends in ``=`` names a feature, and the numbers after it are its values. A
   name with an underscore is a sparse feature to Moses, and has one value.
+* Two other styles are read as well, and new features are written in the style of the list:
+  ``Name0=v`` of Joshua and cdec, in one token, and ``name: v v`` of Moses before 2013, where the
+  values of a name that comes again follow its first ones.
 * Fields after the total (phrase segmentation, word alignment) are for
   :mod:`moses_integration.affiliation` alone.
 * Moses reads ``nan``, ``inf`` and ``0,5`` with atof, without a word. They are refused here, and so
@@ -21,14 +24,23 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from phrasescore.errors import DataError, ModelError
-from phrasescore.io.text import NUMBER, decode, read_blocks, read_lines, shorten, split_block
+from phrasescore.errors import DataError
+from phrasescore.io.text import (
+    NUMBER,
+    decode,
+    read_blocks,
+    shorten,
+    split_block,
+    split_words,
+)
 
 _VALUE = re.compile(NUMBER.encode())
 # The largest float32.
 LARGEST_VALUE = 3.4028234663852886e38
 # Numbers as nearly all are written; each of them is a _VALUE, and not too large.
 _PLAIN_VALUE = rb"-?+[0-9]{1,38}+(?:\.[0-9]*+)?+(?:e-[0-9]++)?+"
+# Marian's feature with a value per word (--word-scores): no weight can multiply it.
+WORD_SCORES = "WordScores"
 # Values of a line that is read by one pattern: to make one takes seconds for some thousands.
 _MOST_GROUPS = 500
 
@@ -85,10 +97,20 @@ class NbestList(NamedTuple):
         """Return the decoder's total of a hypothesis (0-based), as :func:`parse_total`."""
         return parse_total(self.raws[place], self.path, self.first_line + place)
 
-    def with_features(self, added: Iterable[bytes]) -> bytes:
-        """Return the lines, newlines included, with text from :func:`format_features` inserted.
+    @property
+    def omits_zeros(self) -> bool:
+        """Whether a feature that a line lacks is 0, whatever its name: in lists of ``Name0=v``."""
+        return self.style == b"="
 
-        :param added: the text for each line.
+    @property
+    def style(self) -> bytes:
+        """What stands between a name and its value: ``= ``, or ``=``, or ``: ``."""
+        return _style(self.raws[0])
+
+    def with_features(self, added: Iterable[bytes]) -> bytes:
+        """Return the lines, newlines included, with the text of features inserted.
+
+        :param added: the text for each line, as `nbest_lines.format_features` makes it.
         """
         return b"\n".join(
             [
@@ -103,16 +125,6 @@ class NbestList(NamedTuple):
         raws = [remove_features(raw, names) for raw in self.raws]
         ends = [_feature_span(raw)[1] for raw in raws]
         return self._replace(raws=raws, ends=ends, matches=[None] * len(raws))
-
-
-def split_words(text: str) -> tuple[str, ...]:
-    """Return the words of a sentence, which U+0020 alone separates.
-
-    >>> split_words(" la  maison ")
-    ('la', 'maison')
-    """
-    words = text.strip(" ").split(" ")
-    return tuple(filter(None, words)) if "" in words else tuple(words)
 
 
 # Reading
@@ -192,8 +204,8 @@ class _FieldCheck:
         for name in found:
             if name in self._new_names:
                 problem = (
-                    f"has the feature {name} already; give the new one another name by `names`, "
-                    "or write it anew with `replace`"
+                    f"has the feature {name} already; give the new one another name by --name, "
+                    "or write it anew with --replace"
                 )
                 raise DataError(self._path, number, problem)
         if not self._is_first:
@@ -202,24 +214,31 @@ class _FieldCheck:
         self.sizes |= {name: len(values) for name, values in found.items()}
         if sum(self.sizes.values()) > _MOST_GROUPS:
             return None
-        self.match = _line_pattern(self.sizes).match
+        self.match = _line_pattern(self.sizes, _style(raw)).match
         return self.match(raw, start)
 
 
-def _line_pattern(sizes: Mapping[str, int]) -> re.Pattern[bytes]:
+def _line_pattern(sizes: Mapping[str, int], style: bytes) -> re.Pattern[bytes]:
     """Return a pattern of fields 3 and 4 with these features, whose groups are the numbers."""
     value = rb"(%b)" % _PLAIN_VALUE
-    tokens = []
-    for name, size in sizes.items():
-        tokens += [re.escape(name.encode() + b"="), *[value] * size]
-    field = rb" ++".join(tokens)
+    assign = style.replace(b" ", rb" ++")
+    field = rb" ++".join(
+        re.escape(name.encode()) + assign + rb" ++".join([value] * size)
+        for name, size in sizes.items()
+    )
     return re.compile(rb" *+%b *+\|\|\| *+%b[ \r]*+(?:\|\|\||\Z)" % (field, value))
 
 
 def _too_few_fields(path: str, number: int, raw: bytes) -> DataError:
     fields = raw.count(b"|||") + 1
     found = f"found {fields}: {shorten(raw)}" if raw.strip() else "found an empty line"
-    return DataError(path, number, f"expected at least 4 fields separated by '|||', {found}")
+    problem = f"expected at least 4 fields separated by '|||', {found}"
+    if fields == 3 and _VALUE.fullmatch(raw.split(b"|||")[2].strip(b" \r")):
+        cure = "Nematus writes no features: make the score one, as '||| Score= -1 ||| -1'"
+        problem = f"{problem}; {cure}"
+    elif fields == 3:
+        problem = f"{problem}; the total is missing: add ' ||| 0' where no total is needed"
+    return DataError(path, number, problem)
 
 
 def _parse_id(path: str, number: int, field: bytes) -> int:
@@ -241,44 +260,6 @@ def _check_order(path: str, number: int, identity: int, first_lines: dict[int, i
         raise DataError(path, number, f"expected an id above {before}, found {identity}")
 
 
-def with_sources(
-    lists: Iterable[NbestList], path: str, *, allow_missing: bool = False
-) -> Iterator[tuple[NbestList, tuple[str, ...]]]:
-    """Yield each list with the words of its source sentence.
-
-    :param path: the source, one tokenised sentence per line; id 0 is the first line.
-    :param allow_missing: whether a sentence may have no list. Moses writes an empty hypothesis for
-        an empty line; it writes nothing only where it found no translation at all.
-    :raises DataError: if an id is beyond the source, a sentence lacks its list, or a sentence is
-        not UTF-8.
-    """
-    sources = enumerate(read_lines(path))
-    read = 0
-    for found in lists:
-        for identity, raw in sources:
-            read = identity + 1
-            if identity == found.id:
-                text = decode(path, identity + 1, raw).removesuffix("\r")
-                yield found, split_words(text)
-                break
-            if not allow_missing:
-                problem = (
-                    f"expected id {identity}, found {found.id}: sentence {identity + 1} of {path} "
-                    "has no hypotheses (`allow_missing` leaves it out)"
-                )
-                raise DataError(found.path, found.first_line, problem)
-        else:
-            problem = f"id {found.id} is beyond the source {path}, which has {read} lines"
-            raise DataError(found.path, found.first_line, problem)
-    missing = next(sources, None)
-    if missing is not None and not allow_missing:
-        problem = (
-            f"the n-best list ends before this sentence, with id {read - 1} "
-            "(`allow_missing` leaves it out)"
-        )
-        raise DataError(path, read + 1, problem)
-
-
 # The numbers of a line
 
 
@@ -288,33 +269,65 @@ def parse_features(
     """Return the features of a line: names without their ``=``, and their values.
 
     :param path: for messages, as ``line`` is.
-    :raises DataError: if there is no name before the first value, a name comes twice or has no
-        value, a value is not a finite number, or a name is not UTF-8.
+    :raises DataError: if there is no name before a value, a name comes twice or has no value, a
+        value is not a finite number, or a name is not UTF-8.
 
     >>> parse_features(b"0 ||| la  ||| LM0= -2 TM0= -0.5 -1 ||| -3.5 ||| 0-0")
     {'LM0': (-2.0,), 'TM0': (-0.5, -1.0)}
+    >>> parse_features(b"0 ||| la ||| lm_0=-2 tm_0=-0.5 ||| -3.5")
+    {'lm_0': (-2.0,), 'tm_0': (-0.5,)}
     """
     start, end = _feature_span(raw)
     found: dict[str, list[float]] = {}
     values: list[float] | None = None
     for token in raw[start:end].split(b" "):
-        if token.endswith(b"="):
-            name = decode(path, line or 1, token[:-1])
-            if name in found:
+        text, style, number = split_feature(token)
+        if style:
+            name = decode(path, line or 1, text)
+            if name in found and style != b": ":
                 raise DataError(path, line, f"the feature {name} comes twice")
-            values = found[name] = []
-        elif token:
+            values = found.setdefault(name, [])
+        if number:
             if values is None:
-                problem = (
-                    f"expected the name of a feature, as 'LM0=', found {shorten(token)}; lists "
-                    "without names (-labeled-n-best-list false) cannot be used"
-                )
-                raise DataError(path, line, problem)
-            values.append(parse_number(token, path, line))
+                raise DataError(path, line, _unnamed(raw, token))
+            values.append(parse_number(number, path, line))
+            if style:  # its only value
+                values = None
     for name, numbers in found.items():
         if not name or not numbers:
             raise DataError(path, line, f"expected a value after {name + '='!r}, found none")
     return {name: tuple(numbers) for name, numbers in found.items()}
+
+
+def split_feature(token: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return the name in a token of field 3, the style of the list, and the value.
+
+    The name and the style are empty where the token is a value, and the value where it follows.
+
+    >>> split_feature(b"LM0="), split_feature(b"lm_0=-2"), split_feature(b"lm:")
+    ((b'LM0', b'= ', b''), (b'lm_0', b'=', b'-2'), (b'lm', b': ', b''))
+    """
+    if token.endswith((b"=", b":")):
+        return token[:-1], token[-1:] + b" ", b""
+    return token.rpartition(b"=")
+
+
+def _style(raw: bytes) -> bytes:
+    """Return what stands between the first name of a line and its value."""
+    start, end = _feature_span(raw)
+    return split_feature(raw[start:end].lstrip(b" ").partition(b" ")[0])[1] or b"= "
+
+
+def _unnamed(raw: bytes, token: bytes) -> str:
+    """Return the problem with a line whose field 3 has a token that should be a name."""
+    if _VALUE.fullmatch(token) is None:
+        return f"expected the name of a feature, as 'LM0=', found {shorten(token)}"
+    if b"=" in raw.split(b"|||", 4)[3]:
+        problem = "expected features and then the total, found the total first, as Travatar has it"
+        return f"{problem}: exchange fields 3 and 4 of each line"
+    cure = "write a name before each number (Moses does without -labeled-n-best-list false)"
+    problem = f"expected the name of a feature, as 'LM0=', found {shorten(token)}"
+    return f"{problem}: the features of this list have no names; {cure}"
 
 
 def parse_total(raw: bytes, path: str = "n-best list", line: int | None = None) -> float:
@@ -340,29 +353,7 @@ def parse_number(token: bytes, path: str, line: int | None) -> float:
     return value
 
 
-# Adding and removing features
-
-
-def format_value(value: float) -> bytes:
-    """Return a natural logarithm, or a count, as an n-best list holds it: with 7 digits.
-
-    :raises ModelError: if it is not finite.
-
-    >>> format_value(-12.3456789), format_value(-0.0)
-    (b'-12.34568', b'0')
-    """
-    if not math.isfinite(value):
-        raise ModelError(f"expected a finite value for an n-best list, found {value!r}")
-    return b"%.7g" % (value + 0.0)  # -0.0 + 0.0 is 0.0
-
-
-def format_features(features: Iterable[tuple[str, float]]) -> bytes:
-    """Return features as they are inserted after the last one of a line.
-
-    >>> format_features([("LSTM0", -2.5), ("UnknownWords0", 1)])
-    b' LSTM0= -2.5 UnknownWords0= 1'
-    """
-    return b"".join(b" %s= %s" % (name.encode(), format_value(value)) for name, value in features)
+# Removing features
 
 
 def remove_features(raw: bytes, names: Collection[str]) -> bytes:
@@ -371,13 +362,14 @@ def remove_features(raw: bytes, names: Collection[str]) -> bytes:
     >>> remove_features(b"0 ||| la  ||| LM0= -2 LSTM0= -1.25 ||| -3.5", ["LSTM0"])
     b'0 ||| la  ||| LM0= -2 ||| -3.5'
     """
-    wanted = {name.encode() + b"=" for name in names}
+    wanted = {name.encode() for name in names}
     start, end = _feature_span(raw)
     kept = []
     dropping = False
     for token in raw[start:end].split(b" "):
-        if token.endswith(b"="):
-            dropping = token in wanted
+        name, style, _ = split_feature(token)
+        if style:
+            dropping = name in wanted
         if not dropping:
             kept.append(token)
     return raw[:start] + b" ".join(kept) + raw[end:]

@@ -1,10 +1,10 @@
-"""Write n-best lists, as Moses writes them and `moses_integration.nbest` reads them."""
+"""Write n-best lists, and features into their lines, as `moses_integration.nbest` reads them."""
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 
-from moses_integration.nbest import format_value
-from phrasescore.errors import ArgumentError
+from phrasescore.errors import ArgumentError, ModelError
 
 # A name that Moses takes for a dense feature: mert and kbmira file one with "_" under sparse ones.
 FEATURE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
@@ -23,6 +23,32 @@ def check_feature_names(names: Sequence[str]) -> None:
             )
         if names.count(name) > 1:
             raise ArgumentError(f"feature name {name}: two new features have this name")
+
+
+def format_value(value: float) -> bytes:
+    """Return a natural logarithm, or a count, as an n-best list holds it: with 7 digits.
+
+    :raises ModelError: if it is not finite.
+
+    >>> format_value(-12.3456789), format_value(-0.0)
+    (b'-12.34568', b'0')
+    """
+    if not math.isfinite(value):
+        raise ModelError(f"expected a finite value for an n-best list, found {value!r}")
+    return b"%.7g" % (value + 0.0)  # -0.0 + 0.0 is 0.0
+
+
+def format_features(features: Iterable[tuple[str, float]], style: bytes = b"= ") -> bytes:
+    """Return features as they are inserted after the last one of a line.
+
+    :param style: of the list; see `NbestList.style`.
+
+    >>> format_features([("LSTM0", -2.5), ("UnknownWords0", 1)])
+    b' LSTM0= -2.5 UnknownWords0= 1'
+    """
+    return b"".join(
+        b" %s%s%s" % (name.encode(), style, format_value(value)) for name, value in features
+    )
 
 
 def format_hypothesis(

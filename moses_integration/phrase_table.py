@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from moses_integration.table_line import (
     HIGHEST_LOG,
+    check_no_rules,
     format_scores,
     insert_scores,
     parse_line,
@@ -150,41 +151,32 @@ class TableBlock(NamedTuple):
             yield new(PhraseTableLine, (number, data[begin:stop], pair, num_scores, end))
 
 
-def read_table_blocks(path: str, first: int = 0, after: int | None = None) -> Iterator[TableBlock]:
+def read_table_blocks(path: str) -> Iterator[TableBlock]:
     """Yield the lines of a phrase table in their order, checked, lazily, some thousands at once.
 
     The raw bytes of the blocks, joined, are the file. Nothing is skipped: a line that is not
     a phrase pair is an error. Sorted and unsorted tables are read alike.
 
     :param path: text or gzip; ``-`` is stdin.
-    :param first: the number of the first line to yield, from 0; those before are not checked.
-    :param after: the number of the line to stop before, of at most as many as there are; None for
-        the end of the file.
-    :raises DataError: at the first ``next`` if the file cannot be opened or has no lines; later,
-        when all lines before the wrong one have been yielded, for too few fields, an empty source
-        or target, a score that is not a number Moses can use, another number of scores than the
-        first line has, bytes that are not UTF-8, or damaged gzip data.
+    :raises DataError: at the first ``next`` if the file cannot be opened, has no lines, or is a
+        table of hierarchical rules; later, when all lines before the wrong one have been yielded,
+        for too few fields, an empty source or target, a score that is not a number Moses can use,
+        another number of scores than the first line has, bytes that are not UTF-8, or damaged gzip
+        data.
     """
     before = num_scores = 0
     for data in read_blocks(path):
         if before == 0:
             num_scores = parse_line(path, 1, data.partition(b"\n")[0], None)[1]
-        if after is not None and before >= after:
-            break
-        if before < first and before + count_lines(data) <= first:
-            before += count_lines(data)
-            continue
+            check_no_rules(path, data)
         block, problem = _check(path, before, num_scores, data)
-        end = block.num_lines if after is None else min(after - before, block.num_lines)
-        if max(first - before, 0) < end:
-            yield block.lines(max(first - before, 0), end)
+        if block.num_lines:
+            yield block
         if problem is not None:
             raise problem
         before += block.num_lines
     if num_scores == 0:
         raise DataError(path, None, "expected a phrase table, found no lines")
-    if after is not None and before < after:
-        raise DataError(path, None, f"expected {after:,} lines, found {before:,}")
 
 
 def read_phrase_table(path: str) -> Iterator[PhraseTableLine]:

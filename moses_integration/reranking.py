@@ -1,5 +1,6 @@
 """Scores that put the hypotheses of an n-best list in a new order, one list at a time."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
@@ -8,10 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moses_integration.nbest import NbestList, format_value
-from moses_integration.weights import is_sparse
+from moses_integration.nbest import WORD_SCORES, NbestList
+from moses_integration.nbest_lines import format_value
+from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError
 from phrasescore.records import Weights
+
+_logger = logging.getLogger(__name__)
 
 Values = NDArray[np.float64]
 
@@ -51,11 +55,15 @@ class FeatureMatrix(NamedTuple):
 
 
 def feature_matrix(nbest: NbestList) -> FeatureMatrix:
-    """Return the features of a list.
+    """Return the features of a list, without Marian's WordScores, of which it warns once a file.
 
     :raises DataError: naming the line, if its features are not what they should be.
     """
-    numbers = _plain_numbers(nbest)
+    has_word_scores = WORD_SCORES in nbest.sizes
+    if has_word_scores and nbest.first_line == 1:
+        text = "%s: ignoring the feature %s, which has a value per word"
+        _logger.warning(text, nbest.path, WORD_SCORES)
+    numbers = None if has_word_scores else _plain_numbers(nbest)
     if numbers is None:
         return _any_matrix(nbest)
     return FeatureMatrix(dict(nbest.sizes), numbers[:, :-1], None)
@@ -78,6 +86,7 @@ def _any_matrix(nbest: NbestList) -> FeatureMatrix:
     rows = [nbest.features(place) for place in range(len(nbest.raws))]
     sizes: dict[str, int] = {}
     for place, row in enumerate(rows):
+        row.pop(WORD_SCORES, None)
         for name, numbers in row.items():
             if sizes.setdefault(name, len(numbers)) != len(numbers):
                 problem = f"expected {sizes[name]} values of {name} as before"
@@ -130,12 +139,12 @@ class WeightedSum:
         without = [name for name in matrix.sizes if name not in self.weights]
         self.unweighted.update(without)
         # Moses' weight of a sparse feature that no file names is 0.
-        without = [name for name in without if not is_sparse(name)]
+        without = [name for name in without if nbest.omits_zeros or not is_sparse(name)]
         if without and not self.ignore_unweighted:
             line = nbest.first_line + matrix.first_with(without[0])
-            problem = f"no weights for {', '.join(without)} (`ignore_unweighted` takes 0)"
+            problem = f"no weights for {', '.join(without)} (--ignore-unweighted takes 0)"
             raise DataError(nbest.path, line, problem)
-        if self.ignore_missing:
+        if self.ignore_missing or nbest.omits_zeros:
             return
         places = {name: matrix.first_without(name) for name in self.weights if not is_sparse(name)}
         first = min((place for place in places.values() if place is not None), default=None)
@@ -143,7 +152,7 @@ class WeightedSum:
             absent = ", ".join(name for name, place in places.items() if place == first)
             problem = f"expected the features {absent}, which have weights, found none"
             line = nbest.first_line + first
-            raise DataError(nbest.path, line, f"{problem} (`ignore_missing` takes 0)")
+            raise DataError(nbest.path, line, f"{problem} (--ignore-missing takes 0)")
 
 
 @dataclass

@@ -42,7 +42,7 @@ def parse_segmentation(
     fields = [field.split() for field in raw.split(b"|||")[4:]]
     tokens = next((field for field in fields if field and b"=" in field[0]), None)
     if tokens is None:
-        cure = "made by `decode --segmentation`, or by Moses' -include-segmentation-in-n-best"
+        cure = "made by decode --segmentation, or by Moses' -include-segmentation-in-n-best"
         problem = f"expected a segmentation into phrases after the total, {cure}"
         raise DataError(path, line, f"{problem}, found none")
     matches = [_PHRASE.fullmatch(token) for token in tokens]

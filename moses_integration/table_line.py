@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from phrasescore.errors import DataError, ModelError
 from phrasescore.io.kernel_cache import kept_njit
-from phrasescore.io.text import NUMBER, decode, shorten
+from phrasescore.io.text import NUMBER, decode, shorten, split_words
 from phrasescore.records import PhrasePair
 
 LOWEST_LOG = -100.0  # LOWEST_SCORE, moses/TypeDef.h: where Moses floors a logarithm
@@ -44,6 +44,10 @@ _FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
 
 _SCORE = re.compile(NUMBER)
 
+# The left-hand side of a rule, which both of its sides end in: [X], [NP]. A number is a footnote.
+_LABEL = re.compile(rb"\[(?![0-9]+\])[^\[\]]+\]")
+_LINES_OF_RULES = 100
+
 _KERNEL = kept_njit()
 
 _NEWLINE, _TAB, _SPACE, _BAR = 10, 9, 32, 124
@@ -52,6 +56,28 @@ _SEPARATOR = 5  # " ||| "
 # Digits before the point of a plain score, and the largest first digit of a two-digit exponent:
 # less than 10^8 times 10^29 is never out of float32's range.
 _MOST_DIGITS, _LARGEST_TENS = 8, 50
+
+
+def check_no_rules(path: str, start: bytes) -> None:
+    """Check that a table is not one of rules with gaps, ``the [X][X] dog [X]``.
+
+    Its gaps and labels would be scored as words. Every rule has a label at the end of both sides;
+    of phrases some may, where a text is not escaped.
+
+    :param start: the first lines.
+    :raises DataError: if all of them, up to 100, are rules.
+    """
+    lines = start.split(b"\n", _LINES_OF_RULES)[:_LINES_OF_RULES]
+    ends = [
+        field.rstrip(b" ").rpartition(b" ")[2]
+        for line in lines
+        if line
+        for field in line.split(b"|||", 2)[:2]
+    ]
+    if ends and all(map(_LABEL.fullmatch, ends)):
+        problem = f"expected phrases, found a hierarchical rule with the label {shorten(ends[0])}"
+        cure = "a table of a phrase-based model is made without -hierarchical, -ghkm and the like"
+        raise DataError(path, 1, f"{problem}; {cure}")
 
 
 def parse_line(
@@ -71,7 +97,7 @@ def parse_line(
     for side, field in zip(("source", "target"), fields, strict=False):
         if not field.strip(" \t"):
             raise DataError(path, number, f"expected a {side} phrase, found {shorten(field)}")
-        phrases.append(tuple(word for word in field.split(" ") if word))
+        phrases.append(split_words(field))
     scores = [score for score in fields[2].replace("\t", " ").split(" ") if score]
     for score in scores:
         problem = _score_problem(score)

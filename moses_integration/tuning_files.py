@@ -24,12 +24,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moses_integration.nbest import LARGEST_VALUE, parse_number
+from moses_integration.weight_lines import BAD_NAME
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.output import open_output
 from phrasescore.io.text import decode, read_blocks, read_lines, shorten, split_block
 from phrasescore.records import FeatureLabel
 
 _COUNT = re.compile("[0-9]{1,18}")
+# Only ASCII blanks separate words: a name may hold U+00A0 or U+3000.
+_WORD = re.compile(r"[^ \t\r]+")
 
 Values = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -181,7 +184,7 @@ def _blocks(path: str, kind: str) -> Iterator[_Block]:
 
 def _parse_header(path: str, kind: str, number: int, raw: bytes) -> _Block:
     line = decode(path, number, raw)
-    words = line.split()
+    words = _WORD.findall(line)
     name = f"{kind}_TXT_BEGIN_0"
     if words[:1] == [f"{kind}_BIN_BEGIN_0"]:
         problem = "this is a binary file; let the extractor write text (without --binary)"
@@ -197,7 +200,7 @@ def _parse_header(path: str, kind: str, number: int, raw: bytes) -> _Block:
 
 def _parse_labels(path: str, block: _Block) -> tuple[FeatureLabel, ...]:
     """Return the labels of the dense features, which a header names."""
-    names = block.rest.split()
+    names = _WORD.findall(block.rest)
     if len(names) != block.width:
         problem = f"expected the names of {block.width} values in the header, found {len(names)}"
         raise DataError(path, block.line, problem)
@@ -207,7 +210,7 @@ def _parse_labels(path: str, block: _Block) -> tuple[FeatureLabel, ...]:
         name, separator, place = text.rpartition("_")
         expected = sizes[name]
         sizes[name] += 1
-        if not separator or not name or "=" in name or place != str(expected):
+        if not separator or not name or BAD_NAME.search(name) or place != str(expected):
             problem = f"expected a name and the place of a value, as in 'LM0_0', found {text!r}"
             raise DataError(path, block.line, problem)
         labels.append(FeatureLabel(name, expected))
@@ -245,7 +248,7 @@ def _any_values(path: str, block: _Block) -> tuple[Values, list[tuple[int, str, 
             name, separator, value = token.rpartition(b"=")
             if separator:
                 text = decode(path, number, name)
-                if not text or text in names:
+                if BAD_NAME.search(text) or text in names:
                     problem = f"expected a new name before '=', found {shorten(token)}"
                     raise DataError(path, number, problem)
                 names.add(text)
@@ -274,8 +277,8 @@ def write_features(
     """
     _check_finite(path, values)
     for name, place in labels:
-        if not name or any(sign in name for sign in " \t\r\n=") or ("_" in name and place):
-            problem = f"expected the name of a feature without blanks and '=', found {name!r}"
+        if BAD_NAME.search(name) or ("_" in name and place):
+            problem = f"expected the name of a feature without blanks, found {name!r}"
             raise PhrasescoreError(f"{path}: {problem}")
     dense = [at for at, (name, _) in enumerate(labels) if "_" not in name]
     sparse = [(at, name.encode()) for at, (name, _) in enumerate(labels) if "_" in name]

@@ -1,25 +1,33 @@
 """Weights of the log-linear model as Moses writes them: in moses.ini, or one line per feature.
 
-In a moses.ini they are the ``[weight]`` section. Any other file is a text of ``Name= value ...``
-lines: the dense weights of mert-moses.pl and kbmira (``run1.dense``), where a feature of several
-values has a line for each, and this project's own, with ``#`` comments. Names are those of
-moses.ini and n-best lists, without ``=``.
+In a moses.ini they are the ``[weight]`` section and the file that ``[weight-file]`` names. Any
+other file is a text of ``Name= value ...`` lines: the dense weights of mert-moses.pl and kbmira
+(``run1.dense``), where a feature of several values has a line for each, and this project's own,
+with ``#`` comments. Sparse features may have lines ``name value``, as Moses' tuners write them
+(``run1.sparse-weights``). Names are those of moses.ini and n-best lists, without ``=``.
 
 Where n-best lists have features that the decoder lacks, there are two sets of weights, in two parts
 of a file: below ``[search]`` those to decode with, below ``[lists]`` those of all features, which
 choose from the lists.
 """
 
-import codecs
 import math
 import os
 import re
 from collections.abc import Mapping
 
 from moses_integration.moses_ini import MosesIni
+from moses_integration.nbest import WORD_SCORES
+from moses_integration.weight_lines import (
+    format_weight_line,
+    is_head,
+    is_sparse,
+    parse_weight,
+    split_weight_line,
+)
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.output import open_output
-from phrasescore.io.text import NUMBER, decode, open_input, shorten, split_block
+from phrasescore.io.text import decode, open_input, shorten, split_block
 from phrasescore.records import WeightPair, Weights
 
 # Weights as the public functions take them: a file of them, one set, or two sets.
@@ -28,7 +36,11 @@ WeightsSource = str | os.PathLike[str] | Mapping[str, tuple[float, ...]] | Weigh
 # The heads of the two parts, in the order of a pair.
 _PARTS = (b"[search]", b"[lists]")
 
-_NUMBER = re.compile(NUMBER)
+# The largest weight of a set has this size: Moses computes with float32, in which sums of smaller
+# or larger ones are 0 or infinite, and so equal.
+LARGEST_WEIGHT = 1e30
+_LEAST = 1e-30
+
 # weights.txt of Moses' mert has the place of a feature for its name.
 _NUMBERED = re.compile(r"F[0-9]+ [^=]*")
 
@@ -51,11 +63,8 @@ def load_weights(source: WeightsSource) -> WeightPair:
     with open_input(path) as stream:
         content = stream.read()
     lines = split_block(content)
-    if content.startswith(codecs.BOM_UTF8):
-        # It would be a letter of the first name.
-        problem = "expected weights, found a byte order mark before them: save it as plain UTF-8"
-        raise DataError(path, 1, problem)
-    heads = [line.strip() for line in lines if line.strip().startswith(b"[")]
+    starts = [line.decode(errors="replace") for line in lines if line.lstrip().startswith(b"[")]
+    heads = [line.strip().encode() for line in starts if is_head(line)]
     if sorted(heads) == sorted(_PARTS):
         found = WeightPair(*(_parse(path, _lines_of(path, lines, head)) for head in _PARTS))
     else:
@@ -85,29 +94,58 @@ def _lines_of(path: str, lines: list[bytes], wanted: bytes) -> list[bytes]:
     return found
 
 
-def is_sparse(name: str) -> bool:
-    """Return whether a feature is sparse to Moses: 0 where a hypothesis lacks it."""
-    return "_" in name
+def check_weights(weights: Weights, where: str) -> None:
+    """Check that weights put hypotheses in an order.
+
+    :param where: they come from: a file, or words for the message.
+    :raises DataError: if they are all zero, or so small or large that sums of weight times value
+        are 0 or infinite to a decoder; if one is of Marian's WordScores.
+    """
+    if WORD_SCORES in weights:
+        problem = f"expected no weight of {WORD_SCORES}, which has a value per word; take it out"
+        raise DataError(where, None, problem)
+    sizes = [abs(value) for values in weights.values() for value in values]
+    largest = max(sizes, default=0.0)
+    if largest == 0:
+        raise DataError(where, None, "expected weights that are not all zero")
+    if not _LEAST <= largest <= LARGEST_WEIGHT:
+        problem = f"expected a largest weight of {_LEAST:g} to {LARGEST_WEIGHT:g}"
+        cure = "a factor common to all weights changes no order"
+        raise DataError(where, None, f"{problem}, found {largest:g}; {cure}")
 
 
 def _parse(path: str, lines: list[bytes]) -> Weights:
-    """Return the weights of ``Name= value ...`` lines; more lines of a name give more values."""
+    """Return the weights of lines; more lines of a name give more values."""
     weights: Weights = {}
     latest = ""
+    # The first sparse feature with "=" after its name, and the first one without.
+    first: dict[bool, str] = {}
     for number, raw in enumerate(lines, start=1):
-        line = decode(path, number, raw).partition("#")[0].strip()
-        if not line:
+        text = decode(path, number, raw)
+        line = split_weight_line(text)
+        if line is None:
             continue
-        name, separator, values = line.partition("= ")
-        if not separator or not name or re.search(r"[\s=]", name):
-            problem = f"expected 'Name= value', found {shorten(line)}{_cure(line)}"
+        name = line.name.removesuffix("=")
+        has_sign = name != line.name
+        is_weight = len(line.values) == 1 and is_sparse(name)
+        if not name or not line.values or not (has_sign or is_weight):
+            text = text.partition("#")[0].strip()
+            problem = f"expected 'Name= value', found {shorten(text)}{_cure(text)}"
             raise DataError(path, number, problem)
-        if name in weights and name != latest:
+        if is_sparse(name):
+            first.setdefault(has_sign, line.name)
+        if len(first) == 2:
+            # "a_b= 1" is the feature a_b here and a_b= in a file of Moses.
+            problem = f"expected all sparse features as 'name value', as {first[False]}"
+            cure = f"or all as 'name= value', as {first[True]}; found both"
+            more = "(a moses.ini with [weight-file] takes the first for any name)"
+            raise DataError(path, number, f"{problem}, {cure} {more}")
+        if name in weights and (name != latest or not has_sign):
             problem = f"expected the weights of {name} in one place, found more of them here"
             raise DataError(path, number, problem)
         latest = name
-        found = tuple(_parse_value(path, number, name, value) for value in values.split())
-        weights[name] = weights.get(name, ()) + found
+        values = (parse_weight(path, number, name, value) for value in line.values)
+        weights[name] = (*weights.get(name, ()), *values)
     return weights
 
 
@@ -115,13 +153,6 @@ def _cure(line: str) -> str:
     if _NUMBERED.fullmatch(line) is None:
         return ""
     return "; this looks like mert's weights.txt, which has no names: take the run*.dense beside it"
-
-
-def _parse_value(path: str, number: int, name: str, value: str) -> float:
-    if _NUMBER.fullmatch(value) is None or not math.isfinite(float(value)):
-        problem = f"expected a number as weight of {name}, found {shorten(value)}"
-        raise DataError(path, number, problem)
-    return float(value)
 
 
 def write_weights(path: str, weights: Weights | WeightPair) -> None:
@@ -146,12 +177,9 @@ def write_weights(path: str, weights: Weights | WeightPair) -> None:
 def _format(path: str, weights: Weights) -> list[str]:
     lines = []
     for name, values in weights.items():
-        if not name or re.search(r"[\s=#]", name) or name.startswith("["):
-            problem = f"expected a name that a weights file can hold, found {shorten(name)}"
-            raise PhrasescoreError(f"{path}: {problem}")
         for value in values:
             if not math.isfinite(value):
                 problem = f"expected a finite weight of {name}, found {value}"
                 raise PhrasescoreError(f"{path}: {problem}")
-            lines.append(f"{name}= {float(value)!r}")
+            lines.append(format_weight_line(path, name, f"{name}=", repr(float(value))))
     return lines

@@ -18,9 +18,9 @@ phrasescore`` imports no torch. `docs/library.md` has an example of each. In all
 """
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
-from phrasescore.devices import choose_waiting
 from phrasescore.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -55,8 +55,6 @@ if TYPE_CHECKING:
         ForeignGenerateSummary as ForeignGenerateSummary,
     )
     from phrasescore.workflows.generate_foreign import generate_foreign as generate_foreign
-    from phrasescore.workflows.join import JoinSummary as JoinSummary
-    from phrasescore.workflows.join import join as join
     from phrasescore.workflows.list_features import FeatureList as FeatureList
     from phrasescore.workflows.list_features import ListedName as ListedName
     from phrasescore.workflows.list_features import list_features as list_features
@@ -109,7 +107,6 @@ _NAMES = {
     "workflows.fine_tune": ("fine_tune",),
     "workflows.generate": ("GenerateSummary", "generate"),
     "workflows.generate_foreign": ("ForeignGenerateSummary", "generate_foreign"),
-    "workflows.join": ("JoinSummary", "join"),
     "workflows.list_features": ("FeatureList", "ListedName", "list_features"),
     "workflows.load_model": ("ScoringModel", "load_model"),
     "workflows.perplexity": ("PerplexitySummary", "TextPerplexities", "perplexity"),
@@ -141,4 +138,8 @@ def __dir__() -> list[str]:
     return [*globals(), *_HOMES]
 
 
-choose_waiting()
+# Threads of torch's OpenMP library spin while they wait for one another, unless this says no when
+# the library is loaded. Beside other work a thread then spins while the one it waits for has no
+# core: training by two threads on two busy cores was ten times slower than by one. A user's own
+# value stays. The numbers that torch computes do not depend on it.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -22,6 +22,16 @@ Tokenizer = Literal["none", "13a", "intl", "char", "zh"]
 ConfidenceName = Literal["forward", "both", "penalized", "penalized-released"]
 SegmentationName = Literal["best", "none", "random", "random-confidence"]
 
+
+def flag(name: str) -> str:
+    """Return how messages name a parameter: as users of the command line write it.
+
+    >>> flag("allow_missing")
+    '--allow-missing'
+    """
+    return f"--{name.replace('_', '-')}"
+
+
 _DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
 
 
@@ -30,16 +40,17 @@ def check_choice(choices: Iterable[str], /, **values: str | Sequence[str] | None
 
     Of a sequence each member is a value.
 
-    >>> check_choice(("text", "json"), report_format="xml")
+    >>> check_choice(("text", "json"), format="xml")
     Traceback (most recent call last):
     ...
-    phrasescore.errors.ArgumentError: `report_format`: expected one of text, json, got 'xml'
+    phrasescore.errors.ArgumentError: --format: expected one of text, json, got 'xml'
     """
     known = list(choices)
     for name, given in values.items():
         for value in (given,) if isinstance(given, str) else given or ():
             if value not in known:
-                raise ArgumentError(f"`{name}`: expected one of {', '.join(known)}, got {value!r}")
+                problem = f"expected one of {', '.join(known)}, got {value!r}"
+                raise ArgumentError(f"{flag(name)}: {problem}")
 
 
 def check_at_least(least: float, /, **values: float | None) -> None:
@@ -48,32 +59,32 @@ def check_at_least(least: float, /, **values: float | None) -> None:
     >>> check_at_least(1, beam=5, threads=0)
     Traceback (most recent call last):
     ...
-    phrasescore.errors.ArgumentError: `threads`: expected at least 1, got 0
+    phrasescore.errors.ArgumentError: --threads: expected at least 1, got 0
     """
     for name, value in values.items():
         if value is not None and not value >= least:
-            raise ArgumentError(f"`{name}`: expected at least {least:g}, got {value!r}")
+            raise ArgumentError(f"{flag(name)}: expected at least {least:g}, got {value!r}")
 
 
 def check_positive(**values: float | None) -> None:
     """Raise an ArgumentError at the first value that is 0, negative or NaN; None passes."""
     for name, value in values.items():
         if value is not None and not value > 0:
-            raise ArgumentError(f"`{name}`: expected a number above 0, got {value!r}")
+            raise ArgumentError(f"{flag(name)}: expected a number above 0, got {value!r}")
 
 
 def check_at_most(most: float, /, **values: float | None) -> None:
     """Raise an ArgumentError at the first value above the largest one, or NaN; None passes."""
     for name, value in values.items():
         if value is not None and not value <= most:
-            raise ArgumentError(f"`{name}`: expected at most {most:g}, got {value!r}")
+            raise ArgumentError(f"{flag(name)}: expected at most {most:g}, got {value!r}")
 
 
 def check_sequences(**values: object) -> None:
     """Raise an ArgumentError at the first value that is one text or path, and not several."""
     for name, value in values.items():
         if isinstance(value, str | os.PathLike):
-            raise ArgumentError(f"`{name}`: expected a sequence, got the string {str(value)!r}")
+            raise ArgumentError(f"{name}: expected a sequence, got the string {str(value)!r}")
 
 
 def check_compute(device: str, precision: str | None, threads: int | None) -> None:
@@ -84,6 +95,6 @@ def check_compute(device: str, precision: str | None, threads: int | None) -> No
     :raises ArgumentError: at the first that says nothing.
     """
     if _DEVICE.fullmatch(device) is None:
-        raise ArgumentError(f"`device`: expected auto, cpu, cuda or cuda:N, got {device!r}")
+        raise ArgumentError(f"--device: expected auto, cpu, cuda or cuda:N, got {device!r}")
     check_choice(PRECISIONS, precision=precision)
     check_at_least(1, threads=threads)

@@ -1,18 +1,9 @@
-"""Which device and how many threads a network runs on, and how its threads wait for one another.
-
-Torch's OpenMP library (libgomp) lets a thread spin at a barrier, 300,000 times by default. On a
-free machine that is the fastest way. Beside other work a thread then spins while the one it waits
-for has no core: training by two threads on two busy cores was ten times slower than by one. How
-they wait is decided before torch is loaded, which reads it once.
-"""
+"""Which device and how many threads a network runs on."""
 
 import contextlib
 import os
-import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from phrasescore.errors import PhrasescoreError
@@ -22,17 +13,6 @@ if TYPE_CHECKING:
 
 # Threads that keep a GPU busy with scoring: while it computes for one, another plans.
 GPU_THREADS = 2
-
-_SPINS, _POLICY = "GOMP_SPINCOUNT", "OMP_WAIT_POLICY"
-# Some 2 ms, a third of the default: fewer cost speed on a free machine (docs/performance.md).
-_ON_FREE_MACHINE = "100000"
-# The running processes of the whole machine and all others, as "2/89", in the fourth place.
-_LOAD = Path("/proc/loadavg")
-
-# How often it is read, and seconds in between: most processes run for an instant only.
-_LOOKS, _BETWEEN_LOOKS = 5, 0.005
-
-_is_ours = False
 
 # The caller's setting of torch's threads, then those in force, the latest last.
 _torch_threads: dict[object, int] = {}
@@ -51,7 +31,7 @@ def choose_device(name: str) -> "torch.device":
     device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         count = torch.cuda.device_count()
-        raise PhrasescoreError(f"`device` {name}: torch sees {count} CUDA devices")
+        raise PhrasescoreError(f"--device {name}: torch sees {count} CUDA devices")
     return device
 
 
@@ -99,37 +79,6 @@ def usable_threads(wanted: int | None) -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
         return os.cpu_count() or 1
-
-
-def choose_waiting() -> None:
-    """Let threads spin shortly, and not at all on a machine that is busy now.
-
-    A user's own OMP_WAIT_POLICY or GOMP_SPINCOUNT stays. The numbers that torch computes do not
-    depend on it.
-    """
-    global _is_ours
-    if "torch" in sys.modules or {_SPINS, _POLICY} & os.environ.keys():
-        return
-    os.environ[_SPINS] = "0" if _is_busy() else _ON_FREE_MACHINE
-    _is_ours = True
-
-
-def environment_of_children() -> dict[str, str]:
-    """Return the environment without what `choose_waiting` has set: a child decides for itself."""
-    return {name: value for name, value in os.environ.items() if name != _SPINS or not _is_ours}
-
-
-def _is_busy() -> bool:
-    """Return whether other processes run on half of the machine's cores or more, at every look."""
-    for _ in range(_LOOKS):
-        try:
-            running = int(_LOAD.read_text().split()[3].split("/")[0])
-        except (OSError, ValueError, IndexError):  # not on every system
-            return False
-        if 2 * (running - 1) < (os.cpu_count() or 1):
-            return False
-        time.sleep(_BETWEEN_LOOKS)
-    return True
 
 
 @contextlib.contextmanager

@@ -49,8 +49,8 @@ def shown_path(path: str) -> str:
 class PhrasescoreError(Exception):
     """Base of every error that is raised on purpose; one process can send it to another.
 
-    A message has parameters in backquotes, as in "`moses_ini` and `moses_ini_out` go together"; the
-    command line shows its options in their place.
+    A message names parameters as the options of the command line, as in "--moses-ini and
+    --moses-ini-out go together".
     """
 
     def __reduce__(self) -> tuple[Any, ...]:

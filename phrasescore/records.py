@@ -1,11 +1,30 @@
 """What flows through the project: phrase pairs, hypotheses, and weights of features."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+def to_words(text: str | Iterable[str]) -> tuple[str, ...]:
+    """Return the words of a tokenised text: those between the spaces (U+0020) of a string.
+
+    Any other sequence has a word at each place.
+
+    >>> to_words("the  house"), to_words(["the", "house"])
+    (('the', 'house'), ('the', 'house'))
+    """
+    if isinstance(text, tuple):
+        return text
+    if isinstance(text, str):
+        return tuple(word for word in text.split(" ") if word)
+    words = tuple(text)
+    for word in words:
+        if not isinstance(word, str):
+            raise TypeError(f"expected words, or a text of words as a string, got {text!r}")
+    return words
 
 
 class _Phrases(NamedTuple):
@@ -19,18 +38,14 @@ class PhrasePair(_Phrases):
     A NamedTuple and not a frozen dataclass: it is made once per line of a phrase table, and costs a
     third of the time.
 
-    :raises TypeError: if a side is a string, whose letters would be taken for words.
+    :param source: words, or a string with spaces between them; ``target`` likewise.
     """
 
     __slots__ = ()
 
-    def __new__(cls, source: tuple[str, ...], target: tuple[str, ...]) -> Self:
+    def __new__(cls, source: str | Iterable[str], target: str | Iterable[str]) -> Self:
         """Return the pair; ``_make`` does not look at the types, and is faster."""
-        phrases: tuple[object, object] = (source, target)
-        for phrase in phrases:
-            if isinstance(phrase, str):
-                raise TypeError(f"expected a tuple of words, got the string {phrase!r}")
-        return cls._make((source, target))
+        return cls._make((to_words(source), to_words(target)))
 
 
 class PhraseBlock(NamedTuple):
@@ -57,14 +72,34 @@ class PhraseBlock(NamedTuple):
             yield new(PhrasePair, (source, target))
 
 
-class HypothesisList(NamedTuple):
-    """A source sentence and translations of it, as tokens; the same one may come twice."""
-
+class _List(NamedTuple):
     source: tuple[str, ...]
     hypotheses: list[tuple[str, ...]]
     # For each hypothesis the place in the source that each word is affiliated with, from 0 on; the
     # number of source words is the place of their end. None where no alignment is known.
     affiliations: list[tuple[int, ...]] | None = None
+
+
+class HypothesisList(_List):
+    """A source sentence and translations of it, as tokens; the same one may come twice.
+
+    :param source: words, or a string with spaces between them; each of ``hypotheses`` likewise.
+    :raises TypeError: if there is one string in place of several hypotheses.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        source: str | Iterable[str],
+        hypotheses: Iterable[str | Iterable[str]],
+        affiliations: Sequence[Sequence[int]] | None = None,
+    ) -> Self:
+        """Return the list."""
+        if isinstance(hypotheses, str):
+            raise TypeError(f"expected a list of hypotheses, got the string {hypotheses!r}")
+        places = None if affiliations is None else [tuple(each) for each in affiliations]
+        return cls._make((to_words(source), list(map(to_words, hypotheses)), places))
 
     def select(self, places: Iterable[int]) -> Self:
         """Return the list with some of its hypotheses, in their order."""

@@ -63,7 +63,7 @@ class SubwordVocabulary(Vocabulary):
             if not any(mark in word for mark in marks)
         ]
         if not rows:
-            raise PhrasescoreError("`subwords`: there are no words to learn them from")
+            raise PhrasescoreError("--subwords: there are no words to learn them from")
         model = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
@@ -86,7 +86,7 @@ class SubwordVocabulary(Vocabulary):
         except RuntimeError as error:
             characters = len(set(chain.from_iterable(counts))) + 1
             raise PhrasescoreError(
-                f"`subwords`: sentencepiece made no {size:,} pieces; the words have "
+                f"--subwords: sentencepiece made no {size:,} pieces; the words have "
                 f"{characters:,} different characters, each of which is a piece: ask for more"
             ) from error
         return cls(model.getvalue())

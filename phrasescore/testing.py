@@ -72,6 +72,7 @@ def check_feature(
     if isinstance(feature, type):
         feature = feature()
     title = type(feature).__name__
+    pairs = [PhrasePair(*pair) for pair in pairs]
 
     def values(*given: PhrasePair, of: Any = feature) -> Iterator[float]:
         return checked_values(of, given, title)

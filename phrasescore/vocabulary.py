@@ -151,6 +151,6 @@ def count_words(path: str) -> Counter[str]:
     :raises DataError: as :func:`phrasescore.io.corpora.read_monolingual_text`.
     """
     counts: Counter[str] = Counter()
-    for line in read_monolingual_text(path):
+    for line in read_monolingual_text(path, refuse_marks=True):
         counts.update(line.words)
     return counts

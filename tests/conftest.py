@@ -1,7 +1,8 @@
 """Fixtures that several test files share; few on purpose."""
 
 import os
-from collections.abc import Iterator
+import signal
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import hypothesis
@@ -12,6 +13,13 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
+# In the background of a shell script SIGINT is ignored, and under nohup SIGHUP. Programs that tests
+# start would inherit that and never end; where there is a handler, they begin with the default.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
+
 # An example may be the first to need a compiled function; and no test is timed.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
@@ -21,6 +29,9 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 # Doctests are sought in every file, and to import this one is to pretend in the whole process.
 collect_ignore = ["pretend_cuda.py"]
 
+# Seconds that a test with one of these marks may take; others have the limit in setup.cfg.
+LONG = {"slow": 1800, "gpu": 1800, "moses": 1800}
+
 # Sorted as Moses sorts; two sources of three targets and of one. Scores and counts by hand.
 TINY_TABLE = """\
 la maison ||| the building ||| 0.25 0.5 ||| 0-0 1-1 ||| 2 4 1 ||| |||
@@ -28,6 +39,17 @@ la maison ||| the home ||| 0.25 0.5 ||| 0-0 1-1 ||| 1 4 1 ||| |||
 la maison ||| the house ||| 0.5 0.5 ||| 0-0 1-1 ||| 4 4 2 ||| |||
 rue ||| street ||| 1 0.125 ||| 0-0 ||| 3 3 3 ||| |||
 """
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Give tests that are known to be long more time."""
+    for item in items:
+        if "decode" in item.nodeid or "embedded" in item.nodeid:
+            # The first one compiles the search, which takes a core most of a minute.
+            item.add_marker(pytest.mark.timeout(600))
+        for mark in item.iter_markers():
+            if mark.name in LONG:
+                item.add_marker(pytest.mark.timeout(LONG[mark.name]))
 
 
 @pytest.fixture
@@ -91,7 +113,7 @@ def _usual_verbosity() -> None:
     """Undo what ``--quiet`` and ``--verbose`` before, in fixtures too, set for a whole process."""
     import logging
 
-    from phrasescore.workflows.warnings import LOGGERS
+    from phrasescore.cli.options import LOGGERS
 
     for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.INFO)

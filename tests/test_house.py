@@ -99,3 +99,18 @@ def test_a_class_name_stands_for_one_class() -> None:
             for found in re.finditer(r"^class _?(\w+)", path.read_text("utf-8"), re.MULTILINE):
                 places.setdefault(found[1], []).append(str(path.relative_to(REPOSITORY)))
     assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+
+
+def test_programs_that_tests_start_heed_the_signals_that_the_tests_ignore() -> None:
+    code = (
+        "import signal, subprocess, sys\n"
+        "numbers = (signal.SIGINT, signal.SIGHUP)\n"
+        "for number in numbers:\n"
+        "    signal.signal(number, signal.SIG_IGN)\n"  # as nohup and a shell's &
+        "import tests.conftest\n"
+        "code = 'import signal; print(*map(signal.getsignal, (2, 1)))'\n"
+        "subprocess.run([sys.executable, '-c', code], check=True)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "SIG_IGN" not in done.stdout
+    assert "default_int_handler" in done.stdout

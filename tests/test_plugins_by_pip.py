@@ -18,6 +18,7 @@ def run(*arguments: str, cwd: Path, site: Path) -> subprocess.CompletedProcess[s
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.timeout(600)
 def test_packages_that_pip_installs_are_used_and_refused(tmp_path: Path) -> None:
     pytest.importorskip("pip")
     site = tmp_path / "site"
@@ -43,6 +44,7 @@ def test_packages_that_pip_installs_are_used_and_refused(tmp_path: Path) -> None
     assert "||| 0.5 2.718282 |||" in (tmp_path / "out").read_text()
 
 
+@pytest.mark.timeout(600)
 def test_the_examples_of_the_how_to_page_keep_their_contracts(tmp_path: Path) -> None:
     page = (REPOSITORY / "docs" / "how-to" / "your-own-feature.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)

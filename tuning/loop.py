@@ -10,12 +10,16 @@ does not know them, have weights of their own:
 
 - the *search's* weights are those to decode with. They are tuned on the pool as if the decoder's
   features were all there are: its own choice is to be good, and so its lists are.
-- the *lists'* weights, of all features, choose from the lists. They are tuned on the same pool.
+- the *lists'* weights, of all features, choose from the lists. Each round has its own, tuned on the
+  lists of this round only.
 
 A round is judged as a user takes it: decoded with its search weights, and reranked with its lists'
-weights. Without features that the decoder lacks, both are the same, and nothing is reranked.
-(Decoding with the lists' weights, less those that the decoder lacks, is no substitute: the rest of
-them pulls the wrong way.)
+weights. All rounds are compared on the same footing, each on the lists that its weights were tuned
+on. (Weights tuned on the pool suit the lists of all rounds; the first round's suit its own, and it
+would win too often.) The first round's weights are at least as good as those that tuning once on
+its lists finds, and so the best round is never worse than tuning once. Without features that the
+decoder lacks, both sets are the same, and nothing is reranked. (Decoding with the lists' weights,
+less those that the decoder lacks, is no substitute: the rest of them pulls the wrong way.)
 """
 
 from collections.abc import Callable, Sequence
@@ -60,7 +64,7 @@ class Round(NamedTuple):
 
     # From 1 on.
     number: int
-    # Those it was decoded with, and those that its lists are reranked with.
+    # The weights it was decoded with, and those that its lists are reranked with.
     weights: WeightPair
     # The metric of its translations, 0 to 1: of the reranked lists, if there is anything to rerank.
     score: float
@@ -78,8 +82,8 @@ class Round(NamedTuple):
 class Decided(NamedTuple):
     """The decisions of a stopped run after a round."""
 
-    # The lists' weights of the round.
-    lists: Weights
+    # The lists' weights of the round; None to tune them.
+    lists: Weights | None
     # The search weights of the next one.
     search: Weights
     # The metric on the pool of the weights that optimising found, 0 to 1.
@@ -137,6 +141,8 @@ class TuningLoop:
     _best_lists: Pool | None = field(default=None, init=False)
     # Whether the latest round counts: its lists are in the pool.
     _counts: bool = field(default=True, init=False)
+    # The search weights found on the latest pool, where tuning the lists' weights took them.
+    _found: Tuned | None = field(default=None, init=False)
     # Of a step, after rounds that did not count: the pool does not know of them.
     _longest_step: float = field(default=1.0, init=False)
 
@@ -170,7 +176,7 @@ class TuningLoop:
     def _add_round(self, lists: Weights | None) -> None:
         """Decode and judge a round.
 
-        :param lists: the lists' weights, where they are known.
+        :param lists: the lists' weights; None where they are not known.
         """
         earlier, best, search = self.result.pool, self.result.best, self.result.next_weights
         assert search is not None
@@ -178,11 +184,13 @@ class TuningLoop:
         decoded = self.decode(number, search)
         pool = decoded.distinct() if earlier is None else union([earlier, decoded])
         before = 0 if earlier is None else len(earlier.stats)
+        own, self._found = self._own(pool), None
         if not self.list_features:
             lists = search
         elif lists is None:
-            lists = self._tune_lists(pool, number)
-        own = self._own(pool)
+            self._found = self._tune_search(own, number)
+            found = named_weights(self._found.weights, own.labels)
+            lists = self._tune_lists(decoded.distinct(), number, [search, found])
         done = Round(
             number,
             WeightPair(search, lists),
@@ -215,11 +223,26 @@ class TuningLoop:
     def _end(self, reason: str, *, is_cut: bool = False) -> None:
         self.result = replace(self.result, next_weights=None, reason=reason, is_cut=is_cut)
 
-    def _tune_lists(self, pool: Pool, number: int) -> Weights:
-        """Return weights of all features, tuned on the pool from the best that are known."""
+    def _tune_search(self, own: Pool, number: int) -> Tuned:
+        """Return weights of the decoder's features, tuned on the pool from the best known ones."""
+        known = [each.weights.search for each in self.result.rounds]
+        assert self.result.next_weights is not None
+        start = self._best_of([*known, self.result.next_weights], own)
+        return self.optimise(own, self.metric, start, self.seed + number)
+
+    def _tune_lists(self, pool: Pool, number: int, search: Sequence[Weights]) -> Weights:
+        """Return weights of all features, tuned on the lists of a round.
+
+        In the first round, weights start and seed are those that the user gave, as in tuning once.
+
+        :param search: weights of the search, which the result is not worse than.
+        """
         known = [self.start.lists, *(each.weights.lists for each in self.result.rounds)]
-        start = self._best_of(known, pool)
-        tuned = self.optimise(pool, self.metric, start, self.seed + number)
+        seed = self.seed + number - 1
+        tuned = self.optimise(pool, self.metric, self._best_of(known, pool), seed)
+        start = self._best_of(search, pool)
+        if pool.score(self.metric, start) > tuned.score:
+            tuned = self.optimise(pool, self.metric, start, seed)
         return {**known[-1], **named_weights(tuned.weights, pool.labels)}
 
     def _choose_next(self) -> None:
@@ -230,9 +253,7 @@ class TuningLoop:
             self._bound_step(done.weights.search)
             return
         own = self._own(pool)
-        known = [each.weights.search for each in self.result.rounds]
-        start = self._best_of(known, own)
-        tuned = self.optimise(own, self.metric, start, self.seed + done.number)
+        tuned = self._found or self._tune_search(own, done.number)
         rounds = (*self.result.rounds[:-1], done._replace(found_score=tuned.score))
         self.result = replace(self.result, rounds=rounds)
         if self.is_stopped():

@@ -15,16 +15,20 @@ from moses_integration.decoder.ngram_table import (
 )
 
 # What `parse_block` stops for.
-DONE, FULL, NO_NUMBER, POSITIVE, UNKNOWN_WORD, FIELDS, NO_CONTEXT = range(7)
+DONE, FULL, NO_NUMBER, POSITIVE, UNKNOWN_WORD, FIELDS, NO_CONTEXT, HIGHEST_BACKOFF = range(8)
 
 
-def hash_vocabulary(words: list[str]) -> tuple[Any, Any]:
-    """Return a table of 64-bit hashes of the bytes of words, and the id of the word in each row."""
+def hash_vocabulary(words: dict[str, int]) -> tuple[Any, Any]:
+    """Return a table of 64-bit hashes of the bytes of words, and the id of the word in each row.
+
+    :param words: the ids by word.
+    """
     encoded = [word.encode() for word in words]
     offsets = np.cumsum([0, *map(len, encoded)])
     keys = np.zeros((2 * len(words) + 16, 1), np.uint64)
     ids = np.zeros(len(keys), np.int32)
-    _fill_vocabulary(keys, ids, np.frombuffer(b"".join(encoded), np.uint8), offsets)
+    numbers = np.array([*words.values()], np.int32)
+    _fill_vocabulary(keys, ids, np.frombuffer(b"".join(encoded), np.uint8), offsets, numbers)
     return keys, ids
 
 
@@ -38,13 +42,13 @@ def _hash_bytes(text: Any, start: int, end: int) -> Any:
 
 
 @KERNEL
-def _fill_vocabulary(keys: Any, ids: Any, text: Any, offsets: Any) -> None:
+def _fill_vocabulary(keys: Any, ids: Any, text: Any, offsets: Any, numbers: Any) -> None:
     for word in range(len(offsets) - 1):
         key = _hash_bytes(text, offsets[word], offsets[word + 1])
         slot = find(keys, key)
         if slot < 0:
             keys[-1 - slot, 0] = key
-            ids[-1 - slot] = word
+            ids[-1 - slot] = numbers[word]
 
 
 def grow(tables: NgramTables) -> NgramTables:
@@ -118,45 +122,50 @@ def parse_block(
     order: int,
     left: int,
     used: int,
-) -> tuple[int, int, int, int]:
+) -> tuple[int, int, int, int, int]:
     """Put the n-grams of a block's lines into the tables, up to the section's end.
 
-    :return: the first byte that was not read, how many lines were, the number of n-grams in the
-        tables, and a problem of the line at this byte.
+    :return: the first byte that was not read, the numbers of lines and of n-grams that were, the
+        number of n-grams in the tables, and a problem of the line at this byte.
     """
     words = np.empty(order, np.int32)
     starts, ends = np.empty(order + 2, np.int64), np.empty(order + 2, np.int64)
-    done = 0
+    lines = done = 0
     while done < left and position < len(text):
-        if text[position] == 92 and (position + 1 < len(text) and 48 <= text[position + 1] <= 57):
+        if text[position] == 92:  # a backslash: the next section
             break
         if used + order > len(tables.keys) - len(tables.keys) // 8:
-            return position, done, used, FULL
+            return position, lines, done, used, FULL
         fields, end = _split_line(text, position, starts, ends)
         if fields == 0:
-            break
+            position = end + 1
+            lines += 1
+            continue
         if fields < order + 1 or fields > order + 2:
-            return position, done, used, FIELDS
+            return position, lines, done, used, FIELDS
         log_prob, good = _parse_number(text, starts[0], ends[0])
         backoff = -0.0
         if fields == order + 2:
             backoff, is_number = _parse_number(text, starts[order + 1], ends[order + 1])
             good = good and is_number
         if not good:
-            return position, done, used, NO_NUMBER
+            return position, lines, done, used, NO_NUMBER
+        if backoff != 0.0 and order == tables.order:
+            return position, lines, done, used, HIGHEST_BACKOFF
         if log_prob > 0.0:
-            return position, done, used, POSITIVE
+            return position, lines, done, used, POSITIVE
         for field in range(order):
             slot = find(vocabulary, _hash_bytes(text, starts[field + 1], ends[field + 1]))
             if slot < 0:
-                return position, done, used, UNKNOWN_WORD
+                return position, lines, done, used, UNKNOWN_WORD
             words[field] = ids[slot]
         if np.isnan(_remember(tables, words[: order - 1])):
-            return position, done, used, NO_CONTEXT
+            return position, lines, done, used, NO_CONTEXT
         used += _insert(tables, words, log_prob, -0.0 if backoff == 0.0 else backoff)
         position = end + 1
+        lines += 1
         done += 1
-    return position, done, used, DONE
+    return position, lines, done, used, DONE
 
 
 @KERNEL

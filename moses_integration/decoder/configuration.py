@@ -10,7 +10,9 @@ from moses_integration.decoder.ini_sections import read_limits
 from moses_integration.decoder.language_model import read_arpa_order
 from moses_integration.decoder.search_limits import SearchLimits
 from moses_integration.ini_text import IniFeature, IniLine
-from moses_integration.moses_ini import MosesIni, format_weight
+from moses_integration.moses_ini import MosesIni
+from moses_integration.weight_lines import format_weight
+from moses_integration.weights import LARGEST_WEIGHT
 from phrasescore.errors import ConfigError, DataError, shown_path
 from phrasescore.io.text import open_input, shorten
 from phrasescore.records import Weights
@@ -24,8 +26,6 @@ STATEFUL = (REORDERING, DISTORTION, LANGUAGE_MODEL)
 STATELESS = (PHRASE_TABLE, WORDS, PHRASES, UNKNOWN_WORDS)
 _NEEDED = (PHRASE_TABLE, LANGUAGE_MODEL, UNKNOWN_WORDS)
 NUM_REORDERING_SCORES = 6
-# Larger weights are not taken for finite ones.
-_MOST = 1e30
 
 # Arguments that every feature may have, and that change nothing here.
 _ANY = {"name", "num-features", "tuneable", "tuneable-components", "verbosity", "filterable"}
@@ -126,8 +126,8 @@ class DecoderConfiguration:
                 problem = ""
                 if len(given) != len(slot.weights):
                     problem = f"expected {len(slot.weights)} weights, was given {len(given)}"
-                elif not all(abs(weight) < _MOST for weight in given):
-                    problem = "expected finite weights"
+                elif not all(abs(weight) <= LARGEST_WEIGHT for weight in given):
+                    problem = f"expected weights of at most {LARGEST_WEIGHT:g}"
                 if problem:
                     where = f"{shown_path(self.path)}:{slot.line}"
                     raise ConfigError(where, f"[feature] {slot.name}", problem)
@@ -197,8 +197,8 @@ def _read_slot(ini: MosesIni, feature: IniFeature, weights: IniLine | None) -> F
         where = weights or feature.line
         if len(values) != count:
             raise _LineError(f"expected {count} weights, found {len(values)}")
-        if not all(abs(weight) < _MOST for weight in values):
-            raise _LineError("expected finite weights")
+        if not all(abs(weight) <= LARGEST_WEIGHT for weight in values):
+            raise _LineError(f"expected weights of at most {LARGEST_WEIGHT:g}")
     except (_LineError, DataError) as error:
         raise ini.error(where, feature.name, str(error)) from error
     return FeatureSlot(feature.name, feature.kind, values, arguments, feature.line.place + 1)
@@ -329,10 +329,6 @@ def _check_kinds(ini: MosesIni, slots: list[FeatureSlot]) -> None:
             problem = f"expected one {slot.kind}, which is what this search can follow"
             raise ini.error(line, slot.name, f"{problem}, found another")
         seen.add(slot.kind)
-    old = next((line for line in ini.content_lines() if line.section == "ttable-file"), None)
-    if not ini.features and old is not None:
-        problem = "expected a section [feature]; this is an old format of Moses, which its"
-        raise ini.error(old, "", f"{problem} convert-moses-ini-to-v2.perl changes")
     for kind in _NEEDED:
         if kind not in seen:
             problem = f"expected a feature {kind}, found none"

@@ -1,12 +1,16 @@
 """The sections of a moses.ini that say how to search, and those that this search lacks."""
 
 import contextlib
-import difflib
+import logging
 from typing import Any
 
 from moses_integration.decoder.search_limits import ALGORITHMS, LIMITS, SearchLimits, limit_values
 from moses_integration.ini_text import IniLine, IniText
+from moses_integration.moses_ini import is_phrase_table
+from phrasescore.errors import shown_path
 from phrasescore.io.text import shorten
+
+_logger = logging.getLogger(__name__)
 
 _TRUE, _FALSE = ("yes", "y", "true", "1"), ("no", "n", "false", "0")
 
@@ -14,43 +18,17 @@ _TRUE, _FALSE = ("yes", "y", "true", "1"), ("no", "n", "false", "0")
 # moses/Parameter.cpp). A value that switches them off is accepted.
 _MISSING = (
     *("alternate-weight-setting", "always-create-direct-transopt", "consensus-decoding"),
-    *("continue-partial-translation", "decoding-graph-backoff", "distortion-file"),
-    *("early-discarding-threshold", "early-distortion-cost", "feature-add", "feature-overwrite"),
-    *("feature-name-overwrite", "generation-file", "inputtype", "lminimum-bayes-risk"),
-    *("lmodel-file", "mark-unknown", "minimum-bayes-risk", "monotone-at-punctuation"),
-    *("phrase-drop-allowed", "placeholder-factor", "segment-time-out", "time-out", "ttable-file"),
-    *("weight-add", "weight-file", "weight-overwrite"),
+    *("continue-partial-translation", "decoding-graph-backoff", "early-discarding-threshold"),
+    *("early-distortion-cost", "feature-add", "feature-overwrite", "feature-name-overwrite"),
+    *("inputtype", "lminimum-bayes-risk", "mark-unknown", "minimum-bayes-risk"),
+    *("monotone-at-punctuation", "phrase-drop-allowed", "placeholder-factor"),
+    *("segment-time-out", "time-out", "weight-add", "weight-file", "weight-overwrite"),
 )
 _OFF = (*_FALSE, "-1", "0.0")
 _FACTORS = ("input-factors", "output-factors")
 # Sections that are read elsewhere.
 _ELSEWHERE = ("factor-delimiter", "feature", "mapping", "weight")
-# Sections of moses/Parameter.cpp that this search need not look at: those of input, output, other
-# searches and servers. Moses refuses a name that it does not know.
-_NOT_LOOKED_AT = """
-alignment-output-file clean-lm-cache config context-string context-weights context-window
-cube-pruning-deterministic-search cube-pruning-lazy-scoring daemon
-default-non-term-for-empty-range-only description disable-discarding distortion dlm-model
-glm-feature global-lexical-file include-lhs-in-search-graph include-segmentation-in-n-best
-input-file input-scores labeled-n-best-list lattice-hypo-set lattice-samples link-param-count
-lmbr-map-weight lmbr-p lmbr-pruning-factor lmbr-r lmbr-thetas lmodel-dub lmodel-oov-feature
-max-chart-span max-partial-trans-opt mbr-scale mbr-size minlexr-memory minphr-memory mira
-n-best-list n-best-list-file n-best-list-size n-best-trees no-cache non-terminals
-output-hypo-score output-search-graph output-search-graph-extended output-search-graph-hypergraph
-output-search-graph-pb output-search-graph-slf output-unknowns output-word-graph
-phrase-boundary-source-feature phrase-boundary-target-feature phrase-length-feature
-phrase-pair-feature print-alignment-info print-alignment-info-in-n-best print-all-derivations
-print-id print-passthrough print-passthrough-in-n-best recover-input-path references
-report-all-factors report-all-factors-in-n-best report-segmentation report-segmentation-enriched
-rule-limit s2t-parsing-algorithm serial server server-keepalive-maxconn server-keepalive-timeout
-server-log server-maxconn server-maxconn-backlog server-port server-timeout session-cache-size
-session-timeout show-weights slmodel-beam slmodel-factor slmodel-file sort-word-alignment
-source-label-overlap source-word-deletion-feature spe-aln spe-src spe-trg start-translation-id
-target-word-insertion-feature text-type threads translation-all-details translation-details
-tree-translation-details unknown-lhs unknown-word-prefix unknown-word-suffix unpruned-search-graph
-verbose version word-translation-feature xml-brackets xml-input
-"""
-_FOLLOWED = {*LIMITS, *_FACTORS, *_ELSEWHERE, *_NOT_LOOKED_AT.split()}
+_KNOWN = {*LIMITS, *_FACTORS, *_ELSEWHERE, *_MISSING}
 
 
 def read_limits(ini: IniText, table_limit: int) -> SearchLimits:
@@ -98,13 +76,35 @@ def _check_missing(ini: IniText, lines: dict[str, IniLine]) -> None:
             raise ini.error(line, "", f"expected factor 0, found {shorten(value)}")
         if section == "factor-delimiter" and value != "|":
             raise ini.error(line, "", f"expected the delimiter '|', found {shorten(value)}")
-        if section not in _FOLLOWED and section not in _MISSING:
-            close = difflib.get_close_matches(section, sorted(_FOLLOWED), n=1)
-            hint = f"; is it [{close[0]}]?" if close else ""
-            raise ini.error(line, "", f"neither Moses nor this search has such a setting{hint}")
-    mappings = [line for line in ini.content_lines() if line.section == "mapping"]
-    for number, line in enumerate(mappings):
-        if number > 0 or [word.group() for word in line.words] != ["0", "T", "0"]:
-            found = " ".join(word.group() for word in line.words)
-            problem = f"expected one step, '0 T 0', found {shorten(found)}"
-            raise ini.error(line, "", f"{problem}; several steps need Moses")
+    if others := sorted(lines.keys() - _KNOWN):
+        shown = ", ".join(f"[{section}]" for section in others)
+        _logger.warning("%s: this search does not look at %s", shown_path(ini.path), shown)
+    _check_mapping(ini)
+
+
+def _check_mapping(ini: IniText) -> None:
+    """Refuse a mapping other than one translation step with the one phrase table.
+
+    A step is "T 0", "0 T 0" or "0 TranslationModel0" (StaticData::LoadDecodeGraphs): the number of
+    the decoding graph, the kind of step, and the number or the name of the table.
+    """
+    lines = [line for line in ini.content_lines() if line.section == "mapping"]
+    if not lines:
+        return
+    first, *others = lines
+    words = [word.group() for word in first.words]
+    text = " ".join(words)
+    if others:
+        steps = "; ".join(" ".join(word.group() for word in line.words) for line in lines)
+        problem = f"expected one step, found {len(lines)}: {shorten(steps)}"
+        cure = "this search has no generation steps and no second decoding graph: decode with Moses"
+        raise ini.error(others[0], "", f"{problem}; {cure}")
+    names = [feature.name for feature in ini.features if is_phrase_table(feature.kind)]
+    if len(words) == 2 and words[0] == "T":
+        words.insert(0, "0")
+    if len(words) == 2 and words[0] == "0" and words[1] in names:
+        return
+    if len(words) == 3 and words[:2] == ["0", "T"] and words[2] in map(str, range(len(names))):
+        return
+    tables = ", ".join(f"'0 T {number}' or '0 {name}'" for number, name in enumerate(names))
+    raise ini.error(first, "", f"expected the step {tables}, found {shorten(text)}")

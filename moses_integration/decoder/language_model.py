@@ -1,8 +1,19 @@
 r"""Language models in arrays, read from ARPA files: ``\data\``, counts, the n-grams of each order.
 
-A line is ``log10 probability <tab> words separated by blanks [<tab> log10 backoff]``. What KenLM
-refuses is refused here (lm/read_arpa.cc), with the line: a positive log probability, an n-gram with
-a word that is not among the unigrams or without the (n-1)-gram that it continues.
+A line is ``log10 probability <tab> words separated by blanks [<tab> log10 backoff]``. A blank is a
+space, a tab or a carriage return; every other character belongs to a word. Files are read as KenLM
+reads them (lm/read_arpa.cc, and lm/search_hashed.cc for its probing model, which Moses makes of an
+ARPA file):
+
+* Blank lines between n-grams and text after a count are skipped, as are lines before ``\data\\``
+  that begin with ``#``.
+* ``<UNK>`` is ``<unk>``.
+* The first of two equal n-grams counts, and the last of two unigrams ``<unk>``.
+* An error, with the line, are a positive log probability, and an n-gram with a word that is not
+  among the unigrams or without the (n-1)-gram that it continues.
+
+A probability of 0, ``-inf``, is refused for all words but ``<s>``, which is never predicted: it
+would leave hypotheses without an order.
 """
 
 import re
@@ -14,6 +25,7 @@ from moses_integration.decoder.arpa_kernels import (
     DONE,
     FIELDS,
     FULL,
+    HIGHEST_BACKOFF,
     NO_CONTEXT,
     NO_NUMBER,
     POSITIVE,
@@ -27,13 +39,17 @@ from phrasescore.errors import DataError
 from phrasescore.io.text import NUMBER, decode, read_blocks, shorten
 
 _UNKNOWN, _BEGIN, _END = "<unk>", "<s>", "</s>"
+_UNKNOWN_ALIAS = "<UNK>"
 
 # N-grams that there is room for before any is read; counts may be anything.
 _MOST_AT_FIRST = 1 << 26
 # log10 probability of <unk> where a model has none (lm/config.cc, unknown_missing_logprob).
 _MISSING_UNKNOWN = -100.0
-_COUNT = re.compile(rb"ngram ([0-9]{1,9})=[ \t]*([0-9]{1,18})[ \t\r]*")
+# KenLM reads both numbers with C functions, which skip blanks before a number, and ignores what
+# follows the count.
+_COUNT = re.compile(rb"ngram \s*\+?([0-9]{1,9})=\s*\+?([0-9]{1,18})(?![0-9]).*")
 _NUMBER = re.compile(NUMBER)
+_BLANKS = re.compile(rb"[ \t\r]+")
 _BINARY = b"mmap lm http://kheafield.com/code"
 
 _PROBLEMS = {
@@ -41,6 +57,7 @@ _PROBLEMS = {
     POSITIVE: "expected a log10 probability of at most 0",
     UNKNOWN_WORD: "expected words that are among the 1-grams",
     FIELDS: "expected a probability, {order} words and perhaps a backoff",
+    HIGHEST_BACKOFF: "expected no backoff, as no longer n-gram follows",
     NO_CONTEXT: "expected its first {context} words among the {context}-grams",
 }
 
@@ -113,11 +130,15 @@ def read_arpa(path: str) -> NgramModel:
     text = _Text(path)
     counts = _read_counts(text)
     text.expect(b"\\1-grams:")
-    words, log_probs, backoffs = _read_unigrams(text, counts[0])
+    words, log_probs, backoffs, has_unknown = _read_unigrams(text, counts[0])
     tables = make_tables(len(counts), len(words), min(sum(counts[1:]), _MOST_AT_FIRST))
     tables.unigram_log_probs[:] = log_probs
     tables.unigram_backoffs[:] = backoffs
-    vocabulary = hash_vocabulary(words)
+    # In n-grams <unk> is a word like any other: a 1-gram.
+    spellings = {word: number for number, word in enumerate(words) if number or has_unknown}
+    if has_unknown:
+        spellings[_UNKNOWN_ALIAS] = 0
+    vocabulary = hash_vocabulary(spellings)
     used = 0
     for order, count in enumerate(counts[1:], start=2):
         text.expect(b"\\%d-grams:" % order)
@@ -150,29 +171,39 @@ def _read_counts(text: _Text) -> list[int]:
     return counts
 
 
-def _read_unigrams(text: _Text, count: int) -> tuple[list[str], list[float], list[float]]:
-    """Return words, log10 probabilities and backoffs by id."""
-    values: dict[str, tuple[float, float]] = {_UNKNOWN: (_MISSING_UNKNOWN, 0.0)}
-    values[_BEGIN] = values[_END] = (1.0, 0.0)
+def _read_unigrams(text: _Text, count: int) -> tuple[list[str], list[float], list[float], bool]:
+    """Return words, log10 probabilities and backoffs by id, and whether ``<unk>`` is there."""
+    missing = (1.0, 0.0)
+    values = dict.fromkeys((_UNKNOWN, _BEGIN, _END), missing)
     for _ in range(count):
-        fields = text.next().replace(b"\t", b" ").split()
+        while not (line := text.next()).strip():
+            pass
+        fields = [field for field in _BLANKS.split(line) if field]
         if not 2 <= len(fields) <= 3:
             text.fail("expected a log10 probability, a word and perhaps a backoff")
         word = decode(text.path, text.number, fields[1])
+        if word == _UNKNOWN_ALIAS:
+            word = _UNKNOWN
+        if word == _BEGIN and fields[0] == b"-inf":
+            fields[0] = b"-99"  # never used
         numbers = [fields[0], *fields[2:]]
         if any(_NUMBER.fullmatch(number.decode("latin-1")) is None for number in numbers):
-            text.fail(_PROBLEMS[NO_NUMBER])
+            text.fail(f"{_PROBLEMS[NO_NUMBER]}, found {shorten(line)}")
         log_prob, backoff = float(fields[0]), float(fields[2]) if len(fields) > 2 else 0.0
         if log_prob > 0:
             text.fail(f"{_PROBLEMS[POSITIVE]}, found {log_prob}")
         if backoff == 0.0:
             backoff = -0.0  # until an n-gram is found that goes on from this one
-        values[_UNKNOWN if word == "<UNK>" else word] = (log_prob, backoff)
+        if word == _UNKNOWN or values.get(word, missing) is missing:
+            values[word] = (log_prob, backoff)
     for word in (_BEGIN, _END):
-        if values[word][0] > 0:
+        if values[word] is missing:
             text.fail(f"expected {word} among the 1-grams")
+    has_unknown = values[_UNKNOWN] is not missing
+    if not has_unknown:
+        values[_UNKNOWN] = (_MISSING_UNKNOWN, 0.0)
     log_probs, backoffs = zip(*values.values(), strict=True)
-    return list(values), list(log_probs), list(backoffs)
+    return list(values), list(log_probs), list(backoffs), has_unknown
 
 
 def _read_ngrams(
@@ -189,10 +220,10 @@ def _read_ngrams(
         if not text.fill():
             text.peek()  # raises
         block = np.frombuffer(text.block, np.uint8)
-        position, done, used, problem = parse_block(
+        position, lines, done, used, problem = parse_block(
             tables, *vocabulary, block, text.position, order, left, used
         )
-        text.skip(position, done)
+        text.skip(position, lines)
         left -= done
         if problem == FULL:
             tables = grow(tables)

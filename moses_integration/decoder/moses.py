@@ -24,7 +24,8 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
-from moses_integration.moses_ini import MosesIni, format_weight
+from moses_integration.moses_ini import MosesIni
+from moses_integration.weight_lines import format_weight
 from moses_integration.weights import write_weights
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.output import open_output
@@ -56,10 +57,10 @@ class DecoderCommand:
     def __post_init__(self) -> None:
         words = self.words()
         if not words:
-            raise PhrasescoreError("`decoder`: expected a command, found nothing")
+            raise PhrasescoreError("--decoder: expected a command, found nothing")
         if self.is_moses and any(place in word for word in words for place in (WEIGHTS, SIZE)):
             problem = f"expected {NBEST} where the decoder is to write its lists"
-            raise PhrasescoreError(f"`decoder`: {problem}, found {self.command!r}")
+            raise PhrasescoreError(f"--decoder: {problem}, found {self.command!r}")
 
     def words(self) -> list[str]:
         """Return the command as it is split."""
@@ -67,7 +68,7 @@ class DecoderCommand:
             return shlex.split(self.command)
         except ValueError as error:
             problem = f"cannot split the command: {error}"
-            raise PhrasescoreError(f"`decoder`: {problem}: {self.command!r}") from error
+            raise PhrasescoreError(f"--decoder: {problem}: {self.command!r}") from error
 
     @property
     def is_moses(self) -> bool:

@@ -21,12 +21,13 @@ from moses_integration.decoder.configuration import (
     DecoderConfiguration,
 )
 from moses_integration.decoder.ngram_table import KERNEL, find
-from moses_integration.table_line import LOWEST_LOG
+from moses_integration.table_line import LOWEST_LOG, check_no_rules
 from phrasescore.errors import DataError
 from phrasescore.io.text import NUMBER, decode, read_blocks, shorten
 
 _NUMBER = NUMBER.encode()
 _NUMBERS = re.compile(rb"[ \t]*(?:" + _NUMBER + rb"[ \t\r]+)*" + _NUMBER + rb"[ \t\r]*")
+_WORD = re.compile(rb"[^ \t]+")
 _FLOAT32_OVERFLOW = 2.0**128 - 2.0**103  # rounds to infinity, which Moses loads
 
 # FNV-1a over the bytes of a word, the mixing of splitmix64 (Steele et al., 2014) over words.
@@ -139,12 +140,12 @@ def read_phrase_pairs(
     known: dict[bytes, bytes] = {}
     known_alignments: dict[bytes, bytes] = {}
     for number, line in lines_of_phrases(path, sentences, max_phrase_length):
-        fields = line.split(b"|||", 4)
+        fields = line.removesuffix(b"\r").split(b"|||", 4)
         if len(fields) < 3:
             problem = f"expected at least 3 fields separated by '|||', found {len(fields)}"
             raise DataError(path, number, f"{problem}: {shorten(line)}")
-        source, target = (b" ".join(field.split()) for field in fields[:2])
-        alignment = b" ".join(fields[3].split()) if len(fields) > 3 else b""
+        source, target = map(_join_words, fields[:2])
+        alignment = _join_words(fields[3]) if len(fields) > 3 else b""
         if not target:
             raise DataError(path, number, "expected a target phrase, found none")
         if b"|" in target:
@@ -200,7 +201,7 @@ def read_reordering(
         if len(fields) != 3:
             problem = "expected 'source ||| target ||| scores'"
             raise DataError(path, number, f"{problem}, found {shorten(line)}")
-        source, target = (b" ".join(field.split()) for field in fields[:2])
+        source, target = map(_join_words, fields[:2])
         values = _parse_probabilities(path, number, fields[2], len(default))
         place = places.get((source, target))
         if place is not None:  # always, but for two phrase pairs of one hash
@@ -212,6 +213,11 @@ def read_reordering(
         logs = log_of(np.array(scores).reshape(-1, len(default)))
         log_probs[list(latest)] = logs[list(latest.values())]
     return log_probs[rows]
+
+
+def _join_words(field: bytes) -> bytes:
+    """Return the words of a field with single spaces; as Moses, at spaces and tabs alone."""
+    return b" ".join(_WORD.findall(field))
 
 
 def _parse_probabilities(path: str, number: int, field: bytes, how_many: int) -> list[float]:
@@ -260,10 +266,13 @@ def lines_of_pairs(path: str, pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[
 def _matching_lines(path: str, num_fields: int, keys: Any) -> Iterator[tuple[int, bytes]]:
     """Yield number, from 1, and text of the lines with one of these keys, in their order.
 
-    :raises DataError: if the file cannot be read, or a line has too few fields.
+    :raises DataError: if the file cannot be read, has hierarchical rules, or a line has too few
+        fields.
     """
     number = 1
     for block in read_blocks(path):
+        if number == 1:
+            check_no_rules(path, block)
         found, lines, problem = _scan(np.frombuffer(block, np.uint8), num_fields, keys)
         for start, end, line in found.tolist():
             yield number + line, block[start:end]

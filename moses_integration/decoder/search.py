@@ -114,8 +114,8 @@ class StackDecoder:
         :raises ValueError: if there is a word that no table was read for.
         """
         if not tokens:
-            empty = self._empty(0.0)
-            return Translation((), 0.0, (), empty.values, (empty,) if nbest else ())
+            empty = self._translate_nothing()
+            return replace(empty, nbest=(empty,) if nbest else ())
         options = self._table.sentence(tokens)
         tables, search = self._lm.tables, self._configuration.search
         keep_words = bool(self.buffers)
@@ -127,7 +127,7 @@ class StackDecoder:
         )
         lattice = stacks.run()
         if lattice.goal < 0:
-            return self._empty(-np.inf)
+            return self._empty(-np.inf, [0.0] * len(self.buffers))
         paths = best_paths(
             *(lattice, options.offsets, options.target, max(1, nbest)),
             distinct=distinct and nbest > 1,
@@ -140,9 +140,22 @@ class StackDecoder:
         found = self._translations(options, paths.offsets, paths.options, added)
         return replace(found[0], nbest=found) if nbest else found[0]
 
-    def _empty(self, score: float) -> Translation:
+    def _empty(self, score: float, added: Sequence[float]) -> Translation:
         values = [(0.0,) * len(slot.weights) for slot in self._configuration.slots]
-        return Translation((), score, (), (*values, *((0.0,) for _ in self.buffers)))
+        return Translation((), score, (), (*values, *((value,) for value in added)))
+
+    def _translate_nothing(self) -> Translation:
+        """Translate an empty sentence: Moses' features are 0, and the others score ``</s>``."""
+        added, score = [], 0.0
+        for buffer, weight in self.buffers:
+            history = np.full((1, buffer.feature.context), -1, np.int32)
+            history[:, -1:] = BEGIN
+            words, ends = np.empty(0, np.int32), np.ones(1, np.bool_)
+            aligned = AlignedWords((), words)
+            (value,) = buffer.feature.scores(history, words, np.zeros(2, np.int64), ends, aligned)
+            added.append(float(value))
+            score += weight * added[-1]
+        return self._empty(score, added)
 
     def _translations(
         self, options: SentenceOptions, offsets: Any, chosen: Any, added: Any

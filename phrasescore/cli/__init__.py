@@ -39,16 +39,14 @@ from phrasescore.errors import (
 )
 from phrasescore.signals import EndedBySignal, ending_on_signals
 from phrasescore.version import __version__
-from phrasescore.workflows.warnings import LOGGERS
 
-_STDERR = 2
 INTERRUPTED = 130
 READER_GONE = 141
 
 # Each is the module and the command of its name in this package.
 VERBS = (
     *("annotate", "combine", "decode", "doctor", "evaluate", "experiment", "export", "features"),
-    *("generate", "join", "perplexity", "report", "rerank", "rescore", "score", "segment"),
+    *("generate", "perplexity", "report", "rerank", "rescore", "score", "segment"),
     *("select", "show", "train", "tune"),
 )
 
@@ -70,8 +68,6 @@ class VerbGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a verb; turn what it raises into one line on stderr and an exit code."""
-        if sys.stderr is None:
-            _replace_stderr()
         if isinstance(sys.stdout, io.TextIOWrapper):
             # As stderr does: a locale that lacks a letter of a report costs no report.
             sys.stdout.reconfigure(errors="backslashreplace")
@@ -82,7 +78,7 @@ class VerbGroup(click.Group):
             raise _with_choices(error, self._verb(ctx)) from error
         except PhrasescoreError as error:
             verb = self._verb(ctx)
-            problem = options.with_flags(str(error), verb)
+            problem = str(error)
             if isinstance(error, ArgumentError):
                 context = click.Context(verb, ctx, ctx.invoked_subcommand)
                 raise click.UsageError(show_controls(problem), context) from error
@@ -141,30 +137,15 @@ def _one_line(message: str) -> str:
     return show_controls(message.replace("\r", "\\r").replace("\n", "\\n"))
 
 
-def _replace_stderr() -> None:
-    """Discard all messages where stderr is closed, or cannot be written to.
-
-    The null device takes the number of a closed one: else the first file opened had it, and the
-    messages of a library would stand in a user's output.
-    """
-    _lead_nowhere(_STDERR)
-    sys.stderr = open(_STDERR, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-
-
 def _discard_stdout() -> None:
     """Drop what is buffered for stdout, so that Python does not complain of it when it ends."""
     try:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError, AttributeError):
         return  # a test's stdout is no file, and a closed one is None
-    _lead_nowhere(descriptor)
-
-
-def _lead_nowhere(descriptor: int) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
-    if nowhere != descriptor:
-        os.close(nowhere)
+    os.close(nowhere)
 
 
 class _StderrHandler(logging.Handler):
@@ -172,20 +153,13 @@ class _StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        message = self.format(record)
-        if context := click.get_current_context(silent=True):
-            message = options.with_flags(message, context.command)
-        _say(f"phrasescore: {level}{message}")
+        with show_progress.without_bars():
+            _say(f"phrasescore: {level}{self.format(record)}")
 
 
 def _say(line: str) -> None:
-    """Write a line to stderr; a full disk under a log ends no work of hours."""
-    try:
-        click.echo(show_controls(line), err=True)
-    except BrokenPipeError:
-        raise
-    except OSError:
-        _replace_stderr()
+    """Write a line to stderr."""
+    click.echo(show_controls(line), err=True)
 
 
 @click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -199,6 +173,6 @@ def main() -> None:
     """
 
 
-for _name in LOGGERS:
+for _name in options.LOGGERS:
     logging.getLogger(_name).setLevel(logging.INFO)
     logging.getLogger(_name).addHandler(_StderrHandler())

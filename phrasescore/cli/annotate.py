@@ -38,7 +38,6 @@ _logger = logging.getLogger(__name__)
     metavar="VALUE",
 )
 @heading("Long runs")
-@options.part
 @options.flag("--resume", "Go on with a run of this command that was killed.")
 @heading("Speed")
 @options.computing

@@ -15,7 +15,8 @@ from phrasescore.cli.subjects import Verb, heading
 @heading("Input")
 @options.files(
     "--references",
-    "Reference translations, line by line; give it again for another set of them.",
+    "Reference translations, line by line, or NAME for NAME0, NAME1, ...; give it again for "
+    "another set of them.",
     required=True,
 )
 @heading("Method")
@@ -52,6 +53,7 @@ from phrasescore.cli.subjects import Verb, heading
     "Measure the oracle of these n-best lists, too: the choice from them with the highest BLEU.",
     "NBEST",
 )
+@options.flag("--allow-missing", "Take an empty translation for a sentence without a list.")
 @heading("Method")
 @options.choice(
     "--by-length",

@@ -13,10 +13,12 @@ from phrasescore.arguments import PRECISIONS, ReportFormat
 from phrasescore.cli.subjects import FileName, SubjectOption, Verb, heading
 from phrasescore.engines import ENGINES, EngineName, EngineSettings
 from phrasescore.features import FEATURE_NAMES, ColumnKind, ColumnSpec
-from phrasescore.workflows.warnings import LOGGERS
 
 # Takes and returns a command's function.
 Decorator = Callable[[Any], Any]
+
+# The loggers of the packages whose messages are said.
+LOGGERS = ("phrasescore", "moses_integration", "tuning")
 
 _ORDER = "phrasescore.columns"
 
@@ -102,25 +104,15 @@ def arguments_of(function: Callable[..., Any], given: Mapping[str, Any]) -> dict
 def given_flags(ctx: click.Context) -> dict[str, str]:
     """Return the flags (or metavars) of what the command line has, by parameter."""
     return {
-        param.name or "": shown_flag(param)
+        param.name or "": next(
+            (each for each in param.opts if each.startswith("--")),
+            (param.metavar or "").strip("[]."),
+        )
         for param in ctx.command.params
         if param.name in ctx.params
         and ctx.get_parameter_source(param.name) != ParameterSource.DEFAULT
         and ctx.params[param.name] != ()
     }
-
-
-def shown_flag(param: click.Parameter) -> str:
-    """Return how messages name a parameter: an option's first long flag, or a metavar."""
-    if isinstance(param, click.Option):
-        return next(flag for flag in param.opts if flag.startswith("--"))
-    return (param.metavar or "").strip("[].")
-
-
-def with_flags(message: str, command: click.Command) -> str:
-    """Return a message of the library with flags for the parameters that it has in backquotes."""
-    shown = {f"`{param.name}`": shown_flag(param) for param in command.params}
-    return re.sub("`[a-z_]+`", lambda found: shown.get(found[0], found[0]), message)
 
 
 def refuse_others(ctx: click.Context, allowed: Collection[str], reason: str) -> None:
@@ -129,7 +121,7 @@ def refuse_others(ctx: click.Context, allowed: Collection[str], reason: str) -> 
     :param reason: such as "only with --decoder".
     :raises click.UsageError: naming all of them.
     """
-    others = [flag for name, flag in given_flags(ctx).items() if name not in allowed]
+    others = [shown for name, shown in given_flags(ctx).items() if name not in allowed]
     if others:
         raise click.UsageError(f"{', '.join(others)}: {reason}")
 
@@ -317,11 +309,6 @@ output = file(
     "Where the result goes, whole or not at all; compressed where the name ends in .gz.",
     default="-",
     show_default="stdout",
-)
-part = option(
-    "--part",
-    "Do the I-th of N parts alone, as a task of a job array; `phrasescore join` joins them.",
-    metavar="I/N",
 )
 report_format = choice(
     "--format report_format", "How the report is written.", get_args(ReportFormat), default="text"

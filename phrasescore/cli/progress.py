@@ -3,7 +3,8 @@
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -17,6 +18,12 @@ _logger = logging.getLogger(__name__)
 # Seconds after the start at which a line is logged; then one every LAST_INTERVAL seconds.
 LOG_AT = (10.0, 30.0, 60.0)
 LAST_INTERVAL = 60.0
+
+
+# Of a bar: what is cut off last comes first.
+_BAR = (
+    "{desc}: {percentage:3.0f}%, {remaining} left |{bar}| {n_fmt} [{elapsed}, {rate_fmt}{postfix}]"
+)
 
 
 @dataclass
@@ -56,12 +63,25 @@ class ProgressDisplay:
             self._end(now.task)
             _logger.info("%s", _summary(now, elapsed))
         elif task.bar is not None:
+            if now.share:
+                task.bar.total = max(now.done, round(now.done / now.share))
+            task.bar.bar_format = _BAR if task.bar.total else None
             task.bar.set_postfix_str(now.note, refresh=False)
             task.bar.update(now.done - task.bar.n)
         elif elapsed >= task.next_line:
             later = [at for at in LOG_AT if at > elapsed]
             task.next_line = later[0] if later else elapsed + LAST_INTERVAL
             _logger.info("%s", _line(now, elapsed))
+
+    @contextmanager
+    def without_bars(self) -> Iterator[None]:
+        """Take the bars away while a message is written."""
+        bars = [task.bar for task in self._tasks.values() if task.bar is not None]
+        for bar in bars:
+            bar.clear()
+        yield
+        for bar in bars:
+            bar.refresh()
 
     def close(self) -> None:
         """Take away the bars of work that an error has ended."""
@@ -71,7 +91,7 @@ class ProgressDisplay:
     def _begin(self, now: Progress) -> _ShownTask:
         self._end(now.task)
         bar = None
-        if _logger.isEnabledFor(logging.INFO):
+        if _logger.isEnabledFor(logging.INFO) and sys.stderr is not None:
             bar = _open_bar(now, sys.stderr if self._stream is None else self._stream)
         task = self._tasks[now.task] = _ShownTask(self._clock(), LOG_AT[0], bar)
         return task
@@ -93,6 +113,7 @@ def _open_bar(now: Progress, stream: TextIO) -> "tqdm[Any] | None":
         unit=f" {now.unit}",
         file=stream,
         leave=False,
+        bar_format=_BAR if now.total else None,
         dynamic_ncols=True,
     )
 
@@ -110,6 +131,8 @@ def _line(now: Progress, elapsed: float) -> str:
     how_far = format_count(now.done, now.unit)
     if now.total:
         how_far = f"{now.done / now.total:.0%} of {format_count(now.total, now.unit)}"
+    elif now.share is not None:
+        how_far += f" ({now.share:.0%})"
     parts = [how_far, _rate(now, elapsed), _time_left(now, elapsed), now.note]
     return f"{now.task}: " + ", ".join(part for part in parts if part)
 
@@ -120,6 +143,7 @@ def _rate(now: Progress, elapsed: float) -> str:
 
 
 def _time_left(now: Progress, elapsed: float) -> str:
-    if not now.total or not now.done or now.done > now.total:
+    share = now.done / now.total if now.total else now.share
+    if not share or share > 1:
         return ""
-    return f"{format_duration(elapsed * (now.total - now.done) / now.done)} left"
+    return f"{format_duration(elapsed * (1 - share) / share)} left"

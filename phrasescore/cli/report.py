@@ -43,7 +43,8 @@ def _check_lines(ctx: click.Context, param: click.Parameter, value: str | None) 
 @options.file("--source", "Source sentences, one per line.")
 @options.files(
     "--references",
-    "Reference translations, aligned with the source; repeat it for another set of them.",
+    "Reference translations, aligned with the source, or NAME for NAME0, NAME1, ...; repeat it for "
+    "another set of them.",
 )
 @options.option(
     "--translation translations",

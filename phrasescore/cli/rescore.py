@@ -48,7 +48,6 @@ _logger = logging.getLogger(__name__)
 @heading("Output")
 @options.output
 @heading("Long runs")
-@options.part
 @options.flag("--resume", "Go on with a run of this command that was killed.")
 @heading("Speed")
 @options.computing

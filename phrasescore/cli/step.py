@@ -10,8 +10,8 @@ import time
 import msgspec
 
 from phrasescore.cli import main
+from phrasescore.cli.options import LOGGERS
 from phrasescore.workflows.experiment.running import Message
-from phrasescore.workflows.warnings import LOGGERS
 
 # Seconds between two messages about how far the work is.
 _EVERY = 55.0

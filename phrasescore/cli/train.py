@@ -99,6 +99,8 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 def train(ctx: click.Context, /, seed: int, processes: int, **arguments: Any) -> None:
     """Train a network of KIND and write the folder MODEL.
 
+    KIND is attention, cslm, encoder-decoder, grconv, joint or lstm.
+
     It learns from parallel text, which is the files SOURCE and TARGET with a tokenised sentence per
     line; an encoder-decoder also from the phrase pairs of the phrase table TABLE. A cslm, which is
     a language model, learns from one file, TEXT; it goes by the options of the target. A joint
@@ -126,7 +128,7 @@ def train(ctx: click.Context, /, seed: int, processes: int, **arguments: Any) ->
     # Job systems set WORLD_SIZE, too; this is of torchrun, by which we start ranks as well.
     if processes > 1 and "TORCHELASTIC_RUN_ID" in os.environ:
         if processes != int(size := os.environ["WORLD_SIZE"]):
-            raise ArgumentError(f"torchrun has started {size} processes; `processes` is for none")
+            raise ArgumentError(f"torchrun has started {size} processes; --processes is for none")
     elif processes > 1:
         from phrasescore.training.ranks import start_ranks
 

@@ -36,6 +36,7 @@ own_options = options.together(
         "Reference translations, line by line; again for another set. FILE0, FILE1 and so on "
         "where there is no FILE, as in mert-moses.pl.",
     ),
+    options.flag("--allow-missing", "Take an empty translation for a sentence without a list."),
     options.files("--features", "Features as Moses' extractor writes them, in place of NBEST."),
     options.files("--scores", "Their BLEU statistics, in place of references."),
     options.file(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
+from phrasescore.arguments import flag
 from phrasescore.config.settings import (
     FINE_TUNING,
     MODEL_CONFIGS,
@@ -110,7 +111,7 @@ class Config:
                 lines.append(f"{key} = {_toml(value)}")
         return "\n".join(lines) + "\n"
 
-    def override(self, assignments: Iterable[str], path: str = "`settings`") -> "Config":
+    def override(self, assignments: Iterable[str], path: str = "--set") -> "Config":
         """Return these settings with others for ``table.key=value``, the later ones winning.
 
         :raises ConfigError: on an assignment without that form, or that :meth:`from_dict` refuses.
@@ -160,14 +161,14 @@ def layer_settings(
     :raises ConfigError: if a setting is wrong, or if they are for another kind of network.
     """
     if preset is not None and config_file is not None:
-        raise ArgumentError("`preset` and `config` exclude one another")
+        raise ArgumentError("--preset and --config exclude one another")
     if config_file is not None:
-        config, origin = Config.from_toml(config_file), f"`config` {config_file}"
+        config, origin = Config.from_toml(config_file), f"--config {config_file}"
     elif preset is None and stored is not None:
-        config, origin = stored, "`resume`"
+        config, origin = stored, "--resume"
     else:
         preset = preset or DEFAULT_PRESETS[kind]
-        config, origin = Config.preset(preset), f"`preset` {preset}"
+        config, origin = Config.preset(preset), f"--preset {preset}"
     if config.kind != kind:
         known = f"; presets of {kind}: {', '.join(preset_names(kind))}" if preset else ""
         problem = f"the settings are for {config.kind!r}, not {kind!r}{known}"
@@ -193,14 +194,14 @@ def fine_tuning_settings(
     for name in ("model", "vocabulary"):
         if getattr(config, name) != getattr(start, name):
             problem = "a network that is trained already keeps its sizes; change [training] alone"
-            raise ConfigError("`settings`", f"[{name}]", problem)
+            raise ConfigError("--set", f"[{name}]", problem)
     return _with_limits(config, limits)
 
 
 def _with_limits(config: Config, limits: Mapping[str, int | float | None]) -> Config:
     for name, value in limits.items():
         if value is not None:
-            config = config.override([f"training.{name}={value}"], path=f"`{name}`")
+            config = config.override([f"training.{name}={value}"], path=flag(name))
     return config
 
 
@@ -210,13 +211,13 @@ def check_resumable(old: Config, new: Config) -> None:
     :raises ConfigError: on the first setting that differs and changes the weights.
     """
     if old.kind != new.kind:
-        raise ConfigError("`resume`", "kind", f"the run has {old.kind!r}")
+        raise ConfigError("--resume", "kind", f"the run has {old.kind!r}")
     before, after = old.to_dict(), new.to_dict()
     for table in ("model", "vocabulary", "training"):
         for key, value in before[table].items():
             if after[table][key] != value and not (table == "training" and key in RESUMABLE):
                 raise ConfigError(
-                    "`resume`",
+                    "--resume",
                     f"[{table}] {key}",
                     f"the run to resume has {value!r}, got {after[table][key]!r}; resume it with "
                     "its own settings, or train into another folder",

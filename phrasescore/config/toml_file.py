@@ -8,7 +8,6 @@ import dataclasses
 import difflib
 import math
 import os
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ import msgspec
 
 from phrasescore.errors import ConfigError, DataError
 from phrasescore.io.plain_file import MAX_TOML, read_plain
+from phrasescore.io.text import BOM_PROBLEM
 
 _Made = TypeVar("_Made")
 
@@ -26,9 +26,6 @@ _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: 
 
 # What TOML promises of a number, and tables or lists in one another.
 _BITS, _MAX_DEPTH = 64, 32
-_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
-# a.b.c, for which tomllib takes a time that grows with the square of its parts.
-_DEEP_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{_MAX_DEPTH}}}")
 _TOO_DEEP = "tables or lists too deep in one another"
 
 
@@ -40,8 +37,8 @@ def read_toml(path: str) -> dict[str, Any]:
     """
     try:
         text = read_plain(path, MAX_TOML).decode()
-        if _DEEP_KEY.search(text):
-            raise RecursionError
+        if text.startswith("\ufeff"):
+            raise ConfigError(path, None, f"expected TOML, {BOM_PROBLEM}")
         values = tomllib.loads(text)
         _check_values(values)
     except OSError as error:

@@ -38,7 +38,7 @@ class EngineSettings:
         check_choice(ENGINES, engine=self.name)
         check_at_least(1, workers=self.workers)
         if self.name != "ray" and (self.ray_address is not None or self.allow_unlike):
-            raise ArgumentError("`ray_address` and `allow_unlike` are for the engine ray")
+            raise ArgumentError("--ray-address and --allow-unlike are for the engine ray")
 
 
 def engine_or_here(engine: EngineSettings | None, threads: int | None) -> EngineSettings:
@@ -51,10 +51,10 @@ def engine_or_here(engine: EngineSettings | None, threads: int | None) -> Engine
     if threads is None:
         return engine
     if engine.name != "here":
-        problem = f"`threads` is for the engine here; {engine.name} has `workers` of one thread"
+        problem = f"--threads is for the engine here; {engine.name} has --workers of one thread"
         raise ArgumentError(problem)
     if engine.workers is not None:
-        raise ArgumentError("`threads` and `workers` are one number with the engine here")
+        raise ArgumentError("--threads and --workers are one number with the engine here")
     return replace(engine, workers=threads)
 
 
@@ -66,9 +66,9 @@ def device_on(engine: EngineSettings, device: str) -> str:
     if engine.name == "here":
         return device
     if engine.name == "ray" and device.startswith("cuda:"):
-        raise ArgumentError(f"`device` {device}: Ray gives each worker a GPU; say cuda")
+        raise ArgumentError(f"--device {device}: Ray gives each worker a GPU; say cuda")
     if engine.name == "processes" and device.startswith("cuda"):
-        raise ArgumentError("`device` cuda: forked processes cannot use a GPU; here and ray can")
+        raise ArgumentError("--device cuda: forked processes cannot use a GPU; here and ray can")
     return "cpu" if device == "auto" else device
 
 

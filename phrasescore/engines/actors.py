@@ -148,12 +148,6 @@ class ActorPool(WorkerPool[Item, Result]):
             self._thread.join()
         self._connection.close()
 
-    @property
-    def machine(self) -> dict[str, str]:
-        """What the first worker that was ready has told of its node."""
-        assert self._likeness is not None
-        return self._likeness
-
     def submit(self, item: Item) -> "Future[Result]":
         """Let an actor compute an item."""
         task: _Piece[Item, Result] = _Piece(item)

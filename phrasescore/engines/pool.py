@@ -5,8 +5,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from phrasescore.engines.likeness import describe
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _Item = TypeVar("_Item", contravariant=True)
@@ -48,15 +46,9 @@ class WorkerPool(ABC, Generic[Item, Result]):
 
     workers: int
     notes: tuple[str, ...] = ()
-    _work: Work[Item, Result]
 
     def __enter__(self) -> Self:
         return self
-
-    @property
-    def machine(self) -> dict[str, str]:
-        """What the last bits of results may depend on; it is alike for all workers."""
-        return describe(device_of(self._work))
 
     @abstractmethod
     def __exit__(self, *error: object) -> None:

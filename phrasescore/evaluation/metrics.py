@@ -18,6 +18,7 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
 
 from phrasescore.evaluation.plugin_metric import PluginMetric
+from phrasescore.io.text import split_words
 
 # Digits behind the point.
 DIGITS = 2
@@ -105,8 +106,7 @@ class OfPackage(Metric):
     def _extract_corpus_statistics(
         self, hypotheses: Sequence[str], _references: Sequence[Sequence[str]] | None
     ) -> Any:
-        # Of bytes, split() takes the blanks of ASCII alone.
-        words = [[word.decode() for word in text.encode().split()] for text in hypotheses]
+        words = [split_words(text) for text in hypotheses]
         return self._metric.statistics(words, range(len(words)))
 
     def _aggregate_and_compute(self, stats: Any) -> SacrebleuScore:

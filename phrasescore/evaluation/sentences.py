@@ -1,10 +1,12 @@
 """Hypotheses, references and sources, aligned line by line."""
 
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from phrasescore.arguments import StrPath
 from phrasescore.errors import DataError, shown_path
-from phrasescore.io.text import decode, read_lines
+from phrasescore.io.text import MARKUP, decode, read_lines, split_words
 
 
 class Sentences(NamedTuple):
@@ -28,19 +30,38 @@ class Sentences(NamedTuple):
         return sum(not words for words in self.words)
 
 
-def read_sentences(path: str) -> Sentences:
+def read_sentences(path: str, *, is_source: bool = False) -> Sentences:
     """Return a file as sentences, one per line, empty ones included; ``-`` is stdin.
 
-    :raises DataError: if the file cannot be read, has no line, or a line is not UTF-8.
+    :param is_source: whether a decoder reads them, to which markup is no words.
+    :raises DataError: if the file cannot be read, has no line, or a line is not UTF-8, or is of a
+        source and has markup.
     """
     sentences = Sentences(path, [], [])
     for number, raw in enumerate(read_lines(path), start=1):
-        sentences.texts.append(decode(path, number, raw).rstrip())
-        # Of bytes, split() takes the blanks of ASCII alone; of text, U+00A0 and others, too.
-        sentences.words.append(tuple(word.decode() for word in raw.split()))
+        text = decode(path, number, raw).removesuffix("\r")
+        if is_source:
+            MARKUP.check(path, number, text)
+        sentences.texts.append(text.rstrip())
+        sentences.words.append(split_words(text))
     if not sentences.texts:
         raise DataError(path, None, "expected sentences, one per line, found an empty file")
     return sentences
+
+
+def find_references(paths: Sequence[StrPath]) -> list[str]:
+    """Return the files of references: a path itself, or PATH0, PATH1 and so on if it leads nowhere.
+
+    multi-bleu.perl and mert-moses.pl do so, too.
+    """
+    found: list[str] = []
+    for path in [os.fspath(path) for path in paths]:
+        numbered = [f"{path}0"]
+        while os.path.exists(numbered[-1]):
+            numbered.append(f"{path}{len(numbered)}")
+        is_stem = path != "-" and not os.path.exists(path)
+        found += numbered[:-1] if is_stem and len(numbered) > 1 else [path]
+    return found
 
 
 def check_aligned(files: Sequence[Sentences]) -> None:

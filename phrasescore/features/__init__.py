@@ -178,7 +178,7 @@ def column_specs(columns: Iterable[ColumnSpec | str]) -> list[ColumnSpec]:
     :raises ArgumentError: if there is one string in place of a sequence.
     """
     if isinstance(columns, str):
-        raise ArgumentError(f"`columns`: expected a sequence, got the string {columns!r}")
+        raise ArgumentError(f"columns: expected a sequence, got the string {columns!r}")
     return [
         ColumnSpec("model", column) if isinstance(column, str) else column for column in columns
     ]
@@ -270,13 +270,13 @@ def check_feed_forward(
     :raises ArgumentError: if there is no model that an argument is for, or both are given.
     """
     if backoff_lm is not None and unnormalized:
-        raise ArgumentError("`backoff_lm` divides probabilities: not with `unnormalized`")
+        raise ArgumentError("--backoff-lm divides probabilities: not with --unnormalized")
     models = [config for config in configs if config.kind in FEED_FORWARD]
     if backoff_lm is not None and all(config.kind not in LANGUAGE_MODELS for config in models):
-        raise ArgumentError("`backoff_lm` is for a model of the kind cslm, and there is none")
+        raise ArgumentError("--backoff-lm is for a model of the kind cslm, and there is none")
     if unnormalized and not models:
         problem = "is for a model of the kind cslm or joint, and there is none"
-        raise ArgumentError(f"`unnormalized` {problem}")
+        raise ArgumentError(f"--unnormalized {problem}")
     for config in models if unnormalized else ():
         if not config.model.self_normalization:  # type: ignore[union-attr]
             _logger.warning(

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
@@ -21,8 +21,6 @@ _logger = logging.getLogger(__name__)
 # Pairs that a worker gets at a time: with the distinct hypotheses of some forty lists, a batch of
 # equal lengths has 80 of them on average.
 GROUP_SIZE = 4096
-# Pieces that are enough to judge by whether the text is the model's.
-_ENOUGH_PIECES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +83,13 @@ class ForeignScore:
         self._cache: ScoreCache | None = None
         self._pool: WorkerPool[list[PhrasePair], list[PieceScore]] | None = None
         self._stack = ExitStack()
-        self._judged = False
         self.tally = ForeignTally()
         _logger.info("%s reads %s", folder, self._model.frame())
+
+    @property
+    def known_words(self) -> tuple[Container[str], Container[str]]:
+        """The words of source and target of which the model knows all pieces."""
+        return self._model.known_words
 
     @property
     def fingerprint(self) -> str:
@@ -174,20 +176,8 @@ class ForeignScore:
         pieces, unknown = sum(each.pieces for each in made), sum(each.unknown for each in made)
         cached = len(group.pairs) - len(made)
         self.tally += ForeignTally(len(group.pairs), cached, pieces, unknown)
-        self._judge()
         known = group.known | {pair: score.log_prob for pair, score in new.items()}
         return [known[pair] for pair in group.pairs]
-
-    def _judge(self) -> None:
-        """Warn where the model does not know a third of the pieces, of words half of it."""
-        if not self._judged and self.tally.pieces >= _ENOUGH_PIECES:
-            self._judged = True
-            if 3 * self.tally.unknown > self.tally.pieces:
-                _logger.warning(
-                    "%s does not know %.0f%% of the pieces of the texts: is its model of "
-                    "sentencepiece another one, or the language?",
-                    *(self._place.path, 100 * self.tally.unknown / self.tally.pieces),
-                )
 
 
 @dataclass(frozen=True)

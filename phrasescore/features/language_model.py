@@ -1,13 +1,13 @@
 """The score of a translation under an n-gram language model, computed by KenLM."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from phrasescore.errors import ModelError
 from phrasescore.io.state import digest_content
 from phrasescore.io.text import shorten
-from phrasescore.language_models.kenlm_model import LN_10, WHITE_SPACE, load_kenlm
+from phrasescore.language_models.kenlm_model import LN_10, load_kenlm, score_sentence
 from phrasescore.records import PhrasePair
 
 
@@ -47,6 +47,11 @@ class LanguageModelScore:
         return ScoredTally(self._model.order, self._scored)
 
     @property
+    def known_words(self) -> tuple[None, Container[str]]:
+        """The words that the model knows: it does not look at the source."""
+        return None, self._model
+
+    @property
     def fingerprint(self) -> str:
         """Everything that values depend on besides the pairs, as text."""
         return digest_content(self._path)
@@ -56,11 +61,8 @@ class LanguageModelScore:
 
         :raises ModelError: on reaching one that is not finite.
         """
-        score = self._model.score
         for pair in pairs:
-            # kenlm's own loop over the words is three times as fast as one here that shares the
-            # beginnings of hypotheses: 0.4 s for the 97,000 of a real development set.
-            value = score(" ".join(pair.target).translate(WHITE_SPACE)) * LN_10
+            value = score_sentence(self._model, pair.target) * LN_10
             if not math.isfinite(value):
                 text = shorten(" ".join(pair.target))
                 raise ModelError(f"{self._path}: the log-probability of {text} is {value}")

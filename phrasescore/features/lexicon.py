@@ -1,7 +1,7 @@
 """Word translation probabilities: the score of IBM Model 1."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -117,6 +117,11 @@ class LexicalScore:
     def tally(self) -> LexicalTally:
         """The words so far."""
         return LexicalTally("source" if self._reverse else "target", self._words, self._floored)
+
+    @property
+    def known_words(self) -> tuple[Container[str], Container[str]]:
+        """The words of both sides, which the lexicon keeps together."""
+        return self._lexicon.ids, self._lexicon.ids
 
     @property
     def fingerprint(self) -> str:

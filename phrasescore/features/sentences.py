@@ -165,11 +165,6 @@ class SentenceScores:
         ]
         return self._open_pool().submit(missing) if missing else None
 
-    @property
-    def machine(self) -> dict[str, str]:
-        """What last bits may depend on, as the workers say."""
-        return self._open_pool().machine
-
     def _open_pool(self) -> "WorkerPool[list[HypothesisList], ComputedLists]":
         """Return the workers; where all scores are in the cache, they are never needed."""
         if self._pool is None:

@@ -4,7 +4,7 @@ import math
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -53,6 +53,17 @@ class PieceScore(NamedTuple):
     # Of source and translation, without given tokens; and those that the model does not know.
     pieces: int
     unknown: int
+
+
+class _KnownWords:
+    """The words of one side of which a foreign model knows all pieces."""
+
+    def __init__(self, text: PieceText, pieces: frozenset[str]) -> None:
+        self._text, self._pieces = text, pieces
+        self.is_subwords = text.is_subwords
+
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, str) and self._pieces.issuperset(self._text.pieces((word,)))
 
 
 class ForeignModel:
@@ -119,6 +130,8 @@ class ForeignModel:
             raise ModelError(f"{error.filename}: cannot open: {error.strerror}") from error
         tokens = " ".join((*self.before, "...", *self.after, ">", *self.given))
         texts = (self.source.fingerprint, self.target.fingerprint)
+        if self.ends_sources:
+            tokens += ", ended"  # up to version 0.2 its empty sources were not scored
         parts = (*digests, *texts, tokens, f"ctranslate2 {version('ctranslate2')}")
         return digest_text("\n".join(parts))
 
@@ -126,6 +139,19 @@ class ForeignModel:
         """Return how a source and a target are given to the model, for a user."""
         shown = (*self.before, "source", *self.after, ">", *self.given, "target")
         return " ".join(shown)
+
+    @property
+    def ends_sources(self) -> bool:
+        """Whether CTranslate2 itself adds the end symbol to each source."""
+        return self._config.add_source_eos
+
+    @property
+    def known_words(self) -> tuple[Container[str], Container[str]]:
+        """The words of the source, and of the target, of which the model knows all pieces."""
+        return (
+            _KnownWords(self.source, self._known_source),
+            _KnownWords(self.target, self._known_target),
+        )
 
     @property
     def num_known(self) -> int:
@@ -189,8 +215,8 @@ class ForeignNetwork:
         """Return the score of each pair: log p(target ``</s>`` | source).
 
         A natural logarithm, of all pieces and the end symbol, not divided by length. Pieces that
-        the model does not know are scored as its ``<unk>``. An empty source of which the model gets
-        not even a ``</s>`` is not read by CTranslate2: the value is then 0.
+        the model does not know are scored as its ``<unk>``. CTranslate2 computes nothing where its
+        encoder reads nothing, not even a ``</s>``: the value of an empty source is then 0.
 
         :raises ModelError: if CTranslate2 cannot score a pair, or a value is not finite.
         """
@@ -211,7 +237,7 @@ class ForeignNetwork:
         model = self._model
         sources = [[*model.before, *source, *model.after] for source, _ in batch]
         targets = [[*model.given, *target] for _, target in batch]
-        if not sources[0]:
+        if not sources[0] and not model.ends_sources:
             yield from (PieceScore(0.0, len(target), 0) for _, target in batch)
             return
         try:

@@ -1,6 +1,7 @@
 """Moses' words as the pieces of a foreign model, and the model's pieces as Moses' words."""
 
 import os
+import re
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
@@ -11,6 +12,10 @@ from phrasescore.io.state import new_digest
 
 # Bytes of a model of sentencepiece: the largest known, of 256,000 pieces, has 5 MB.
 _MAX_SPM = 1 << 28
+
+
+# What cannot be in a word of a line of text. U+00A0 and others of Unicode's blanks can.
+_BLANKS = re.compile("[ \t\n\r]+")
 
 
 class PieceText:
@@ -58,6 +63,11 @@ class PieceText:
         self._rules = f"{rules} detruecase" if detruecase else rules
 
     @property
+    def is_subwords(self) -> bool:
+        """Whether a word may be several pieces."""
+        return self._spm is not None
+
+    @property
     def fingerprint(self) -> str:
         """Everything that the pieces of words depend on, as text."""
         return f"{self._digest} {self._rules}"
@@ -87,7 +97,7 @@ class PieceText:
             text = self._tokenizer.tokenize(text, return_str=True)
         if self._truecaser is not None:
             text = self._truecaser.truecase(text, return_str=True)
-        return tuple(text.split())
+        return tuple(filter(None, _BLANKS.split(text)))
 
 
 def _load_spm(path: str) -> tuple[Any, str]:

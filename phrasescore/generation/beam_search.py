@@ -21,6 +21,7 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.generation.generator import Generated, Generator, SearchWalk, Source
 from phrasescore.generation.target_work import NetworkFolders, TargetWork
 from phrasescore.generation.word_choice import Floats, Ids, best_words, length_limits
+from phrasescore.records import to_words
 from phrasescore.vocabulary import Vocabulary
 
 # Beams are as many together as have about this many hypotheses: rows of a step.
@@ -78,7 +79,7 @@ class Candidates(NamedTuple):
 
 def best_targets(
     generator: Generator | NetworkFolders,
-    sources: Iterable[Source],
+    sources: Iterable[str | Sequence[str]],
     settings: BeamSettings,
     engine: EngineSettings,
 ) -> Iterator[list[Generated]]:
@@ -88,7 +89,7 @@ def best_targets(
 
     :param generator: of the workers; for Ray in folders.
     """
-    return beam_work(generator, settings).targets(sources, engine)
+    return beam_work(generator, settings).targets(map(to_words, sources), engine)
 
 
 def beam_work(generator: Generator | NetworkFolders, settings: BeamSettings) -> TargetWork:
@@ -109,7 +110,7 @@ def _search_window(
 
 
 def beam_search(
-    generator: Generator, sources: Sequence[Source], settings: BeamSettings
+    generator: Generator, sources: Iterable[str | Sequence[str]], settings: BeamSettings
 ) -> list[list[Generated]]:
     """Return the best targets of each source, the best first, at most ``settings.num_best``.
 
@@ -122,14 +123,15 @@ def beam_search(
     """
     check_copying(generator, settings)
     size = _batch_size(generator, settings)
+    texts = list(map(to_words, sources))
     # Sources of like lengths together: they end at about the same step, and so few steps have few
     # rows.
-    order = sorted(range(len(sources)), key=lambda number: len(sources[number]))
-    found: list[list[Generated]] = [[] for _ in sources]
+    order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
+    found: list[list[Generated]] = [[] for _ in texts]
     with generator.precision.active(), torch.inference_mode():
         for start in range(0, len(order), size):
             part = order[start : start + size]
-            search = _SentenceBeam(generator, [sources[number] for number in part], settings)
+            search = _SentenceBeam(generator, [texts[number] for number in part], settings)
             for number, targets in zip(part, search.run(), strict=True):
                 found[number] = targets
     return found

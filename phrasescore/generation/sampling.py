@@ -19,6 +19,7 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.generation.generator import Generated, Generator, SearchWalk, Source
 from phrasescore.generation.target_work import NetworkFolders, TargetWork
 from phrasescore.generation.word_choice import Floats, Ids, draw_words, length_limits
+from phrasescore.records import to_words
 from phrasescore.vocabulary import Vocabulary
 
 # Samples that are drawn together: their distinct beginnings are the rows of a step.
@@ -54,7 +55,7 @@ class SampleSettings:
 
 def samples(
     generator: Generator | NetworkFolders,
-    sources: Iterable[Source],
+    sources: Iterable[str | Sequence[str]],
     settings: SampleSettings,
     engine: EngineSettings,
 ) -> Iterator[list[Generated]]:
@@ -65,7 +66,8 @@ def samples(
     :param generator: of the workers; for Ray in folders.
     """
     find = partial(_draw_window, settings)
-    return TargetWork(generator, find, _batch_size(generator, settings)).targets(sources, engine)
+    work = TargetWork(generator, find, _batch_size(generator, settings))
+    return work.targets(map(to_words, sources), engine)
 
 
 def _batch_size(generator: Generator | NetworkFolders, settings: SampleSettings) -> int:
@@ -83,7 +85,7 @@ def _draw_window(
 
 def sample_targets(
     generator: Generator,
-    sources: Sequence[Source],
+    sources: Iterable[str | Sequence[str]],
     settings: SampleSettings,
     numbers: Sequence[int] | None = None,
 ) -> list[list[Generated]]:
@@ -97,14 +99,15 @@ def sample_targets(
     :param numbers: the number of each source, 0, 1, ... by default. Sources with different
         numbers get different samples.
     """
+    texts = list(map(to_words, sources))
     if numbers is None:
-        numbers = range(len(sources))
+        numbers = range(len(texts))
     size = _batch_size(generator, settings)
     found: list[list[Generated]] = []
     with generator.precision.active(), torch.inference_mode():
-        for start in range(0, len(sources), size):
+        for start in range(0, len(texts), size):
             part = slice(start, start + size)
-            found += _Sampler(generator, sources[part], settings, numbers[part]).run()
+            found += _Sampler(generator, texts[part], settings, numbers[part]).run()
     return found
 
 

@@ -59,7 +59,7 @@ def read_sizes(path: str, *, min_length: int, max_segment: int) -> Iterator[list
         if sum(sizes) < max(min_length, 1):
             continue
         if max(sizes) > max_segment:
-            problem = f"expected segments of at most `max_segment` {max_segment} words, found one"
+            problem = f"expected segments of at most --max-segment {max_segment} words, found one"
             raise DataError(path, number, f"{problem} of {max(sizes)}")
         found = True
         yield sizes
@@ -73,7 +73,7 @@ def _sizes(path: str, number: int, text: str) -> list[int]:
     try:
         line = msgspec.json.decode(text, type=_SegmentLine)
     except (msgspec.DecodeError, RecursionError) as error:
-        problem = f"expected a line that `segments` wrote, found {shorten(text)}"
+        problem = f"expected a line that --segments wrote, found {shorten(text)}"
         raise DataError(path, number, problem) from error
     bounds = [(segment.start, segment.end) for segment in line.segments]
     place = 0

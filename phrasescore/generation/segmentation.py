@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.generation.generator import Generated
-from phrasescore.records import HypothesisList
+from phrasescore.records import HypothesisList, to_words
 from phrasescore.vocabulary import Vocabulary
 
 Words = tuple[str, ...]
@@ -229,14 +229,14 @@ class Segmenter:
         self._kept: dict[Words, _Translated] = {}
         self.work = SegmentationWork()
 
-    def segment(self, sentences: Iterable[Words]) -> Iterator[SegmentedSentence]:
+    def segment(self, sentences: Iterable[str | Sequence[str]]) -> Iterator[SegmentedSentence]:
         """Yield each sentence in segments, in order; an empty sentence has no segment.
 
         Sentences are read and translated in blocks, which bound the memory.
         """
         block: list[_Planned] = []
         spans = 0
-        for number, words in enumerate(sentences):
+        for number, words in enumerate(map(to_words, sentences)):
             planned = self._plan(number, words)
             block.append(planned)
             spans += len(planned.spans)

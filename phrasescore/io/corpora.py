@@ -9,9 +9,11 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from phrasescore.errors import DataError, shown_path
-from phrasescore.io.text import decode, read_lines
+from phrasescore.io.text import MARKUP, decode, read_lines, split_words
 from phrasescore.records import PhrasePair
 
+# Models put them around each sentence by themselves.
+_MARKS = ("<s>", "</s>")
 # Of Moses' files; in text, Moses has "&#124;" for each of the three.
 FIELD_SEPARATOR = "|||"
 
@@ -23,18 +25,22 @@ class TextLine(NamedTuple):
     words: tuple[str, ...]
 
 
-def read_monolingual_text(path: str) -> Iterator[TextLine]:
+def read_monolingual_text(path: str, *, refuse_marks: bool = False) -> Iterator[TextLine]:
     """Yield each sentence of a text, in order, lazily.
 
     An empty line is a sentence without words, as it is for KenLM: its end is predicted.
 
     :param path: ``.gz`` and ``-`` included.
-    :raises DataError: on reading, naming file and line: as `sentence_words`; if the file has no
-        line, or none with a word; and as :func:`phrasescore.io.text.read_lines`.
+    :param refuse_marks: whether ``<s>`` and ``</s>`` are errors, as in text that a language model
+        learns from or is measured on.
+    :raises DataError: on reading, naming file and line: as `sentence_words` and `check_no_marks`;
+        if the file has no line, or none with a word; and as :func:`phrasescore.io.text.read_lines`.
     """
     has_words = False
     for number, raw in enumerate(read_lines(path), start=1):
         words = sentence_words(path, number, raw)
+        if refuse_marks:
+            check_no_marks(path, number, raw, words)
         has_words = has_words or bool(words)
         yield TextLine(raw, words)
     if not has_words:
@@ -55,11 +61,12 @@ def read_parallel_text(
 
     In training text an empty line on either side is an error, also if the other side is empty as
     well: aligners and cleaning scripts write none, so that it says that the files are not of one
-    origin, or not clean.
+    origin, or not clean. So are ``<s>`` and ``</s>``.
 
     :param source: a path, ``.gz`` included; one of the two may be ``-``.
     :param target: likewise.
-    :param allow_empty: whether a line may have no word, as translations may.
+    :param allow_empty: whether this is not training text: a line may have no word, as translations
+        may, or any.
     :raises DataError: on reading, naming file and line: as `sentence_words`; if a line has no word,
         if one of the files has more lines than the other, or none has any; and as
         :func:`phrasescore.io.text.read_lines`.
@@ -84,11 +91,12 @@ def sentence_words(path: str, number: int, line: bytes) -> tuple[str, ...]:
     """Return the words of a line, which may have none.
 
     :param number: of the line, from 1.
-    :raises DataError: if it is not UTF-8; or, of the first line, if it has fields as phrase tables
-        and n-best lists have.
+    :raises DataError: if it is not UTF-8 or has markup; or, of the first line, if it has fields as
+        phrase tables and n-best lists have.
     """
     text = decode(path, number, line).removesuffix("\r")
-    words = tuple(word for word in text.split(" ") if word)
+    MARKUP.check(path, number, text)
+    words = split_words(text)
     # Further on it may be a word of some odd sentence; those files have it from the first line on.
     if number == 1 and FIELD_SEPARATOR in words:
         problem = f"expected a sentence, found {FIELD_SEPARATOR!r} among its words"
@@ -96,8 +104,26 @@ def sentence_words(path: str, number: int, line: bytes) -> tuple[str, ...]:
     return words
 
 
+def check_no_marks(path: str, number: int, raw: bytes, words: tuple[str, ...]) -> None:
+    """Check that a sentence has no ``<s>`` and no ``</s>``, which would be unknown words.
+
+    lmplz refuses them, too; IRSTLM wants them.
+
+    :param raw: the line, which may have more text.
+    :raises DataError: naming file and line.
+    """
+    if b"s>" not in raw:
+        return
+    for mark in _MARKS:
+        if mark in words:
+            problem = f"expected text without <s> and </s>, found {mark} as a word"
+            cure = r"models add them: remove them, as with sed 's/^<s> //; s/ <\/s>$//'"
+            raise DataError(path, number, f"{problem}; {cure}")
+
+
 def _words(path: str, number: int, line: bytes) -> tuple[str, ...]:
     words = sentence_words(path, number, line)
     if not words:
         raise DataError(path, number, "expected a sentence, found an empty line")
+    check_no_marks(path, number, line, words)
     return words

@@ -1,4 +1,4 @@
-"""Write files as bytes: plain, gzip, or stdout, whose path is ``-``; whole or not at all.
+"""Write files as bytes: plain, compressed, or stdout, whose path is ``-``; whole or not at all.
 
 Names of files are checked before any of them is written: `check_files`.
 """
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 from xopen import xopen
 
 from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.io.compression import Compression, compression_by_name
 from phrasescore.io.text import BLOCK_SIZE, same_file
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def open_output(path: str, *, is_packed: bool = False) -> Iterator[BinaryIO]:
+def open_output(path: str) -> Iterator[BinaryIO]:
     """Open a file for writing bytes, which appears whole at the end or not at all.
 
     The data go to a part file beside the target, are synced to the disk, and replace the target
@@ -73,9 +74,8 @@ def open_output(path: str, *, is_packed: bool = False) -> Iterator[BinaryIO]:
     new file gets the permissions that the umask gives, a replaced one keeps its own; a symbolic
     link stays, and the file it points to is replaced. A device or a named pipe is written directly.
 
-    :param path: ``-`` is stdout, which is flushed and not closed; ``.gz`` in the name means gzip,
-        compressed in a thread; the same data make the same bytes.
-    :param is_packed: whether the data are gzip already, where the name asks for it.
+    :param path: ``-`` is stdout, which is flushed and not closed. A file whose name ends in
+        ``.gz``, ``.bz2`` or ``.xz`` is compressed; the same data make the same bytes.
     :raises PhrasescoreError: when the folder does not exist or cannot be written, or the disk is
         full: on entering, writing or leaving.
     :raises BrokenPipeError: when the reader of stdout has gone; the command line knows what to do.
@@ -93,10 +93,10 @@ def open_output(path: str, *, is_packed: bool = False) -> Iterator[BinaryIO]:
             sys.stdout.buffer.flush()
         return
     target, replaced = _check_target(path)
-    compress = path.endswith(".gz") and not is_packed
+    form = compression_by_name(path)
     if replaced is not None and not stat.S_ISREG(replaced.st_mode):
         # By its own name: /dev/stdout leads to a pipe, and a pipe is in no folder.
-        with _open_raw(path, path, os.O_WRONLY) as raw, _writer(path, raw, compress) as output:
+        with _open_raw(path, path, os.O_WRONLY) as raw, _writer(path, raw, form) as output:
             yield output
         return
     part, opened = _open_part(path, target)
@@ -104,7 +104,7 @@ def open_output(path: str, *, is_packed: bool = False) -> Iterator[BinaryIO]:
         try:
             if replaced is not None:
                 os.fchmod(raw.fileno(), stat.S_IMODE(replaced.st_mode))
-            with _writer(path, raw, compress) as output:
+            with _writer(path, raw, form) as output:
                 yield output
             with writing(path):
                 os.fsync(raw.fileno())
@@ -253,12 +253,14 @@ def _remove_unlocked(part: str) -> None:
 
 
 @contextlib.contextmanager
-def _writer(path: str, raw: io.FileIO, compress: bool) -> Iterator[BinaryIO]:
+def _writer(path: str, raw: io.FileIO, form: Compression | None) -> Iterator[BinaryIO]:
     """Yield a buffered writer on a file that stays open."""
     plain = io.BufferedWriter(_CheckedWriter(path, raw), BLOCK_SIZE)
     with _closing_quietly_on_error(plain):
-        if compress:
-            packed = xopen(plain, "wb", format="gz", threads=1)
+        if form is not None:
+            # With threads, xopen would start another program for bzip2 and xz.
+            threads = 1 if form.ending == "gz" else 0
+            packed = xopen(plain, "wb", format=form.ending, threads=threads)
             with _closing_quietly_on_error(packed):
                 yield packed
         else:

@@ -2,9 +2,9 @@
 
 Lines are written in chunks. A chunk that is on the disk as a whole, in ``OUT.part``, is then
 entered in the journal ``OUT.part.json``, which says how far the file is good, in lines and bytes;
-so at no moment does the journal promise more than there is. A gzip file gets one member per chunk,
-and a resumed run makes the same bytes as one that was never stopped. At the end the part file
-becomes the output.
+so at no moment does the journal promise more than there is. A compressed file gets one member per
+chunk, and a resumed run makes the same bytes as one that was never stopped. At the end the part
+file becomes the output.
 
 Stdout, a device or a pipe is written as it comes, and has the same methods.
 """
@@ -23,9 +23,9 @@ from typing import Annotated, Self, TypeVar
 from weakref import WeakSet
 
 import msgspec
-from zlib_ng import zlib_ng
 
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
+from phrasescore.io.compression import Compressor, compression_by_name
 from phrasescore.io.output import StreamOutput, writing
 from phrasescore.io.plain_file import open_at_end, open_plain
 from phrasescore.io.state import check_same_run, new_digest, read_state, write_state
@@ -33,8 +33,6 @@ from phrasescore.io.text import InputLines
 
 _logger = logging.getLogger(__name__)
 
-# Files as large as Moses' own scripts make them (zlib at level 6), in less than half the time.
-COMPRESSION_LEVEL = 5
 # Pieces that wait for the thread that compresses and writes them.
 WAITING = 4
 
@@ -78,15 +76,10 @@ def open_resumable(
     return ResumableOutput(path, settings, resume=resume, chunk_lines=chunk_lines)
 
 
-def packing(path: str) -> dict[str, str]:
-    """Return the setting that says how an output is compressed; {} where it is not."""
-    return {"gzip": f"zlib-ng {zlib_ng.ZLIBNG_RUNTIME_VERSION}"} if path.endswith(".gz") else {}
-
-
 def check_resume(path: str, resume: bool) -> None:
     """Raise an ArgumentError if a stream is to be resumed."""
     if resume and not is_resumable(path):
-        raise ArgumentError("`resume` needs `output` FILE: a stream cannot be resumed")
+        raise ArgumentError("--resume needs --output FILE: a stream cannot be resumed")
 
 
 class Journal(msgspec.Struct, frozen=True):
@@ -101,8 +94,8 @@ class Journal(msgspec.Struct, frozen=True):
     complete: bool
     # Everything that the bytes depend on, but for the input.
     settings: dict[str, str]
-    # Digest of the part file; version 0.1 had none.
-    output: str | None = None
+    # Digest of the part file.
+    output: str
 
 
 class ResumableOutput:
@@ -116,7 +109,7 @@ class ResumableOutput:
     :ivar finished: whether the earlier run had nothing left to do.
     :ivar last_skipped: the last of the lines that `remaining` left out; None if there are none.
 
-    :param path: the file that will appear; compressed where the name ends in ``.gz``.
+    :param path: the file that will appear; compressed where the name says so, as by ``.gz``.
     :param settings: everything that the bytes depend on, but for the input; kept to be compared.
     :param resume: whether to go on with an unfinished run where there is one.
     :param chunk_lines: lines of a chunk; None where the writer says at which pieces chunks end.
@@ -132,13 +125,15 @@ class ResumableOutput:
     ) -> None:
         self.path = path
         self.part, self.journal, self._new_journal = work_files(path)
-        self.settings = {**settings, **packing(path)}
-        self._is_gzip = path.endswith(".gz")
+        self._form = compression_by_name(path)
+        self.settings = dict(settings)
+        if self._form is not None:
+            self.settings[self._form.name] = self._form.version
         self._resume = resume
         self._chunk_lines = chunk_lines
         self._digest, self._output_digest = new_digest(), new_digest()
         # What an earlier run had done, and what the journal says now.
-        self._begun = self._promised = Journal(0, 0, "", False, self.settings)
+        self._begun = self._promised = Journal(0, 0, "", False, self.settings, "")
         # Lines handed to this object, those of the earlier run counted, and those in whole chunks.
         self._lines = self._lines_in_chunks = 0
         self.finished = False
@@ -214,7 +209,7 @@ class ResumableOutput:
         if not self._resume:
             raise PhrasescoreError(
                 f"{self.part} holds {found.lines:,} lines of an unfinished run: go on with "
-                f"`resume`, or {anew}"
+                f"--resume, or {anew}"
             )
         check_same_run(found.settings, self.settings, self.part, anew)
         self.finished = finished  # killed between its last two steps
@@ -228,7 +223,7 @@ class ResumableOutput:
             while data := file.read(min(left, 1 << 20)):
                 self._output_digest.update(data)
                 left -= len(data)
-        return not left and journal.output in (None, self._output_digest.hexdigest())
+        return not left and journal.output == self._output_digest.hexdigest()
 
     def remaining(self, blocks: Iterable[_Lines], path: str) -> Iterator[_Lines]:
         """Return the lines that no earlier run has done; to be called once, on entering.
@@ -349,9 +344,8 @@ class ResumableOutput:
         write_state(self.journal, journal)
         self._promised = journal
 
-    def _new_compressor(self) -> "zlib_ng._Compress | None":
-        # gzip, with no name and time 0.
-        return zlib_ng.compressobj(COMPRESSION_LEVEL, wbits=31) if self._is_gzip else None
+    def _new_compressor(self) -> Compressor | None:
+        return None if self._form is None else self._form.new_compressor()
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
         """Let the file appear; after an error, keep or remove the part file."""
@@ -383,7 +377,7 @@ class ResumableOutput:
         if self._promised.lines == 0 or (wrong and self._begun.lines == 0):
             _remove(self.part, self.journal, self._new_journal)
             return
-        text = "%s holds the first %s lines; the same call with `resume` goes on from there"
+        text = "%s holds the first %s lines; the same call with --resume goes on from there"
         text = "%s still holds the first %s lines" if wrong else text
         _logger.info(text, self.part, f"{self._promised.lines:,}")
 

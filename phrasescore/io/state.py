@@ -55,19 +55,16 @@ def write_state(path: str | os.PathLike[str], state: msgspec.Struct) -> None:
             raise
 
 
-def read_state(
-    path: str | os.PathLike[str], kind: type[_State], *, unversioned: bool = False
-) -> _State | None:
+def read_state(path: str | os.PathLike[str], kind: type[_State]) -> _State | None:
     """Return the state in a file, None where there is no file.
 
     :param kind: the type of the state.
-    :param unversioned: whether version 0.1 wrote such files without ``format``.
     :raises DataError: if the file is not a state of this kind and format.
     """
     path = os.fspath(path)
     try:
         values = msgspec.json.decode(read_plain(path, MAX_JSON), type=dict[str, Any])
-        found = values.pop("format", FORMAT if unversioned else None)
+        found = values.pop("format", None)
         if found != FORMAT:
             raise msgspec.ValidationError(f"expected format {FORMAT}, got {found!r}")
         return msgspec.convert(values, kind)

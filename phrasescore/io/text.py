@@ -1,22 +1,27 @@
-"""Read text files as bytes: plain, gzip, or stdin, whose path is ``-``.
+"""Read text files as bytes: plain, compressed, or stdin, whose path is ``-``.
 
 Everything here works on bytes, because the bytes of a line have to survive a run untouched. A
 line ends at U+000A and nowhere else: the ``\\r`` of CRLF, U+0085 and U+2028 are ordinary content.
-:mod:`phrasescore.io.output` writes them.
+Words are separated by U+0020 and nothing else. A byte order mark at the beginning of any input is
+an error: Moses and KenLM take it for a part of the first word.
+:mod:`phrasescore.io.output` writes files.
 """
 
+import codecs
 import contextlib
 import importlib
 import io
+import lzma
 import os
+import re
 import sys
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO, Protocol, Self
-
-from xopen import xopen
+from typing import TYPE_CHECKING, BinaryIO, Protocol, Self, cast
 
 from phrasescore.errors import DataError
+from phrasescore.io.compression import ByteSource, compression_by_name, compression_of
+from phrasescore.progress import note_lines
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -28,7 +33,11 @@ MAX_LINE = 1 << 26  # bytes; a longer line means that the file is not text
 # Possessive: so that a text that is none of any length is refused in one pass over it.
 NUMBER = r"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+"
 
-_GZIP_MAGIC = b"\x1f\x8b"
+# Of messages about a file that begins with one.
+BOM_PROBLEM = "found a byte order mark before it: save the file as UTF-8 without one"
+
+_ATTRIBUTE = re.compile(r'\s[^\s"=]+="')
+_TRANSLATION = ' translation="'
 _SHOWN = 60  # characters of the offending text in a message
 
 
@@ -52,8 +61,8 @@ class InputLines(Protocol):
 
 
 def _decompression_errors() -> tuple[type[Exception], ...]:
-    """Return the errors that the gzip implementations behind xopen raise on damaged data."""
-    errors: list[type[Exception]] = [zlib.error, EOFError]
+    """Return the errors that the implementations behind xopen raise on damaged data."""
+    errors: list[type[Exception]] = [zlib.error, lzma.LZMAError, EOFError]
     for name in ("isal.isal_zlib", "zlib_ng.zlib_ng"):  # which are there depends on the machine
         with contextlib.suppress(ImportError):
             errors.append(importlib.import_module(name).error)
@@ -77,17 +86,48 @@ def shorten(text: str | bytes) -> str:
     return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."
 
 
+# Compressed bytes that are read at a time, so that their place says how far the text is read.
+_PACKED_BLOCK = 1 << 16
+
+
+class _PackedBytes(io.RawIOBase):
+    """Compressed bytes that are read in small pieces, whatever a decompressor asks for."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source = source
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        data = self._source.read(min(memoryview(buffer).nbytes, _PACKED_BLOCK))
+        memoryview(buffer)[: len(data)] = data
+        return len(data)
+
+
 class _CheckedReader(io.RawIOBase):
     """A byte source whose failures are DataErrors that name the file."""
 
-    def __init__(self, path: str, source: BinaryIO, opened: BinaryIO | None) -> None:
+    def __init__(
+        self, path: str, source: ByteSource, opened: BinaryIO | None, form: str = "plain"
+    ) -> None:
         """
-        :param source: the stream to read; for gzip, the decompressor.
+        :param source: the stream to read; of compressed data, the decompressor.
         :param opened: the file underneath, which is closed at the end; None for stdin.
+        :param form: the name of the compressed format, for messages.
         """
+        self._form = form
         self._path = path
         self._source = source
         self._opened = opened
+        self._at_start = True
+
+    def share(self) -> float:
+        """Return the share of the file that is read, from 0 to 1; 0 where it is not known."""
+        if self._opened is None or self._opened.closed:
+            return 0.0
+        size = os.fstat(self._opened.fileno()).st_size
+        return self._opened.tell() / size if size and self._opened.seekable() else 0.0
 
     def readable(self) -> bool:
         return True
@@ -97,13 +137,19 @@ class _CheckedReader(io.RawIOBase):
         try:
             data = self._source.read(len(view))
         except EOFError as error:
-            raise DataError(self._path, None, "the gzip data end too early (truncated?)") from error
-        except _DECOMPRESSION_ERRORS as error:
-            raise DataError(self._path, None, f"corrupt gzip data: {error}") from error
-        except OSError as error:
-            # gzip.BadGzipFile is an OSError without an errno.
-            problem = f"cannot read: {error.strerror}" if error.errno else f"corrupt gzip: {error}"
+            problem = f"the {self._form} data end too early (truncated?)"
             raise DataError(self._path, None, problem) from error
+        except _DECOMPRESSION_ERRORS as error:
+            raise DataError(self._path, None, f"corrupt {self._form} data: {error}") from error
+        except OSError as error:
+            # gzip.BadGzipFile is an OSError without an errno, and so is what bz2 raises.
+            problem = f"corrupt {self._form}: {error}"
+            if error.errno:
+                problem = f"cannot read: {error.strerror}"
+            raise DataError(self._path, None, problem) from error
+        if self._at_start and data.startswith(codecs.BOM_UTF8):
+            raise DataError(self._path, 1, f"expected text, {BOM_PROBLEM}")
+        self._at_start = False
         view[: len(data)] = data
         return len(data)
 
@@ -117,13 +163,14 @@ class _CheckedReader(io.RawIOBase):
 
 
 def open_input(path: str) -> io.BufferedReader:
-    """Open a file for reading bytes; gzip is recognised by its first bytes.
+    """Open a file for reading bytes; gzip, bzip2 and xz are recognised by their first bytes.
 
-    :param path: ``-`` is stdin, which may hold gzip too and is left open at the end. A file called
-        ``.gz`` has to be gzip. Members of a gzip file are read one after the other, as one text.
-    :raises DataError: at the call, when the file cannot be opened or is called ``.gz`` and is not;
-        on reading, when the gzip data are truncated, corrupt, or followed by something else.
-        The error has no line; `read_blocks` and `read_lines` add the last one that they have read.
+    :param path: ``-`` is stdin, which may be compressed too and is left open at the end. A file
+        called ``.gz`` has to be gzip, and so on. Several compressed files in one are one text.
+    :raises DataError: at the call, when the file cannot be opened or is not what its name says; on
+        reading, when the text begins with a byte order mark, or compressed data are truncated or
+        corrupt, or gzip is followed by others. The error about compressed data has no line;
+        `read_blocks` and `read_lines` add the last one that they have read.
     """
     opened: io.BufferedReader | None = None
     if path != "-":
@@ -134,23 +181,24 @@ def open_input(path: str) -> io.BufferedReader:
     try:
         stream = opened if opened is not None else _stdin()
         try:
-            start = stream.peek(2)
+            start = stream.peek(16)
         except OSError as error:
             raise DataError(path, None, f"cannot read: {error.strerror}") from error
-        if start[:2] == _GZIP_MAGIC:
-            # threads=0 reads in this process: igzip takes 0.14 microseconds per line, and a thread
-            # would only blur the place of an error.
-            source: BinaryIO = xopen(stream, "rb", format="gz", threads=0)
-        elif path.endswith(".gz"):
-            found = shorten(start[:8]) if start else "an empty file"
-            raise DataError(path, None, f"expected gzip data, as the name says, found {found}")
+        found, named = compression_of(start), compression_by_name(path)
+        if named is not None and named is not found:
+            shown = shorten(start[:8]) if start else "an empty file"
+            problem = f"expected {named.name} data, as the name says, found {shown}"
+            raise DataError(path, None, problem)
+        if found is not None:
+            source: ByteSource = found.decompress(cast(BinaryIO, _PackedBytes(stream)))
         else:
             source = stream
     except BaseException:
         if opened is not None:
             opened.close()
         raise
-    return io.BufferedReader(_CheckedReader(path, source, opened), BLOCK_SIZE)
+    form = "plain" if found is None else found.name
+    return io.BufferedReader(_CheckedReader(path, source, opened, form), BLOCK_SIZE)
 
 
 def _stdin() -> io.BufferedReader:
@@ -170,7 +218,7 @@ def read_blocks(path: str) -> Iterator[bytes]:
     together the blocks are the file. This is the fast way to read, and the one that keeps
     the last newline or its absence.
 
-    :raises DataError: at the first ``next`` if the file cannot be opened, later if its gzip data
+    :raises DataError: at the first ``next`` if the file cannot be opened, later if compressed data
         are damaged (with the number of the last line that was read before, if there is one) or a
         line is longer than 64 MiB, which text never is.
     """
@@ -178,6 +226,8 @@ def read_blocks(path: str) -> Iterator[bytes]:
     pending: list[bytes] = []
     pending_size = 0
     with open_input(path) as stream:
+        reader = stream.raw
+        assert isinstance(reader, _CheckedReader)
         while True:
             try:
                 # read1, not read: the bytes before a damaged place are handed over first.
@@ -201,7 +251,9 @@ def read_blocks(path: str) -> Iterator[bytes]:
             pending = [chunk[end:]]
             pending_size = len(chunk) - end
             lines += block.count(b"\n")
+            note_lines(path, lines, reader.share)
             yield block
+        note_lines(path, lines + bool(pending_size), None)
         if pending_size:
             yield b"".join(pending)
 
@@ -246,6 +298,65 @@ def decode(path: str, line_number: int, raw: bytes) -> str:
     except UnicodeDecodeError as error:
         found = f"byte 0x{raw[error.start]:02x} at byte {error.start + 1} of the line"
         raise DataError(path, line_number, f"expected UTF-8, found {found}") from error
+
+
+def split_words(text: str) -> tuple[str, ...]:
+    """Return the words of a sentence, which U+0020 alone separates.
+
+    >>> split_words(" la  maison ")
+    ('la', 'maison')
+    """
+    words = text.strip(" ").split(" ")
+    return tuple(filter(None, words)) if "" in words else tuple(words)
+
+
+class Markup:
+    """The tags of Moses' -xml-input in a source text, as moses/XmlOption.cpp takes them apart.
+
+    A letter follows the opening bracket at once: ``a < b`` has no tag. A name in brackets alone,
+    such as ``<num>``, is a word, and so are ``<s>`` and ``</s>``.
+
+    :param opening: the brackets, which Moses' option -xml-brackets names.
+    :param every_tag: whether a name in brackets is a tag, too, as it is to Moses with -xml-input.
+    """
+
+    def __init__(self, opening: str = "<", closing: str = ">", *, every_tag: bool = False) -> None:
+        self._opening, self._every_tag = opening, every_tag
+        left, right = re.escape(opening), re.escape(closing)
+        # Possessive: so that text of any length is read in one pass over it.
+        content = rf'(?:"(?:(?!{right})[^"])*+"|(?!{left}|{right}).)*+'
+        self._tag = re.compile(rf"{left}(/?)([A-Za-z](?:(?!{right})[^\s/])*+)({content}){right}")
+
+    def check(self, path: str, line_number: int, text: str) -> None:
+        """Refuse a line with markup.
+
+        :param line_number: 1-based.
+        :raises DataError: naming file, line and the first tag.
+        """
+        tag = self._find(text) if self._opening in text else None
+        if tag is None and _TRANSLATION in text:  # in the brackets of some -xml-brackets
+            tag = text[text.rfind(" ", 0, text.index(_TRANSLATION)) + 1 :]
+        if tag is not None:
+            problem = f"expected words, found markup: {shorten(tag)}"
+            cure = "take it out, or escape it if it is words, as &lt; and &gt;"
+            raise DataError(path, line_number, f"{problem}; {cure}")
+
+    def _find(self, text: str) -> str | None:
+        """Return a tag that has an attribute, is empty as ``<wall/>``, or is closed later."""
+        opened: dict[str, str] = {}
+        for tag in self._tag.finditer(text):
+            is_end, name, content = tag.groups()
+            if is_end and name in opened and name != "s":
+                return opened[name]
+            if self._every_tag or content.strip() == "/" or _ATTRIBUTE.search(content):
+                return tag.group()
+            if not is_end:
+                opened.setdefault(name, tag.group())
+        return None
+
+
+# Of the brackets that Moses has where -xml-brackets names no others.
+MARKUP = Markup()
 
 
 def is_stream(path: str) -> bool:

@@ -8,15 +8,19 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from phrasescore.language_models.kenlm_model import LN_10, load_kenlm, plain_word
+from phrasescore.language_models.kenlm_model import LN_10, plain_word, score_words
 from phrasescore.language_models.word_scorer import BOUNDARY, WordScorer
+from phrasescore.records import to_words
 from phrasescore.scoring.word_pieces import sum_parts
+
+if TYPE_CHECKING:
+    import kenlm
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -109,7 +113,7 @@ def score_with_network(scorer: WordScorer, sentences: Iterable[Sequence[str]]) -
     word is the sum over its pieces, and a word with a new character is unknown.
     """
     log_probs, unknown = [np.zeros(0)], [np.zeros(0, dtype=bool)]
-    iterator = iter(sentences)
+    iterator = map(to_words, sentences)
     while part := list(islice(iterator, _SENTENCES)):
         numbers: dict[str, int] = {}
         text, starts = [], []
@@ -131,17 +135,13 @@ def score_with_network(scorer: WordScorer, sentences: Iterable[Sequence[str]]) -
     return TextScores(np.concatenate(log_probs), np.concatenate(unknown))
 
 
-def score_with_kenlm(path: str, sentences: Iterable[Sequence[str]]) -> TextScores:
-    """Return the scores of a text under an n-gram model: of words after ``<s>``, and ``</s>``.
-
-    :param path: an ARPA file, plain or ``.gz``, or KenLM's binary of one.
-    :raises DataError: if the file is no such model.
-    """
-    model = load_kenlm(path)
-    scores = chain.from_iterable(
-        model.full_scores(" ".join(map(plain_word, words))) for words in sentences
-    )
-    found = [(log_10, is_unknown) for log_10, _, is_unknown in scores]
+def score_with_kenlm(model: "kenlm.Model", sentences: Iterable[Sequence[str]]) -> TextScores:
+    """Return the scores of a text under an n-gram model: of words after ``<s>``, and ``</s>``."""
+    found = [
+        score
+        for words in map(to_words, sentences)
+        for score in score_words(model, [plain_word(word) for word in words])
+    ]
     return TextScores(
         np.array([log_10 for log_10, _ in found], dtype=np.float64) * LN_10,
         np.array([is_unknown for _, is_unknown in found], dtype=bool),

@@ -11,7 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasescore.language_models.kenlm_model import LN_10, load_kenlm, plain_word
+from phrasescore.language_models.kenlm_model import (
+    LN_10,
+    load_kenlm,
+    plain_word,
+    score_sentence,
+)
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -42,6 +47,8 @@ class CrossEntropyDifference:
 
     def __init__(self, in_domain: str, general: str) -> None:
         self._in_domain, self._general = load_kenlm(in_domain), load_kenlm(general)
+        # The words that each model knows, by its path.
+        self.known_words = {in_domain: self._in_domain, general: self._general}
         # Of the words so far, whether only one model knows them.
         self._differs: dict[str, bool] = {}
 
@@ -51,9 +58,9 @@ class CrossEntropyDifference:
         values, tokens, known_to_one = [], 0, 0
         for sentence in sentences:
             words = [plain_word(word) for word in sentence]
-            text = " ".join(words)
             length = len(words) + 1
-            values.append((general.score(text) - in_domain.score(text)) / length)
+            difference = score_sentence(general, words) - score_sentence(in_domain, words)
+            values.append(difference / length)
             tokens += length
             for word in words:
                 differing = differs.get(word)

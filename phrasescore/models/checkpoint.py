@@ -306,6 +306,17 @@ def load_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> Checkp
     )
 
 
+def load_table_vocabularies(path: str | os.PathLike[str]) -> tuple[Vocabulary, Vocabulary]:
+    """Return the words that a model knows of the source and of the target of a phrase table.
+
+    :raises PhrasescoreError: as :func:`load_checkpoint`.
+    """
+    folder = Path(path)
+    record, _ = read_record(folder)
+    read, predicted = load_vocabulary(folder / _SOURCE), load_vocabulary(folder / _TARGET)
+    return (predicted, read) if record.reverse else (read, predicted)
+
+
 def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
     """Return ``training.json`` of a model folder, as a record and as it stands.
 

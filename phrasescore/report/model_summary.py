@@ -27,7 +27,6 @@ class ModelReport:
 
     path: str
     checkpoint: Checkpoint
-    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """Return one JSON object, indented."""

@@ -46,17 +46,18 @@ def word_vectors(name: str, number: int, checkpoint: Checkpoint, count: int) -> 
                 name=f"words-{number}-{side}",
                 vectors=weights.detach()[ids.start : ids.stop].cpu().double().numpy(),
                 labels=tuple(shown([vocabulary.word(word)]) for word in ids),
-                groups=tuple(_band(rank) for rank in range(1, size + 1)),
+                groups=tuple(_band(rank, size) for rank in range(1, size + 1)),
                 caption=f"The {size:,} most frequent words of the shortlist, coloured by rank.",
             )
         )
     return found
 
 
-def _band(rank: int) -> str:
+def _band(rank: int, size: int) -> str:
+    """Return what the legend calls the words about a rank, of as many words as the map has."""
     if rank <= 100:
-        return "the 100 most frequent words"
-    return "the next 900" if rank <= 1000 else "beyond the first 1,000"
+        return f"the {min(size, 100)} most frequent words"
+    return f"the next {min(size, 1000) - 100}" if rank <= 1000 else "beyond the first 1,000"
 
 
 def text_vectors(

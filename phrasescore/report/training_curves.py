@@ -32,10 +32,9 @@ def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
         for name, model in models
         if model.record.fine_tuning is None  # the loss of lists is not that of words
     )
-    caption = f"Points above {_HIGHEST:,} are left out."
     blocks = [
         Lines(name, title, "updates", "perplexity", series, log_y=True, caption=caption)
-        for name, title, series in (
+        for name, title, (series, caption) in (
             ("training-held-out", "On held-out data", held_out),
             ("training-seen", "On the data of the updates", seen),
         )
@@ -44,14 +43,20 @@ def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
     return Section("training", "Training", _LEAD, (*blocks, _table(models)))
 
 
-def _series(curves: Iterable[tuple[str, list[tuple[int, float | None]]]]) -> tuple[Series, ...]:
-    """Return one line per model that has points to draw."""
+def _series(
+    curves: Iterable[tuple[str, list[tuple[int, float | None]]]],
+) -> tuple[tuple[Series, ...], str]:
+    """Return one line per model that has points to draw, and a caption of those left out."""
     found = []
+    highest = 0.0
     for name, points in curves:
-        drawn = [(float(x), y) for x, y in points if y is not None and y <= _HIGHEST]
+        known = [(float(x), y) for x, y in points if y is not None]
+        drawn = [(x, y) for x, y in known if y <= _HIGHEST]
+        highest = max([highest, *(y for _, y in known)])
         if drawn:
             found.append(Series(name, tuple(x for x, _ in drawn), tuple(y for _, y in drawn)))
-    return tuple(found)
+    caption = f"Points above {_HIGHEST:,} are left out." if highest > _HIGHEST else ""
+    return tuple(found), caption
 
 
 def _table(models: Sequence[tuple[str, Checkpoint]]) -> Table:

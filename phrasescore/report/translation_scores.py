@@ -38,10 +38,8 @@ class SystemScore(NamedTuple):
     bleu: float
     # Words of the translations, divided by those of the reference.
     length_ratio: float
-    # p-values of the difference from the first system, by approximate randomization and by
-    # sacrebleu's paired bootstrap; None for the first system.
-    randomization: float | None = None
-    bootstrap: float | None = None
+    # Of the difference from the first system, by approximate randomization; None for the first.
+    p_value: float | None = None
     # Half the width of the 95% interval of the bootstrap's samples; None for a single system.
     confidence: float | None = None
 
@@ -97,8 +95,8 @@ def translation_section(
 
 def _systems_table(systems: Sequence[SystemScore], tests: str) -> Table:
     columns: tuple[str, ...] = (
-        *("system", "BLEU", "± (95%)", "difference from the first", "p (randomization)"),
-        *("p (bootstrap)", "length ratio"),
+        *("system", "BLEU", "± (95%)", "difference from the first", "p"),
+        "length ratio",
     )
     first = systems[0].bleu
     rows: list[tuple[Cell, ...]] = []
@@ -110,8 +108,7 @@ def _systems_table(systems: Sequence[SystemScore], tests: str) -> Table:
                 round(system.bleu, 2),
                 None if confidence is None else round(confidence, 2),
                 round(system.bleu - first, 2) if place else None,
-                system.randomization,
-                system.bootstrap,
+                system.p_value,
                 round(system.length_ratio, 3),
             )
         )
@@ -146,7 +143,7 @@ def _scatter(
         sum(one > two for one, two in zip(other, first, strict=True)),
         sum(one < two for one, two in zip(other, first, strict=True)),
     ]
-    p_value = systems[place].randomization
+    p_value = systems[place].p_value
     chance = "" if p_value is None else f" By BLEU of the whole text {p_value_text(p_value)}."
     shown = texts.references if texts.sources is None else texts.sources
     return Points(

@@ -1,9 +1,8 @@
 """Log-probabilities of words under a softmax over a shortlist, never holding all of its logits.
 
 A row has the same bits whatever rows are beside it; sums are float64. Logits that are rounded to
-bfloat16 or made of integers are summed as powers of 2: the weights are scaled for that before they
-are rounded. In bfloat16 a bias is one more column of the weights, and the rows have a column of
-ones for it.
+bfloat16, or made of integers, are summed as powers of 2. Weights are scaled for that before they are
+rounded to bfloat16.
 """
 
 import math
@@ -32,8 +31,6 @@ SOFTMAX_WORDS = {"float32": 512, "tf32": 512, "bfloat16": 512, "int8": 1024}
 _GPU_WORDS = 32768
 # Rows whose logits are all kept, where exp() alone would not do.
 UNSAFE_ROWS = 64
-# Matrix units for bfloat16 take 32 columns at a time.
-_ALIGNMENT = 32
 # Rounding may lift the log-probability of a certain event above 0 by this much.
 _ROUNDING = 1e-3
 
@@ -57,20 +54,13 @@ class WordProbabilities:
         precision = products.precision
         self._weight, self._bias = products.place(weight), products.place(bias)
         self._rank = weight.shape[1]
-        # Behind the rank's columns, in bfloat16: the bias, and zeros.
-        self._extra_columns, self._scale = 0, 1.0
-        words = self._weight
-        if precision.product_type != torch.float32:
-            self._scale = math.log2(math.e)
-        if precision.product_type == torch.bfloat16:
-            self._extra_columns = 1 + -(self._rank + 1) % _ALIGNMENT
-            words = functional.pad(words, (0, self._extra_columns))
-            words[:, self._rank] = self._bias
-        words = words * self._scale
-        self._words = words  # (words, rank + extra columns)
+        # Summands are powers of e, or of 2; weights in bfloat16 are scaled for that.
+        self._base = 1.0 if precision.product_type == torch.float32 else math.log2(math.e)
+        self._scale = self._base if precision.product_type == torch.bfloat16 else 1.0
+        self._words = self._weight * self._scale  # (words, rank)
         # As products see them: a word's own logit has the rounding of the one that is in the sum
         # over all words, so that where a word is probable their errors cancel out.
-        self._rounded_words = self._round(words)
+        self._rounded_words = precision.rounded_values(self._words)
         # Made when first needed: unnormalised logits do without them.
         self._lock = threading.Lock()
         self._made_summands: PackedWords | _Blocks | None = None
@@ -97,14 +87,22 @@ class WordProbabilities:
 
     def _make_summands(self) -> PackedWords | _Blocks:
         products = self._products
-        words, bias = self._words, self._bias * self._scale
-        if packed_words.are_fastest(products.precision):
+        precision, bias = products.precision, self._bias * self._base
+        if packed_words.are_fastest(precision):
             to_base_2 = math.log2(math.e) / self._scale
-            return PackedWords(words, bias, to_base_2, products.precision)
+            return PackedWords(self._words, self._bias * self._scale, to_base_2, precision)
         is_cpu = products.device.type == "cpu"
-        size = SOFTMAX_WORDS[products.precision.name] if is_cpu else _GPU_WORDS
-        blocks = zip(words.split(size), bias.split(size), strict=True)
-        return [(products.prepare(block.t()), part) for block, part in blocks]
+        size = SOFTMAX_WORDS[precision.name] if is_cpu else _GPU_WORDS
+        return [
+            (self._to_base(products.prepare(words.t())), part)
+            for words, part in zip(self._words.split(size), bias.split(size), strict=True)
+        ]
+
+    def _to_base(self, matrix: Factor) -> Factor:
+        """Return words whose products are logarithms to the base of the summands."""
+        if matrix.scales is None:
+            return matrix
+        return Factor(matrix.values, matrix.scales * self._base)
 
     def log_normalizers(self, rows: Tensor, *, check_range: bool = True) -> Tensor:
         """Return the log-sum-exp of all logits of each row, ``(rows,)`` float64.
@@ -122,12 +120,12 @@ class WordProbabilities:
         return self._log(total, rows, check_range=check_range)
 
     def _add_sums_of_blocks(self, rows: Tensor, blocks: _Blocks, total: Tensor) -> None:
-        products, columns = self._products, self._extend(rows)
+        products = self._products
         # Some rows at a time: their logits are summed up while they are near.
         step = SOFTMAX_ROWS[products.device.type]
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
-            some = products.round("rows of logits", columns[part])
+            some = products.round("rows of logits", rows[part])
             for matrix, bias in blocks:
                 _add_sums(products.product("logits", some, matrix), bias, total[part])
 
@@ -148,16 +146,15 @@ class WordProbabilities:
             normalizers = self._log(total, rows)
             below = -normalizers.float().unsqueeze(1)
             return torch.add(below, logits, alpha=math.log(2), out=out), normalizers
-        first, some = 0, self._products.round("rows of logits", self._extend(rows))
+        first, some = 0, self._products.round("rows of logits", rows)
         for matrix, bias in summands:
             product = self._products.product("logits", some, matrix)
             _add_sums(product, bias, total)
-            part = product.first(len(rows)).read(out[:, first : first + len(bias)])
-            if not self._extra_columns:
-                part += bias
+            part = out[:, first : first + len(bias)]
+            torch.add(product.first(len(rows)).read(part), bias, out=part)
             first += len(bias)
         normalizers = self._log(total, rows)
-        return out.div_(self._scale).sub_(normalizers.float().unsqueeze(1)), normalizers
+        return out.div_(self._base).sub_(normalizers.float().unsqueeze(1)), normalizers
 
     def log_probs(self, rows: Tensor, normalizers: Tensor, places: Ids, words: Ids) -> Tensor:
         """Return log p of ``words[i]`` after row ``places[i]``, float64, on the device.
@@ -170,13 +167,12 @@ class WordProbabilities:
         precision = self._products.precision
         if len(at) < len(rows) and precision.factor_type != torch.float32:
             used, at_used = torch.unique(at, return_inverse=True)
-            rounded = self._round(self._extend(rows.index_select(0, used)))
+            rounded = precision.rounded_values(rows.index_select(0, used))
         else:
-            at_used, rounded = at, self._round(self._extend(rows))
+            at_used, rounded = at, precision.rounded_values(rows)
         products = softmax_sums.chosen_products(rounded, at_used, self._rounded_words, wanted)
         logits = precision.rounded_products(products) / self._scale
-        if not self._extra_columns:
-            logits = logits + self._bias.index_select(0, wanted)
+        logits += self._bias.index_select(0, wanted)
         found = logits.double() - normalizers.index_select(0, at)
         if found.device.type == "cpu":
             above = torch.nonzero(found > 0).flatten()
@@ -195,28 +191,12 @@ class WordProbabilities:
         products = softmax_sums.chosen_products(rows, at, self._weight, wanted)
         return (products + self._bias.index_select(0, wanted)).double()
 
-    def _extend(self, rows: Tensor) -> Tensor:
-        """Return rows with a column of ones, which meets the bias, where the words have one."""
-        if not self._extra_columns:
-            return rows
-        width = self._rank + self._extra_columns
-        out = self._products.workspace.take("rows with ones", len(rows), width)
-        out[:, : self._rank] = rows
-        out[:, self._rank] = 1
-        out[:, self._rank + 1 :] = 0
-        return out
-
-    def _round(self, values: Tensor) -> Tensor:
-        """Return rows, or words, as products see them."""
-        return self._products.precision.rounded_values(values)
-
     def _at_most_certain(self, log_probs: Tensor, rows: Tensor, words: Tensor) -> Tensor:
         """See :meth:`Precision.at_most_certain`; a bias is one more column of a word's weights."""
         weights = self._rounded_words.index_select(0, words)
-        if not self._extra_columns:
-            rows = functional.pad(rows, (0, 1), value=1.0)
-            biases = self._bias.index_select(0, words)
-            weights = torch.cat([weights, biases.unsqueeze(1)], dim=1)
+        rows = functional.pad(rows, (0, 1), value=1.0)
+        biases = self._bias.index_select(0, words)
+        weights = torch.cat([weights, biases.unsqueeze(1)], dim=1)
         return self._products.precision.at_most_certain(log_probs, rows, weights)
 
     def _log(self, total: Tensor, rows: Tensor, *, check_range: bool = True) -> Tensor:
@@ -238,27 +218,23 @@ class WordProbabilities:
         fixed number of rows at a time: a row has the same bits whatever rows are beside it.
         """
         count = len(rows)
-        rounded = self._round(self._extend(rows))
+        rounded = self._products.precision.rounded_values(rows)
         rounded = functional.pad(rounded, (0, 0, 0, -count % UNSAFE_ROWS)).double()
         words, parts = self._rounded_words.double(), []
         for some in torch.split(rounded, UNSAFE_ROWS):
             logits = self._products.precision.rounded_products(some @ words.t())
             logits = logits.double() / self._scale  # (UNSAFE_ROWS, words)
-            if not self._extra_columns:
-                logits += self._bias
+            logits += self._bias
             parts.append(torch.logsumexp(logits, 1))
         return torch.cat(parts)[:count]
 
 
 def _add_sums(logits: Product, bias: Tensor, total: Tensor) -> None:
-    """Add the sum of e^logit, or of 2^logit where the weights are made for it, over each row.
-
-    :param bias: of the words; logits in bfloat16 have it already.
-    """
+    """Add the sum of e^logit, or of 2^logit where the weights are made for it, over each row."""
     logits = logits.first(len(total))
     if logits.columns is not None:
         softmax_sums.add_sums_of_scaled_powers(logits, bias, total)
     elif logits.values.dtype == torch.bfloat16:
-        softmax_sums.add_sums_of_powers(logits.values, total)
+        softmax_sums.add_sums_of_powers(logits.values, bias, total)
     else:
         softmax_sums.add_sums_of_exp(logits.values, bias, total)

@@ -92,7 +92,7 @@ def train_on_lists(
         with enough_memory(run.device, problem):
             stopped_by = loop.run()
         if stopped_by == INTERRUPTED:
-            problem = f"stopped after update {loop.state.update}; `resume` goes on from there"
+            problem = f"stopped after update {loop.state.update}; --resume goes on from there"
             raise StoppedError(loop.caught[0], problem)
         folder.load_best(loop.state.best_update, network)
         record = _make_record(run, found, loop, stopped_by)

@@ -180,4 +180,4 @@ def _told() -> Iterator[None]:
         yield
     except (RuntimeError, ValueError) as error:
         problem = "another process of this run has ended, or cannot be reached"
-        raise RankLostError(f"{problem}; `resume` goes on from the last state") from error
+        raise RankLostError(f"{problem}; --resume goes on from the last state") from error

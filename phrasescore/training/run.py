@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from phrasescore.arguments import flag
 from phrasescore.config.config import Config
 from phrasescore.config.settings import ALIGNED, FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.devices import is_out_of_memory
@@ -102,7 +103,7 @@ def train_model(
         with enough_memory(run.device, problem):
             stopped_by = loop.run()
         if stopped_by == INTERRUPTED:
-            problem = f"stopped after update {loop.state.update}; `resume` goes on from there"
+            problem = f"stopped after update {loop.state.update}; --resume goes on from there"
             raise StoppedError(loop.caught[0], problem)
         record = _make_record(run, store, loop, stopped_by)
         if ranks.is_first:
@@ -126,20 +127,20 @@ def check_settings(config: Config, device: torch.device) -> None:
     """
     training = config.training
     if training.precision == "tf32" and device.type != "cuda":
-        raise ConfigError("`settings`", "[training] precision", "tf32 needs a CUDA device")
+        raise ConfigError("--set", "[training] precision", "tf32 needs a CUDA device")
     limits = (training.updates, training.epochs, training.minutes)
     if training.schedule == "linear" and not any(limits):
         raise ConfigError(
-            "`settings`",
+            "--set",
             "[training] schedule",
-            "linear needs a limit: `updates`, `epochs` or `minutes`",
+            "linear needs a limit: --updates, --epochs or --minutes",
         )
     can_stop = training.patience and training.validation_pairs and training.validation_share
     if not any(limits) and not can_stop:
         raise ConfigError(
-            "`settings`",
+            "--set",
             "[training] updates",
-            "the run would never end: set a limit (`updates`, `epochs`, `minutes`) or patience",
+            "the run would never end: set a limit (--updates, --epochs, --minutes) or patience",
         )
 
 
@@ -208,7 +209,7 @@ def _store_pairs(run: TrainingRun, folder: RunFolder, is_resumed: bool) -> PairS
     if is_resumed:
         _logger.info(
             "%s: the run was stopped before its pairs were stored; they are read again, with "
-            "`reverse`, `right_to_left` and shortlists as given now",
+            "--reverse, --right-to-left and shortlists as given now",
             run.work,
         )
     else:
@@ -235,7 +236,7 @@ def _open_pairs(run: TrainingRun, folder: RunFolder) -> PairStore:
         was_given = getattr(store.record, name)
         if was_given != getattr(run, name):
             had = "with" if was_given else "without"
-            raise ConfigError("`resume`", f"`{name}`", f"the run to resume was started {had} it")
+            raise ConfigError("--resume", flag(name), f"the run to resume was started {had} it")
     if fingerprint_input(run.inputs) != store.record.fingerprint:
         names = ", ".join(map(shown_path, run.inputs))
         input_kind = "table" if len(run.inputs) == 1 and not run.is_language_model else "text"

@@ -122,7 +122,7 @@ class RunFolder:
         :raises PhrasescoreError: if the file is damaged, or a setting is wrong.
         """
         path = self.path / _SETTINGS
-        stored = read_state(path, _Settings, unversioned=True)
+        stored = read_state(path, _Settings)
         if stored is None:
             return None
         return Config.from_dict(msgspec.structs.asdict(stored), str(path))
@@ -147,7 +147,7 @@ class RunFolder:
             if name != "-" and _real(name).is_relative_to(_real(self.path)):
                 raise PhrasescoreError(
                     f"{name}: in {self.path}, which is removed at the end; choose another "
-                    "`work_dir`"
+                    "--work-dir"
                 )
         with locked(self.path):
             # Once more: another process may have ended its run here before the lock was ours.
@@ -179,10 +179,10 @@ class RunFolder:
         known = read_state(self.path / _INPUTS, RunInputs)
         if known is None and self.has_state:
             problem = "the run to resume does not learn from n-best lists"
-            raise PhrasescoreError(f"{self.path}: {problem}; choose another `work_dir`")
+            raise PhrasescoreError(f"{self.path}: {problem}; choose another --work-dir")
         if known is not None:
             where = f"{self.path}: the run"
-            check_same_run(known.inputs, inputs.inputs, where, "choose another `work_dir`")
+            check_same_run(known.inputs, inputs.inputs, where, "choose another --work-dir")
         write_state(self.path / _INPUTS, inputs)
 
     def remove(self) -> None:
@@ -274,24 +274,24 @@ class RunFolder:
         if stored is not None and self.has_state:
             if not resume:
                 raise PhrasescoreError(
-                    f"{self.path}: an unfinished run; go on with it by `resume`, or remove the "
+                    f"{self.path}: an unfinished run; go on with it by --resume, or remove the "
                     "folder"
                 )
             check_resumable(stored, config)
             if model_is_there and not self._has_made(model, config):
                 raise PhrasescoreError(
                     f"{model}: there is something already that the run in {self.path} has not "
-                    "made; move it away or choose another `output`"
+                    "made; move it away or choose another --output"
                 )
             return
         if model_is_there:
             no_run = (
                 f", and {self.path} holds no run to go on with (after its end, a run can be "
-                "trained on only if it was started with `keep_work`)"
+                "trained on only if it was started with --keep-work)"
             )
             raise PhrasescoreError(
                 f"{model}: there is something already{no_run if resume and stored is None else ''}"
-                "; remove it or choose another `output`"
+                "; remove it or choose another --output"
             )
         if stored is None:
             if self.path.is_dir() and {path.name for path in self.path.iterdir()} - _BEGINNINGS:
@@ -314,7 +314,7 @@ class RunFolder:
             if inside.is_relative_to(taken) or taken.is_relative_to(inside):
                 raise PhrasescoreError(
                     f"{self.path}: the work folder is removed at the end, and must neither be nor "
-                    f"hold nor be in the model's folder {model}; choose another `work_dir`"
+                    f"hold nor be in the model's folder {model}; choose another --work-dir"
                 )
 
     def _has_made(self, model: Path, config: Config) -> bool:

@@ -2,28 +2,28 @@
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
 from moses_integration.ini_text import named_files
 from moses_integration.moses_ini import MosesIni
-from moses_integration.phrase_table import read_ahead, read_table_blocks
+from moses_integration.phrase_table import TableBlock, read_ahead, read_table_blocks
 from moses_integration.table_line import HIGHEST_LOG
 from phrasescore.arguments import PrecisionName, StrPath, check_compute, check_sequences
 from phrasescore.engines import EngineSettings, device_on, engine_or_here
 from phrasescore.errors import ArgumentError, shown_path
 from phrasescore.features import BLOCK_SIZE, ColumnSpec, check_columns, column_specs
 from phrasescore.io.output import check_files, optional_path
-from phrasescore.io.resumable import ResumableOutput, check_resume, open_resumable, work_files
+from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.records import PhraseBlock
 from phrasescore.workflows.given_scores import GivenScores, check_counts
-from phrasescore.workflows.parts import AnnotatedTable, InputPart, check_part, state_path
 from phrasescore.workflows.table_scoring import TableScorer, TableScoring, block_lines
+from phrasescore.workflows.text_checks import KnownWords, unknown_words_of
 from phrasescore.workflows.text_filter import TextFilter, check_keep_others
-from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
 
@@ -32,6 +32,8 @@ _Column = TypeVar("_Column")
 # Lines of a chunk: lost at most when a run is killed, and a member of a .gz file. A multiple of
 # each `BLOCK_SIZE`, so that a resumed run has the same blocks.
 CHUNK_LINES = 65536
+# Pairs of a block whose words are looked up in the networks' vocabularies.
+_PAIRS_OF_BLOCK = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,8 @@ class AnnotateSummary:
     scored: int
     # For each column, a few words about its values in this run.
     columns: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
 
 
-@returns_warnings
 def annotate(
     table: StrPath,
     columns: Sequence[ColumnSpec | str],
@@ -57,7 +57,6 @@ def annotate(
     moses_ini_out: StrPath | None = None,
     texts: Sequence[StrPath] = (),
     keep_others: float | None = None,
-    part: str | None = None,
     resume: bool = False,
     precision: PrecisionName = "float32",
     device: str = "auto",
@@ -79,7 +78,6 @@ def annotate(
         source occurs in a sentence are scored, and others are left out; none for all lines.
     :param keep_others: keep the other lines as well, with this value in the new columns, a
         probability from 3.8e-44 to 1.6e38 as it is written into the table; 1 is a logarithm of 0.
-    :param part: ``I/N`` for the I-th of N parts of the run, which `phrasescore.join` joins.
     :param resume: go on with a run of the same arguments that was killed; it may have left nothing.
         The engine and its workers may be others.
     :param engine: where the columns are computed; the bytes are the same.
@@ -98,65 +96,84 @@ def annotate(
     check_moses_ini(ini_path, new_ini_path)
     check_sequences(texts=texts)
     check_keep_others(keep_others, texts)
-    number = None if part is None else check_part(part, [table], output)
-    if number is not None and ini_path is not None:
-        raise ArgumentError("`moses_ini` is for the whole table: give it to join, not with `part`")
     inputs = [column.value for column in wanted if column.kind not in ("model", "feature")]
-    state = None if number is None else state_path(output)
     text_paths = [os.fspath(text) for text in texts]
     check_files(
         [table, ini_path, *inputs, *text_paths],
-        [output, *work_files(output), state, new_ini_path],
+        [output, *work_files(output), new_ini_path],
     )
     chosen = TextFilter(text_paths, keep_others) if text_paths else None
-    task = None if number is None else InputPart.of_lines(number, table, CHUNK_LINES)
     given = {
         place: GivenScores(column.value, HIGHEST_LOG)
         for place, column in enumerate(wanted)
         if column.kind == "scores"
     }
-    blocks = read_table_blocks(table, *(() if task is None else (task.first, task.after)))
-    blocks = check_counts(blocks, table, [*given.values()])
+    blocks = check_counts(read_table_blocks(table), table, [*given.values()])
     first = read_ahead(blocks, 2 * BLOCK_SIZE["cpu"])
-    num_scores = first[0].num_scores if first else 0  # a part may be empty
+    num_scores = first[0].num_scores
     ini = declare_scores(ini_path, new_ini_path, table, output, len(wanted), num_scores)
-    num_lines = sum(block.num_lines for block in first) if task is None else task.total
+    num_lines = sum(block.num_lines for block in first)
     computed = tuple(column for column in wanted if column.kind != "scores")
     scoring = TableScoring(computed, precision, device)
     with TableScorer(scoring, engine) as scorer:
         settings = {**scorer.settings, "chunk": str(CHUNK_LINES)}
         size = block_lines(num_lines, settings.get("device", "cpu"))
-        settings |= {} if task is None else task.settings(scorer.machine)
         settings |= {f"scores {place + 1}": each.fingerprint for place, each in given.items()}
         if chosen is not None:  # few of the lines of a block are scored: it may have more of them
             settings |= chosen.settings
             size = min(4 * size, CHUNK_LINES)
-        if task is not None and resume and task.is_done("annotate", output, settings):
-            return AnnotateSummary(0, 0, tuple(map(str, scorer.tallies)))
         with (
             open_resumable(output, settings, resume=resume, chunk_lines=CHUNK_LINES) as target,
-            Meter("annotate", "lines", progress) as meter,
+            Meter("annotate", "lines", progress, lines_of=table) as meter,
         ):
             remaining = target.remaining(chain(first, blocks), table)
             marked = remaining if chosen is None else chosen.mark(remaining)
-            for block, values in scorer.score(marked, size):
+            counted = _count_unknown_words(marked, table, computed)
+            for block, values in scorer.score(counted, size):
                 logs = _with_given(
                     values, {place: block.of_pairs(each.of(block)) for place, each in given.items()}
                 )
                 target.write(block.with_scores(logs), block.raw, block.num_lines)
+                if not meter.done:
+                    meter.skipped = block.before
                 meter.update(block.num_lines)
             # Before the table appears: if this fails, a resumed run has nothing else left to do.
             target.flush()
             if ini is not None and new_ini_path is not None:
                 ini.write(new_ini_path)
-            if task is not None and isinstance(target, ResumableOutput):
-                annotated = AnnotatedTable(table, num_scores, len(wanted))
-                task.write_state("annotate", "lines", target, annotated)
     kept = meter.done if chosen is None else chosen.kept
-    if meter.done and not kept and task is None and not resume:  # of the whole table
+    if meter.done and not kept and not resume:  # of the whole table
         _logger.warning("%s: no source phrase occurs in the texts", shown_path(table))
     notes = _with_given(list(map(str, scorer.tallies)), {n: str(each) for n, each in given.items()})
     return AnnotateSummary(meter.done, kept, tuple(notes))
+
+
+def _count_unknown_words(
+    blocks: Iterable[TableBlock], table: str, columns: Sequence[ColumnSpec]
+) -> Iterator[TableBlock]:
+    """Yield the blocks, and warn at the end of networks that do not know the words of the table.
+
+    Of each block `_PAIRS_OF_BLOCK` pairs or a few more count: a sorted table begins with numbers
+    and punctuation, so that its first lines say little.
+    """
+    paths = [column.value for column in columns if column.kind == "model"]
+    if not paths:
+        yield from blocks
+        return
+    from phrasescore.models.checkpoint import load_table_vocabularies  # imports torch
+
+    models = [KnownWords(path, *load_table_vocabularies(path)) for path in paths]
+    names = (f"{shown_path(table)} (source side)", f"{shown_path(table)} (target side)")
+    sources, targets = unknown_words_of(*names, models)
+    for block in blocks:
+        text, places = block.phrase_block()
+        step = max(1, len(places) // _PAIRS_OF_BLOCK)
+        for source, target in PhraseBlock(text, places[::step]).pairs():
+            sources.count(source)
+            targets.count(target)
+        yield block
+    sources.warn()
+    targets.warn()
 
 
 def _with_given(computed: Sequence[_Column], given: Mapping[int, _Column]) -> list[_Column]:
@@ -170,7 +187,7 @@ def _with_given(computed: Sequence[_Column], given: Mapping[int, _Column]) -> li
 def check_moses_ini(moses_ini: str | None, moses_ini_out: str | None) -> None:
     """Raise an ArgumentError if only one of the two is given."""
     if (moses_ini is None) != (moses_ini_out is None):
-        raise ArgumentError("`moses_ini` and `moses_ini_out` go together")
+        raise ArgumentError("--moses-ini and --moses-ini-out go together")
 
 
 def declare_scores(

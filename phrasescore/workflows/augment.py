@@ -25,7 +25,7 @@ from phrasescore.arguments import (
 )
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.engines import EngineSettings, engine_or_here
-from phrasescore.errors import ArgumentError, DataError, ModelError
+from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
 from phrasescore.generation.beam_search import BeamSettings, beam_work
 from phrasescore.generation.generator import Source
 from phrasescore.io.corpora import read_monolingual_text
@@ -39,7 +39,7 @@ from phrasescore.workflows.annotate import check_moses_ini, declare_scores
 from phrasescore.workflows.augmenter import Augmenter, group_sources
 from phrasescore.workflows.generate import USUAL_WIDTH, load_generator
 from phrasescore.workflows.new_pair_scores import PairScores, plan_columns
-from phrasescore.workflows.warnings import returns_warnings
+from phrasescore.workflows.text_checks import known_words, unknown_words_of
 
 _logger = logging.getLogger(__name__)
 
@@ -56,7 +56,6 @@ class AugmentSummary:
     # Pairs added, and generated pairs that the table has already.
     new: int
     known: int
-    warnings: tuple[str, ...] = ()
 
     def summary(self) -> str:
         """Return the counts as one line for a user."""
@@ -67,7 +66,6 @@ class AugmentSummary:
         )
 
 
-@returns_warnings
 @torch_threads(1)  # searches and scores have threads of their own
 def augment(
     table: StrPath,
@@ -134,7 +132,7 @@ def augment(
         "lexicon": optional_path(lexicon),
         "reverse-lexicon": optional_path(reverse_lexicon),
     }
-    check_at_least(1, beam=beam, num_targets=num_targets, max_phrase_length=max_phrase_length)
+    check_at_least(1, beam=beam, targets=num_targets, max_phrase_length=max_phrase_length)
     check_at_least(0, min_probability=min_probability, min_count=min_count)
     check_at_most(1, min_probability=min_probability)
     check_compute(device, precision, threads)
@@ -142,10 +140,10 @@ def augment(
     check_moses_ini(ini_path, new_ini_path)
     if not indicator and ini_path is not None:
         problem = "without one moses.ini stays as it is, but for the path"
-        raise ArgumentError(f"`indicator`: {problem}")
+        raise ArgumentError(f"--no-indicator: {problem}")
     width = max(USUAL_WIDTH, num_targets) if beam is None else beam
     if width < num_targets:
-        raise ArgumentError("`beam`: at least as many as `num_targets`")
+        raise ArgumentError("--beam: at least as many as --targets")
     check_resume(output, resume)
     read = (table, only_path, ini_path, given["lexicon"], given["reverse-lexicon"])
     check_files(read, (output, *work_files(output), new_ini_path))
@@ -158,7 +156,7 @@ def augment(
     if checkpoints[0].reverse:
         raise ModelError(
             f"{models[0]}: expected a model that predicts the target, found one trained with "
-            "--reverse; it may be the `reverse_model`"
+            "--reverse; it may be the --reverse-model"
         )
     num_threads = usable_threads(engine.workers) if engine.name == "here" else 1
     scores = PairScores(columns, given, device=device, precision=precision, threads=num_threads)
@@ -166,13 +164,18 @@ def augment(
     augmenter = Augmenter(
         beam_work(generator, search),
         [checkpoint.source_vocabulary for checkpoint in checkpoints],
+        unknown_words_of(
+            f"{shown_path(table)} (source side)",
+            f"{shown_path(table)} (target side)",
+            list(map(known_words, models, checkpoints)),
+        ),
         scores,
         only,
         min_count,
         min_probability,
         indicator,
     )
-    # Everything that the new lines depend on, but for the table; names as in version 0.1.
+    # Everything that the new lines depend on, but for the table.
     settings = {
         "version": f"phrasescore {__version__}, torch {torch.__version__}",
         "precision": precision,
@@ -201,15 +204,18 @@ def augment(
         following = next(blocks, None)
         # With no line left, the last group has the sources behind the table, too.
         if following is not None:
+            skipped = following.before
             lines = (line for block in chain([following], blocks) for line in block.table_lines())
             sources = read_sources(table, lines, after=after)
             groups = group_sources(with_missing(sources, only or (), after=after))
-            with Meter("generate", "lines", progress) as meter:
+            with Meter("generate", "lines", progress, lines_of=table) as meter:
                 for group in augmenter.submit(groups, pool):
                     data = b"".join(end_lines(augmenter.lines(group)))
                     old = [line.raw + line.end for block in group.blocks for line in block.lines]
                     target.write(data, b"".join(old), len(old))
+                    meter.skipped = skipped
                     meter.update(len(old))
+            augmenter.warn()
         # Before the table appears: if this fails, a resumed run has nothing else left to do.
         target.flush()
         if ini is not None and new_ini_path is not None:

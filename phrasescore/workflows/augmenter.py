@@ -13,6 +13,7 @@ from phrasescore.generation.generator import Generated, Source
 from phrasescore.generation.target_work import TargetPool, TargetWork
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.new_pair_scores import NewTargets, PairScores
+from phrasescore.workflows.text_checks import UnknownWords
 
 # Lines of a group of sources, or more where its last source has more: what is generated together,
 # and lost at most when a run is killed.
@@ -34,6 +35,8 @@ class Augmenter:
     # How targets are generated.
     work: TargetWork
     vocabularies: Sequence[Vocabulary]
+    # Of the sides of the lines whose sources may be asked.
+    unknown_words: tuple[UnknownWords, UnknownWords]
     scores: PairScores
     # The sources that get new targets; None for all.
     only: frozenset[Source] | None
@@ -78,12 +81,21 @@ class Augmenter:
         for block in blocks:
             yield from write_block(block, new.get(block.source, ()), indicator=self.indicator)
 
+    def warn(self) -> None:
+        """Warn if the networks do not know the table's words; for the end of the table."""
+        for unknown_words in self.unknown_words:
+            unknown_words.warn()
+
     def _is_asked(self, block: SourceBlock) -> bool:
         if self.only is not None and block.source not in self.only:
             return False
         least = self.min_count
         if least is not None and block.lines and block.times_extracted < least:
             return False
+        sources, targets = self.unknown_words
+        sources.count(block.source)
+        for line in block.lines:
+            targets.count(line.pair.target)
         if any(Vocabulary.UNKNOWN in known.ids(block.source) for known in self.vocabularies):
             self.counts["unknown"] += 1
             return False

@@ -26,13 +26,6 @@ if TYPE_CHECKING:  # torch comes with them, and a feature needs none
     from phrasescore.features.list_scoring import ListScores
     from phrasescore.models.checkpoint import Checkpoint
 
-# In what an unfinished run of version 0.1 says of its columns.
-_NAMES_OF_0_1 = {
-    "lm": "language_models",
-    "lexicon": "lexicons",
-    "reverse_lexicon": "reverse_lexicons",
-}
-
 
 def make_feature(wanted: ColumnSpec, checkpoints: Sequence[Checkpoint]) -> Feature:
     """Return the feature of a column that is not a network's.
@@ -56,7 +49,7 @@ def make_feature(wanted: ColumnSpec, checkpoints: Sequence[Checkpoint]) -> Featu
 
 def fingerprint(wanted: ColumnSpec, feature: Feature, checkpoints: Sequence[Checkpoint]) -> str:
     """Return what a feature's values depend on: equal texts, equal values."""
-    name = wanted.value if wanted.kind == "feature" else _NAMES_OF_0_1.get(wanted.kind, wanted.kind)
+    name = wanted.value if wanted.kind == "feature" else wanted.kind
     parts = [checkpoint.fingerprint for checkpoint in _shortlists(wanted, checkpoints)]
     of_file = getattr(feature, "fingerprint", None)
     return " ".join([name, *parts, *([of_file] if of_file else [])])
@@ -126,7 +119,7 @@ def added_features(
     expected = sum(spec.kind != "scores" for spec in specs) + ensemble
     if names and len(names) != expected:
         problem = f"expected one for each of {expected} columns, got {len(names)}"
-        raise ArgumentError(f"`names`: {problem}")
+        raise ArgumentError(f"--name: {problem}")
     usual: Counter[str] = Counter()
     given = iter(names)
 

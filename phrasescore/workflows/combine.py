@@ -11,7 +11,6 @@ from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.io.output import check_files, open_output
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.workflows.warnings import returns_warnings
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +26,8 @@ class CombineSummary:
     filled: tuple[str, ...]
     # Of features that the first file lacks, in the same order.
     left_out: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
 
 
-@returns_warnings
 def combine(
     lists: Sequence[StrPath], output: StrPath, *, progress: ProgressCallback | None = None
 ) -> CombineSummary:
@@ -49,7 +46,7 @@ def combine(
     check_sequences(lists=lists)
     paths, output = [os.fspath(path) for path in lists], os.fspath(output)
     if len(paths) < 2:
-        raise ArgumentError("`lists`: expected at least two")
+        raise ArgumentError("lists: expected at least two")
     check_files(paths, (output,))
     names = tuple(f"{MADE}{number}" for number in range(len(paths)))
     combiner = ListCombiner()

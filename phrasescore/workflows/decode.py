@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from moses_integration.decoder.moses import NbestRequest, translate_with_moses
-from moses_integration.decoder.source import MAX_WORDS, read_source
-from moses_integration.ini_text import files_of
+from moses_integration.decoder.source import MAX_WORDS, markup_of, read_source
+from moses_integration.ini_text import IniText, files_of
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import WeightsSource, load_weights, weights_path
+from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
 from phrasescore.devices import usable_threads
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, PhrasescoreError
@@ -20,7 +20,6 @@ from phrasescore.progress import ProgressCallback
 from phrasescore.records import Weights
 from phrasescore.workflows.embedded_search import EmbeddedSearch
 from phrasescore.workflows.search_settings import SearchSettings, moses_limits
-from phrasescore.workflows.warnings import collecting_warnings
 
 _logger = logging.getLogger(__name__)
 
@@ -35,7 +34,6 @@ class DecodeSummary:
     # Requests of the embedded search to networks, and the distinct ones among them.
     requests: int
     distinct_requests: int
-    warnings: tuple[str, ...] = ()
 
 
 def decode(
@@ -83,49 +81,51 @@ def decode(
     if nbest is not None:
         request = NbestRequest(os.fspath(nbest[0]), nbest[1], distinct, alignment, segmentation)
     elif distinct or alignment or segmentation:
-        raise ArgumentError("`distinct`, `alignment` and `segmentation` go with `nbest`")
+        raise ArgumentError("--distinct, --alignment and --segmentation go with --nbest")
     if config == "-":
-        raise ArgumentError("`config` cannot be stdin: it is read more than once")
+        raise ArgumentError("--config cannot be stdin: it is read more than once")
     if (decoder == "moses") != (moses_bin is not None):
-        raise ArgumentError("`decoder` moses and `moses_bin` go together")
+        raise ArgumentError("--decoder moses and --moses-bin go together")
     if decoder == "moses" and (settings.features or settings.ignore):
-        raise ArgumentError("`features` and `ignore` go with the embedded search")
+        raise ArgumentError("--feature and --ignore go with the embedded search")
     if decoder == "moses" and engine not in (None, EngineSettings("processes")):
-        raise ArgumentError("`engine` goes with the embedded search")
+        raise ArgumentError("--engine goes with the embedded search")
     settings.check()
     path = weights_path(weights)
     read = (source, config, path, settings.backoff_lm, *map(str, files_of(config)))
     check_files(read, (output, None if request is None else request.path))
     given: Weights = {} if weights is None else dict(load_weights(weights).search)
     given |= {name: (value,) for name, value in (feature_weights or {}).items()}
-    sentences = read_source(source, MAX_WORDS if decoder == "embedded" else None)
-    with collecting_warnings() as warnings:
-        counts: Counter[str] = Counter()
-        if moses_bin is not None:
-            ini = MosesIni.read(config)
-            given = _known(given, {feature.name for feature in ini.features}, config)
-            threads = min(usable_threads(settings.processes), max(1, len(sentences)))
-            translate_with_moses(
-                *(os.path.join(moses_bin, "moses"), ini, given, sentences, output, request),
-                threads=threads,
-                limits=moses_limits(settings),
-            )
-        else:
-            made = EmbeddedSearch(config, settings, engine)
-            for name in settings.feature_names:
-                if name not in given:
-                    text = "%s has no weight, and so 0: it only stands in n-best lists"
-                    _logger.warning(text, name)
-                if len(own := given.get(name, (0.0,))) != 1:
-                    problem = f"expected one weight of {name}, found {len(own)}"
-                    raise PhrasescoreError(f"{path or 'the weights'}: {problem}")
-            given = _known(given, made.feature_names, config)
-            with made.open(sentences, given):
-                counts = made.translate(sentences, given, output, request, progress)
-        return DecodeSummary(
-            *(len(sentences), counts["untranslated"], counts["requests"], counts["distinct"]),
-            tuple(warnings),
+    sentences = read_source(
+        source, MAX_WORDS if decoder == "embedded" else None, markup_of(IniText.read(config))
+    )
+    counts: Counter[str] = Counter()
+    if moses_bin is not None:
+        ini = MosesIni.read(config)
+        given = _known(given, {feature.name for feature in ini.features}, config)
+        if given:
+            check_weights({**ini.tuneable_weights(), **given}, config)
+        threads = min(usable_threads(settings.processes), max(1, len(sentences)))
+        translate_with_moses(
+            *(os.path.join(moses_bin, "moses"), ini, given, sentences, output, request),
+            threads=threads,
+            limits=moses_limits(settings),
         )
+    else:
+        made = EmbeddedSearch(config, settings, engine)
+        for name in settings.feature_names:
+            if name not in given:
+                text = "%s has no weight, and so 0: it only stands in n-best lists"
+                _logger.warning(text, name)
+            if len(own := given.get(name, (0.0,))) != 1:
+                problem = f"expected one weight of {name}, found {len(own)}"
+                raise PhrasescoreError(f"{path or 'the weights'}: {problem}")
+        given = _known(given, made.feature_names, config)
+        with made.open(sentences, given):
+            counts = made.translate(sentences, given, output, request, progress)
+    return DecodeSummary(
+        len(sentences), counts["untranslated"], counts["requests"], counts["distinct"]
+    )
 
 
 def _known(weights: Weights, names: Collection[str], path: str) -> Weights:

@@ -8,8 +8,12 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Self
 
+from moses_integration.decoder.configuration import UNKNOWN_WORDS
 from moses_integration.decoder.moses import NbestRequest
-from moses_integration.decoder.source import read_source
+from moses_integration.decoder.source import MAX_WORDS, markup_of, read_source
+from moses_integration.ini_text import IniText
+from moses_integration.weights import check_weights
+from phrasescore.config.settings import ALIGNED
 from phrasescore.devices import usable_threads
 from phrasescore.engines import EngineSettings, device_on, open_pool
 from phrasescore.engines.pool import WorkerPool
@@ -26,6 +30,7 @@ from phrasescore.workflows.sentence_translator import (
     SentenceTask,
     read_configuration,
 )
+from phrasescore.workflows.text_checks import KnownWords, UnknownWords, unknown_words_of
 
 _logger = logging.getLogger(__name__)
 
@@ -52,7 +57,9 @@ class EmbeddedSearch:
         self._ini_path, self._settings = ini_path, settings
         self._engine = choose_engine(engine, settings)
         self._configuration = read_configuration(ini_path, settings)
+        self._markup = markup_of(IniText.read(ini_path))
         self._pool: WorkerPool[SentenceTask | None, OutputLines] | None = None
+        self._unknown_words: tuple[UnknownWords, UnknownWords] | None = None
 
     @property
     def ini_features(self) -> list[str]:
@@ -64,6 +71,10 @@ class EmbeddedSearch:
         """The features that it has weights for."""
         return [*self.ini_features, *self._settings.feature_names]
 
+    def read_source(self, path: str) -> list[Sentence]:
+        """Return the words of each line of a text; see `moses_integration.decoder.source`."""
+        return read_source(path, MAX_WORDS, self._markup)
+
     def open(
         self, sentences: Sequence[Sentence], weights: Weights, closed: Sequence[int] = ()
     ) -> Self:
@@ -72,9 +83,13 @@ class EmbeddedSearch:
         :param sentences: all that will be translated; the tables are read for these.
         :param weights: what is translated with first.
         :param closed: descriptors that forked processes do not keep, such as a lock's.
+        :raises DataError: if the weights put translations in no order.
         """
         own = {name: weights[name] for name in weights if name in self.ini_features}
-        self._configuration.with_weights(own)  # an error comes before the long work
+        # An error comes before the long work.
+        slots = self._configuration.with_weights(own).slots
+        ranking = {slot.name: slot.weights for slot in slots if slot.kind != UNKNOWN_WORDS}
+        check_weights({**weights, **ranking}, self._ini_path)
         engine, settings, threads = self._engine, self._settings, 1
         if engine.name == "ray":
             settings = replace(settings, device=device_on(engine, settings.device))
@@ -120,7 +135,7 @@ class EmbeddedSearch:
         own = {name: weights[name] for name in weights if name in self.feature_names}
         output = f"{nbest.removesuffix('.part').removesuffix('.nbest')}.out"
         request = NbestRequest(nbest, size, distinct=True)
-        self.translate(read_source(source), own, output, request, progress)
+        self.translate(self.read_source(source), own, output, request, progress)
 
     def translate(
         self,
@@ -141,20 +156,40 @@ class EmbeddedSearch:
         assert self._pool is not None
         tasks = (SentenceTask(at, words, weights, nbest) for at, words in enumerate(sentences))
         counts: Counter[str] = Counter()
+        sources, targets = self._open_unknown_words()
         with ExitStack() as stack:
             target = stack.enter_context(open_output(output))
             lists = None if nbest is None else stack.enter_context(open_output(nbest.path))
             meter = stack.enter_context(
                 Meter("decode", "sentences", progress, total=len(sentences))
             )
-            for found in self._pool.map(tasks, window=_AHEAD * self._pool.workers):
+            results = self._pool.map(tasks, window=_AHEAD * self._pool.workers)
+            for words, found in zip(sentences, results, strict=True):
                 target.write(found.output)
+                if self._settings.models:
+                    sources.count(words)
+                    targets.count(found.output.decode().split())
                 if lists is not None:
                     lists.write(found.nbest)
                 counts.update(found.counts)
                 meter.update()
+        sources.warn()
+        targets.warn()
         _report(counts)
         return counts
+
+    def _open_unknown_words(self) -> tuple[UnknownWords, UnknownWords]:
+        """Return what counts the words that networks do not know, over all translations."""
+        if self._unknown_words is None:
+            settings = self._settings
+            models = []
+            if settings.models:
+                from phrasescore.models.checkpoint import load_table_vocabularies  # imports torch
+            for kind, path in zip(settings.features, settings.models, strict=True):
+                source, target = load_table_vocabularies(path)
+                models.append(KnownWords(path, source if kind in ALIGNED else None, target))
+            self._unknown_words = unknown_words_of("the source", "the translations", models)
+        return self._unknown_words
 
 
 def choose_engine(engine: EngineSettings | None, settings: SearchSettings) -> EngineSettings:
@@ -165,17 +200,17 @@ def choose_engine(engine: EngineSettings | None, settings: SearchSettings) -> En
     engine = engine or EngineSettings("processes")
     if engine.name == "here":
         if (engine.workers or 1) > 1:
-            raise ArgumentError("`workers`: the engine here translates one sentence at a time")
+            raise ArgumentError("--workers: the engine here translates one sentence at a time")
         engine = replace(engine, workers=1)
     if engine.name == "ray" and settings.threads is not None:
-        raise ArgumentError("`threads`: a worker on Ray has one")
+        raise ArgumentError("--threads: a worker on Ray has one")
     if settings.processes is None:
         return engine
     if engine.name != "processes":
-        problem = f"`processes` is for the engine processes; {engine.name} has `workers`"
+        problem = f"--processes is for the engine processes; {engine.name} has --workers"
         raise ArgumentError(problem)
     if engine.workers is not None:
-        raise ArgumentError("`processes` and `workers` are one number with the engine processes")
+        raise ArgumentError("--processes and --workers are one number with the engine processes")
     return replace(engine, workers=settings.processes)
 
 

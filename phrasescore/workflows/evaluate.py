@@ -36,7 +36,12 @@ from phrasescore.evaluation.metrics import (
     score,
 )
 from phrasescore.evaluation.plugin_metric import OURS, PluginMetric, find_metric, known_metrics
-from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
+from phrasescore.evaluation.sentences import (
+    Sentences,
+    check_aligned,
+    find_references,
+    read_sentences,
+)
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.subwords import load_vocabulary
@@ -50,7 +55,6 @@ from phrasescore.workflows.evaluation import (
     SystemFigures,
 )
 from phrasescore.workflows.text_checks import warn_of_lengths, warn_of_texts
-from phrasescore.workflows.warnings import returns_warnings
 from tuning.bleu import Bleu, BleuScore, bleu
 from tuning.oracle import oracle_bleu
 
@@ -59,7 +63,6 @@ TRIALS = {"bootstrap": 1000, "approximate": 10000}
 PLOT_FORMATS = ("pdf", "png", "svg")
 
 
-@returns_warnings
 def evaluate(
     hypotheses: Sequence[StrPath],
     references: Sequence[StrPath],
@@ -70,6 +73,7 @@ def evaluate(
     trials: int | None = None,
     seed: int = 12345,
     nbest: StrPath | None = None,
+    allow_missing: bool = False,
     by_length: Sequence[SideName] = (),
     width: int = 10,
     by_unknown: StrPath | None = None,
@@ -85,7 +89,7 @@ def evaluate(
     are those of multi-bleu.perl: text as it is split, and no smoothing. BLEU is from 0 to 100.
 
     :param hypotheses: a file per system, in order; may be empty where ``nbest`` is given.
-    :param references: a file per set of references.
+    :param references: a file per set of references, or NAME for NAME0, NAME1 and so on.
     :param metrics: ``multi-bleu`` is the papers' figure, of text as it is split; ``bleu``,
         ``chrf``, ``chrf++`` and ``ter`` are sacrebleu's, and others those of other packages.
     :param tokenize: how the metric bleu splits text: ``none`` for tokenised text.
@@ -94,6 +98,7 @@ def evaluate(
     :param trials: samples drawn for ``paired``; None for sacrebleu's number.
     :param seed: of ``paired``, 1 or more; the same one gives the same p-values as in sacrebleu.
     :param nbest: n-best lists; measured are their first hypotheses, and the best choice (oracle).
+    :param allow_missing: take an empty translation for a sentence without a list in ``nbest``.
     :param by_length: groups by the number of words of these sides.
     :param width: the number of lengths that share a group.
     :param by_unknown: groups by the number of words that a model (a folder) does not know, or that
@@ -106,38 +111,40 @@ def evaluate(
     check_sequences(hypotheses=hypotheses, references=references)
     check_sequences(metrics=metrics, by_length=by_length)
     plugins = {name: plugin for name in metrics if (plugin := find_metric(name)) is not None}
-    check_choice(known_metrics(OURS), metrics=metrics)
+    check_choice(known_metrics(OURS), metric=metrics)
     check_choice(get_args(SideName), by_length=by_length)
     check_choice(get_args(Tokenizer), tokenize=tokenize)
     check_choice(TRIALS, paired=paired)
-    check_choice(get_args(ReportFormat), report_format=report_format)
+    check_choice(get_args(ReportFormat), format=report_format)
     check_at_least(1, trials=trials, seed=seed, width=width)
     translated = [os.fspath(path) for path in hypotheses]
-    reference_paths = tuple(os.fspath(path) for path in references)
+    reference_paths = tuple(find_references(references))
     lists, vocabulary = optional_path(nbest), optional_path(by_unknown)
     source_path, figure = optional_path(source), optional_path(plot)
     if not translated and lists is None:
-        raise ArgumentError("nothing to evaluate: give `hypotheses`, or `nbest`")
+        raise ArgumentError("nothing to evaluate: give translations, or --nbest")
+    if allow_missing and lists is None:
+        raise ArgumentError("--allow-missing goes with --nbest")
     if not reference_paths:
-        raise ArgumentError("`references`: at least one file is needed")
+        raise ArgumentError("--references: at least one file is needed")
     if paired is not None and len(translated) < 2:
-        raise ArgumentError("`paired` needs a second file of `hypotheses`")
+        raise ArgumentError("--paired needs a second file of translations")
     if paired is not None and set(metrics) == {"multi-bleu"}:
-        raise ArgumentError("`paired` needs one of sacrebleu's `metrics`, such as bleu")
+        raise ArgumentError("--paired needs a --metric of sacrebleu, such as bleu")
     if trials is not None and paired is None:
-        raise ArgumentError("`trials` goes with `paired`")
+        raise ArgumentError("--trials goes with --paired")
     is_grouped = bool(by_length) or vocabulary is not None
     if is_grouped and not translated:
-        raise ArgumentError("`by_length` and `by_unknown` need `hypotheses`")
+        raise ArgumentError("--by-length and --by-unknown need translations")
     if "source" in by_length and source_path is None:
-        raise ArgumentError("`by_length` source needs `source`")
+        raise ArgumentError("--by-length source needs --source")
     if source_path is not None and "source" not in by_length and vocabulary is None:
-        raise ArgumentError("`source` goes with `by_length` source and `by_unknown`")
+        raise ArgumentError("--source goes with --by-length source and --by-unknown")
     if figure is not None and not is_grouped:
-        raise ArgumentError("`plot` goes with `by_length` and `by_unknown`")
+        raise ArgumentError("--plot goes with --by-length and --by-unknown")
     if figure is not None and _ending(figure) not in PLOT_FORMATS:
         endings = ", ".join(f".{name}" for name in PLOT_FORMATS)
-        raise ArgumentError(f"`plot`: expected a name in {endings}, got {figure!r}")
+        raise ArgumentError(f"--plot: expected a name in {endings}, got {figure!r}")
     written = optional_path(output)
     check_files((*translated, *reference_paths, lists, source_path), (written, figure))
     sets = [read_sentences(path) for path in reference_paths]
@@ -145,10 +152,10 @@ def evaluate(
     for system in systems:
         if system.texts[0].count(" ||| ") >= 3:
             problem = "expected one translation per line, found an n-best list"
-            raise DataError(system.path, 1, f"{problem}: name it as `nbest`")
+            raise DataError(system.path, 1, f"{problem}: name it as --nbest")
     sides = {"reference": sets[0]}
     if source_path is not None:
-        sides["source"] = read_sentences(source_path)
+        sides["source"] = read_sentences(source_path, is_source=True)
     check_aligned([*sets, *systems, *sides.values()])
     warn_of_texts(systems, sets)
     tokenised = Bleu([sentences.words for sentences in sets])
@@ -178,7 +185,9 @@ def evaluate(
         ),
         test,
         comparisons,
-        None if lists is None else _score_nbest(lists, tokenised, sets[0], progress),
+        None
+        if lists is None
+        else _score_nbest(lists, tokenised, sets[0], progress, allow_missing=allow_missing),
         tuple(
             _score_groups(np.array(statistics), breakdown)
             for breakdown in _group_sentences(by_length, width, vocabulary, sides)
@@ -207,30 +216,47 @@ def _score_with_sacrebleu(
 
 
 def _score_nbest(
-    path: str, metric: Bleu, reference: Sentences, progress: ProgressCallback | None
+    path: str,
+    metric: Bleu,
+    reference: Sentences,
+    progress: ProgressCallback | None,
+    *,
+    allow_missing: bool,
 ) -> NbestFigures:
     """Return BLEU of the first and of the best hypotheses of n-best lists.
 
     :param reference: one set of those of the metric, for a warning about lengths.
     :raises DataError: if a sentence has no list, or a list no sentence.
     """
-    parts, segments, words_of_first = [], [], 0
-    with Meter("oracle", "hypotheses", progress) as meter:
-        for expected, found in enumerate(read_nbest(path)):
-            if found.id != expected or found.id >= metric.num_segments:
+    parts: list[NDArray[np.float64]] = []
+    segments: list[int] = []
+    words_of_first = 0
+
+    def add(sent_id: int, words: list[tuple[str, ...]]) -> None:
+        owners = [sent_id] * len(words)
+        parts.append(metric.statistics(words, owners))
+        segments.extend(owners)
+
+    with Meter("oracle", "hypotheses", progress, lines_of=path) as meter:
+        for found in read_nbest(path):
+            expected = len(parts)
+            is_missing = found.id != expected and not allow_missing
+            if is_missing or found.id >= metric.num_segments:
                 problem = f"expected id {expected} of {metric.num_segments:,} sentences"
                 if expected >= metric.num_segments:
                     problem = f"expected no more than {metric.num_segments:,} sentences"
                 raise DataError(path, found.first_line, f"{problem}, found id {found.id}")
+            for sent_id in range(expected, found.id):
+                add(sent_id, [()])
             words = list(found.distinct().values())
-            owners = [found.id] * len(words)
-            parts.append(metric.statistics(words, owners))
+            add(found.id, words)
             words_of_first += len(words[0])
-            segments += owners
             meter.update(len(found.raws))
-    if len(parts) < metric.num_segments:
+    if len(parts) < metric.num_segments and not allow_missing:
         problem = f"expected lists of {metric.num_segments:,} sentences, found {len(parts):,}"
         raise DataError(path, None, problem)
+    for sent_id in range(len(parts), metric.num_segments):
+        add(sent_id, [()])
     warn_of_lengths(path, words_of_first, reference.num_words)
     first = BleuScore.of(np.array([part[0] for part in parts]).sum(axis=0))
     best = oracle_bleu(np.concatenate(parts), np.array(segments)).score

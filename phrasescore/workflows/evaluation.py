@@ -76,7 +76,6 @@ class Evaluation:
     comparisons: tuple[PairedComparison, ...]
     nbest: NbestFigures | None
     breakdowns: tuple[BreakdownFigures, ...]
-    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """Return the figures as a JSON object; all are from 0 to 100 but p-values."""

@@ -23,6 +23,7 @@ from moses_integration.nplm import (
 from phrasescore.arguments import ModelFormat, StrPath, check_choice
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.features import NETWORK_NAMES
+from phrasescore.io.compression import compression_by_name
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.cslm import CslmNetwork
@@ -30,7 +31,6 @@ from phrasescore.models.feed_forward import BOUNDARY, FeedForwardNetwork
 from phrasescore.models.joint import JointNetwork
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.annotate import check_moses_ini
-from phrasescore.workflows.warnings import returns_warnings
 
 # What NPLM gives words that no text holds; Moses' lowest score (moses/TypeDef.h).
 _NEVER = -100.0
@@ -49,7 +49,6 @@ class ExportSummary:
     input_words: int
     # What Moses takes for the network.
     num_bytes_in_moses: int
-    warnings: tuple[str, ...] = ()
 
 
 class _MosesFeature(NamedTuple):
@@ -63,7 +62,6 @@ class _MosesFeature(NamedTuple):
     vocabularies: Mapping[str, Sequence[str]] = {}
 
 
-@returns_warnings
 def export(
     model: StrPath,
     output: StrPath,
@@ -88,15 +86,16 @@ def export(
     """
     path = os.fspath(output)
     ini_path, new_ini_path = optional_path(moses_ini), optional_path(moses_ini_out)
-    check_choice(get_args(ModelFormat), model_format=model_format)
+    check_choice(get_args(ModelFormat), format=model_format)
     check_moses_ini(ini_path, new_ini_path)
-    if path.endswith(".gz"):
+    if (form := compression_by_name(path)) is not None:
         raise ArgumentError(
-            f"`output`: NPLM reads no gzip, so the name must not end in .gz: {path!r}"
+            f"--output: NPLM reads no {form.name}, so the name must not end in .{form.ending}: "
+            f"{path!r}"
         )
     if path == "-" and ini_path is not None:
         raise ArgumentError(
-            "`moses_ini` needs an `output` that Moses can read, which stdout is not"
+            "--moses-ini needs an --output that Moses can read, which stdout is not"
         )
     ini = None if ini_path is None else IniText.read(ini_path)
     checkpoint = load_checkpoint(model)
@@ -113,7 +112,7 @@ def export(
         raise ModelError(f"{model}: {error}") from error
     if path == "-" and feature.vocabularies:
         raise ArgumentError(
-            f"`output`: a {kind} has vocabulary files beside it, so it must not be stdout"
+            f"--output: a {kind} has vocabulary files beside it, so it must not be stdout"
         )
     vocabularies = {key: f"{path}.{key}" for key in feature.vocabularies}
     named = () if ini is None else map(str, named_files(ini))

@@ -14,6 +14,7 @@ from phrasescore.arguments import (
 from phrasescore.config.config import fine_tuning_settings
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, ModelError
+from phrasescore.evaluation.sentences import find_references
 from phrasescore.features import network_name
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.models.checkpoint import CurvePoint, load_checkpoint
@@ -29,11 +30,8 @@ from phrasescore.workflows.train import (
     run_folders,
 )
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
-from phrasescore.workflows.tune.pooling import find_references
-from phrasescore.workflows.warnings import returns_warnings
 
 
-@returns_warnings
 def fine_tune(
     model: StrPath,
     lists: Sequence[StrPath],
@@ -98,9 +96,9 @@ def fine_tune(
     check_positive(epochs=epochs, minutes=minutes)
     check_compute(device, None, threads)
     if not lists or not references:
-        raise ArgumentError("`lists` and `references` are needed, at least one of each")
+        raise ArgumentError("--lists and --references are needed, at least one of each")
     paths = [os.fspath(path) for path in lists]
-    texts = [os.fspath(source), *find_references([os.fspath(path) for path in references])]
+    texts = [os.fspath(source), *find_references(references)]
     aligned = optional_path(alignments)
     named = (*paths, *texts, aligned, weights_path(weights))
     files = tuple(path for path in named if path is not None)

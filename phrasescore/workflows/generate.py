@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, tee
 from typing import Any
 
-from moses_integration.nbest import format_value
-from moses_integration.nbest_lines import check_feature_names, format_hypothesis
+from moses_integration.nbest_lines import check_feature_names, format_hypothesis, format_value
 from phrasescore.arguments import (
     PrecisionName,
     StrPath,
@@ -17,6 +16,7 @@ from phrasescore.arguments import (
     check_compute,
     check_positive,
     check_sequences,
+    flag,
 )
 from phrasescore.devices import choose_device, torch_threads
 from phrasescore.engines import EngineSettings, device_on, engine_or_here
@@ -30,8 +30,7 @@ from phrasescore.io.corpora import TextLine, read_monolingual_text
 from phrasescore.io.output import check_files, open_output
 from phrasescore.models.checkpoint import Checkpoint, ModelFolder, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.workflows.text_checks import UnknownWordCounter, warn_of_shortlists
-from phrasescore.workflows.warnings import returns_warnings
+from phrasescore.workflows.text_checks import UnknownWords, warn_of_shortlists
 
 _logger = logging.getLogger(__name__)
 
@@ -53,10 +52,8 @@ class GenerateSummary:
     predicted_unknown_words: int
     # Translations that were cut, or samples that were left out, because they found no end.
     unfinished: int
-    warnings: tuple[str, ...] = ()
 
 
-@returns_warnings
 @torch_threads(1)  # batches have threads of their own
 def generate(
     source: StrPath,
@@ -117,16 +114,16 @@ def generate(
     engine = engine_or_here(engine, threads)
     width = max(USUAL_WIDTH, num_best) if beam is None else beam
     if sample is None:
-        _refuse("is of `sample` alone", temperature=temperature != 1.0, top=top, seed=seed != 1)
+        _refuse("is of --sample alone", temperature=temperature != 1.0, top=top, seed=seed != 1)
     else:
         of_searches = {"beam": beam, "nbest": nbest, "normalize": normalize}
-        _refuse("is not of `sample`", **of_searches, copy_unknown=copy_unknown, name=name)
+        _refuse("is not of --sample", **of_searches, copy_unknown=copy_unknown, name=name)
     if copy_unknown and not unknown:
-        raise ArgumentError("`copy_unknown` has nothing to copy for: no <unk> is predicted")
+        raise ArgumentError("--copy-unknown has nothing to copy for: no <unk> is predicted")
     if num_best > width:
-        raise ArgumentError("`beam`: at least as many as `nbest` wants of each sentence")
+        raise ArgumentError("--beam: at least as many as --nbest wants of each sentence")
     if name is not None and lists is None:
-        raise ArgumentError("`name` is of the feature in `nbest`")
+        raise ArgumentError("--name is of the feature in --nbest")
     check_files((source,), (output, lists))
     # Before the networks are loaded: a text that cannot be read is refused at once.
     lines = read_monolingual_text(source)
@@ -160,7 +157,7 @@ def _refuse(reason: str, **values: object) -> None:
     """Raise an ArgumentError at the first value that is given."""
     for name, value in values.items():
         if value:
-            raise ArgumentError(f"`{name}`: {reason}")
+            raise ArgumentError(f"{flag(name)}: {reason}")
 
 
 def load_generator(
@@ -207,7 +204,7 @@ class _CountedText:
 
     def sources(self) -> Iterator[Source]:
         """Yield the sentences and count their words."""
-        check = UnknownWordCounter(self.path, self._vocabularies)
+        check = UnknownWords(self.path, self._vocabularies)
         for line in self._sentences:
             source = line.words
             check.count(source)
@@ -243,15 +240,19 @@ class _CountedText:
         done = GenerateSummary(**self._counts)
         if self._too_long:
             _logger.warning(
-                "%s lines are longer than the %s words that were the most in training; the longest "
+                "%s lines are longer than the %s %s that were the most in training; the longest "
                 "has %s: networks translate such lines badly",
-                *(f"{self._too_long:,}", f"{self._longest_trained:,}", f"{self._longest:,}"),
+                *(f"{self._too_long:,}", f"{self._longest_trained:,}"),
+                "pieces"
+                if any(each.is_subwords for each in self._vocabularies.values())
+                else "words",
+                f"{self._longest:,}",
             )
         if done.unfinished:
             lines = ", ".join(map(str, self._lines_unfinished[:_SHOWN_LINES]))
             more = ", ..." if len(self._lines_unfinished) > _SHOWN_LINES else ""
             _logger.warning(
-                "%s %s (`max_length`), of the lines %s%s",
+                "%s %s (--max-length), of the lines %s%s",
                 *(f"{done.unfinished:,}", unfinished, lines, more),
             )
         if done.predicted_unknown_words:
@@ -278,7 +279,7 @@ def _write_translations(
     with ExitStack() as stack:
         translations = stack.enter_context(open_output(output))
         nbest = None if lists is None else stack.enter_context(open_output(lists))
-        meter = stack.enter_context(Meter("generate", "sentences", progress))
+        meter = stack.enter_context(Meter("generate", "sentences", progress, lines_of=text.path))
         for number, targets in enumerate(found):
             text.count_written(targets[:1])
             translations.write(f"{' '.join(targets[0].words)}\n".encode())
@@ -317,7 +318,10 @@ def _write_samples(
     progress: ProgressCallback | None,
 ) -> None:
     """Write the distinct samples of each line, the best first."""
-    with open_output(output) as stream, Meter("generate", "phrases", progress) as meter:
+    with (
+        open_output(output) as stream,
+        Meter("generate", "phrases", progress, lines_of=text.path) as meter,
+    ):
         for number, (source, targets) in enumerate(drawn, start=1):
             check_fields(source, text.path, number)
             finished = [target for target in targets if target.finished]

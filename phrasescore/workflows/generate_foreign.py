@@ -17,12 +17,12 @@ from phrasescore.errors import ArgumentError
 from phrasescore.features import column_name
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.model import ForeignFolder, ForeignModel, LazyNetwork
-from phrasescore.io.corpora import TextLine, read_monolingual_text
+from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhrasePair
 from phrasescore.workflows.generate import USUAL_WIDTH, check_fields
-from phrasescore.workflows.warnings import returns_warnings
+from phrasescore.workflows.text_checks import UnknownWords
 
 _logger = logging.getLogger(__name__)
 
@@ -41,7 +41,6 @@ class ForeignGenerateSummary:
     lines: int
     # In the n-best lists, or of the text where there are none.
     translations: int
-    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,6 @@ class ForeignGeneration:
         return translate
 
 
-@returns_warnings
 def generate_foreign(
     source: StrPath,
     model: StrPath,
@@ -113,9 +111,9 @@ def generate_foreign(
     check_at_least(1, beam=beam, nbest=num_best)
     width = max(USUAL_WIDTH, num_best) if beam is None else beam
     if num_best > width:
-        raise ArgumentError("`beam`: at least as many as `nbest` wants of each sentence")
+        raise ArgumentError("--beam: at least as many as --nbest wants of each sentence")
     if name is not None and lists is None:
-        raise ArgumentError("`name` is of the feature in `nbest`")
+        raise ArgumentError("--name is of the feature in --nbest")
     name = name or f"{column_name('ctranslate2', '')}0"
     check_feature_names([name])
     text, truecase = text or ForeignText(), optional_path(truecase_model)
@@ -137,13 +135,15 @@ def generate_foreign(
         if folder.device != "cpu":
             engine = replace(engine, workers=1)
         folder = replace(folder, threads=usable_threads(engine.workers))
+    sources, _ = found.known_words
+    texts = UnknownWords(source, {found.folder: sources}).counted(line.words for line in lines)
     number = translations = 0
     with ExitStack() as stack:
         text_file = stack.enter_context(open_output(output))
         list_file = None if lists is None else stack.enter_context(open_output(lists))
-        meter = stack.enter_context(Meter("generate", "sentences", progress))
+        meter = stack.enter_context(Meter("generate", "sentences", progress, lines_of=source))
         work = ForeignGeneration(folder, width, num_best)
-        for number, targets in enumerate(_translated(lines, work, engine), start=1):
+        for number, targets in enumerate(_translated(texts, work, engine), start=1):
             text_file.write(f"{' '.join(targets[0][0])}\n".encode())
             translations += len(targets)
             if list_file is not None:
@@ -156,10 +156,10 @@ def generate_foreign(
 
 
 def _translated(
-    lines: Iterable[TextLine], work: ForeignGeneration, engine: EngineSettings
+    sentences: Iterable[Words], work: ForeignGeneration, engine: EngineSettings
 ) -> Iterator[Scored]:
-    """Yield the translations of each line, in order."""
-    sources = (line.words for line in lines)
+    """Yield the translations of each sentence, in order."""
+    sources = iter(sentences)
     waiting: deque[tuple[list[Words], Pending[list[Scored]]]] = deque()
     with open_pool(engine, work) as pool:
         while group := list(islice(sources, _GROUP_SIZE)):

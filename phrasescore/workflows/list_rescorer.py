@@ -17,12 +17,12 @@ from phrasescore.arguments import (
     check_at_least,
     check_compute,
     check_sequences,
+    flag,
 )
-from phrasescore.config.settings import ALIGNED, LANGUAGE_MODELS
+from phrasescore.config.settings import ALIGNED
 from phrasescore.devices import choose_device, torch_threads
 from phrasescore.engines import EngineSettings, device_on, engine_or_here
-from phrasescore.engines.likeness import describe
-from phrasescore.errors import ArgumentError
+from phrasescore.errors import ArgumentError, shown_path
 from phrasescore.features import (
     ColumnSpec,
     check_columns,
@@ -44,9 +44,14 @@ from phrasescore.workflows.columns import added_features, fingerprint
 from phrasescore.workflows.foreign_features import foreign_scores, read_ahead
 from phrasescore.workflows.given_scores import check_counts
 from phrasescore.workflows.list_texts import feature_texts, word_line, word_lines
-from phrasescore.workflows.parts import InputPart, PartNumber
 from phrasescore.workflows.sourced_lists import SourcedList, read_sourced_lists
-from phrasescore.workflows.text_checks import UnknownWordCounter, warn_of_shortlists
+from phrasescore.workflows.text_checks import (
+    KnownWords,
+    UnknownWords,
+    known_words,
+    unknown_words_of,
+    warn_of_shortlists,
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -69,7 +74,6 @@ class RescoreSummary:
     networks: SentenceWork | None
     # For each feature that is not a network's: its name, and a few words about its values.
     notes: tuple[tuple[str, str], ...]
-    warnings: tuple[str, ...] = ()
 
     def summary(self) -> list[str]:
         """Return the lines for a user: of the networks together, then of each other feature."""
@@ -89,7 +93,6 @@ class ListRescorer:
     byte; the parameters are that function's. Given scores among the columns are of one file.
 
     :ivar names: of the features that are added.
-    :ivar source_vocabularies: the source words that each translation model knows, by its path.
     :param words: whether the scores of single words can be asked for; the cache then has no use.
     :raises ArgumentError: if arguments do not go together.
     :raises ModelError: if a model cannot be loaded.
@@ -119,7 +122,7 @@ class ListRescorer:
         check_columns(specs, of_phrases=False)
         paths = [column.value for column in specs if column.kind == "model"]
         if self.ensemble and len(paths) < 2:
-            raise ArgumentError("`ensemble` averages at least two models")
+            raise ArgumentError("--ensemble averages at least two models")
         self._engine = engine_or_here(self.engine, self.threads)
         networks = any(column.kind in ("model", "ctranslate2") for column in specs)
         self._place = self._choose_place() if networks else torch.device("cpu")
@@ -138,14 +141,22 @@ class ListRescorer:
         )
         self.names = tuple(added.name for added in self._added)
         check_feature_names(self.names)
-        self.source_vocabularies = {
-            path: checkpoint.table_source_vocabulary
+        self._known_words = [
+            known_words(path, checkpoint)
             for path, checkpoint in zip(paths, self._checkpoints, strict=True)
-            if checkpoint.config.kind not in LANGUAGE_MODELS
-        }
+        ]
+        others = zip(
+            (column for column in specs if column.kind not in ("model", "scores")),
+            (added.feature for added in self._added if added.feature is not None),
+            strict=True,
+        )
+        for column, feature in others:
+            if (sides := getattr(feature, "known_words", None)) is not None:
+                self._known_words.append(KnownWords(column.value, *sides))
+        self._unknown_words: tuple[UnknownWords, UnknownWords] | None = None
         self._aligned = any(config.kind in ALIGNED for config in configs)
         if self._aligned and self.ensemble:
-            raise ArgumentError("`ensemble`: a joint model reads alignments, and is in none")
+            raise ArgumentError("--ensemble: a joint model reads alignments, and is in none")
         self._scores: SentenceScores | None = None
         self._opened_cache: ScoreCache | None = None
         self._idle = foreign_scores(self._added)
@@ -167,53 +178,50 @@ class ListRescorer:
         replace: bool = False,
         allow_missing: bool = False,
         resume: bool | None = None,
-        part: PartNumber | None = None,
-        unknown_words: UnknownWordCounter | None = None,
         progress: ProgressCallback | None = None,
     ) -> RescoreSummary:
         """Write the lists of a file with the new features at the end of field 3.
 
         :param resume: whether to go on with the unfinished output of another run; None keeps no
             unfinished output at all.
-        :param part: the part of the lists to do; None for all.
-        :param unknown_words: counts the words of the source, and warns.
         :raises DataError: if the lists are not as they should be, or have such features already.
         """
         assert word_scores is None or self.words
         path, known = os.fspath(nbest), () if replace else self.names
-        task = None
-        if part is not None:
-            task = InputPart.of_lists(part, path, os.fspath(source), CHUNK_LISTS)
-            settings = self._settings(replace) | task.settings({})
-            if resume and task.is_done("rescore", os.fspath(output), settings):
-                return RescoreSummary(tuple(self.names), 0, 0, None, ())
         lists = check_counts(
             read_sourced_lists(
                 *(path, os.fspath(source), known),
                 allow_missing=allow_missing,
-                unknown_words=unknown_words,
-                part=task,
                 aligned=self._aligned,
             ),
             path,
             [added.given for added in self._added if added.given is not None],
         )
         # Mistakes in the files often show here, before the networks are laid out.
-        head = list(islice(lists, 1))  # a part may be empty
+        head = list(islice(lists, 1))
         self._open_foreign()
         scores = self._open_scores()
         if scores is not None:
             scores.start_counting()
+        sources, hypotheses = self._open_unknown_words(
+            os.fspath(source), f"{shown_path(path)} (hypotheses)"
+        )
         written = 0
         with (
-            self._open_output(os.fspath(output), replace, resume, task) as target,
+            self._open_output(os.fspath(output), replace, resume) as target,
             nullcontext() if word_scores is None else open_output(os.fspath(word_scores)) as words,
-            Meter("rescore", "hypotheses", progress) as meter,
+            Meter("rescore", "hypotheses", progress, lines_of=path) as meter,
         ):
             remaining, added = read_ahead(target.remaining(chain(head, lists), path), self._added)
             for each, result in _scored(remaining, _list_of, scores):
                 kept = each.nbest.without_features(self.names) if replace else each.nbest
                 written += 1
+                if not meter.done:
+                    meter.skipped = each.before
+                if self._known_words:
+                    sources.count(each.source)
+                    for hypothesis in each.distinct.hypotheses:
+                        hypotheses.count(hypothesis)
                 target.write(
                     *(
                         kept.with_features(feature_texts(added, each, result)),
@@ -225,9 +233,9 @@ class ListRescorer:
                 if words is not None and result is not None:
                     words.writelines(word_lines(self._added, each, result))
                 meter.update(each.num_lines)
+            sources.warn()
+            hypotheses.warn()
             target.flush()
-            if task is not None and isinstance(target, ResumableOutput):
-                task.write_state("rescore", "lists", target)
         return RescoreSummary(
             tuple(self.names),
             meter.done,
@@ -236,12 +244,17 @@ class ListRescorer:
             self.notes,
         )
 
-    def score(self, pairs: Iterable[PhrasePair]) -> Iterator[tuple[list[float], bytes]]:
+    def score(
+        self, pairs: Iterable[PhrasePair], source: str, target: str
+    ) -> Iterator[tuple[list[float], bytes]]:
         """Yield the values of each sentence with its translation, in order, lazily.
 
         Beside them stands the line of :func:`rescore`'s ``word_scores``, with the number of the
         sentence from 0; it is empty where the scores of words were not asked for.
+
+        :param source: the name of the sentences, for messages; ``target`` of their translations.
         """
+        sources, targets = self._open_unknown_words(source, target)
         self._open_foreign()
         # A feature may read ahead: those of lexicons score many pairs at once.
         copies = iter(tee(pairs, 1 + sum(added.feature is not None for added in self._added)))
@@ -251,6 +264,8 @@ class ListRescorer:
             for added in self._added
         ]
         for number, (pair, result) in enumerate(scored):
+            sources.count(pair.source)
+            targets.count(pair.target)
             values = [
                 added.values(pair.source, [pair.target], result)[0]
                 if column is None
@@ -261,6 +276,8 @@ class ListRescorer:
                 yield values, b""
             else:
                 yield values, word_line(self._added, number, *pair, result)
+        sources.warn()
+        targets.warn()
         for column in columns:
             if column is not None:
                 next(column, None)  # one of another package is checked to have no more values
@@ -279,6 +296,12 @@ class ListRescorer:
             if added.network is None
         )
 
+    def _open_unknown_words(self, source: str, target: str) -> tuple[UnknownWords, UnknownWords]:
+        """Return what counts unknown words, over all files: a model is warned of once."""
+        if self._unknown_words is None:
+            self._unknown_words = unknown_words_of(source, target, self._known_words)
+        return self._unknown_words
+
     def _choose_place(self) -> torch.device:
         """Return the device that computes."""
         name = device_on(self._engine, self.device)
@@ -286,16 +309,12 @@ class ListRescorer:
         return torch.device(name) if self._engine.name == "ray" else choose_device(name)
 
     def _open_output(
-        self, path: str, replace: bool, resume: bool | None, part: InputPart | None
+        self, path: str, replace: bool, resume: bool | None
     ) -> ResumableOutput | StreamOutput:
         """Return the output; see :meth:`rescore`."""
         if resume is None:
             return StreamOutput(path)
-        settings = self._settings(replace)
-        if part is not None:
-            machine = describe() if self._scores is None else self._scores.machine
-            settings |= part.settings(machine)
-        return open_resumable(path, settings, resume=resume)
+        return open_resumable(path, self._settings(replace), resume=resume)
 
     def _settings(self, replace: bool) -> dict[str, str]:
         """Return everything that the output depends on, but for the input."""
@@ -368,9 +387,9 @@ def check_of_networks(
     wanted = {"normalize": normalize, "word_scores": word_scores, "cache": cache}
     for name, value in wanted.items():
         if value and "model" not in kinds and not (name == "cache" and "ctranslate2" in kinds):
-            raise ArgumentError(f"`{name}` is for the scores of a model, and there is none")
+            raise ArgumentError(f"{flag(name)} is for the scores of a model, and there is none")
     if cache == "-":
-        raise ArgumentError("`cache` needs a file: a stream cannot be a cache")
+        raise ArgumentError("--cache needs a file: a stream cannot be a cache")
 
 
 def _list_of(found: SourcedList) -> HypothesisList:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from moses_integration.nbest import format_features, format_value
+from moses_integration.nbest_lines import format_features, format_value
 from phrasescore.features.list_scoring import ListScores
 from phrasescore.workflows.columns import AddedFeature
 from phrasescore.workflows.sourced_lists import SourcedList
@@ -29,19 +29,20 @@ def feature_texts(
 
 def _given_texts(added: AddedFeature, found: SourcedList) -> Iterator[bytes]:
     assert added.given is not None
+    style = found.nbest.style
     for value in added.given.of(found).tolist():
-        yield format_features([(added.name, value)])
+        yield format_features([(added.name, value)], style)
 
 
 def _texts_of_distinct(
     features: Sequence[AddedFeature], found: SourcedList, scores: ListScores | None
 ) -> dict[bytes, bytes]:
     """Return the text of some features of each distinct hypothesis, by its key."""
-    names = [added.name for added in features]
+    names, style = [added.name for added in features], found.nbest.style
     hypotheses = found.distinct.hypotheses
     values = [added.values(found.source, hypotheses, scores) for added in features]
     return {
-        key: format_features(zip(names, row, strict=True))
+        key: format_features(zip(names, row, strict=True), style)
         for key, *row in zip(dict.fromkeys(found.keys), *values, strict=True)
     }
 

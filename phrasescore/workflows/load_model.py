@@ -1,7 +1,7 @@
 """Load a trained model, to score phrase pairs and lists of hypotheses from Python."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
@@ -13,6 +13,11 @@ from phrasescore.features.sentences import SentenceScores
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import HypothesisList, PhrasePair
+
+# What `PhrasePair` and `HypothesisList` are made of: a text is a string, or a sequence of words.
+_Text = str | Sequence[str]
+_Pair = tuple[_Text, _Text]
+_List = tuple[_Text, Sequence[_Text]]
 
 
 def load_model(
@@ -57,14 +62,16 @@ class ScoringModel:
         self._pairs: NeuralScore | None = None
         self._lists: SentenceScores | None = None
 
-    def score_pairs(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
+    def score_pairs(self, pairs: Iterable[PhrasePair | _Pair]) -> Iterator[float]:
         """Yield the score of each pair, in order, lazily.
 
         Pairs are read ahead in blocks; blocks change speed and memory only. A network that scores
         whole sentences takes each pair as a sentence and its translation.
 
+        :param pairs: each a `PhrasePair`, or what one is made of.
         :raises ModelError: on reaching a pair whose score is not a finite log-probability.
         """
+        phrases = (PhrasePair(*pair) for pair in pairs)
         if isinstance(self._checkpoint.model, EncoderDecoder):
             with torch_threads(1):  # scoring has threads of its own
                 if self._pairs is None:
@@ -73,17 +80,18 @@ class ScoringModel:
                         precision=self._precision,
                         threads=self._threads,
                     )
-                yield from self._pairs.values(pairs)
+                yield from self._pairs.values(phrases)
         else:
-            lists = (HypothesisList(source, [target]) for source, target in pairs)
+            lists = (HypothesisList(source, [target]) for source, target in phrases)
             for scores in self.score_lists(lists):
                 yield from scores
 
-    def score_lists(self, lists: Iterable[HypothesisList]) -> Iterator[list[float]]:
+    def score_lists(self, lists: Iterable[HypothesisList | _List]) -> Iterator[list[float]]:
         """Yield the scores of each list's hypotheses, in order, lazily.
 
         The beginnings that hypotheses of a list share are computed once.
 
+        :param lists: each a `phrasescore.records.HypothesisList`, or what one is made of.
         :raises ModelError: on reaching a hypothesis whose score is not a finite log-probability.
         """
         with torch_threads(1):
@@ -93,5 +101,5 @@ class ScoringModel:
                     precision=self._precision,
                     engine=EngineSettings(workers=self._threads),
                 )
-            for scores in self._lists.values(lists):
+            for scores in self._lists.values(HypothesisList(*each) for each in lists):
                 yield scores.columns[0].tolist()

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from moses_integration.lexicon import read_lexicon
-from phrasescore.arguments import PrecisionName
+from phrasescore.arguments import PrecisionName, flag
 from phrasescore.devices import choose_device
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, ModelError
@@ -61,7 +61,7 @@ def plan_columns(
     elif num_scores != MOSES_COLUMNS:
         raise ArgumentError(
             f"the table has {num_scores} scores, and not Moses' {MOSES_COLUMNS}: say with "
-            "`score_columns` what a new pair has in each column"
+            "--scores what a new pair has in each column"
         )
     else:
         floor = math.log(FLOOR)
@@ -74,13 +74,13 @@ def plan_columns(
         ]
         if floor in columns:
             _logger.warning(
-                "no `reverse_model`: new pairs have %g in the columns of p(source | target), "
+                "no --reverse-model: new pairs have %g in the columns of p(source | target), "
                 "whatever they are",
                 FLOOR,
             )
     if len(columns) != num_scores:
         problem = f"expected {num_scores}, as many as the table has scores, got {len(columns)}"
-        raise ArgumentError(f"`score_columns`: {problem}")
+        raise ArgumentError(f"--scores: {problem}")
     return columns
 
 
@@ -88,7 +88,7 @@ def _parse(text: str, given: Mapping[str, str | None]) -> ColumnContent:
     if text in _NAMES:
         if text != FORWARD and given[text] is None:
             parameter = "reverse_model" if text == REVERSE else text.replace("-", "_")
-            raise ArgumentError(f"`score_columns`: {text} needs `{parameter}`")
+            raise ArgumentError(f"--scores: {text} needs {flag(parameter)}")
         return text
     try:
         value = float(text)
@@ -96,7 +96,7 @@ def _parse(text: str, given: Mapping[str, str | None]) -> ColumnContent:
         value = math.nan
     if not 0 < value <= 1:
         problem = f"expected {', '.join(_NAMES)} or a probability above 0, got {text!r}"
-        raise ArgumentError(f"`score_columns`: {problem}")
+        raise ArgumentError(f"--scores: {problem}")
     return math.log(value)
 
 
@@ -127,7 +127,7 @@ class PairScores:
             check_kinds([checkpoint])
             if not checkpoint.reverse:
                 raise ModelError(
-                    f"`reverse_model` {path}: expected a model trained with --reverse, found one "
+                    f"--reverse-model {path}: expected a model trained with --reverse, found one "
                     "that predicts the target"
                 )
             self.fingerprints[REVERSE] = checkpoint.fingerprint

@@ -1,8 +1,9 @@
 """Measure how well language models predict texts."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from phrasescore.arguments import PrecisionName, StrPath, check_compute, check_sequences
 from phrasescore.config.settings import LANGUAGE_MODELS
@@ -11,6 +12,7 @@ from phrasescore.errors import ArgumentError, ModelError, shown_path
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.kernels.precision import Precision
+from phrasescore.language_models.kenlm_model import load_kenlm
 from phrasescore.language_models.perplexity import (
     Perplexity,
     TextScores,
@@ -23,7 +25,10 @@ from phrasescore.language_models.perplexity import (
 from phrasescore.language_models.word_scorer import WordScorer
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.workflows.warnings import returns_warnings
+from phrasescore.workflows.text_checks import UnknownWords
+
+if TYPE_CHECKING:
+    import kenlm
 
 _Sentences = list[tuple[str, ...]]
 
@@ -97,10 +102,8 @@ class PerplexitySummary:
 
     # In the order that they were given.
     texts: tuple[TextPerplexities, ...]
-    warnings: tuple[str, ...] = ()
 
 
-@returns_warnings
 def perplexity(
     texts: Sequence[StrPath],
     *,
@@ -130,11 +133,11 @@ def perplexity(
     check_sequences(texts=texts)
     check_compute(device, precision, threads)
     if model is None and lm is None:
-        raise ArgumentError("nothing to measure: give `model`, `lm`, or both")
+        raise ArgumentError("nothing to measure: give --model, --lm, or both")
     if mix_on is not None and (model is None or lm is None):
-        raise ArgumentError("`mix_on` needs `model` and `lm`: it mixes both")
+        raise ArgumentError("--mix-on needs --model and --lm: it mixes both")
     if log_z and model is None:
-        raise ArgumentError("`log_z` needs `model`")
+        raise ArgumentError("--log-z needs --model")
     paths, mixed_text = [os.fspath(path) for path in texts], optional_path(mix_on)
     check_files((*paths, mixed_text), ())
     found = []
@@ -145,7 +148,7 @@ def perplexity(
         models = _Models(optional_path(model), optional_path(lm), precision, device, meter)
         weight = None if mixed_text is None else models.mixture_weight(_read(mixed_text))
         for path in paths:
-            sentences = _read(path)
+            sentences = list(UnknownWords(path, models.known_words).counted(_read(path)))
             rows = tuple(models.measure(sentences, weight))
             of_network = models.log_z(sentences) if log_z else None
             found.append(TextPerplexities(path, len(sentences), rows, of_network))
@@ -153,7 +156,7 @@ def perplexity(
 
 
 def _read(path: str) -> _Sentences:
-    return [line.words for line in read_monolingual_text(path)]
+    return [line.words for line in read_monolingual_text(path, refuse_marks=True)]
 
 
 class _Models:
@@ -166,6 +169,11 @@ class _Models:
         self, model: str | None, lm: str | None, precision: PrecisionName, device: str, meter: Meter
     ) -> None:
         self._lm, self._meter = lm, meter
+        self._ngrams = None if lm is None else load_kenlm(lm)
+        # The words that each model knows, by its path.
+        self.known_words: dict[str, Container[str]] = {}
+        if lm is not None and self._ngrams is not None:
+            self.known_words[lm] = self._ngrams
         self._alone: WordScorer | None = None
         self._has_subwords = False
         self._backed_off: WordScorer | None = None
@@ -174,27 +182,32 @@ class _Models:
             return
         checkpoint, place = load_checkpoint(model), choose_device(device)
         if checkpoint.config.kind not in LANGUAGE_MODELS:
-            problem = f"expected a model of kind cslm, found one of {checkpoint.config.kind}"
-            raise ModelError(f"{model}: {problem}; `score` takes networks that read a source")
+            kind = checkpoint.config.kind
+            verb = "rescore" if kind == "joint" else "score"
+            raise ModelError(
+                f"{model}: expected a model of kind cslm, found one of {kind}; `{verb}` takes "
+                "networks that read a source"
+            )
         exact = Precision(precision, place)
+        self.known_words[model] = checkpoint.target_vocabulary
         self._alone = WordScorer(checkpoint, place, exact)
         self._has_subwords = checkpoint.target_vocabulary.is_subwords
         self._raw = WordScorer(checkpoint, place, exact, normalized=False)
         if lm is not None and not self._has_subwords:
             self._backed_off = WordScorer(checkpoint, place, exact, backoff=lm)
 
-    def _score(self, model: WordScorer | str | None, sentences: _Sentences) -> TextScores:
-        """Return the scores of a text under a network, or an n-gram model (a path)."""
+    def _score(self, model: "WordScorer | kenlm.Model | None", sentences: _Sentences) -> TextScores:
+        """Return the scores of a text under a network, or an n-gram model."""
         assert model is not None
         counted = self._meter.track(sentences)
-        if isinstance(model, str):
-            return score_with_kenlm(model, counted)
-        return score_with_network(model, counted)
+        if isinstance(model, WordScorer):
+            return score_with_network(model, counted)
+        return score_with_kenlm(model, counted)
 
     def measure(self, sentences: _Sentences, weight: float | None) -> Iterable[ModelPerplexity]:
         """Yield the perplexities under each model, and under the mixture with this weight."""
         if self._lm is not None:
-            of_ngrams = self._score(self._lm, sentences)
+            of_ngrams = self._score(self._ngrams, sentences)
             yield ModelPerplexity(os.path.basename(self._lm), measure(of_ngrams))
         if self._alone is not None:
             scores = self._score(self._alone, sentences)
@@ -210,7 +223,7 @@ class _Models:
 
     def mixture_weight(self, sentences: _Sentences) -> float:
         """Return the network's weight under which a text is most probable."""
-        models = (self._backed_off or self._alone, self._lm)
+        models = (self._backed_off or self._alone, self._ngrams)
         return mixture_weight(*(self._score(model, sentences).log_probs for model in models))
 
     def log_z(self, sentences: _Sentences) -> LogZ:

@@ -9,19 +9,19 @@ import numpy as np
 
 from moses_integration.nbest import NbestList, read_nbest
 from moses_integration.reranking import EvenAverage, Values, WeightedSum, with_total
-from moses_integration.weights import WeightsSource, load_weights, weights_path
+from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
 from phrasescore.arguments import (
     StrPath,
     check_at_least,
     check_choice,
     check_positive,
     check_sequences,
+    flag,
 )
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.io.output import check_files, open_output
 from phrasescore.io.text import decode
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.workflows.warnings import returns_warnings
 from tuning.minimum_bayes_risk import expected_gains, posterior
 from tuning.settings import METRICS, MetricName
 
@@ -42,10 +42,8 @@ class RerankSummary:
     moved: int
     # Features that have no weight, in the order of the alphabet.
     unweighted: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
 
 
-@returns_warnings
 def rerank(
     nbest: StrPath,
     output: StrPath,
@@ -86,27 +84,33 @@ def rerank(
     check_choice(METRICS, mbr_metric=mbr_metric)
     check_at_least(1, num_sentences=num_sentences)
     if (weights is None) == (not average):
-        problem = "one of `weights` and `average` is needed, and not both"
-        raise ArgumentError(f"{problem} (`mbr` goes with each)")
+        problem = "one of --weights and --average is needed, and not both"
+        raise ArgumentError(f"{problem} (--mbr goes with each)")
     if (ignore_missing or ignore_unweighted) and weights is None:
-        raise ArgumentError("`ignore_missing` and `ignore_unweighted` go with `weights`")
+        raise ArgumentError("--ignore-missing and --ignore-unweighted go with --weights")
     for name, value in (("mbr_scale", mbr_scale), ("mbr_metric", mbr_metric)):
         if value is not None and not mbr:
-            raise ArgumentError(f"`{name}` goes with `mbr`")
+            raise ArgumentError(f"{flag(name)} goes with --mbr")
     if as_lists and (allow_missing or num_sentences is not None):
-        raise ArgumentError("`num_sentences` and `allow_missing` do not go with `as_lists`")
+        raise ArgumentError("--num-sentences and --allow-missing do not go with --nbest")
     nbest, output = os.fspath(nbest), os.fspath(output)
     check_files((nbest, weights_path(weights)), (output,))
     score: EvenAverage | WeightedSum
     if weights is None:
         score = EvenAverage(list(dict.fromkeys(average)))
     else:
-        score = WeightedSum(load_weights(weights).lists, ignore_missing, ignore_unweighted)
+        where = weights_path(weights) or "the weights"
+        known = load_weights(weights).lists
+        check_weights(known, where)
+        score = WeightedSum(known, ignore_missing, ignore_unweighted)
     lists: Iterable[NbestList | None] = read_nbest(nbest)
     if not as_lists:
         lists = _aligned(read_nbest(nbest), nbest, num_sentences, allow_missing)
     sentences = moved = 0
-    with open_output(output) as stream, Meter("rerank", "hypotheses", progress) as meter:
+    with (
+        open_output(output) as stream,
+        Meter("rerank", "hypotheses", progress, lines_of=nbest) as meter,
+    ):
         for found in lists:
             sentences += 1
             if found is None:
@@ -121,6 +125,8 @@ def rerank(
             meter.update(len(found.raws))
         unweighted: Iterable[str] = ()
         if isinstance(score, WeightedSum):
+            used = {name: score.weights[name] for name in score.used}
+            check_weights(used, f"{where}, of features that the lists have")
             unweighted = sorted(score.unweighted)
             unused = [name for name in score.weights if name not in score.used]
             if unused:
@@ -158,7 +164,7 @@ def _aligned(
             raise DataError(path, found.first_line, f"{problem}, {num_sentences - 1}")
         if found.id > expected and not allow_missing:
             problem = f"expected id {expected}, found {found.id}: no list of that sentence"
-            cure = "`allow_missing` writes an empty line for it"
+            cure = "--allow-missing writes an empty line for it"
             raise DataError(path, found.first_line, f"{problem} ({cure})")
         yield from [None] * (found.id - expected)
         yield found
@@ -166,7 +172,7 @@ def _aligned(
     if num_sentences is not None:
         if expected < num_sentences and not allow_missing:
             problem = f"expected lists of {num_sentences:,} sentences, the last has id"
-            cure = "`allow_missing` writes empty lines"
+            cure = "--allow-missing writes empty lines"
             raise DataError(path, None, f"{problem} {expected - 1} ({cure})")
         yield from [None] * (num_sentences - expected)
 

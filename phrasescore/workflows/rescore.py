@@ -16,12 +16,8 @@ from phrasescore.workflows.list_rescorer import (
     RescoreSummary,
     check_of_networks,
 )
-from phrasescore.workflows.parts import check_part, state_path
-from phrasescore.workflows.text_checks import UnknownWordCounter
-from phrasescore.workflows.warnings import returns_warnings
 
 
-@returns_warnings
 def rescore(
     nbest: StrPath,
     source: StrPath,
@@ -38,7 +34,6 @@ def rescore(
     cache_size: int = DEFAULT_LIMIT,
     backoff_lm: StrPath | None = None,
     unnormalized: bool = False,
-    part: str | None = None,
     resume: bool = False,
     precision: PrecisionName = "float32",
     device: str = "auto",
@@ -72,8 +67,6 @@ def rescore(
     :param backoff_lm: an n-gram model for the words outside the shortlist of a model of the kind
         cslm; without it they are ``<unk>``.
     :param unnormalized: leave log Z out of the scores of models of the kinds cslm and joint.
-    :param part: ``I/N`` for the I-th of N parts of the run, which `phrasescore.join` joins.
-        Not with ``word_scores``.
     :param resume: go on with a run of the same arguments that was killed; it may have left nothing.
         The engine, its workers and threads may be others. Not with ``word_scores``.
     :param engine: where the networks' scores are computed, None for here; files are read and
@@ -83,15 +76,12 @@ def rescore(
     words, cache = optional_path(word_scores), optional_path(cache)
     specs = column_specs(columns)
     check_of_networks(specs, normalize=normalize, word_scores=words, cache=cache)
-    for name, value in (("resume", resume), ("part", part)):
-        if value and words is not None:
-            raise ArgumentError(f"`{name}` is for one output, and not for `word_scores`")
+    if resume and words is not None:
+        raise ArgumentError("--resume is for one output, and not for --word-scores")
     check_resume(output, resume)
-    number = None if part is None else check_part(part, (nbest, source), output)
-    state = None if number is None else state_path(output)
     check_files(
         (nbest, source, *column_files(specs), optional_path(backoff_lm)),
-        (output, *work_files(output), state, words, cache),
+        (output, *work_files(output), words, cache),
     )
     with ListRescorer(
         specs,
@@ -116,7 +106,5 @@ def rescore(
             replace=replace,
             allow_missing=allow_missing,
             resume=None if words is not None else resume,
-            part=number,
-            unknown_words=UnknownWordCounter(source, rescorer.source_vocabularies),
             progress=progress,
         )

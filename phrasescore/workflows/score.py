@@ -1,11 +1,11 @@
 """Score parallel text."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from moses_integration.nbest import format_value
+from moses_integration.nbest_lines import format_value
 from phrasescore.arguments import PrecisionName, StrPath
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError
@@ -15,10 +15,7 @@ from phrasescore.features.score_cache import DEFAULT_LIMIT
 from phrasescore.io.corpora import read_parallel_text
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.records import PhrasePair
 from phrasescore.workflows.list_rescorer import ListRescorer, check_of_networks
-from phrasescore.workflows.text_checks import UnknownWordCounter
-from phrasescore.workflows.warnings import returns_warnings
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,6 @@ class ScoreSummary:
     networks: SentenceWork | None
     # For each feature that is not a network's: its name, and a few words about its values.
     notes: tuple[tuple[str, str], ...]
-    warnings: tuple[str, ...] = ()
 
     def summary(self) -> list[str]:
         """Return the lines for a user: of the networks together, then of each other feature."""
@@ -41,7 +37,6 @@ class ScoreSummary:
         return networks + [f"{name}: {note}" for name, note in self.notes]
 
 
-@returns_warnings
 def score(
     source: StrPath,
     target: StrPath,
@@ -104,20 +99,12 @@ def score(
         ) as rescorer,
         open_output(output) as target_file,
         nullcontext() if words is None else open_output(words) as word_file,
-        Meter("score", "sentence pairs", progress) as meter,
+        Meter("score", "sentence pairs", progress, lines_of=source) as meter,
     ):
-        unknown_words = UnknownWordCounter(source, rescorer.source_vocabularies)
-        for values, line in rescorer.score(_read(source, target, unknown_words)):
+        pairs = (line.pair for line in read_parallel_text(source, target, allow_empty=True))
+        for values, line in rescorer.score(pairs, source, target):
             target_file.write(b"\t".join(map(format_value, values)) + b"\n")
             if word_file is not None:
                 word_file.write(line)
             meter.update()
     return ScoreSummary(tuple(rescorer.names), meter.done, rescorer.work, rescorer.notes)
-
-
-def _read(source: str, target: str, unknown_words: UnknownWordCounter) -> Iterator[PhrasePair]:
-    """Yield the sentences with their translations, and count the words of the former."""
-    for line in read_parallel_text(source, target, allow_empty=True):
-        unknown_words.count(line.pair.source)
-        yield line.pair
-    unknown_words.warn()

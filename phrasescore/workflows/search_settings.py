@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from moses_integration.decoder.search_limits import ALGORITHMS, limit_values
 from moses_integration.decoder.search_limits import LIMITS as ALL_LIMITS
+from phrasescore.arguments import flag
 from phrasescore.config.config import Config
 from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.features import NETWORK_NAMES, check_feed_forward
@@ -59,15 +60,15 @@ class SearchSettings:
         for name in self.features:
             if name not in SEARCH_FEATURES:
                 known = " or ".join(SEARCH_FEATURES)
-                raise ArgumentError(f"`features`: expected {known}, got {name!r}")
+                raise ArgumentError(f"--feature: expected {known}, got {name!r}")
         for name in ("processes", "threads", "buffer_size"):
             count = getattr(self, name)
             if count is not None and (not isinstance(count, int) or count < 1):
-                raise ArgumentError(f"`{name}`: expected a whole number from 1, got {count!r}")
-        for name in LIMITS.values():
+                raise ArgumentError(f"{flag(name)}: expected a whole number from 1, got {count!r}")
+        for section, name in LIMITS.items():
             value = getattr(self, name)
             if value is not None and (wanted := limit_values(name, value)) is not None:
-                raise ArgumentError(f"`{name}`: expected {wanted}, got {value!r}")
+                raise ArgumentError(f"--{section}: expected {wanted}, got {value!r}")
 
     @property
     def feature_names(self) -> list[str]:

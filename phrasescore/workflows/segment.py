@@ -40,7 +40,7 @@ from phrasescore.models.checkpoint import Checkpoint, direction_of, load_checkpo
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList
 from phrasescore.vocabulary import Vocabulary
-from phrasescore.workflows.warnings import returns_warnings
+from phrasescore.workflows.text_checks import UnknownWords
 
 _logger = logging.getLogger(__name__)
 
@@ -52,10 +52,8 @@ class SegmentSummary:
     work: SegmentationWork
     # Segments that are longer than the longest sentence of the forward model's training.
     too_long: int
-    warnings: tuple[str, ...] = ()
 
 
-@returns_warnings
 @torch_threads(1)  # the search and the scores have threads of their own
 def segment(
     source: StrPath,
@@ -114,15 +112,15 @@ def segment(
     check_compute(device, precision, threads)
     if (confidence == "forward") != (reverse_path is None):
         problem = "asks no" if confidence == "forward" else "needs a"
-        raise ArgumentError(f"`confidence` {confidence} {problem} `reverse_model`")
+        raise ArgumentError(f"--confidence {confidence} {problem} --reverse-model")
     if swapped and reverse_path is None:
-        raise ArgumentError("`swapped` is said of a `reverse_model`, and there is none")
+        raise ArgumentError("--swapped is said of the --reverse-model, and there is none")
     if segmentation == "random" and like_path is None:
-        raise ArgumentError("`segmentation` random needs `like`: the segments of another run")
+        raise ArgumentError("--segmentation random needs --like: the segments of another run")
     if segmentation != "random" and like_path is not None:
-        raise ArgumentError("`like` is for `segmentation` random")
+        raise ArgumentError("--like is for --segmentation random")
     if candidates is not None and candidates > beam:
-        raise ArgumentError(f"`candidates` {candidates} needs a `beam` at least as wide")
+        raise ArgumentError(f"--candidates {candidates} needs a --beam at least as wide")
     check_files((source, like_path), (output, details))
     cut: Cut | None = None
     if segmentation == "none":
@@ -157,24 +155,26 @@ def segment(
         cut=cut,
         min_length=min_length,
     )
-    longest = forward.config.training.max_length
+    longest, vocabulary = forward.config.training.max_length, forward.source_vocabulary
     too_long = 0
     with ExitStack() as stack:
         translations = stack.enter_context(open_output(output))
         lines = None if details is None else stack.enter_context(open_output(details))
-        meter = stack.enter_context(Meter("segment", "sentences", progress))
-        sentences = (line.words for line in read_monolingual_text(source))
+        meter = stack.enter_context(Meter("segment", "sentences", progress, lines_of=source))
+        unknown_words = UnknownWords(source, {os.fspath(model): forward.source_vocabulary})
+        sentences = unknown_words.counted(line.words for line in read_monolingual_text(source))
         for number, sentence in enumerate(segmenter.segment(sentences)):
             translations.write((" ".join(sentence.translation) + "\n").encode())
             if lines is not None:
                 lines.write(format_segments(number, sentence))
-            too_long += sum(each.end - each.start > longest for each in sentence.segments)
+            spans = (sentence.words[each.start : each.end] for each in sentence.segments)
+            too_long += sum(len(vocabulary.ids(words)) > longest for words in spans)
             meter.update()
     if too_long:
         _logger.warning(
-            "%s segments are longer than the %s words that were the most in training: networks "
+            "%s segments are longer than the %s %s that were the most in training: networks "
             "translate such ones badly",
-            *(f"{too_long:,}", f"{longest:,}"),
+            *(f"{too_long:,}", f"{longest:,}", "pieces" if vocabulary.is_subwords else "words"),
         )
     return SegmentSummary(segmenter.work, too_long)
 
@@ -184,10 +184,10 @@ def _load_forward(path: str) -> Checkpoint:
 
     :raises ModelError: if it translates nothing, or the other way round.
     """
-    checkpoint = _load_translator(f"`model` {path}", path)
+    checkpoint = _load_translator(f"--model {path}", path)
     if checkpoint.reverse:
         problem = "expected a model that predicts the target, found one trained with --reverse"
-        raise ModelError(f"`model` {path}: {problem}; is it the `reverse_model`?")
+        raise ModelError(f"--model {path}: {problem}; is it the --reverse-model?")
     return checkpoint
 
 
@@ -196,22 +196,22 @@ def _load_reverse(path: str, forward: Checkpoint, *, swapped: bool) -> Checkpoin
 
     :raises ModelError: if it scores nothing, or the same way round as ``forward``.
     """
-    name = f"`reverse_model` {path}"
+    name = f"--reverse-model {path}"
     checkpoint = _load_translator(name, path)
     if swapped and checkpoint.reverse:
-        raise ModelError(f"{name}: trained with --reverse, so that it is not `swapped`")
+        raise ModelError(f"{name}: trained with --reverse, so that it is not --swapped")
     if not swapped and not checkpoint.reverse:
         raise ModelError(
             f"{name}: expected a model trained with --reverse, found one that predicts its second "
-            "text; if that was the source, say `swapped`"
+            "text; if that was the source, say --swapped"
         )
     reads = _words(checkpoint.source_vocabulary)
     of_source = len(reads & _words(forward.source_vocabulary))
     of_target = len(reads & _words(forward.target_vocabulary))
     if of_source > of_target:
         raise ModelError(
-            f"{name}: expected a model of the words that `model` writes, found one that "
-            f"has {of_source:,} of the words that `model` reads and {of_target:,} of those that it "
+            f"{name}: expected a model of the words that --model writes, found one that "
+            f"has {of_source:,} of the words that --model reads and {of_target:,} of those that it "
             "writes"
         )
     direction = direction_of(reverse=True, right_to_left=checkpoint.right_to_left)

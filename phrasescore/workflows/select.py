@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasescore.arguments import StrPath, check_at_least, check_at_most, check_positive
+from phrasescore.arguments import StrPath, check_at_least, check_at_most, check_positive, flag
 from phrasescore.devices import usable_threads
 from phrasescore.engines import EngineSettings, open_pool
 from phrasescore.errors import ArgumentError, PhrasescoreError
@@ -25,7 +25,7 @@ from phrasescore.language_models.selection import (
     draw,
 )
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.workflows.warnings import returns_warnings
+from phrasescore.workflows.text_checks import UnknownWords
 
 _logger = logging.getLogger(__name__)
 
@@ -49,10 +49,8 @@ class SelectSummary:
     lines: int
     # The largest difference of a kept line, in nats per token; None for lines drawn at random.
     highest_difference: float | None
-    warnings: tuple[str, ...] = ()
 
 
-@returns_warnings
 def select(
     text: StrPath,
     output: StrPath,
@@ -104,27 +102,27 @@ def select(
     check_at_least(1, lines=lines, processes=processes)
     check_at_least(0, seed=seed)
     if [share, lines, threshold].count(None) != 2:
-        raise ArgumentError("expected one of `share`, `lines` and `threshold`")
+        raise ArgumentError("expected one of --share, --lines and --threshold")
     for suffix, (one, other) in zip(("", "_target"), sides, strict=True):
-        names = f"`in_domain{suffix}` and `general{suffix}`"
+        names = f"{flag('in_domain' + suffix)} and {flag('general' + suffix)}"
         if (one is None) != (other is None):
             raise ArgumentError(f"{names} go together")
         if one is not None and other is not None and same_file(one, other):
             raise ArgumentError(f"{names} are one file: expected two models")
     given = [one is not None for one, _ in sides]
     if at_random and (any(given) or differences is not None or threshold is not None):
-        raise ArgumentError("`at_random` takes no models, `differences` or `threshold`")
+        raise ArgumentError("--random takes no models, --scores or --threshold")
     if not at_random and not any(given):
-        raise ArgumentError("expected `in_domain` and `general`, or `at_random`")
+        raise ArgumentError("expected --in-domain and --general, or --random")
     if (target is None) != (target_output is None):
-        raise ArgumentError("`target` and `target_output` go together")
+        raise ArgumentError("a target text and --target-output go together")
     if target is None and given[1]:
-        raise ArgumentError("`in_domain_target` is a model of `target`, which is not there")
+        raise ArgumentError("--in-domain-target is a model of the target text, which is not there")
     if any(map(is_stream, texts)):
         raise ArgumentError("a text is read twice and cannot be stdin or another stream")
     check_files((*texts, *sides[0], *sides[1]), outputs)
     if len(texts) > 1 and same_file(*texts):
-        raise ArgumentError("`text` and `target` are one file: expected a text and a translation")
+        raise ArgumentError("text and target are one file: expected a text and a translation")
     for kind, one, other in zip(("in-domain", "general"), *sides, strict=True):
         if one is not None and other is not None and same_file(one, other):
             _logger.warning("the %s models of both sides are one file, for two languages", kind)
@@ -144,7 +142,7 @@ def select(
             chosen = values < threshold
             if not chosen.any():
                 problem = f"no line has a difference below {threshold:g}; the lowest is"
-                raise PhrasescoreError(f"`threshold`: {problem} {values.min():.4f}")
+                raise PhrasescoreError(f"--threshold: {problem} {values.min():.4f}")
     with ExitStack() as stack:
         _write(stack, texts, outputs[:2], chosen)
         if outputs[2] is not None and values is not None:
@@ -175,7 +173,7 @@ def _read(texts: Sequence[str]) -> Iterator[_TextPair]:
     :raises DataError: on reading.
     """
     if len(texts) == 1:
-        for line in read_monolingual_text(texts[0]):
+        for line in read_monolingual_text(texts[0], refuse_marks=True):
             yield _TextPair((line.raw,), (line.words,))
         return
     for both in read_parallel_text(*texts):
@@ -209,9 +207,9 @@ def _score(
     engine = EngineSettings("here" if processes == 1 else "processes", processes)
     with (
         open_pool(engine, _SideModels(models)) as pool,
-        Meter("select", "lines", progress) as meter,
+        Meter("select", "lines", progress, lines_of=texts[0]) as meter,
     ):
-        for found in pool.map(_blocks(texts)):
+        for found in pool.map(_blocks(texts, models)):
             values.append(np.sum([each.values for each in found], axis=0))
             tokens += sum(each.tokens for each in found)
             differing += sum(each.known_to_one for each in found)
@@ -225,10 +223,22 @@ def _score(
     return np.concatenate(values)
 
 
-def _blocks(texts: Sequence[str]) -> Iterator[list[_Sides]]:
+def _blocks(
+    texts: Sequence[str], models: Sequence[CrossEntropyDifference | None]
+) -> Iterator[list[_Sides]]:
+    """Yield the words of some lines at a time; warn of models that do not know them."""
+    unknown_words = [
+        UnknownWords(text, {} if model is None else model.known_words)
+        for text, model in zip(texts, models, strict=False)
+    ]
     lines = _read(texts)
     while block := [line.sides for line in islice(lines, _LINES)]:
+        for sides in block:
+            for side, words in zip(unknown_words, sides, strict=True):
+                side.count(words)
         yield block
+    for side in unknown_words:
+        side.warn()
 
 
 def _write(

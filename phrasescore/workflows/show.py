@@ -13,7 +13,6 @@ from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.output import optional_path
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.workflows.warnings import returns_warnings
 
 if TYPE_CHECKING:
     from phrasescore.report.model_summary import ModelReport
@@ -30,7 +29,6 @@ class TableFigures:
 
     path: str
     report: TableReport
-    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """Return one JSON object, indented."""
@@ -44,7 +42,6 @@ class TableFigures:
         return "\n".join([*lines, "", *_length_lines(self.report), "", *_score_lines(self.report)])
 
 
-@returns_warnings
 def show(
     path: StrPath,
     *,
@@ -62,7 +59,7 @@ def show(
     if not os.path.isdir(path):
         return _count_table(path, optional_path(model), progress)
     if model is not None:
-        raise ArgumentError("`model` goes with a phrase table, and this is a folder")
+        raise ArgumentError("--model goes with a phrase table, and this is a folder")
     if not _MODEL_FILES.intersection(os.listdir(path)):
         raise PhrasescoreError(f"{path}: expected a model or a phrase table, found a folder")
     from phrasescore.report.model_summary import model_report  # imports torch
@@ -84,7 +81,7 @@ def _count_table(path: str, model: str | None, progress: ProgressCallback | None
         shortlists = (checkpoint.table_source_vocabulary, checkpoint.table_target_vocabulary)
     # A pipe can be read only once.
     again = os.path.isfile(path)
-    with Meter("show", "lines", progress) as meter:
+    with Meter("show", "lines", progress, lines_of=path) as meter:
         report = report_table(
             meter.track(read_phrase_table(path)),
             shortlists=shortlists,

@@ -1,15 +1,15 @@
 """N-best lists with their source sentences, as a run reads them that may be resumed."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 
-from moses_integration.affiliation import affiliate_hypothesis
-from moses_integration.nbest import NbestList, read_nbest, with_sources
+from moses_integration.affiliation import affiliate_hypothesis, has_links
+from moses_integration.nbest import NbestList, read_nbest
+from phrasescore.errors import DataError
+from phrasescore.io.text import MARKUP, decode, read_lines, split_words
 from phrasescore.records import HypothesisList
-from phrasescore.workflows.parts import InputPart
-from phrasescore.workflows.text_checks import UnknownWordCounter
+from phrasescore.workflows.text_checks import warn_of_alignments
 
 
 @dataclass
@@ -78,32 +78,64 @@ class SourcedList:
         return HypothesisList(self.source, hypotheses, affiliations)
 
 
+def with_sources(
+    lists: Iterable[NbestList], path: str, *, allow_missing: bool = False
+) -> Iterator[tuple[NbestList, tuple[str, ...]]]:
+    """Yield each list with the words of its source sentence.
+
+    :param path: the source, one tokenised sentence per line; id 0 is the first line.
+    :param allow_missing: whether a sentence may have no list. Moses writes an empty hypothesis for
+        an empty line; it writes nothing only where it found no translation at all.
+    :raises DataError: if an id is beyond the source, a sentence lacks its list, is not UTF-8, or
+        has markup.
+    """
+    sources = enumerate(read_lines(path))
+    read = 0
+    for found in lists:
+        for identity, raw in sources:
+            read = identity + 1
+            if identity == found.id:
+                text = decode(path, identity + 1, raw).removesuffix("\r")
+                MARKUP.check(path, identity + 1, text)
+                yield found, split_words(text)
+                break
+            if not allow_missing:
+                problem = (
+                    f"expected id {identity}, found {found.id}: sentence {identity + 1} of {path} "
+                    "has no hypotheses (--allow-missing leaves it out)"
+                )
+                raise DataError(found.path, found.first_line, problem)
+        else:
+            problem = f"id {found.id} is beyond the source {path}, which has {read} lines"
+            raise DataError(found.path, found.first_line, problem)
+    missing = next(sources, None)
+    if missing is not None and not allow_missing:
+        problem = (
+            f"the n-best list ends before this sentence, with id {read - 1} "
+            "(--allow-missing leaves it out)"
+        )
+        raise DataError(path, read + 1, problem)
+
+
 def read_sourced_lists(
     nbest: str,
     source: str,
     new_names: Collection[str],
     *,
     allow_missing: bool,
-    unknown_words: UnknownWordCounter | None,
-    part: InputPart | None = None,
     aligned: bool = False,
 ) -> Iterator[SourcedList]:
     """Yield each list of a file with its source, lazily.
 
     :param new_names: of features that no line may have.
     :param allow_missing: whether a sentence may have no list.
-    :param unknown_words: counts the words of the source, and warns at the end.
-    :param part: the lists to yield; None for all.
     :param aligned: whether the word alignments of the lines matter.
     :raises DataError: on reaching lines that are not as they should be.
     """
     lists = with_sources(read_nbest(nbest, new_names), source, allow_missing=allow_missing)
-    first = 0 if part is None else part.first
-    # The last part reads on, and finds what is missing at the end.
-    after = None if part is None or part.after == part.total else part.after
-    for place, (found, words) in islice(enumerate(lists), first, after):
-        if unknown_words is not None:
-            unknown_words.count(words)
+    is_unaligned = aligned
+    for place, (found, words) in enumerate(lists):
+        is_unaligned = is_unaligned and not any(map(has_links, found.raws))
         yield SourcedList(place, found, words, aligned)
-    if unknown_words is not None:
-        unknown_words.warn()
+    if is_unaligned:
+        warn_of_alignments(nbest)

@@ -139,12 +139,10 @@ class TableScorer:
     """Scores the lines of a phrase table on an engine; a context manager.
 
     :ivar settings: all that values depend on besides the lines, by name.
-    :ivar machine: what their last bits may depend on as well.
     :ivar tallies: of each column, over the lines so far.
     """
 
     settings: dict[str, str]
-    machine: dict[str, str]
     tallies: list[Tally]
 
     def __init__(self, scoring: TableScoring, engine: EngineSettings) -> None:
@@ -165,7 +163,6 @@ class TableScorer:
             )
             nothing = PhraseBlock(b"", np.empty((0, 4), np.int64))
             _, self.tallies, self.settings = self._pool.submit(nothing).result()
-            self.machine = self._pool.machine
             self._stack = stack.pop_all()
         return self
 

@@ -1,58 +1,156 @@
 """Warnings of texts and models that do not fit: unknown words, lengths, shortlists."""
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+import re
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
+from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.errors import shown_path
 from phrasescore.evaluation.sentences import Sentences
-from phrasescore.vocabulary import Vocabulary
+from phrasescore.io.text import shorten
 
 if TYPE_CHECKING:
     from phrasescore.models.checkpoint import Checkpoint
 
 _logger = logging.getLogger(__name__)
 
-# Words that are enough to judge a text by: the warning comes before the long work.
-_ENOUGH_WORDS = 1000
+# The models are judged when this many words are counted, early in a long run; and again when as
+# many words are counted as ever are, or at the end.
+_EARLY_WORDS, _MOST_WORDS = 10_000, 1_000_000
+# Forms of words that Moses' text does not have, and what to do about them.
+_FORMS = {
+    re.compile(pattern): f"these are {cause}"
+    for pattern, cause in (
+        (r"\|\d+-\d+(,.*)?\|", "marks of phrases: leave out -report-segmentation, or remove them"),
+        (r"[^|]+(\|[^|]+)+", "words with factors (word|POS): keep the words alone"),
+        (r".+@@", "pieces of words (BPE): join them"),
+        (r"▁.*", "pieces of words (sentencepiece): join them"),
+    )
+}
+# The share of words that are unknown and of such a form above which there is a warning.
+_MANY_OF_FORM = 0.1
 
 
-class UnknownWordCounter:
-    """Counts the words of a text that models do not know, and warns once where half are unknown.
+class KnownWords(NamedTuple):
+    """The words that a model knows on each side; None for a side that it does not look at."""
 
-    :param path: of the text, for the message.
-    :param vocabularies: of the side that each model reads, by the model's name.
+    model: str
+    source: Container[str] | None
+    target: Container[str] | None
+
+
+def known_words(path: str, checkpoint: "Checkpoint") -> KnownWords:
+    """Return the words of a text and of its translation that a network knows."""
+    reads = checkpoint.config.kind not in LANGUAGE_MODELS
+    source = checkpoint.table_source_vocabulary if reads else None
+    return KnownWords(path, source, checkpoint.table_target_vocabulary)
+
+
+class UnknownWords:
+    """Counts the words of a text, and warns once of each model that does not know them.
+
+    Such a model knows less than half of the words; or a tenth of the words is unknown and of a form
+    that Moses' text does not have, as ``word|POS``. The first million words are counted.
+
+    :param text: the name of the text, for the message.
+    :param models: the words that each model knows, by the model's name.
     """
 
-    def __init__(self, path: str, vocabularies: Mapping[str, Vocabulary]) -> None:
-        self._path = path
-        self._vocabularies = vocabularies
+    def __init__(self, text: str, models: Mapping[str, Container[str]]) -> None:
+        self._text = shown_path(text)
+        self._models = dict(models)
+        self._counts: Counter[str] = Counter()
         self._words = 0
-        self._unknown = dict.fromkeys(vocabularies, 0)
-        self._judged = False
+        self._limit = _EARLY_WORDS
 
     def count(self, words: Sequence[str]) -> None:
         """Count the words of a sentence; warn as soon as there are enough of them."""
-        if self._judged:
+        if not self._models:
             return
+        self._counts.update(words)
         self._words += len(words)
-        for model, vocabulary in self._vocabularies.items():
-            self._unknown[model] += sum(word not in vocabulary for word in words)
-        if self._words >= _ENOUGH_WORDS:
+        if self._words >= self._limit:
             self.warn()
+            if self._limit == _MOST_WORDS:
+                self._models.clear()
+            self._limit = _MOST_WORDS
+
+    def counted(self, sentences: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+        """Yield each sentence and count its words; warn at the end."""
+        for words in sentences:
+            self.count(words)
+            yield words
+        self.warn()
 
     def warn(self) -> None:
-        """Warn of the models that know less than half of the words; for the end of a short text."""
-        if self._judged:
-            return
-        self._judged = True
-        for model, unknown in self._unknown.items():
-            if 2 * unknown > self._words:
-                _logger.warning(
-                    "%s: %s of its first %s words are unknown to %s: is it in the model's "
-                    "language, tokenised and cased as in training?",
-                    *(shown_path(self._path), f"{unknown:,}", f"{self._words:,}", model),
-                )
+        """Warn of the models that do not know the words so far; for the end of a text, too."""
+        for model, known in list(self._models.items()):
+            # A model of pieces may know all pieces of a word that is none.
+            forms = _FORMS if getattr(known, "is_subwords", False) else ()
+            unknown = Counter(
+                {
+                    word: times
+                    for word, times in self._counts.items()
+                    if word not in known or any(form.fullmatch(word) for form in forms)
+                }
+            )
+            shown, cause = self._of_form(unknown) or (unknown, _likely_cause(unknown, known))
+            if shown is unknown and 2 * unknown.total() <= self._words:
+                continue
+            del self._models[model]
+            _logger.warning(
+                "%s: %s of %s counted words are unknown to %s, such as %s: %s",
+                self._text,
+                f"{unknown.total():,}",
+                f"{self._words:,}",
+                model,
+                ", ".join(shorten(word) for word, _ in shown.most_common(3)),
+                cause,
+            )
+
+    def _of_form(self, unknown: Counter[str]) -> tuple[Counter[str], str] | None:
+        """Return the unknown words of an unusual form that is common, and the cause."""
+        for form, cause in _FORMS.items():
+            found = Counter({word: n for word, n in unknown.items() if form.fullmatch(word)})
+            if found.total() > _MANY_OF_FORM * self._words:
+                return found, cause
+        return None
+
+
+def _likely_cause(unknown: Counter[str], known: Container[str]) -> str:
+    """Return why a model may not know most words of a text."""
+    cased = sum(
+        times
+        for word, times in unknown.items()
+        if any(other in known for other in (word.lower(), word.capitalize(), word.upper()))
+    )
+    if 2 * cased > unknown.total():
+        return "the model knows most of these in another casing: case the text as in training"
+    return "is it in the model's language, tokenised and cased as in training?"
+
+
+def unknown_words_of(
+    source: str, target: str, models: Iterable[KnownWords]
+) -> tuple[UnknownWords, UnknownWords]:
+    """Return what counts the unknown words of a source, and of its translations.
+
+    :param source: the name of the source, for the message; ``target`` likewise.
+    """
+    models = list(models)
+    return (
+        UnknownWords(source, {name: known for name, known, _ in models if known is not None}),
+        UnknownWords(target, {name: known for name, _, known in models if known is not None}),
+    )
+
+
+def warn_of_alignments(path: str) -> None:
+    """Warn of n-best lists in which no word of any hypothesis is aligned."""
+    problem = "no hypothesis has a link in its word alignment, and so all words are unaligned"
+    _logger.warning(
+        "%s: %s: has the phrase table of the decoder alignments?", shown_path(path), problem
+    )
 
 
 def warn_of_lengths(path: str, words: int, reference_words: int) -> None:

@@ -15,10 +15,10 @@ def check_keep_others(keep_others: float | None, texts: Sequence[object]) -> Non
     if keep_others is None:
         return
     if not texts:
-        raise ArgumentError("`keep_others` is for lines whose source is not in `texts`")
+        raise ArgumentError("--keep-others is for lines whose source is in no text of --for")
     if not math.exp(LOWEST_LOG) <= keep_others <= math.exp(HIGHEST_LOG):
         problem = "a probability (or exp of a count) from 3.8e-44 to 1.6e38, as a table has it"
-        raise ArgumentError(f"`keep_others`: expected {problem}, got {keep_others!r}")
+        raise ArgumentError(f"--keep-others: expected {problem}, got {keep_others!r}")
 
 
 class TextFilter:

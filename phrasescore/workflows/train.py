@@ -21,7 +21,7 @@ from phrasescore.config.settings import (
 from phrasescore.config.toml_file import unknown
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
-from phrasescore.io.corpora import read_monolingual_text, read_parallel_text
+from phrasescore.io.corpora import check_no_marks, read_monolingual_text, read_parallel_text
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.text import same_file
 from phrasescore.models.checkpoint import CurvePoint, TrainingRecord
@@ -35,7 +35,6 @@ from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.vocabulary import count_words
 from phrasescore.workflows.aligned_text import read_aligned_text
-from phrasescore.workflows.warnings import returns_warnings
 
 _logger = logging.getLogger(__name__)
 
@@ -50,10 +49,8 @@ class TrainSummary:
 
     # As it stands in the model's folder, too.
     record: TrainingRecord
-    warnings: tuple[str, ...] = ()
 
 
-@returns_warnings
 def train(
     kind: str,
     inputs: StrPath | Sequence[StrPath],
@@ -139,7 +136,7 @@ def train(
         settings = [*settings, f"vocabulary.subwords={subwords}"]
     layered = layer_settings(kind, preset, optional_path(config), settings, limits, stored)
     if layered.vocabulary.subwords and kind in ALIGNED:
-        raise ArgumentError(f"`subwords`: {kind} predicts aligned words, whose pieces are not")
+        raise ArgumentError(f"--subwords: {kind} predicts aligned words, whose pieces are not")
     if resume and stored is None and not model.exists():
         # With the settings of this call: an error or Ctrl-C in the text leaves no run.
         _logger.info("%s: holds no run to go on with; a new one begins", work)
@@ -183,7 +180,7 @@ class _Side(NamedTuple):
             loaded = load_vocabulary(self.vocabulary)
             if loaded.is_subwords and kind in ALIGNED:
                 problem = f"{kind} predicts aligned words, and these are subwords"
-                raise ArgumentError(f"`{self.name}_vocabulary`: {problem}")
+                raise ArgumentError(f"--{self.name}-vocabulary: {problem}")
             return Shortlist(f"vocabulary {self.vocabulary}", vocabulary=loaded)
         return Shortlist()
 
@@ -191,10 +188,10 @@ class _Side(NamedTuple):
 def check_alignments(kind: str, alignments: str | None) -> None:
     """Refuse alignments for a network that has no use for them, and a joint model without."""
     if kind in ALIGNED and alignments is None:
-        problem = "`alignments` is missing: the word alignment of source and target"
+        problem = "--alignments is missing: the word alignment of source and target"
         raise ArgumentError(f"{kind} is trained on aligned text: {problem}")
     if kind not in ALIGNED and alignments is not None:
-        raise ArgumentError(f"`alignments` is for {', '.join(ALIGNED)}, not for {kind}")
+        raise ArgumentError(f"--alignments is for {', '.join(ALIGNED)}, not for {kind}")
 
 
 def _check_arguments(
@@ -210,7 +207,7 @@ def _check_arguments(
     """Refuse inputs from which this kind cannot learn, and options that exclude one another."""
     if kind not in MODEL_CONFIGS:
         meant = NAMES_IN_PAPERS.get(kind.lower(), kind)
-        raise ArgumentError(f"`kind`: {unknown('kind of network', meant, MODEL_CONFIGS)}")
+        raise ArgumentError(f"KIND: {unknown('kind of network', meant, MODEL_CONFIGS)}")
     check_files((*inputs, alignments, *source[1:], *target[1:]), ())
     if kind in LANGUAGE_MODELS:
         if len(inputs) != 1:
@@ -228,13 +225,13 @@ def _check_arguments(
         raise ArgumentError("SOURCE and TARGET are one file: expected a text and a translation")
     if kind in FEED_FORWARD and right_to_left:
         problem = "predicts from left to right alone, as the search asks it"
-        raise ArgumentError(f"`right_to_left`: {kind} {problem}")
+        raise ArgumentError(f"--right-to-left: {kind} {problem}")
     check_alignments(kind, alignments)
     if kind in ALIGNED and reverse:
         raise ArgumentError(f"{kind} predicts the target alone: it has no reverse")
     for side in (source, target):
         if side.corpus is not None and side.vocabulary is not None:
-            both = f"`{side.name}_corpus` and `{side.name}_vocabulary`"
+            both = f"--{side.name}-corpus and --{side.name}-vocabulary"
             raise ArgumentError(f"{both} exclude one another")
 
 
@@ -245,12 +242,14 @@ def _read(
 
     The sentences of one text are pairs without a source.
     """
-    with Meter("read", "lines", progress) as meter:
+    with Meter("read", "lines", progress, lines_of=inputs[0]) as meter:
         if kind in LANGUAGE_MODELS:
-            for text in meter.track(read_monolingual_text(inputs[0])):
+            for text in meter.track(read_monolingual_text(inputs[0], refuse_marks=True)):
                 yield CountedPair(text.raw, PhrasePair((), text.words), 1.0)
         elif len(inputs) == 1:
             for line in meter.track(read_phrase_table(inputs[0])):
+                for words in line.pair if b"s>" in line.raw else ():
+                    check_no_marks(inputs[0], line.number, line.raw, words)
                 yield CountedPair(line.raw, line.pair, joint_count(line.raw))
         elif kind in ALIGNED:
             for aligned in meter.track(read_aligned_text(*inputs)):

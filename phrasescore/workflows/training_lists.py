@@ -12,13 +12,14 @@ from moses_integration.affiliation import (
     Affiliations,
     affiliate_hypothesis,
     affiliate_sentence,
+    has_links,
     parse_links,
 )
 from moses_integration.nbest import NbestList, read_nbest
 from moses_integration.reranking import Values, feature_matrix
 from moses_integration.segmentation import parse_segmentation
 from moses_integration.tuning_lists import FeatureColumns
-from moses_integration.weights import is_sparse
+from moses_integration.weight_lines import is_sparse
 from phrasescore.config.settings import ALIGNED, LANGUAGE_MODELS
 from phrasescore.errors import DataError, PhrasescoreError, shown_path
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
@@ -29,7 +30,12 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import FeatureLabel, Weights
 from phrasescore.training.list_run import TrainingLists
 from phrasescore.training.list_store import ListStore
-from phrasescore.workflows.text_checks import warn_of_lengths
+from phrasescore.workflows.text_checks import (
+    known_words,
+    unknown_words_of,
+    warn_of_alignments,
+    warn_of_lengths,
+)
 from phrasescore.workflows.tune.pooling import some_names
 from tuning.bleu import Bleu, sentence_bleu
 from tuning.weights import weights_vector
@@ -68,7 +74,7 @@ def find_feature(weights: Weights, name: str, where: str) -> NetworkFeature:
     found = weights.get(label.name, ())
     if label.place >= len(found) or (label.name == name and len(found) > 1):
         cure = (
-            "name the network's feature by `feature`, as TranslationModel0_4 for the fifth score "
+            "name the network's feature by --feature, as TranslationModel0_4 for the fifth score "
             "of a table, or tune weights on lists that have it"
         )
         raise PhrasescoreError(f"{where}: expected one weight of {name}: {cure}")
@@ -143,7 +149,7 @@ def read_training_lists(
         or a feature with a weight is not in the lists; of an encoder-decoder, if the lists have no
         segmentation into phrases; of a joint model, if they have no word alignment.
     """
-    texts = [read_sentences(path) for path in (source, *references)]
+    texts = [read_sentences(source, is_source=True), *map(read_sentences, references)]
     check_aligned(texts)
     sources, first = texts[0].words, texts[1].words
     linked = None if alignments is None else _read_affiliations(alignments, sources, first)
@@ -152,16 +158,24 @@ def read_training_lists(
     reader = _Reader(pairs, weights, feature, where)
     bleu = _Gains(Bleu([text.words for text in texts[1:]]))
     digest = new_digest()
-    num_words = 0
+    known = known_words(checkpoint.folder, checkpoint)
+    of_source, of_lists = unknown_words_of(source, f"{paths[0]} (hypotheses)", [known])
+    _, of_references = unknown_words_of(source, references[0], [known])
+    num_words, is_unaligned = 0, checkpoint.config.kind in ALIGNED
     with Meter("read", "lists", progress) as meter:
         for place, nbest in enumerate(_numbered(paths, len(sources), source)):
             digest.update(b"\n".join(nbest.raws) + b"\n")
             meter.update()
+            is_unaligned = is_unaligned and not any(map(has_links, nbest.raws))
             if not sources[place]:
                 continue
             num_words += len(next(iter(nbest.distinct().values())))
             scores, words, found = reader.read(nbest, sources[place])
             bleu.add(place, words)
+            of_source.count(sources[place])
+            for hypothesis in words:
+                of_lists.count(hypothesis)
+            of_references.count(first[place])
             if pairs.kind == _OF_PHRASES:
                 taught = sorted({pair for row in found for pair in row})
             else:
@@ -170,6 +184,10 @@ def read_training_lists(
             store.add_list(scores, found, taught)
     if not len(store):
         raise DataError(source, None, "expected sentences with words, found none")
+    if is_unaligned:
+        warn_of_alignments(paths[0])
+    for unknown_words in (of_source, of_lists, of_references):
+        unknown_words.warn()
     warn_of_lengths(paths[0], num_words, sum(map(len, first)))
     for text in texts:
         digest.update(repr(text.words).encode())

@@ -25,8 +25,6 @@ WRITERS = {
         f"{_ANNOTATE} -o disk/out --moses-ini small.ini --moses-ini-out disk/moses.ini",
         "--resume",
     ),
-    "annotate part": (f"{_ANNOTATE} --part 2/2 -o disk/out.gz", "--resume"),
-    "join": ("join part1 part2 -o disk/out", ""),
     "rescore": (f"{_RESCORE} --cache disk/cache -o disk/out.gz", "--resume"),
     "rescore words": (f"{_RESCORE} --word-scores disk/words -o disk/out.gz", ""),
     "score": (

@@ -147,9 +147,6 @@ def make_folder(folder: Path) -> None:
         ("cslm --set model.self_normalization=0.1", "train.fr", "cslm"),
     ):
         _run(f"train {kind} {inputs} -o {name} --updates 2 --threads 1 --device cpu", folder)
-    for part in (1, 2):
-        command = f"annotate small.gz --model rnn --part {part}/2 -o part{part} --threads 1"
-        _run(f"{command} --engine here", folder)
 
 
 def _run(command: str, folder: Path) -> None:

@@ -101,16 +101,6 @@ def in_order(inner: str, outer: str, *, added: int = 0) -> Check:
     return check
 
 
-def joined(*parts: str) -> Check:
-    """The lines of the parts, one after the other."""
-
-    def check() -> str | None:
-        before = [line for part in parts for line in lines_of(part)]
-        return None if before == lines_of("out") else "other lines than the parts'"
-
-    return check
-
-
 def best_of_lists(nbest: str = "nbest") -> Check:
     """One hypothesis of each list."""
 

@@ -145,7 +145,6 @@ def make_material(folder: Path) -> None:
     (folder / "made.experiment").mkdir()
     (folder / "made.experiment" / "table.toml").write_text(_TABLE)
     _write_networks(folder, [w.decode() for w in english], [w.decode() for w in french])
-    shutil.copytree(REPOSITORY / "tests" / "data" / "work-of-0.1", folder / "made.work")
     write_table(folder / "made.table")
     before = Path.cwd()
     os.chdir(folder)
@@ -155,15 +154,17 @@ def make_material(folder: Path) -> None:
             "tune nbest --references references --weights weights --starts 0 -o made "
             "--features-out features.dat --scores-out scores.dat --ifile-out init.opt"
         )
-        for part in (1, 2):
-            _run(f"annotate table --model rnn --part {part}/2 -o part{part}")
-            _run(f"rescore nbest --source source --model lstm --part {part}/2 -o lists.part{part}")
         _run("generate rnn source --nbest own.nbest 3 --name Own0 -o made")
         _run(
             "train joint source references --alignments alignments --updates 1 -o joined "
             "--keep-work --device cpu"
         )
         shutil.rmtree("joined")
+        _run(
+            "train encoder-decoder made.table --updates 1 -o worked --keep-work --device cpu "
+            "--set model.hidden_size=8"
+        )
+        shutil.rmtree("worked")
         # Nobody waits in vain for what is compiled: that is done here.
         _run("decode source --config moses.ini --workers 1 --engine here --stack 5 -o made")
         _stop("rescore nbest --source source --model lstm -o begun")

@@ -68,6 +68,14 @@ def test_a_hypothesis_with_all_features_keeps_them_and_its_total(tmp_path: Path)
     assert (combiner.filled, combiner.left_out) == ({"TM0"}, {"Own0"})
 
 
+def test_what_is_filled_in_a_list_of_joshua_has_its_style(tmp_path: Path) -> None:
+    decoder = "0 ||| la maison ||| lm_0=-3.0 WordPenalty=-0.87 ||| -2.1\n"
+    _, (old, new) = combine(tmp_path, decoder, "0 ||| le chat ||| Attention0= -0.5 ||| -0.5\n")
+    assert old == decoder.replace(" ||| -2.1", " Made0=1 Made1=0 ||| -2.1")
+    made = " Made0=0 Made1=1"
+    assert new == f"0 ||| le chat ||| lm_0=-3.0 WordPenalty=-0.87{made} ||| -2.1\n"
+
+
 def test_sparse_features_of_the_decoder_are_not_filled(tmp_path: Path) -> None:
     decoder = "0 ||| la ||| LM0= -1 tm_a= 1 ||| -1\n"
     combiner, (_, new) = combine(tmp_path, decoder, "0 ||| le ||| RNN0= -1 ||| -1\n")

@@ -20,6 +20,8 @@ def test_lines_are_predicted_word_given_word_and_probability(tmp_path: Path) -> 
     ]
     (tmp_path / "lex.f2e").write_text(LINES)
     assert list(read_lexicon(str(tmp_path / "lex.f2e"))) == expected
+    (tmp_path / "lex.crlf").write_bytes(LINES.encode().replace(b"\n", b"\r\n"))
+    assert list(read_lexicon(str(tmp_path / "lex.crlf"))) == expected
     (tmp_path / "lex.gz").write_bytes(gzip.compress(LINES.encode()))
     assert list(read_lexicon(str(tmp_path / "lex.gz"))) == expected
 

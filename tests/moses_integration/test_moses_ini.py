@@ -4,11 +4,12 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from moses_integration.ini_text import files_of
+from moses_integration.ini_text import IniText, files_of
 from moses_integration.moses_ini import MosesIni, PhraseTableFeature
 from phrasescore.errors import ConfigError, DataError
 
@@ -164,21 +165,20 @@ def test_no_or_several_choices_are_an_error_that_names_them(
     )
 
 
-@pytest.mark.parametrize(
-    ("content", "cure"),
-    [
-        (b"[feature]\nWordPenalty\n", ""),
-        (b"", ""),
-        (
-            b"[ttable-file]\n0 0 0 5 table\n",
-            "; the old format with [ttable-file] is not supported",
-        ),
-    ],
-)
-def test_a_file_without_a_phrase_table_is_refused(content: bytes, cure: str) -> None:
+@pytest.mark.parametrize("content", [b"[feature]\nWordPenalty\n", b""])
+def test_a_file_without_a_phrase_table_is_refused(content: bytes) -> None:
     message = refusal(lambda: MosesIni("moses.ini", content).add_scores(None, 1))
     expected = "expected a phrase table such as PhraseDictionaryMemory, found none"
-    assert message == f"moses.ini: [feature]: {expected}{cure}"
+    assert message == f"moses.ini: [feature]: {expected}"
+
+
+@pytest.mark.parametrize("section", ["ttable-file", "weight-l", "weight-generation"])
+def test_the_old_format_of_moses_is_refused_wherever_a_moses_ini_is_read(section: str) -> None:
+    text = f"[input-factors]\n0\n[{section}]\n0.5\n".encode()
+    for reader in (MosesIni, IniText):
+        message = refusal(partial(reader, "moses.ini", text))
+        assert message.startswith(f"moses.ini:4: [{section}] : expected [feature] and [weight]; ")
+        assert message.endswith("which its convert-moses-ini-to-v2.perl changes")
 
 
 # Editing

@@ -12,15 +12,12 @@ import pytest
 
 from moses_integration.nbest import (
     NbestList,
-    format_features,
-    format_value,
     parse_features,
     parse_total,
     read_nbest,
     remove_features,
-    with_sources,
 )
-from moses_integration.nbest_lines import FEATURE_NAME
+from moses_integration.nbest_lines import FEATURE_NAME, format_features, format_value
 from phrasescore.errors import DataError, ModelError
 
 ODD_LIST = Path(__file__).parent.parent / "data" / "odd.nbest"
@@ -194,7 +191,7 @@ def line(number: int | str, *, fields: bytes = b"x ||| LM0= -2.5 ||| -3") -> byt
         ([line(0, fields=b"x ||| = 1 ||| 1")], ":1: expected a value after '='"),
         (
             [line(0), line(0, fields=b"x ||| LM0= 1 LSTM0= 1 ||| 1")],
-            ":2: .*LSTM0 already; .* `replace`",
+            ":2: .*LSTM0 already; .* --replace",
         ),
     ],
 )
@@ -304,41 +301,58 @@ def test_an_empty_file_is_an_error(tmp_path: Path) -> None:
 # Sources
 
 
-def source_file(folder: Path, text: str) -> str:
-    (folder / "source").write_text(text, encoding="utf-8")
-    return str(folder / "source")
-
-
-def test_each_list_gets_the_sentence_of_its_id(tmp_path: Path) -> None:
-    source = source_file(tmp_path, "a  b\r\n\nc d\n")
-    pairs = with_sources(read_nbest(write(tmp_path, line(0), line(1), line(2))), source)
-    assert [(found.id, words) for found, words in pairs] == [
-        (0, ("a", "b")), (1, ()), (2, ("c", "d"))
-    ]  # fmt: skip
+JOSHUA = b"0 ||| la maison ||| lm_0=-3.0 tm_pt_0=-1.5 WordPenalty=-0.87 ||| -2.1"
+OLD_MOSES = b"0 ||| la maison  ||| d: 0 lm: -3 tm: -1 -2 lm: -4 ||| -2.1 ||| 0-0"
 
 
 @pytest.mark.parametrize(
-    ("ids", "sentences", "message"),
+    ("raw", "features", "added"),
     [
-        ([0, 1, 2], 2, "nbest:3: id 2 is beyond the source .*source, which has 2 lines"),
-        ([0, 5], 2, "nbest:2: id 5 is beyond the source .*source, which has 2 lines"),
-        ([0, 2], 3, "nbest:2: expected id 1, found 2: sentence 2 of .*source has no hypotheses"),
-        ([1], 2, "nbest:1: expected id 0, found 1: sentence 1 of .*source has no hypotheses"),
-        ([0, 1], 4, "source:3: the n-best list ends before this sentence, with id 1"),
+        (
+            JOSHUA,
+            {"lm_0": (-3.0,), "tm_pt_0": (-1.5,), "WordPenalty": (-0.87,)},
+            JOSHUA.replace(b"-0.87", b"-0.87 RNN0=-2.5"),
+        ),
+        (
+            OLD_MOSES,
+            {"d": (0.0,), "lm": (-3.0, -4.0), "tm": (-1.0, -2.0)},
+            OLD_MOSES.replace(b"lm: -4", b"lm: -4 RNN0: -2.5"),
+        ),
+    ],
+    ids=["joshua", "old-moses"],
+)
+def test_lists_in_other_styles_are_read_and_added_to(
+    tmp_path: Path, raw: bytes, features: dict[str, tuple[float, ...]], added: bytes
+) -> None:
+    path = write(tmp_path, raw, raw)
+    (found,) = read_nbest(path)
+    assert [found.features(place) for place in range(2)] == [features] * 2
+    text = format_features([("RNN0", -2.5)], found.style)
+    assert found.with_features([text] * 2) == b"%b\n%b\n" % (added, added)
+    assert remove_features(added, ["RNN0"]) == raw
+    (again,) = read_nbest(write(tmp_path, added, added))
+    assert [again.features(place) for place in range(2)] == [features | {"RNN0": (-2.5,)}] * 2
+
+
+def test_lines_of_joshua_are_read_by_one_pattern(tmp_path: Path) -> None:
+    (found,) = read_nbest(write(tmp_path, JOSHUA, JOSHUA))
+    values = [match.groups() for match in found.matches if match is not None]
+    assert values == [(b"-3.0", b"-1.5", b"-0.87", b"-2.1")] * 2
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        (b"0 ||| la ||| -1.5 ||| lm=-3 tm=-1", "found the total first, as Travatar has it: exch"),
+        (b"0 ||| la ||| -1.5 ||| 0-0", "the features of this list have no names; write a name"),
+        (b"0 ||| la ||| -1.5", "found 3: .*; Nematus writes no features: make the score one"),
+        (b"0 ||| la ||| lm=-1.5", "found 3: .*; the total is missing: add"),
+        (b"0 ||| la ||| lm=-1.5 -2 ||| -1", "expected the name of a feature, as 'LM0=', found '-2"),
+        (b"0 ||| la ||| lm=-1,5 ||| -1", "expected a number, found '-1,5'"),
     ],
 )
-def test_a_list_that_does_not_fit_its_source_is_an_error(
-    tmp_path: Path, ids: list[int], sentences: int, message: str
+def test_lists_that_are_not_read_are_refused_with_the_cure(
+    tmp_path: Path, raw: bytes, problem: str
 ) -> None:
-    source = source_file(tmp_path, "word\n" * sentences)
-    path = write(tmp_path, *map(line, ids))
-    allow = "beyond" in message  # what is beyond the source never fits
-    with pytest.raises(DataError, match=message):
-        list(with_sources(read_nbest(path), source, allow_missing=allow))
-
-
-def test_sentences_without_a_list_can_be_allowed(tmp_path: Path) -> None:
-    source = source_file(tmp_path, "a\nb\nc\nd\n")
-    lists = read_nbest(write(tmp_path, line(1), line(2)))
-    pairs = with_sources(lists, source, allow_missing=True)
-    assert [words for _, words in pairs] == [("b",), ("c",)]
+    with pytest.raises(DataError, match=f"nbest:1: .*{problem}"):
+        list(read_nbest(write(tmp_path, raw)))

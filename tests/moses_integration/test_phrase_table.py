@@ -16,7 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from moses_integration import phrase_table, table_line
-from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
+from moses_integration.decoder.phrase_tables import lines_of_phrases
+from moses_integration.phrase_table import PhraseTableLine, read_phrase_table, read_table_blocks
 from moses_integration.table_line import add_scores, joint_count, parse_line
 from phrasescore.errors import DataError
 from phrasescore.records import PhrasePair
@@ -78,6 +79,40 @@ def test_odd_lines_that_moses_loads_are_read() -> None:
         PhrasePair(("\tnote",), ("music",)),
         PhrasePair(("z",), ("z", "||", "z", "|", "z")),
     ]
+
+
+RULES = [
+    b"the dog [X] ||| le chien [X] ||| 0.5 1 ||| 0-0 1-1 ||| 4 4 2 ||| |||\n",
+    b"the [X][X] [X] ||| [X][X]  le [NP]||| 0.5 1 |||\r\n",
+]
+
+
+@pytest.mark.parametrize("lines", [RULES, RULES[::-1], RULES * 200, RULES[:1]])
+def test_hierarchical_rules_are_refused(tmp_path: Path, lines: list[bytes]) -> None:
+    path = table(tmp_path, b"".join(lines))
+    with pytest.raises(DataError) as caught:
+        next(read_table_blocks(path))
+    assert str(caught.value).startswith(
+        f"{path}:1: expected phrases, found a hierarchical rule with the label '[X]'; a table of"
+    )
+    with pytest.raises(DataError, match="hierarchical"):
+        next(lines_of_phrases(path, [("dog",)], 5))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[ ||| [ ||| 0.5 1\n",
+        b"voir [1] ||| see [1] ||| 0.5 1\n",
+        b"&#91;X&#93; ||| &#91;X&#93; ||| 0.5 1\n",
+        b"[musique] ||| music ||| 0.5 1\n",
+        # Other lines of the table show that it is a subtitle, not a label.
+        b"[musique] ||| [music] ||| 0.5 1\nla ||| the ||| 0.5 1\n",
+    ],
+)
+def test_brackets_are_words_like_others(tmp_path: Path, line: bytes) -> None:
+    path = table(tmp_path, line)
+    assert len(list(read_phrase_table(path))) == line.count(b"\n")
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -97,7 +97,7 @@ def test_a_feature_without_weights_is_refused_by_name_unless_ignored(read: Read)
     nbest = read(LIST)
     weights: Weights = {"LM0": (0.5,)}
     assert refusal(lambda: WeightedSum(weights)(nbest)) == (
-        f"{nbest.path}:1: no weights for TM0, LSTM0 (`ignore_unweighted` takes 0)"
+        f"{nbest.path}:1: no weights for TM0, LSTM0 (--ignore-unweighted takes 0)"
     )
     score = WeightedSum(weights, ignore_unweighted=True)
     assert score(nbest).tolist() == [-1.0, -1.5]
@@ -109,7 +109,7 @@ def test_weights_without_a_feature_are_refused_by_name_unless_ignored(read: Read
     weights: Weights = {"LM0": (1.0,), "WT_b": (1.0,), "Gone0": (1.0, 2.0)}
     assert refusal(lambda: WeightedSum(weights)(nbest)) == (
         f"{nbest.path}:1: expected the features Gone0, which have weights, found none "
-        "(`ignore_missing` takes 0)"
+        "(--ignore-missing takes 0)"
     )
     score = WeightedSum(weights, ignore_missing=True)
     assert score(nbest).tolist() == [-2.0, 1.0]
@@ -120,7 +120,7 @@ def test_the_line_that_lacks_a_feature_is_named(read: Read) -> None:
     nbest = read("0 ||| b ||| LM0= -1 WT= 2 ||| -3\n0 ||| a ||| LM0= -2 ||| -2\n")
     assert refusal(lambda: WeightedSum({"LM0": (1.0,), "WT": (1.0,)})(nbest)) == (
         f"{nbest.path}:2: expected the features WT, which have weights, found none "
-        "(`ignore_missing` takes 0)"
+        "(--ignore-missing takes 0)"
     )
     problem = f"{nbest.path}:2: expected one value of the feature WT, found none; there are"
     assert refusal(lambda: EvenAverage(["WT"])(nbest)) == f"{problem} LM0, WT"
@@ -129,7 +129,7 @@ def test_the_line_that_lacks_a_feature_is_named(read: Read) -> None:
 def test_the_line_that_has_a_feature_without_weights_is_named(read: Read) -> None:
     nbest = read(SPARSE.replace("WT_b", "WT"))
     assert refusal(lambda: WeightedSum({"LM0": (1.0,)})(nbest)) == (
-        f"{nbest.path}:2: no weights for WT (`ignore_unweighted` takes 0)"
+        f"{nbest.path}:2: no weights for WT (--ignore-unweighted takes 0)"
     )
 
 
@@ -140,6 +140,12 @@ def test_a_sparse_feature_is_0_where_it_is_not_and_so_is_its_weight(read: Read) 
     assert score(nbest).tolist() == [-1 + 2 * 2, -2 + 2 * 5]
     assert score.unweighted == {"WT_a"}
     assert score.used == {"LM0", "WT_b"}
+
+
+def test_in_a_list_of_joshua_every_feature_needs_a_weight_and_may_be_0(read: Read) -> None:
+    nbest = read("0 ||| a ||| lm_0=-2 Glue=1 ||| 1\n0 ||| b ||| lm_0=-1 ||| 1\n")
+    assert WeightedSum({"lm_0": (0.5,), "Glue": (2.0,)})(nbest).tolist() == [1.0, -0.5]
+    assert "no weights for lm_0 (" in refusal(lambda: WeightedSum({"Glue": (2.0,)})(nbest))
 
 
 def test_another_number_of_weights_than_values_is_refused(read: Read) -> None:
@@ -216,3 +222,19 @@ def test_the_real_weights_give_the_real_totals(shared_data: Path) -> None:
         assert abs(difference[0] - 100 * round(difference[0] / 100)) < 2e-3
         if number == 20:
             break
+
+
+WORD_SCORES = """\
+0 ||| la maison ||| F0= -1.2 WordScores= -0.1 -0.2 -0.9 ||| -0.4
+0 ||| maison ||| F0= -0.9 WordScores= -0.4 -0.5 ||| -0.45
+"""
+
+
+def test_marians_word_scores_are_no_feature(read: Read, caplog: pytest.LogCaptureFixture) -> None:
+    nbest = read(WORD_SCORES)
+    assert feature_matrix(nbest).sizes == {"F0": 1}
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{nbest.path}: ignoring the feature WordScores, which has a value per word"
+    ]
+    assert WeightedSum({"F0": (2.0,)})(nbest).tolist() == [-2.4, -1.8]
+    assert EvenAverage(["F0"])(nbest).tolist() == [-0.8, -0.675]

@@ -214,9 +214,9 @@ def test_files_about_different_hypotheses_are_no_pair(files: Files) -> None:
 def test_what_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
     path = tmp_path / "out"
     one = np.ones((1, 1))
-    for name in ("", "a b", "a=b"):
+    for name in ("", "a b", "a\rb"):
         message = refusal(partial(write_features, str(path), [FeatureLabel(name, 0)], one, [0, 1]))
-        assert "expected the name of a feature without blanks and '='" in message
+        assert "expected the name of a feature without blanks, found" in message
     nothing = one * np.nan
     message = refusal(lambda: write_features(str(path), [FeatureLabel("LM0", 0)], nothing, [0, 1]))
     assert message == f"{path}: expected finite numbers to write, found others"

@@ -47,6 +47,11 @@ def test_sparse_features_are_0_where_they_are_not_and_get_columns_as_they_come(
     assert lists.columns.labels == (("LM0", 0), ("WT_b", 0), ("WT_c", 0))
 
 
+def test_any_feature_of_a_list_of_joshua_is_0_where_it_is_not(lists: Lists) -> None:
+    found = lists.read("0 ||| a ||| lm_0=1 OOVPenalty=-100", "0 ||| b ||| lm_0=2 Glue=3")
+    assert found == [[[1, -100, 0], [2, 0, 3]]]
+
+
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
@@ -68,7 +73,7 @@ def test_sparse_features_are_0_where_they_are_not_and_get_columns_as_they_come(
         ),
         (["0 ||| a ||| LM0= 1 2", "1 ||| a ||| LM0= 1"], ":2: expected 2 values of LM0 as before"),
         (["0 ||| a ||| W_a= 1 2"], ":1: the feature W_a has '_' in its name, so it is a sparse"),
-        (["0 ||| a ||| A=B= 1"], ":1: expected the name of a feature without blanks, '=' and '#'"),
+        (["0 ||| a ||| A\tB= 1"], ":1: expected the name of a feature without blanks, found"),
         (["0 ||| a ||| Two words= 1"], ":1: expected the name of a feature, as 'LM0=', found"),
         (["0 ||| a ||| LM0= nan"], ":1: expected a number, found 'nan'"),
         (["0 ||| a ||| LM0= 1", "1 ||| a ||| LM0= -inf"], ":2: expected a number, found '-inf'"),
@@ -84,3 +89,22 @@ def test_what_does_not_go_together_is_refused_with_its_line(
     lists: Lists, lines: list[str], problem: str
 ) -> None:
     assert lists.refusal(*lines, num_segments=2).startswith(problem)
+
+
+def test_a_sentence_without_a_list_may_have_an_empty_hypothesis(lists: Lists) -> None:
+    lists.path.write_text("1 ||| a ||| LM0= 1 ||| -1\n3 ||| b ||| LM0= 2 ||| -1\n")
+    found = list(read_tuning_lists(str(lists.path), 5, lists.columns, allow_missing=True))
+    assert [(nbest.id, nbest.hypotheses) for _, nbest in found] == [
+        (0, [b""]),
+        (1, [b" a "]),
+        (2, [b""]),
+        (3, [b" b "]),
+        (4, [b""]),
+    ]
+    assert [values.tolist() for values, _ in found] == [[[]], [[1.0]], [[0.0]], [[2.0]], [[0.0]]]
+
+
+def test_marians_word_scores_have_no_columns(lists: Lists) -> None:
+    found = lists.read("0 ||| a b ||| F0= 1 WordScores= 1 2", "0 ||| a ||| F0= 2 WordScores= 1")
+    assert found == [[[1], [2]]]
+    assert lists.columns.labels == (("F0", 0),)

@@ -6,11 +6,8 @@ from pathlib import Path
 import pytest
 
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import (
-    load_weights,
-    write_weights,
-)
-from phrasescore.errors import PhrasescoreError
+from moses_integration.weights import check_weights, load_weights, write_weights
+from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.records import WeightPair, Weights
 
 DATA = Path(__file__).parents[1] / "data"
@@ -86,7 +83,23 @@ def test_what_is_written_is_read_again_bit_for_bit(path: Path) -> None:
         (b"# nothing\n", ": expected weights, as in 'LM0= 0.5', found none"),
         (
             b"\xef\xbb\xbfLM0= 1\n",
-            ":1: expected weights, found a byte order mark before them: save it as plain UTF-8",
+            (
+                ":1: expected text, found a byte order mark before it: save the file as UTF-8 "
+                "without one"
+            ),
+        ),
+        (b"CP_a 1 2\n", ":1: expected 'Name= value', found 'CP_a 1 2'"),
+        (
+            b"CP_a 1\nCP_a 1\n",
+            ":2: expected the weights of CP_a in one place, found more of them here",
+        ),
+        (
+            b"LM0= 1\nCP_a 1\nCP_b= 1\n",
+            (
+                ":3: expected all sparse features as 'name value', as CP_a, or all as "
+                "'name= value', as CP_b=; found both (a moses.ini with [weight-file] takes the "
+                "first for any name)"
+            ),
         ),
         (b"LM0= 1\nLM1 2\n", ":2: expected 'Name= value', found 'LM1 2'"),
         (b"LM0=1\n", ":1: expected 'Name= value', found 'LM0=1'"),
@@ -139,7 +152,10 @@ def test_what_is_no_weights_file_is_refused_with_file_and_line(
     ("weights", "problem"),
     [
         ({"a b": (1.0,)}, "expected a name that a weights file can hold, found 'a b'"),
-        ({"[a]": (1.0,)}, "expected a name that a weights file can hold, found '[a]'"),
+        (
+            {"a\u00a0b\rc": (1.0,)},
+            r"expected a name that a weights file can hold, found 'a\xa0b\rc'",
+        ),
         ({"a": (float("nan"),)}, "expected a finite weight of a, found nan"),
     ],
 )
@@ -174,3 +190,46 @@ def test_values_are_weights_as_a_file_of_them_is(path: Path) -> None:
     for source in (str(path), path, weights):
         assert load_weights(source) == WeightPair(weights, weights)
     assert load_weights(pair) == pair
+
+
+def test_sparse_weights_are_read_as_moses_tuners_write_them(path: Path) -> None:
+    path.write_text("LM0= 0.5\nTM0= 1 2\n# sparse\nCP_a 2\nWT_#~a=b -1e-3\t# after\n")
+    dense: Weights = {"LM0": (0.5,), "TM0": (1.0, 2.0)}
+    assert load_weights(str(path)).lists == {**dense, "CP_a": (2.0,), "WT_#~a=b": (-0.001,)}
+
+
+def test_any_name_that_a_list_can_hold_is_written_and_read_again(path: Path) -> None:
+    names = ["WT_#~foo", "WT_a=b~c", "WT_a~=", "WT_==", "#WT_a", "[search]_", "[WT_a]", "[lists]=_"]
+    names += ["WT_\u00a0\u3000~\u2028", "WT_'\"", "LM=", "LM#", "\u00a0"]
+    weights: Weights = {name: (float(place),) for place, name in enumerate(names, start=1)}
+    for pair in (WeightPair(weights, weights), WeightPair({"LM0": (1.0,)}, weights)):
+        write_weights(str(path), pair)
+        assert load_weights(str(path)) == pair
+
+
+def test_weights_that_are_commented_out_do_not_count(path: Path) -> None:
+    path.write_text("LM0= 1\n#LM1= 2\n#WT_a= 2\n  # WT_a= 2\n  #LM0= 2\n")
+    assert load_weights(str(path)).lists == {"LM0": (1.0,)}
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ((), "expected weights that are not all zero"),
+        ((0.0, -0.0), "expected weights that are not all zero"),
+        ((1e-40, 0.0), "expected a largest weight of 1e-30 to 1e+30, found 1e-40; a factor common"),
+        ((1.0, -1e31), "expected a largest weight of 1e-30 to 1e+30, found 1e+31; a factor common"),
+        ((1.0, 1e-300), None),
+        ((1e-20,), None),
+        ((-1e30,), None),
+    ],
+)
+def test_weights_that_put_nothing_in_order_are_refused(
+    values: tuple[float, ...], problem: str | None
+) -> None:
+    if problem is None:
+        check_weights({"LM0": values}, "w")
+        return
+    with pytest.raises(DataError) as caught:
+        check_weights({"LM0": values}, "w")
+    assert str(caught.value).startswith(f"w: {problem}")

@@ -1,16 +1,42 @@
 """Promises of phrasescore.records."""
 
 import copy
+import pickle
+from collections.abc import Iterable
 
 import pytest
 
-from phrasescore.records import PhrasePair
+from phrasescore.records import HypothesisList, PhrasePair, to_words
 
 
-@pytest.mark.parametrize("pair", [("the house", ("a",)), (("a",), "the house"), ("", ())])
-def test_a_string_is_not_taken_for_the_words_of_a_phrase(pair: tuple) -> None:
-    with pytest.raises(TypeError, match="expected a tuple of words, got the string"):
-        PhrasePair(*pair)
+@pytest.mark.parametrize(
+    "text",
+    ["la  maison ", ["la", "maison"], ("la", "maison"), iter(["la", "maison"])],
+    ids=["string", "list", "tuple", "iterator"],
+)
+def test_a_text_is_a_string_of_words_or_any_sequence_of_them(text: str | Iterable[str]) -> None:
+    assert to_words(text) == ("la", "maison")
+    assert to_words("") == ()
+    assert to_words("a\u00a0b\tc") == ("a\u00a0b\tc",)  # words end at U+0020 only
+
+
+def test_what_is_no_text_is_refused() -> None:
+    for wrong in (b"la maison", [1, 2], [("la",), ("maison",)]):
+        with pytest.raises(TypeError, match="expected words, or a text of words as a string"):
+            to_words(wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="expected a list of hypotheses, got the string 'la mai"):
+        HypothesisList("the house", "la maison")
+
+
+def test_pairs_and_lists_are_made_of_strings_as_of_words() -> None:
+    words = (("the", "house"), ("la", "maison"))
+    assert PhrasePair("the house", ["la", "maison"]) == PhrasePair(*words) == words
+    expected = (("the", "house"), [("la", "maison"), ("le",)], None)
+    assert HypothesisList("the house", ["la maison", ["le"]]) == expected
+    found = HypothesisList(["the", "house"], [("la", "maison")], [[0, 1]])
+    assert copy.deepcopy(found).select([0]) == found
+    assert found == (("the", "house"), [("la", "maison")], [(0, 1)])
+    assert isinstance(pickle.loads(pickle.dumps(found)), HypothesisList)
 
 
 def test_a_pair_is_a_tuple_of_two_phrases_and_can_be_copied() -> None:

@@ -20,7 +20,7 @@ def test_a_signal_waits_for_the_end_and_is_handled_as_before(
     number: signal.Signals, error: type[BaseException]
 ) -> None:
     done = []
-    with ending_on_signals():
+    with pytest.raises(error), ending_on_signals():
         handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
         with pytest.raises(error), deferring_signals():
             set_handler()
@@ -31,7 +31,7 @@ def test_a_signal_waits_for_the_end_and_is_handled_as_before(
 
 
 def test_a_second_ctrl_c_does_not_wait() -> None:
-    with ending_on_signals(), pytest.raises(KeyboardInterrupt), deferring_signals():
+    with pytest.raises(KeyboardInterrupt), ending_on_signals(), deferring_signals():
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)

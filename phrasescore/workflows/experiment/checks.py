@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from moses_integration.decoder.source import read_source
+from moses_integration.decoder.source import markup_of, read_source
+from moses_integration.ini_text import IniText
 from phrasescore.config.config import Config
 from phrasescore.errors import ConfigError, DataError
 from phrasescore.io.text import read_lines
@@ -47,9 +48,10 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
             problem = "expected names of letters, digits, '_', '.', '+' and '-', each once"
             problem += "; dev is taken, and so are 'name', 'rounds' and 'remarks'"
             raise ConfigError(wanted.path, f"[data] test.{name}", problem)
+    markup = markup_of(IniText.read(str(wanted.data.moses_ini)))
     for text in texts:
         _check_length(text.source, text.references)
-        read_source(str(text.source))  # refuses lines that no decoder takes, such as markup
+        read_source(str(text.source), markup=markup)  # refuses lines that no decoder takes
     if wanted.engine.decoder == "moses" and not wanted.data.dev.source.read_bytes().endswith(b"\n"):
         problem = "expected a newline after the last line: Moses leaves it out"
         raise DataError(str(wanted.data.dev.source), None, problem)

@@ -4,7 +4,7 @@ Paths are relative to the file. A key that is not known is refused, with the one
 ``docs/experiment.md`` describes them all.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,6 +22,7 @@ from phrasescore.workflows.experiment.systems import (
     check_model,
     is_self_normalized,
     read_systems,
+    reference_files,
 )
 from phrasescore.workflows.search_settings import LIMITS, SearchSettings
 from tuning.settings import METHODS
@@ -179,6 +180,11 @@ def read_experiment(path: str) -> Experiment:
     }
     systems = read_systems(whole, found.systems, models, data.feature_files)
     _check_search_networks(whole, engine, systems, models)
+    dev, *tests = (
+        replace(text, references=reference_files(text.references))
+        for text in (data.dev, *data.tests)
+    )
+    data = replace(data, dev=dev, test=dict(zip(data.test, tests, strict=True)))
     return Experiment(path, data, engine, models, tuning, systems)
 
 

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -225,7 +225,7 @@ class _Planner:
         yield (
             f"Weights of each row tuned on dev by {tuning.method}, seeds "
             f"{', '.join(map(str, tuning.seeds))}; lists of {engine.nbest_size}, "
-            f"{engine.iterations} rounds at most."
+            f"{engine.iterations} rounds at most{_others(self._wanted.systems)}."
         )
         if tuning.start == PREVIOUS and len(self._wanted.systems) > 1:
             yield (
@@ -260,3 +260,9 @@ def _folder_names(names: list[str]) -> dict[str, str]:
             folder += "_"
         found[name] = folder
     return found
+
+
+def _others(systems: Sequence[System]) -> str:
+    """Return the rows with a limit of rounds of their own, in brackets; nothing where none has."""
+    own = [f"{each.name}: {each.iterations}" for each in systems if each.iterations is not None]
+    return f" ({', '.join(own)})" if own else ""

@@ -68,7 +68,7 @@ def run_experiment(
         end of its log.
     """
     if jobs is not None and jobs < 1:
-        raise ArgumentError(f"`jobs`: expected 1 or more, got {jobs}")
+        raise ArgumentError(f"--jobs: expected 1 or more, got {jobs}")
     wanted, plan, absolute = _prepare(config, folder, only_shown=False)
     texts = (wanted.data.dev, *wanted.data.tests)
     outputs = {run.output(text) for run in plan.runs for text in texts}
@@ -125,7 +125,7 @@ def _prepare(
     config: str | os.PathLike[str], folder: str | os.PathLike[str], *, only_shown: bool
 ) -> tuple[Experiment, Plan, Path]:
     if not os.fspath(folder):
-        raise ArgumentError("`output`: expected the name of a folder, found ''")
+        raise ArgumentError("--output: expected the name of a folder, found ''")
     absolute = Path(folder).absolute()
     check_experiment_folder(absolute)
     wanted = read_experiment(os.fspath(config))

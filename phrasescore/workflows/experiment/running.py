@@ -16,7 +16,6 @@ from pathlib import Path
 
 import msgspec
 
-from phrasescore.devices import environment_of_children
 from phrasescore.errors import PhrasescoreError
 from phrasescore.workflows.experiment.steps import Step, StepState, StepStates
 
@@ -67,7 +66,6 @@ class RunningStep:
             self._process = subprocess.Popen(
                 [*PROGRAMS.get(command[0], command[:1]), *command[1:]],
                 stdin=subprocess.DEVNULL,
-                env=environment_of_children(),
                 stdout=subprocess.PIPE,
                 stderr=output,
                 pass_fds=kept_open,

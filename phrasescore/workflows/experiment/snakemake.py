@@ -95,7 +95,7 @@ def run_step(config: str | os.PathLike[str], folder: str | os.PathLike[str], ste
         return
     known = {rule: each for each, rule in _names(plan).items()}
     if step not in known:
-        problem = f"`step`: {config} has no {step!r}: export it again if it has changed"
+        problem = f"--step: {config} has no {step!r}: export it again if it has changed"
         raise ArgumentError(problem)
     work = absolute / STEPS / step
     with locked(work) as lock:

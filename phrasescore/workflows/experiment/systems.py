@@ -1,6 +1,6 @@
 """The networks and the rows of an experiment, as its file names them."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +10,7 @@ import msgspec
 from phrasescore.config.config import DEFAULT_PRESETS, Config, preset_names
 from phrasescore.config.settings import MODEL_CONFIGS
 from phrasescore.config.toml_file import TomlTable, unknown
+from phrasescore.evaluation.sentences import find_references
 from phrasescore.features import FEATURE_NAMES, NOT_OF_PHRASES, OF_SHORTLISTS, ColumnKind
 from phrasescore.workflows.search_settings import SEARCH_FEATURES
 
@@ -188,8 +189,19 @@ def _like_its_start(
     if (kind == JOINT) != (xbleu.alignments is not None):
         problem = f"are for a {JOINT}, which needs them; {xbleu.model} is a {kind}"
         raise own.table("xbleu").error("alignments", problem)
-    reverse = start.reverse or start.name == "reverse"
-    return replace(model, kind=kind, reverse=reverse, right_to_left=start.right_to_left)
+    xbleu = replace(xbleu, references=reference_files(xbleu.references))
+    return replace(
+        model,
+        kind=kind,
+        reverse=start.reverse or start.name == "reverse",
+        right_to_left=start.right_to_left,
+        xbleu=xbleu,
+    )
+
+
+def reference_files(names: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the files that names of references lead to."""
+    return tuple(map(Path, find_references(names)))
 
 
 def is_self_normalized(model: ModelPlan) -> bool:

@@ -6,8 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from phrasescore.arguments import flag
+from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
+from phrasescore.evaluation.sentences import find_references
 from phrasescore.io.folders import writing_folder
 from phrasescore.progress import ProgressCallback
 from phrasescore.report import SECTIONS
@@ -23,7 +26,6 @@ from phrasescore.workflows.report.inputs import (
     read_inputs,
 )
 from phrasescore.workflows.report.sections import SECTION_PLANS, SENTENCE_KINDS, missing_inputs
-from phrasescore.workflows.warnings import collecting_warnings
 
 _logger = logging.getLogger(__name__)
 
@@ -48,7 +50,6 @@ class ReportSummary:
     num_blocks: int
     # Per section that was left out, wholly or in part: its key, and why.
     left_out: tuple[tuple[str, str], ...]
-    warnings: tuple[str, ...]
 
     def summary(self) -> str:
         """Return one line for the log."""
@@ -90,7 +91,8 @@ def make_report(
     :param folder: appears whole or not at all, in the place of an older report or empty folder.
     :param models: folders of trained models.
     :param source: source sentences, one per line.
-    :param references: files of reference translations, aligned with the source.
+    :param references: files of reference translations, aligned with the source; NAME for NAME0,
+        NAME1 and so on.
     :param translations: names of systems and files of their translations. The first system, those
         of the n-best lists included, is the one that the others are compared with.
     :param tuning_report: JSON that `phrasescore.tune` wrote.
@@ -119,17 +121,17 @@ def make_report(
     at_least_1["lines"] = min(lines or (1,))
     for name, number in at_least_1.items():
         if number < 1:
-            raise ArgumentError(f"`{name}`: expected 1 or more, got {number}")
+            raise ArgumentError(f"{flag(name)}: expected 1 or more, got {number}")
     if sentences is not None and lines is not None:
-        raise ArgumentError("`sentences` draws lines, and `lines` names them: not both")
+        raise ArgumentError("--sentences draws lines, and --lines names them: not both")
     for key in only:
         if key not in SECTIONS:
-            raise ArgumentError(f"`only`: expected one of {', '.join(SECTIONS)}, got {key!r}")
+            raise ArgumentError(f"--only: expected one of {', '.join(SECTIONS)}, got {key!r}")
     settings = ReportSettings(
         inputs=[os.fspath(path) for path in inputs],
         models=[os.fspath(path) for path in models],
         source=None if source is None else os.fspath(source),
-        references=[os.fspath(path) for path in references],
+        references=find_references(references),
         translations=[(name, os.fspath(path)) for name, path in translations],
         tuning_report=None if tuning_report is None else os.fspath(tuning_report),
         experiment=None if experiment is None else os.path.join(experiment, "table.toml"),
@@ -146,16 +148,14 @@ def make_report(
         progress=progress,
     )
     _check_folder(os.fspath(folder), settings.paths())
-    with collecting_warnings() as warnings:
-        report, left_out = _make_sections(read_inputs(settings))
-        size = _write(report, folder)
+    report, left_out = _make_sections(read_inputs(settings))
+    size = _write(report, folder)
     return ReportSummary(
         str(Path(folder) / PAGE),
         size,
         tuple(section.key for section in report.sections),
         sum(len(section.blocks) for section in report.sections),
         tuple(left_out),
-        tuple(warnings),
     )
 
 
@@ -201,12 +201,12 @@ def _check_kinds(inputs: ReportInputs) -> None:
     if settings.sentences is None and settings.lines is None:
         return
     if source is None:
-        raise ArgumentError("`sentences` and `lines` need `source`")
+        raise ArgumentError("--sentences and --lines need --source")
     if not inputs.of_kind(*SENTENCE_KINDS):
-        raise _wrong_kind("`sentences` and `lines`", SENTENCE_KINDS, inputs.models)
+        raise _wrong_kind("--sentences and --lines", SENTENCE_KINDS, inputs.models)
     for line in settings.lines or ():
         if line > len(source.texts):
-            problem = f"`lines`: expected a line of the file, which has {len(source.texts):,}"
+            problem = f"--lines: expected a line of the file, which has {len(source.texts):,}"
             raise DataError(source.path, None, f"{problem}, got {line}")
 
 
@@ -237,7 +237,10 @@ def _facts(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
         long = f"{choice.num_long:,} source phrases of {inputs.settings.long} words or more"
         yield "phrase table", f"{inputs.table}: {choice.num_pairs:,} pairs; {long}"
     for name, model in inputs.models:
-        side = "source given target" if model.reverse else "target given source"
+        if model.config.kind in LANGUAGE_MODELS:
+            side = "target"
+        else:
+            side = "source given target" if model.reverse else "target given source"
         yield "model", f"{name}: {model.config.kind}, {side}, {model.num_parameters:,} weights"
     if inputs.source is not None:
         yield "source", f"{inputs.source.path}: {len(inputs.source.texts):,} sentences"

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-from moses_integration.nbest import read_nbest, split_words
+from moses_integration.nbest import read_nbest, split_feature
 from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
 from moses_integration.table_line import joint_count
 from phrasescore.config.toml_file import read_toml
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
-from phrasescore.io.text import decode, is_stream, read_lines
+from phrasescore.io.text import decode, is_stream, read_lines, split_words
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.report.table_choice import (
@@ -119,7 +119,9 @@ class ReportInputs:
         assert self.table is not None
         columns = [self.table_column(model) for model in self.of_kind(*PHRASE_KINDS)]
         settings = self.settings
-        with Meter("report: phrase table", "lines", settings.progress) as meter:
+        with Meter(
+            "report: phrase table", "lines", settings.progress, lines_of=self.table
+        ) as meter:
             lines = meter.track(read_phrase_table(self.table))
             pairs = _table_pairs(self.table, lines, max(columns, default=0) + 1)
             return choose_from_table(
@@ -134,7 +136,7 @@ class ReportInputs:
     @cached_property
     def measured(self) -> Measured:
         """BLEU of the systems."""
-        return measure(self.systems, self.references, self.settings.seed)
+        return measure(self.systems, self.references)
 
 
 def read_inputs(settings: ReportSettings) -> ReportInputs:
@@ -160,7 +162,7 @@ def read_inputs(settings: ReportSettings) -> ReportInputs:
     )
     models = _load_models(settings.models)
     references = [read_sentences(path) for path in settings.references]
-    source = None if settings.source is None else read_sentences(settings.source)
+    source = None if settings.source is None else read_sentences(settings.source, is_source=True)
     systems = [read_sentences(path) for _, path in settings.translations]
     systems = [*(_read_first_best(path, settings.progress) for path in lists), *systems]
     texts = [*references, *systems, *([] if source is None else [source])]
@@ -186,7 +188,7 @@ def _load_models(paths: Sequence[str]) -> list[NamedModel]:
     if len(set(names)) < len(names):
         names = list(paths)
     if len(set(names)) < len(names):
-        raise ArgumentError("a model is given twice in `models`")
+        raise ArgumentError("a model is given twice")
     return [NamedModel(*both) for both in zip(names, map(load_checkpoint, paths), strict=True)]
 
 
@@ -205,7 +207,7 @@ def _is_nbest(path: str) -> bool:
         expected = "expected a line of a phrase table or of an n-best list"
         raise DataError(path, 1, f"{expected}, found no two '|||' in it")
     is_number = fields[0].strip().isdigit()
-    return is_number and any(token.endswith(b"=") for token in fields[2].split())
+    return is_number and any(split_feature(token)[1] for token in fields[2].split())
 
 
 def _read_first_best(path: str, progress: ProgressCallback | None) -> Sentences:
@@ -214,7 +216,7 @@ def _read_first_best(path: str, progress: ProgressCallback | None) -> Sentences:
     :raises DataError: if a sentence has no list.
     """
     sentences = Sentences(path, [], [])
-    with Meter("n-best lists", "hypotheses", progress) as meter:
+    with Meter("n-best lists", "hypotheses", progress, lines_of=path) as meter:
         for expected, found in enumerate(read_nbest(path)):
             if found.id != expected:
                 problem = f"expected id {expected}, found {found.id}: a sentence has no hypotheses"
@@ -238,7 +240,7 @@ def _table_pairs(
         if line.num_scores < num_scores:
             problem = (
                 f"expected p(target | source) or its reverse as score {num_scores} of a line, "
-                f"found {line.num_scores} scores (`table_score` N says which one it is)"
+                f"found {line.num_scores} scores (--table-score N says which one it is)"
             )
             raise DataError(path, line.number, problem)
         scores = line.raw.split(b"|||", 3)[2].split()

@@ -49,13 +49,14 @@ from phrasescore.report.translation_scores import (
     difference_section,
     translation_section,
 )
+from phrasescore.workflows.experiment.table import SEED, TRIALS
 from phrasescore.workflows.report.inputs import (
     PHRASE_KINDS,
     NamedModel,
     ReportInputs,
 )
 from phrasescore.workflows.report.systems import SAMPLES as BOOTSTRAP_SAMPLES
-from phrasescore.workflows.report.systems import TRIALS, measure_groups
+from phrasescore.workflows.report.systems import measure_groups
 from tuning.bleu import sentence_bleu
 
 # Kinds of networks that have a figure for a sentence.
@@ -119,9 +120,9 @@ def _make_translations(inputs: ReportInputs) -> MadeSection:
     tests = ""
     if len(inputs.systems) > 1:
         tests = (
-            "p: how often chance alone makes such a difference from the first system: by "
-            f"approximate randomization over sentences ({TRIALS:,} trials), and by sacrebleu's "
-            f"paired bootstrap ({BOOTSTRAP_SAMPLES:,} samples, whose 95% are the ±); seed {seed}."
+            "p: how often chance alone makes such a difference from the first system, by "
+            f"approximate randomization over sentences ({TRIALS:,} trials, seed {SEED}). ±: of 95% "
+            f"of {BOOTSTRAP_SAMPLES:,} bootstrap samples."
         )
     return MadeSection(translation_section(inputs.measured.scores, groups, tests))
 

@@ -9,12 +9,13 @@ from phrasescore.evaluation.breakdowns import Breakdown
 from phrasescore.evaluation.metrics import build_metric, compare
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.report.translation_scores import GroupScores, SystemScore
+from phrasescore.workflows.experiment.table import SEED, TRIALS
 from tuning.bleu import Bleu, BleuScore, bleu
 from tuning.metric import Statistics
 from tuning.significance import randomization_p_value
 
-# Trials of approximate randomization, and samples of the bootstrap.
-TRIALS, SAMPLES = 10_000, 1000
+# Samples of the bootstrap.
+SAMPLES = 1000
 
 
 class SystemText(NamedTuple):
@@ -34,10 +35,10 @@ class Measured(NamedTuple):
     scores: list[SystemScore]
 
 
-def measure(systems: Sequence[SystemText], references: Sequence[Sentences], seed: int) -> Measured:
+def measure(systems: Sequence[SystemText], references: Sequence[Sentences]) -> Measured:
     """Return BLEU of systems, and the significance of their differences from the first one.
 
-    :param seed: start of the random choices of the tests, at least 1.
+    The test is that of an experiment's table: one comparison has one p-value.
     """
     metric = Bleu([sentences.words for sentences in references])
     segments = range(metric.num_segments)
@@ -56,16 +57,14 @@ def measure(systems: Sequence[SystemText], references: Sequence[Sentences], seed
         [system.sentences.texts for system in systems],
         "bootstrap",
         SAMPLES,
-        seed,
+        SEED,
     )
     for place, drawn in enumerate(bootstrap.systems):
         p_value = None
         if place:
             other = statistics[place : place + 1]
-            p_value = randomization_p_value(metric, statistics[:1], other, trials=TRIALS, seed=seed)
-        scores[place] = scores[place]._replace(
-            randomization=p_value, bootstrap=drawn.p_value, confidence=drawn.confidence
-        )
+            p_value = randomization_p_value(metric, statistics[:1], other, trials=TRIALS, seed=SEED)
+        scores[place] = scores[place]._replace(p_value=p_value, confidence=drawn.confidence)
     return Measured(metric, statistics, scores)
 
 

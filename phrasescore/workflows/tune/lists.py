@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from moses_integration.ini_text import named_files
 from moses_integration.moses_ini import MosesIni
 from moses_integration.tuning_files import (
     read_start_weights,
@@ -15,9 +16,11 @@ from moses_integration.tuning_files import (
     write_scores,
     write_start_weights,
 )
-from moses_integration.weights import WeightsSource, is_sparse, load_weights, weights_path
+from moses_integration.weight_lines import is_sparse
+from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
 from phrasescore.arguments import check_at_least
-from phrasescore.errors import ArgumentError, DataError
+from phrasescore.errors import ArgumentError
+from phrasescore.evaluation.sentences import find_references
 from phrasescore.io.output import check_files, check_output
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import WeightPair
@@ -25,19 +28,13 @@ from phrasescore.report.tuning import MethodRow, ReplicaRow, TuneReport
 from phrasescore.signals import EndedBySignal
 from phrasescore.workflows.tune.optimiser import Optimiser, read_metric
 from phrasescore.workflows.tune.outcome import OutputFiles, write_ini
-from phrasescore.workflows.tune.pooling import (
-    ListReader,
-    find_references,
-    read_extracted,
-    some_names,
-)
+from phrasescore.workflows.tune.pooling import ListReader, read_extracted, some_names
 from phrasescore.workflows.tune.report import feature_rows, with_contributions
-from phrasescore.workflows.warnings import collecting_warnings
 from tuning.bleu import CorpusBleu
 from tuning.cross_validation import cross_validate as validate
 from tuning.methods import Tuned, load_method
 from tuning.metric import Metric
-from tuning.pool import Pool, Vector, union
+from tuning.pool import Pool, Vector
 from tuning.settings import METHODS, ReferenceLength
 from tuning.weights import named_weights, weights_vector
 
@@ -52,7 +49,6 @@ class TuneOutcome:
 
     weights: Mapping[str, tuple[float, ...]]
     report: TuneReport
-    warnings: tuple[str, ...] = ()
 
 
 def tune(
@@ -74,6 +70,7 @@ def tune(
     ifile: Path | None = None,
     moses_ini: Path | None = None,
     moses_ini_out: Path | None = None,
+    allow_missing: bool = False,
     features_out: Path | None = None,
     scores_out: Path | None = None,
     ifile_out: Path | None = None,
@@ -107,6 +104,7 @@ def tune(
     :param scores: their statistics.
     :param ifile: start weights as Moses' mert has them.
     :param moses_ini_out: gets the moses.ini with the new weights.
+    :param allow_missing: take an empty translation for a sentence without a list, as `rerank` does.
     :param features_out: gets the pool as Moses' extractor writes it, with ``scores_out``.
     :param ifile_out: gets the weights for Moses' mert.
     :param report: gets the contribution of each feature, and how the run went.
@@ -120,86 +118,90 @@ def tune(
     check_at_least(2, cross_validate=cross_validate)
     check_at_least(0, seed=seed)
     if bool(lists) == bool(features or scores):
-        raise ArgumentError("give one of n-best lists and `features` with `scores`")
+        raise ArgumentError("give one of n-best lists and --features with --scores")
     if len(features) != len(scores):
-        raise ArgumentError("`features` and `scores` come in pairs")
+        raise ArgumentError("--features and --scores come in pairs")
     if features:
         _check_extracted(references, metrics, reference_length)
     elif not references:
-        raise ArgumentError("`references` is needed")
+        raise ArgumentError("--references is needed")
     if start is None and ifile is None and moses_ini is None:
         problem = "give the weights that the lists were made with, to start from"
-        raise ArgumentError(f"{problem}: `start`, or `moses_ini`")
+        raise ArgumentError(f"{problem}: --weights, or --moses-ini")
     if ifile is not None and (start is not None or not features):
-        raise ArgumentError("`ifile` goes with `features`, in place of `start`")
+        raise ArgumentError("--ifile goes with --features, in place of --weights")
     if moses_ini_out is not None and moses_ini is None:
-        raise ArgumentError("`moses_ini_out` needs the `moses_ini` to change")
+        raise ArgumentError("--moses-ini-out needs the --moses-ini to change")
     if (features_out is None) != (scores_out is None):
-        raise ArgumentError("`features_out` and `scores_out` come in pairs")
+        raise ArgumentError("--features-out and --scores-out come in pairs")
     if features_out is not None and set(metrics) != {"bleu"}:
-        raise ArgumentError("`features_out` goes with n-best lists and the metric bleu")
+        raise ArgumentError("--features-out goes with n-best lists and the metric bleu")
+    if allow_missing and not lists:
+        raise ArgumentError("--allow-missing goes with n-best lists")
     files = OutputFiles(output, moses_ini_out, report, report_format)
     inputs = (*lists, *references, *features, *scores, ifile, moses_ini, weights_path(start))
     files.check(_paths(*inputs), features_out, scores_out, ifile_out)
     optimiser = Optimiser(method, starts, plateau_smoothing, fixed, threads)
-    with collecting_warnings() as warnings:
-        ini = None if moses_ini is None else MosesIni.read(os.fspath(moses_ini))
-        metric: Metric
-        if features:
-            metric, pool = CorpusBleu(), read_extracted(_paths(*features), _paths(*scores))
-        else:
-            paths = find_references(_paths(*references))
-            metric, words = read_metric(paths, metrics, reference_length)
-            reader = ListReader(metric, words)
-            pool = union([reader.read(path).distinct() for path in _paths(*lists)])
-        if ifile is not None:
-            where = os.fspath(ifile)
-            first = read_start_weights(where, pool.num_features)
-        else:
-            first, where = _start_vector(start, ini, pool)
-        if not first.any():
-            raise DataError(where, None, "expected start weights that are not all zero")
-        size = f"{pool.num_segments:,} sentences, {len(pool.stats):,} hypotheses"
-        _logger.info("%s, %d weights", size, pool.num_features)
-        methods: tuple[MethodRow, ...] = ()
-        with Meter("tune", "steps", progress) as meter:
+    ini = None if moses_ini is None else MosesIni.read(os.fspath(moses_ini))
+    if ini is not None:
+        files.check([*map(str, named_files(ini))])
+    metric: Metric
+    if features:
+        metric, pool = CorpusBleu(), read_extracted(_paths(*features), _paths(*scores))
+    else:
+        paths = find_references(references)
+        metric, words = read_metric(paths, metrics, reference_length)
+        reader = ListReader(metric, words)
+        pool = reader.read_all(_paths(*lists), allow_missing=allow_missing)
+    if ini is not None and moses_ini_out is not None:
+        ini.check_writable(os.fspath(moses_ini_out), [label.name for label in pool.labels])
+    if ifile is not None:
+        where = os.fspath(ifile)
+        first = read_start_weights(where, pool.num_features)
+    else:
+        first, where = _start_vector(start, ini, pool)
+    check_weights(named_weights(first, pool.labels), where)
+    size = f"{pool.num_segments:,} sentences, {len(pool.stats):,} hypotheses"
+    _logger.info("%s, %d weights", size, pool.num_features)
+    methods: tuple[MethodRow, ...] = ()
+    with Meter("tune", "steps", progress) as meter:
 
-            def count_step(line: str) -> None:
-                _logger.debug("%s", line)
-                meter.update(note=line)
+        def count_step(line: str) -> None:
+            _logger.debug("%s", line)
+            meter.update(note=line)
 
-            optimiser.report = count_step
-            if cross_validate is not None:
-                methods = _compare_methods(cross_validate, optimiser, pool, metric, first, seed)
-            found, notes, rows = _replicate(replicas, optimiser, pool, metric, first, seed)
-        features_found = feature_rows(pool, first, found)
-        cut_short: BaseException | None = None
-        try:
-            if report is not None:
-                features_found = with_contributions(features_found, pool, metric, found)
-        except (KeyboardInterrupt, EndedBySignal) as error:
-            cut_short = error  # the weights are found; only single features were not looked at
-        if features_out is not None and scores_out is not None:
-            write_features(os.fspath(features_out), pool.labels, pool.features, pool.starts)
-            write_scores(os.fspath(scores_out), pool.stats, pool.starts)
-        if ifile_out is not None:
-            dense = [at for at, label in enumerate(pool.labels) if not is_sparse(label.name)]
-            write_start_weights(os.fspath(ifile_out), found[dense])
-        weights = named_weights(found, pool.labels)
-        made = TuneReport(
-            *(method, metric.name, seed, pool.num_segments, len(pool.stats)),
-            *(100 * pool.score(metric, first), 100 * pool.score(metric, found)),
-            features=features_found,
-            notes=notes,
-            replicas=rows,
-            cross_validation=methods,
-        )
-        files.write(WeightPair(weights, weights), made, ini)
-        if cut_short is not None:
-            raise cut_short
-        if optimiser.stopped:
-            optimiser.raise_stop()
-    return TuneOutcome(weights, made, tuple(warnings))
+        optimiser.report = count_step
+        if cross_validate is not None:
+            methods = _compare_methods(cross_validate, optimiser, pool, metric, first, seed)
+        found, notes, rows = _replicate(replicas, optimiser, pool, metric, first, seed)
+    features_found = feature_rows(pool, first, found)
+    cut_short: BaseException | None = None
+    try:
+        if report is not None:
+            features_found = with_contributions(features_found, pool, metric, found)
+    except (KeyboardInterrupt, EndedBySignal) as error:
+        cut_short = error  # the weights are found; only single features were not looked at
+    if features_out is not None and scores_out is not None:
+        write_features(os.fspath(features_out), pool.labels, pool.features, pool.starts)
+        write_scores(os.fspath(scores_out), pool.stats, pool.starts)
+    if ifile_out is not None:
+        dense = [at for at, label in enumerate(pool.labels) if not is_sparse(label.name)]
+        write_start_weights(os.fspath(ifile_out), found[dense])
+    weights = named_weights(found, pool.labels)
+    made = TuneReport(
+        *(method, metric.name, seed, pool.num_segments, len(pool.stats)),
+        *(100 * pool.score(metric, first), 100 * pool.score(metric, found)),
+        features=features_found,
+        notes=notes,
+        replicas=rows,
+        cross_validation=methods,
+    )
+    files.write(WeightPair(weights, weights), made, ini)
+    if cut_short is not None:
+        raise cut_short
+    if optimiser.stopped:
+        optimiser.raise_stop()
+    return TuneOutcome(weights, made)
 
 
 def merge_weights(weights: Path, moses_ini: Path, moses_ini_out: Path) -> None:
@@ -211,7 +213,9 @@ def merge_weights(weights: Path, moses_ini: Path, moses_ini_out: Path) -> None:
     check_output(output)
     check_files(_paths(weights, moses_ini), [output])
     ini = MosesIni.read(os.fspath(moses_ini))
-    write_ini(ini, load_weights(weights).search, output)
+    merged = load_weights(weights).search
+    check_weights({**ini.tuneable_weights(), **merged}, os.fspath(weights))
+    write_ini(ini, merged, output)
 
 
 def _paths(*paths: Path | None) -> list[str]:
@@ -222,10 +226,10 @@ def _check_extracted(
     references: Sequence[Path], metrics: Mapping[str, float], reference_length: str
 ) -> None:
     if references:
-        raise ArgumentError("`references` goes with n-best lists: `scores` is made with them")
+        raise ArgumentError("--references goes with n-best lists: --scores is made with them")
     if set(metrics) != {"bleu"} or reference_length != "closest":
-        problem = "`metrics` and `reference_length` go with n-best lists"
-        raise ArgumentError(f"{problem}: the statistics in `scores` are made already")
+        problem = "--metric and --reference-length go with n-best lists"
+        raise ArgumentError(f"{problem}: the statistics in --scores are made already")
 
 
 def _start_vector(
@@ -237,6 +241,7 @@ def _start_vector(
         where, weights = ini.path, ini.tuneable_weights()
     else:
         where, weights = weights_path(start) or "the start weights", load_weights(start).lists
+    check_weights(weights, where)
     vector = weights_vector(weights, pool.labels, where)
     names = dict.fromkeys(label.name for label in pool.labels)
     if missing := [name for name in names if name not in weights]:

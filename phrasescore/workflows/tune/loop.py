@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Literal
 from moses_integration.decoder.moses import DecoderCommand
 from moses_integration.ini_text import files_of
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import WeightsSource, load_weights, weights_path
+from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
 from phrasescore.arguments import check_at_least
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.evaluation.plugin_metric import metric_packages
+from phrasescore.evaluation.sentences import find_references
 from phrasescore.features import (
     ColumnSpec,
     check_columns,
@@ -21,9 +22,10 @@ from phrasescore.features import (
     feature_packages,
     rescore_options,
 )
+from phrasescore.io.compression import compression_of
 from phrasescore.io.output import optional_path
 from phrasescore.io.state import FileDigests, digest_content
-from phrasescore.io.text import is_stream, read_lines
+from phrasescore.io.text import MARKUP, decode, is_stream, read_lines
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import WeightPair
 from phrasescore.report.tuning import TuneReport
@@ -33,17 +35,13 @@ from phrasescore.workflows.search_settings import SearchSettings
 from phrasescore.workflows.tune.loop_run import LoopRun
 from phrasescore.workflows.tune.optimiser import Optimiser, read_metric
 from phrasescore.workflows.tune.outcome import OutputFiles
-from phrasescore.workflows.tune.pooling import ListReader, find_references
+from phrasescore.workflows.tune.pooling import ListReader
 from phrasescore.workflows.tune.rounds import Decoder, Rounds
 from phrasescore.workflows.tune.state import CACHE, about_search, check_folder
-from phrasescore.workflows.warnings import collecting_warnings
 from tuning.settings import ReferenceLength
 
 if TYPE_CHECKING:
     from phrasescore.workflows.list_rescorer import ListRescorer
-
-# How a file of gzip begins.
-_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,6 @@ class LoopOutcome:
 
     weights: WeightPair
     report: TuneReport
-    warnings: tuple[str, ...] = ()
 
 
 def tune_with_decoder(
@@ -125,92 +122,91 @@ def tune_with_decoder(
     check_at_least(0, seed=seed)
     inputs = [source, moses_ini, *references]
     if any(is_stream(os.fspath(name)) for name in inputs if name is not None):
-        problem = "`source`, `references` and `moses_ini` cannot be streams with `decoder`"
+        problem = "--source, --references and --moses-ini cannot be streams with --decoder"
         raise ArgumentError(f"{problem}: they are read more than once")
     specs = column_specs(columns)
     if specs:
         check_columns(specs, of_phrases=False)
     if any(column.kind == "scores" for column in specs):
-        raise ArgumentError("scores of a file are of lists that are there: not with `decoder`")
+        raise ArgumentError("scores of a file are of lists that are there: not with --decoder")
     if any(column.kind == "ctranslate2" for column in specs):
-        raise ArgumentError("models of CTranslate2 score lists that are there: not with `decoder`")
+        raise ArgumentError("models of CTranslate2 score lists that are there: not with --decoder")
     models = [column.value for column in specs if column.kind == "model"]
     if (backoff_lm is not None or unnormalized) and not models:
-        raise ArgumentError("`backoff_lm` and `unnormalized` go with models that rescore lists")
+        raise ArgumentError("--backoff-lm and --unnormalized go with models that rescore lists")
     if not os.fspath(folder):
-        raise ArgumentError("`folder`: expected the name of a folder, found ''")
+        raise ArgumentError("--working-dir: expected the name of a folder, found ''")
     files = OutputFiles(output, moses_ini_out, report, report_format)
     source, work, backoff = os.fspath(source), Path(folder), optional_path(backoff_lm)
-    with collecting_warnings() as warnings:
-        ini, opened = _open_decoder(decoder, optional_path(moses_ini))
-        first = _start_weights(start, ini)
-        paths = find_references([os.fspath(path) for path in references])
-        metrics = dict(metrics) if metrics else {"bleu": 1.0}
-        metric, words = read_metric(paths, metrics, reference_length)
-        contents = [column.value for column in specs if column.kind != "feature"]
-        contents += [] if backoff is None else [backoff]
-        read = [source, *paths, *contents]
-        read += [] if ini is None else [ini.path, *map(str, files_of(ini.path))]
-        read += [name for name in (weights_path(start),) if name is not None]
-        written = files.check(read, translations)
-        _check_source(source, opened, len(words[0]))
-        check_folder(work, [*read, *written])
-        options = rescore_options(specs, backoff, unnormalized=unnormalized)
+    ini, opened = _open_decoder(decoder, optional_path(moses_ini))
+    first = _start_weights(start, ini)
+    paths = find_references(references)
+    metrics = dict(metrics) if metrics else {"bleu": 1.0}
+    metric, words = read_metric(paths, metrics, reference_length)
+    contents = [column.value for column in specs if column.kind != "feature"]
+    contents += [] if backoff is None else [backoff]
+    read = [source, *paths, *contents]
+    read += [] if ini is None else [ini.path, *map(str, files_of(ini.path))]
+    read += [name for name in (weights_path(start),) if name is not None]
+    written = files.check(read, translations)
+    _check_source(source, opened, len(words[0]), is_rescored=bool(specs))
+    check_folder(work, [*read, *written])
+    options = rescore_options(specs, backoff, unnormalized=unnormalized)
 
-        def open_rescorer() -> "ListRescorer":
-            from phrasescore.workflows.list_rescorer import ListRescorer  # imports torch
+    def open_rescorer() -> "ListRescorer":
+        from phrasescore.workflows.list_rescorer import ListRescorer  # imports torch
 
-            return ListRescorer(
-                specs,
-                cache=work / CACHE,
-                device=device,
-                threads=threads if engine is None or engine.name == "here" else None,
-                engine=engine,
-                backoff_lm=backoff,
-                unnormalized=unnormalized,
-            )
+        return ListRescorer(
+            specs,
+            cache=work / CACHE,
+            device=device,
+            threads=threads if engine is None or engine.name == "here" else None,
+            engine=engine,
+            backoff_lm=backoff,
+            unnormalized=unnormalized,
+        )
 
-        digests = FileDigests({}, {})
-        about = {
-            **_about_decoder(decoder),
-            "source": digest_content(source),
-            "references": [digest_content(path) for path in paths],
-            "moses.ini": None if ini is None else digest_content(ini.path),
-            "start weights": first.lists,
-            "start weights of the search": None if first.search == first.lists else first.search,
-            "n-best size": nbest_size,
-            "models": [*models, *options[2 * len(models) :]],
-            "content of the models": [digests.digest(Path(path)) for path in contents],
-            "method": method,
-            "metric": metrics,
-            "reference length": reference_length,
-            "starts": starts,
-            "plateau smoothing": plateau_smoothing,
-            "fixed features": list(fixed),
-            "seed": seed,
-        }
-        names = [column.value for column in specs if column.kind == "feature"]
-        if packages := [*feature_packages(names), *metric_packages(metrics)]:
-            about["packages"] = packages
-        reader, rescorer = ListReader(metric, words), open_rescorer if specs else None
-        rounds = Rounds(opened, ini, source, work, nbest_size, reader, rescorer, progress)
-        optimiser = Optimiser(method, starts, plateau_smoothing, fixed, threads)
-        run = LoopRun(rounds, optimiser, first, seed, about)
+    digests = FileDigests({}, {})
+    about = {
+        **_about_decoder(decoder),
+        "source": digest_content(source),
+        "references": [digest_content(path) for path in paths],
+        "moses.ini": None if ini is None else digest_content(ini.path),
+        "start weights": first.lists,
+        "start weights of the search": None if first.search == first.lists else first.search,
+        "n-best size": nbest_size,
+        "models": [*models, *options[2 * len(models) :]],
+        "content of the models": [digests.digest(Path(path)) for path in contents],
+        "method": method,
+        "metric": metrics,
+        "reference length": reference_length,
+        "starts": starts,
+        "plateau smoothing": plateau_smoothing,
+        "fixed features": list(fixed),
+        "seed": seed,
+    }
+    names = [column.value for column in specs if column.kind == "feature"]
+    if packages := [*feature_packages(names), *metric_packages(metrics)]:
+        about["packages"] = packages
+    reader, rescorer = ListReader(metric, words), open_rescorer if specs else None
+    rounds = Rounds(opened, ini, source, work, nbest_size, reader, rescorer, progress)
+    optimiser = Optimiser(method, starts, plateau_smoothing, fixed, threads)
+    run = LoopRun(rounds, optimiser, first, seed, about)
 
-        def write() -> LoopOutcome:
-            weights, made = run.finish(output, options, details=report is not None)
-            if translations is not None:
-                run.write_translations(os.fspath(translations), weights.lists)
-            files.write(weights, made, ini)
-            return LoopOutcome(weights, made, tuple(warnings))
+    def write() -> LoopOutcome:
+        weights, made = run.finish(output, options, details=report is not None)
+        if translations is not None:
+            run.write_translations(os.fspath(translations), weights.lists)
+        files.write(weights, made, ini)
+        return LoopOutcome(weights, made)
 
-        try:
-            run.run(iterations, patience, resume=resume)
-        except (KeyboardInterrupt, EndedBySignal):
-            if run.result.best is not None:
-                write()
-            raise
-        return write()
+    try:
+        run.run(iterations, patience, resume=resume)
+    except (KeyboardInterrupt, EndedBySignal):
+        if run.result.best is not None:
+            write()
+        raise
+    return write()
 
 
 def _open_decoder(
@@ -228,7 +224,7 @@ def _open_decoder(
         return ini, replace(command, ini=ini)
     if isinstance(decoder, SearchSettings):
         if ini is None:
-            raise ArgumentError("`decoder` embedded needs `moses_ini`, the moses.ini")
+            raise ArgumentError("--decoder embedded needs --moses-ini, the moses.ini")
         return ini, EmbeddedSearch(ini.path, decoder)
     assert not isinstance(decoder, str)
     return ini, decoder
@@ -237,20 +233,29 @@ def _open_decoder(
 def _start_weights(start: WeightsSource | None, ini: MosesIni | None) -> WeightPair:
     if ini is None and start is None:
         raise ArgumentError(
-            "give the weights to start from: `start` FILE, or `moses_ini` moses.ini, whose "
+            "give the weights to start from: --weights FILE, or --moses-ini moses.ini, whose "
             "weights they are then (or -f moses.ini in the decoder's command)"
         )
     # Weights that a file does not name Moses takes from its moses.ini.
     usual = {} if ini is None else ini.tuneable_weights()
     given = load_weights({} if start is None else start)
-    return WeightPair(*({**usual, **weights} for weights in given))
+    pair = WeightPair(*({**usual, **weights} for weights in given))
+    where = weights_path(start) or ("the start weights" if ini is None else ini.path)
+    for weights in pair:
+        check_weights(weights, where)
+    return pair
 
 
-def _check_source(path: str, decoder: Decoder | EmbeddedSearch, num_references: int) -> None:
-    """Check that the source has a line for each reference: decoding takes long."""
+def _check_source(
+    path: str, decoder: Decoder | EmbeddedSearch, num_references: int, *, is_rescored: bool
+) -> None:
+    """Check the source before the long work: that it has a line for each reference.
+
+    :param is_rescored: whether networks read it, to which markup is no words.
+    """
     if isinstance(decoder, DecoderCommand):
         with open(path, "rb") as stream:
-            if stream.read(len(_GZIP)) == _GZIP:
+            if compression_of(stream.read(16)) is not None:
                 raise DataError(path, None, "the decoder is given this file as it is: unpack it")
             # Moses does not translate a last line without a newline.
             if decoder.is_moses and stream.seek(0, os.SEEK_END):
@@ -258,7 +263,10 @@ def _check_source(path: str, decoder: Decoder | EmbeddedSearch, num_references: 
                 if stream.read() != b"\n":
                     problem = "expected a newline after the last line: Moses leaves it out"
                     raise DataError(path, None, problem)
-    num_lines = sum(1 for _ in read_lines(path))
+    num_lines = 0
+    for num_lines, raw in enumerate(read_lines(path), start=1):
+        if is_rescored:
+            MARKUP.check(path, num_lines, decode(path, num_lines, raw))
     if num_lines != num_references:
         problem = f"expected {num_references:,} lines, as there are references"
         raise DataError(path, None, f"{problem}, found {num_lines:,}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from moses_integration.nbest import read_nbest
 from moses_integration.reranking import WeightedSum
-from moses_integration.weights import is_sparse
+from moses_integration.weight_lines import is_sparse
 from phrasescore.io.folders import locked
 from phrasescore.io.output import open_output
 from phrasescore.records import WeightPair, Weights
@@ -68,16 +68,12 @@ class LoopRun:
                     report=_logger.info,
                     is_stopped=lambda: optimiser.stopped,
                 )
-                # Version 0.1 had weights of all features for the search.
-                known = [
-                    each._replace(search=self._of_decoder(each.search)) for each in decided or ()
-                ]
-                self._loop.run(known, self._keep_round)
+                self._loop.run(decided or (), self._keep_round)
         _logger.info("%d rounds: %s", len(self.result.rounds), self.result.reason)
         if iterations == 1 and not rounds.added:
             _logger.warning(
                 "the weights are still those of the start: those that a round finds are tried by "
-                "the next one, and `iterations` is 1"
+                "the next one, and --iterations is 1"
             )
 
     def _keep_round(self, result: LoopResult) -> None:

@@ -51,7 +51,7 @@ class Optimiser:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             problem = f"expected one of {', '.join(METHODS)}, got {self.method!r}"
-            raise ArgumentError(f"`method`: {problem}")
+            raise ArgumentError(f"--method: {problem}")
         check_at_least(0, starts=self.starts, plateau_smoothing=self.plateau_smoothing)
         check_at_least(1, threads=self.threads)
         self._optimise = load_method(self.method)
@@ -105,7 +105,7 @@ def _fixed_labels(
         chosen = [label for label in labels if name in (label.name, str(label))]
         if not chosen and name.rpartition("_")[0] not in others and name not in others:
             there = ", ".join(dict.fromkeys(label.name for label in labels))
-            raise PhrasescoreError(f"`fixed` {name}: there is no such feature; there are {there}")
+            raise PhrasescoreError(f"--fix {name}: there is no such feature; there are {there}")
         found.extend(chosen)
     return tuple(dict.fromkeys(found))
 
@@ -126,10 +126,10 @@ def read_metric(
     for name, weight in metrics.items():
         if (name not in METRICS and plugins[name] is None) or not 0 < weight < float("inf"):
             known = " or ".join(known_metrics(METRICS))
-            raise ArgumentError(f"`metrics`: expected {known}, and weights above 0")
+            raise ArgumentError(f"--metric: expected {known}, and weights above 0")
     if reference_length not in (choices := get_args(ReferenceLength)):
         problem = f"expected one of {', '.join(choices)}, got {reference_length!r}"
-        raise ArgumentError(f"`reference_length`: {problem}")
+        raise ArgumentError(f"--reference-length: {problem}")
     references = [read_sentences(path) for path in paths]
     check_aligned(references)
     words = [sentences.words for sentences in references]

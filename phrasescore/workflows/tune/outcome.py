@@ -38,7 +38,7 @@ class OutputFiles:
     def __post_init__(self) -> None:
         if self.report_format not in ("text", "json"):
             problem = f"expected text or json, got {self.report_format!r}"
-            raise ArgumentError(f"`report_format`: {problem}")
+            raise ArgumentError(f"--format: {problem}")
 
     def check(self, read: Sequence[str | None], *more: str | os.PathLike[str] | None) -> list[str]:
         """Return the names of all files after checking that they can be written.
@@ -59,10 +59,10 @@ class OutputFiles:
 
     def write(self, weights: WeightPair, made: TuneReport, ini: MosesIni | None) -> None:
         """Write the files; say the weights of features that had none, and the score reached."""
-        if self.moses_ini is not None and ini is not None:
-            write_ini(ini, weights.search, os.fspath(self.moses_ini))
         if self.weights is not None:
             write_weights(os.fspath(self.weights), weights)
+        if self.moses_ini is not None and ini is not None:
+            write_ini(ini, weights.search, os.fspath(self.moses_ini))
         if self.report is not None:
             text = made.to_json() if self.report_format == "json" else made.to_text()
             with open_output(os.fspath(self.report)) as stream:

@@ -1,6 +1,6 @@
 """Read pools to tune on: from n-best lists, or from the files of Moses' extractor."""
 
-import os
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -10,6 +10,8 @@ from moses_integration.tuning_lists import FeatureColumns, read_tuning_lists
 from phrasescore.workflows.text_checks import warn_of_lengths
 from tuning.metric import ReferenceMetric
 from tuning.pool import Pool, union
+
+_logger = logging.getLogger(__name__)
 
 # Distinct hypotheses whose statistics are computed in one go: words take much more room.
 _BATCH = 20_000
@@ -34,11 +36,51 @@ class ListReader:
         self._stats = np.empty((0, metric.num_stats))
         self._waiting: list[tuple[int, tuple[str, ...]]] = []
 
-    def read(self, path: str, *, check: bool = True, segments: Sequence[int] | None = None) -> Pool:
+    def read_all(self, paths: Sequence[str], *, allow_missing: bool = False) -> Pool:
+        """Return the union of the lists of several files.
+
+        :param allow_missing: take an empty hypothesis for a sentence without a list in any file.
+        :raises DataError: as `read_tuning_lists`.
+        """
+        # The sentences without a list in some file, and in all.
+        some: set[int] = set()
+        none = set(range(self._num_segments))
+        pools = []
+        for path in paths:
+            missing: set[int] = set()
+            pools.append(self.read(path, missing=missing if allow_missing else None).distinct())
+            some, none = some | missing, none & missing
+        if none:
+            text = "%s sentences have no list: the empty translation is taken for each"
+            _logger.warning(text, f"{len(none):,}")
+        return self._without_empty(union(pools), sorted(some - none))
+
+    def _without_empty(self, pool: Pool, segments: list[int]) -> Pool:
+        """Return a pool without the empty hypotheses of segments that have others."""
+        if not segments:
+            return pool
+        empty = np.zeros_like(pool.stats[: pool.num_segments])
+        empty[segments] = self.metric.statistics([()] * len(segments), segments)
+        owners = pool.segments
+        kept = ~np.isin(owners, segments) | pool.features.any(axis=1)
+        kept |= (pool.stats != empty[owners]).any(axis=1)
+        starts = np.concatenate([[0], np.cumsum(np.bincount(owners[kept]))])
+        return Pool(pool.labels, pool.features[kept], pool.stats[kept], starts)
+
+    def read(
+        self,
+        path: str,
+        *,
+        check: bool = True,
+        segments: Sequence[int] | None = None,
+        missing: set[int] | None = None,
+    ) -> Pool:
         """Return the hypotheses of a file, in its order, each line a row.
 
         :param check: warn where the first hypotheses are of another length than the references.
         :param segments: of the lists; None for all.
+        :param missing: gets the segments without a list, which have an empty hypothesis then;
+            None where all must have one.
         :raises DataError: as `read_tuning_lists`.
         """
         values, rows, sizes = [], [], []
@@ -47,8 +89,11 @@ class ListReader:
         # A feature that a trial shows first must not change the order of features, for a resumed
         # run has no trial.
         columns = self._columns if segments is None else FeatureColumns()
-        for part, found in read_tuning_lists(path, len(wanted), columns):
+        lists = read_tuning_lists(path, len(wanted), columns, allow_missing=missing is not None)
+        for part, found in lists:
             values.append(part)
+            if missing is not None and not found.raws[0]:
+                missing.add(found.id)
             distinct = found.distinct()
             known = self._rows(wanted[found.id], distinct)
             rows.append(np.array([known[hypothesis] for hypothesis in found.hypotheses]))
@@ -102,20 +147,6 @@ def read_extracted(features: Sequence[str], scores: Sequence[str]) -> Pool:
         check_pair(values, statistics)
         pools.append(Pool(values.labels, values.values, statistics.values, values.starts))
     return union(pools)
-
-
-def find_references(names: Sequence[str]) -> list[str]:
-    """Return the files of references: a name, or NAME0, NAME1 and so on as in mert-moses.pl."""
-    paths: list[str] = []
-    for name in names:
-        numbered = [f"{name}0"]
-        while os.path.exists(numbered[-1]):
-            numbered.append(f"{name}{len(numbered)}")
-        if name != "-" and not os.path.exists(name) and len(numbered) > 1:
-            paths.extend(numbered[:-1])
-        else:
-            paths.append(name)
-    return paths
 
 
 def some_names(names: Iterable[str]) -> str:

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from moses_integration.decoder.moses import log_tail
-from moses_integration.decoder.source import MAX_WORDS, read_source
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import is_sparse
+from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.plain_file import check_plain
 from phrasescore.io.text import read_lines
@@ -86,7 +85,7 @@ class Rounds:
             if isinstance(search, EmbeddedSearch):
                 self._own = names = search.feature_names
                 known = {name: values for name, values in weights.items() if name in names}
-                sentences = read_source(self.source, MAX_WORDS)
+                sentences = search.read_source(self.source)
                 stack.enter_context(search).open(sentences, known, closed=(lock,))
                 self._decoder = functools.partial(search, progress=self._progress)
             if self._open_rescorer is not None:

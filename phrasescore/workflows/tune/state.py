@@ -7,17 +7,16 @@ on: a list has its name only when it is complete. At the end the best weights ar
 
 import os
 import re
-import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.errors import PhrasescoreError
 from phrasescore.io.state import check_same_run, read_state, write_state
 from phrasescore.records import Weights
-from phrasescore.workflows.search_settings import LIMITS, SearchSettings
+from phrasescore.workflows.search_settings import SearchSettings
 from tuning.loop import Decided, LoopResult
 
 STATE, INI, CACHE = "tune.json", "moses.ini", "scores.cache"
@@ -34,10 +33,9 @@ class _RoundState(msgspec.Struct):
     new: int
     pool_score: float
     found_score: float | None
-    # Those it was decoded with, and those that its lists are reranked with; version 0.1 had one set
-    # of weights.
+    # The weights it was decoded with, and those that its lists are reranked with.
     weights: Weights
-    lists: Weights | None = None
+    list_weights: Weights
 
 
 class _LoopState(msgspec.Struct):
@@ -91,19 +89,14 @@ def read_decisions(work: Path, about: Mapping[str, Any], *, resume: bool) -> lis
         remove_rounds(work)
         return None
     if not resume:
-        problem = "there is a run here already: `resume` goes on with it"
+        problem = "there is a run here already: --resume goes on with it"
         raise PhrasescoreError(f"{work}: {problem}, or name another working folder")
     # As they come out of a file: lists for tuples.
     now = msgspec.json.decode(msgspec.json.encode(about))
-    try:
-        begun = _upgraded(state.about)
-    except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
-        problem = f"expected the state of a run of this version: {error}"
-        raise DataError(str(work / STATE), None, problem) from error
-    check_same_run(begun, now, str(work), "name another working folder")
+    check_same_run(state.about, now, str(work), "name another working folder")
     following = [*(each.weights for each in state.rounds[1:]), state.next]
     return [
-        Decided(done.weights if done.lists is None else done.lists, after, done.found_score)
+        Decided(done.list_weights, after, done.found_score)
         for done, after in zip(state.rounds, following, strict=False)
         if after is not None
     ]
@@ -122,30 +115,6 @@ def about_search(search: SearchSettings) -> dict[str, Any] | None:
         and name not in ("processes", "threads", "buffer_size")
     }
     return found or None
-
-
-def _upgraded(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state's decoder as it is kept now: version 0.1 kept its flags as a text."""
-    found = dict(about)
-    flags = found.pop("decoder flags", "")
-    if found["decoder"] != "embedded":
-        found["decoder"] = f"{found['decoder']} {flags}".strip()
-        return found
-    settings: dict[str, Any] = found.get("search") or {}
-    words = iter(shlex.split(re.sub(r"(?<!\S)(--[a-z-]+)=", r"\1 ", flags)))
-    fields = {**LIMITS, "stack-size": "stack_size", "feature": "features", "model": "models"}
-    for word in words:
-        name = word.removeprefix("--")
-        field = fields.get(name, name.replace("-", "_"))
-        if field in ("features", "models", "ignore"):
-            settings[field] = [*settings.get(field, ()), next(words)]
-        elif field in SearchSettings.__dataclass_fields__:
-            settings[field] = True if field == "unnormalized" else next(words)
-    try:
-        found["search"] = about_search(msgspec.convert(settings, SearchSettings, strict=False))
-    except msgspec.ValidationError:  # no number to msgspec, as ".5": the run is another one
-        found["search"] = flags
-    return found
 
 
 def write_rounds(work: Path, about: Mapping[str, Any], result: LoopResult) -> None:

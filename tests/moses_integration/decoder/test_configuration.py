@@ -9,6 +9,7 @@ from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.search_limits import SearchLimits
 from moses_integration.weights import load_weights
 from phrasescore.errors import ConfigError, DataError
+from tests.log import warnings
 
 INI = """\
 [input-factors]
@@ -85,6 +86,13 @@ def test_settings_that_are_not_there_are_those_of_moses() -> None:
     assert search == SearchLimits(distortion_limit=6, table_limit=7)
 
 
+# The spellings of StaticData::LoadDecodeGraphs.
+@pytest.mark.parametrize("step", ["T 0", "0 TM", "  0 \t T   0 ", "T 0 # not 0 T 1", ""])
+def test_one_step_of_translation_has_several_spellings(step: str) -> None:
+    assert "\n0 T 0\n" in INI
+    assert read(INI.replace("\n0 T 0\n", f"\n{step}\n")).slots == read(INI).slots
+
+
 def test_settings_are_read() -> None:
     text = INI + "[stack]\n50 # few\n[beam-threshold]\n0\n[search-algorithm]\n1\n"
     text += "[cube-pruning-pop-limit]\n300\n[max-phrase-length]\n5\n[drop-unknown]\ntrue\n"
@@ -105,7 +113,7 @@ def test_other_weights_take_the_place_of_the_files() -> None:
         configuration.with_weights({"CSLM0": (1.0,)})
     with pytest.raises(ConfigError, match=r":14: \[feature\] LM0: expected 1 weights, was given 2"):
         configuration.with_weights({"LM0": (1.0, 2.0)})
-    with pytest.raises(ConfigError, match="LM0: expected finite weights"):
+    with pytest.raises(ConfigError, match="LM0: expected weights of at most 1e\\+30"):
         configuration.with_weights({"LM0": (float("nan"),)})
 
 
@@ -137,9 +145,16 @@ def test_a_name_to_ignore_that_no_feature_has_is_refused() -> None:
         read(INI, ("Distortion0", "OSM"))
 
 
-def test_settings_that_do_not_change_translations_are_passed_over() -> None:
-    text = "[verbose]\n0\n[threads]\n8\n[n-best-list]\nfile\n10\n[mark-unknown]\nfalse\n"
+def test_settings_that_this_search_does_not_know_are_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert read(INI)
+    assert warnings(caplog) == []
+    text = "[verbose]\n0\n[max-phrase-lenght]\n4\n[n-best-list]\nfile\n10\n"
+    text += "[mark-unknown]\nfalse\n"
     assert read(text + INI).search == read(INI).search
+    others = "[max-phrase-lenght], [n-best-list], [verbose]"
+    assert warnings(caplog) == [f"moses.ini: this search does not look at {others}"]
 
 
 @pytest.mark.parametrize(
@@ -167,14 +182,16 @@ def test_settings_that_do_not_change_translations_are_passed_over() -> None:
         ("table-limit=7", "table-limit=" + "7" * 5000, 11, "expected a number in table-limit="),
         ("PhrasePenalty\n", "PhrasePenalty per-phrase-table=true\n", 10, "one table"),
         ("Distortion\n", "Distortion\nDistortion name=D1\n", 14, "expected one Distortion"),
-        ("0 T 0", "0 T 0\n1 T 1", 5, "expected one step, '0 T 0'"),
+        ("0 T 0", "0 T 0\n1 T 0", 5, "expected one step, found 2: '0 T 0; 1 T 0'; this search has"),
+        ("0 T 0", "T 0\nG 0", 5, "expected one step, found 2: 'T 0; G 0'; this search has no gen"),
+        ("0 T 0", "0 G 0", 4, "expected the step '0 T 0' or '0 TM', found '0 G 0'"),
+        ("0 T 0", "T 1", 4, "expected the step '0 T 0' or '0 TM', found 'T 1'"),
+        ("0 T 0", "0 Other", 4, "expected the step '0 T 0' or '0 TM', found '0 Other'"),
         ("[input-factors]\n0", "[input-factors]\n0,1", 2, "expected factor 0"),
         ("[distortion-limit]\n6", "[distortion-limit]\nsix", 6, "a whole number from -1"),
         ("[weight]", "[search-algorithm]\n3\n[weight]", 16, "expected 0 (stacks) or 1"),
         ("[weight]", "[monotone-at-punctuation]\n1\n[weight]", 16, "no such setting"),
         ("[weight]", "[factor-delimiter]\n_\n[weight]", 16, "expected the delimiter '|'"),
-        ("[weight]", "[max-phrase-lenght]\n4\n[weight]", 16, "is it [max-phrase-length]?"),
-        ("[weight]", "[quux]\n4\n[weight]", 16, "neither Moses nor this search"),
     ],
 )
 def test_what_this_search_cannot_follow_is_refused_with_its_line(

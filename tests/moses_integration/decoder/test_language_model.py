@@ -12,6 +12,10 @@ import pytest
 from moses_integration.decoder.language_model import NgramModel, read_arpa, read_arpa_order
 from moses_integration.decoder.ngram_table import score_word
 from phrasescore.errors import DataError
+from phrasescore.features.language_model import LanguageModelScore
+from phrasescore.language_models.kenlm_model import LN_10, load_kenlm
+from phrasescore.language_models.perplexity import score_with_kenlm
+from phrasescore.records import PhrasePair
 
 # "b c" is missing though "a b c" is there, as SRILM leaves it: a blank. "c d" has no use at all.
 PRUNED = """
@@ -173,9 +177,11 @@ def test_a_model_that_lacks_most_suffixes_is_read(tmp_path: Path) -> None:
         ("-0.5\ta b", "0.5\ta b", 18, "at most 0"),
         ("-0.5\ta b", "-0.5\ta z", 18, "among the 1-grams"),
         ("-0.5\ta b\t", "-0.5\ta b a\t0 ", 18, "expected a probability, 2 words"),
+        ("-0.5\ta b", "-0.5\ta <unk>", 18, "among the 1-grams"),
+        ("-.25\ta b c", "-.25\ta b c\t-1", 25, "expected no backoff"),
         ("-.25\ta b c", "-.25\tb c a", 25, "first 2 words among the 2-grams"),
-        ("-.25\ta b c\n", "", 27, "expected 3 3-grams, as counted above, found 2"),
-        ("ngram 3=3", "ngram 3=99999999999999", 28, "as counted above, found 3"),
+        ("-.25\ta b c\n", "", 28, "expected 3 3-grams, as counted above, found 2"),
+        ("ngram 3=3", "ngram 3=99999999999999", 29, "as counted above, found 3"),
         ("ngram 3=3", "ngram 3=2", 27, r"expected \end\, found '-0.125"),
         ("\n\\end\\\n", "", 27, "found the end of the file"),
     ],
@@ -189,3 +195,136 @@ def test_what_kenlm_refuses_is_refused_with_its_line(
         read_arpa(path)
     assert caught.value.line == line
     assert problem in str(caught.value)
+
+
+# What an ARPA file may have, and KenLM's reader takes (lm/read_arpa.cc).
+PECULIARITIES = (
+    "duplicates",
+    "upper-case unknown",
+    "no unknown",
+    "two unknown",
+    "remarks",
+    "blank lines",
+    "blanks between fields",
+    "carriage returns",
+    "numbers",
+)
+MARKS = ["<s>", "</s>"]
+# No blank of KenLM's is in them, whatever Unicode and C call them.
+ODD_WORDS = ["x\v", "\f", "a\x1c", "\x85", "a\u00a0b", "\u2028", "\u3000", "\ufffd", "[X]", "ngram"]
+Entries = dict[tuple[str, ...], tuple[float, float]]
+
+
+class PeculiarArpa:
+    """A random ARPA file, and the n-grams that count in it, as (log10 probability, backoff)."""
+
+    def __init__(self, path: Path, order: int, peculiarities: Sequence[str], seed: int) -> None:
+        self.path, self.order, self.has = str(path), order, frozenset(peculiarities)
+        self.rng = random.Random(seed)
+        self.words = ["a", "b", "c", *ODD_WORDS]
+        self.entries: Entries = {}
+        sections = [self._section(length) for length in range(1, order + 1)]
+        path.write_bytes(self._text(sections).encode())
+
+    def _section(self, length: int) -> list[str]:
+        if length == 1:
+            ngrams: list[tuple[str, ...]] = [(word,) for word in [*MARKS, *self.words]]
+            if "no unknown" not in self.has:
+                ngrams.append(("<unk>",))
+        else:
+            begins = [one for one in self.entries if len(one) == length - 1 and one[-1] != "</s>"]
+            ends = [*self.words, "</s>", *([] if "no unknown" in self.has else ["<unk>"])]
+            ngrams = [(*begin, end) for begin in begins for end in ends]
+            # KenLM has little room for suffixes that are missing.
+            whole = [one for one in ngrams if length == 2 or one[1:] in self.entries]
+            ngrams = self.rng.sample(whole, min(80, len(whole))) + self.rng.sample(ngrams, 5)
+            ngrams = list(dict.fromkeys(ngrams))
+        lines = [self._line(ngram) for ngram in ngrams]
+        if "duplicates" in self.has:
+            lines += [self._line(ngram) for ngram in self.rng.sample(ngrams, 5)]
+            lines += [self._line(("</s>",))] if length == 1 else []
+        if "two unknown" in self.has and length == 1:
+            lines += [self._line(("<unk>",)), self._line(("<unk>",))]
+        return lines
+
+    def _line(self, ngram: tuple[str, ...]) -> str:
+        rng, is_longest = self.rng, len(ngram) == self.order
+        log_prob, backoff = -rng.randrange(1, 500) / 100, -rng.randrange(-20, 90) / 100
+        shown = [f"{log_prob}", f"{backoff}"]
+        if "numbers" in self.has:
+            kind = rng.randrange(4)
+            if kind == 0:
+                log_prob, shown[0] = -99.0, "-99"
+            elif kind == 1:
+                shown[0] = f"{log_prob:e}"
+            elif kind == 2:
+                log_prob, shown[0] = 0.0, "+0"
+            if ngram == ("<s>",):
+                shown[0] = "-inf"
+        if is_longest or rng.random() < 0.2:
+            backoff = 0.0
+            shown[1:] = ["0"] if "numbers" in self.has and rng.random() < 0.5 else []
+        # The first one counts, and the last unknown word.
+        if ngram == ("<unk>",) or ngram not in self.entries:
+            self.entries[ngram] = (log_prob, backoff)
+        words = list(ngram)
+        if "upper-case unknown" in self.has:
+            words = ["<UNK>" if word == "<unk>" else word for word in words]
+        blank = "\t" if "blanks between fields" in self.has and len(ngram) > 1 else " "
+        return "\t".join([shown[0], blank.join(words), *shown[1:]])
+
+    def _text(self, sections: Sequence[Sequence[str]]) -> str:
+        blank = ["", " \t\v"] if "blank lines" in self.has else []
+        remarks = "remarks" in self.has
+        lines = [*blank, *(["# ngram 1=7", "#"] if remarks else []), "\\data\\"]
+        for length, section in enumerate(sections, start=1):
+            count = f"  {length}=    {len(section)} (a remark)" if remarks else None
+            lines.append(f"ngram{count or f' {length}={len(section)}'}")
+        for length, section in enumerate(sections, start=1):
+            lines += ["", *blank, f"\\{length}-grams:"]
+            for line in section:
+                lines += [line, *(blank[:1] if self.rng.random() < 0.5 else [])]
+        end = "\r\n" if "carriage returns" in self.has else "\n"
+        return end.join([*lines, "", *blank, "\\end\\", *blank, ""])
+
+    def log_prob(self, words: tuple[str, ...]) -> float:
+        """Return log10 p of the last word by the definition of backing off."""
+        if words in self.entries:
+            return self.entries[words][0]
+        if len(words) == 1:
+            return self.entries.get(("<unk>",), (-100.0, 0.0))[0]
+        _, backoff = self.entries.get(words[:-1], (0.0, 0.0))
+        return backoff + self.log_prob(words[1:])
+
+    def sentence(self, words: Sequence[str]) -> list[float]:
+        known = [word if (word,) in self.entries else "<unk>" for word in words]
+        line = ["<s>", *known, "</s>"]
+        return [
+            self.log_prob(tuple(line[max(0, at - self.order + 1) : at + 1]))
+            for at in range(1, len(line))
+        ]
+
+
+@pytest.mark.parametrize("order", range(1, 8))
+@pytest.mark.parametrize("peculiarities", [*((one,) for one in PECULIARITIES), PECULIARITIES[3:]])
+def test_an_odd_file_is_the_same_to_the_search_to_kenlm_and_by_definition(
+    tmp_path: Path, order: int, peculiarities: Sequence[str]
+) -> None:
+    arpa = PeculiarArpa(tmp_path / "lm.arpa", order, [*peculiarities, "duplicates"], order)
+    choices = [*arpa.words, "unheard", "<UNK>"]
+    texts = [arpa.rng.choices(choices, k=arpa.rng.randrange(0, 9)) for _ in range(30)]
+    # A sentence that the file has n-grams for, up to the longest.
+    known = arpa.rng.sample(list(arpa.entries), min(50, len(arpa.entries)))
+    texts += [[word for word in ngram if word not in MARKS] for ngram in known]
+    wanted = [arpa.sentence(words) for words in texts]
+    model = read_arpa(arpa.path)
+    for words, log_probs in zip(texts, wanted, strict=True):
+        found = [score for score, _ in scores(model, [*words, "</s>"], begin=True)]
+        assert found == pytest.approx(log_probs, abs=1e-5)
+    if not 2 <= order <= 6:
+        return  # no model to this kenlm
+    of_events = score_with_kenlm(load_kenlm(arpa.path), texts).log_probs / LN_10
+    assert of_events == pytest.approx([one for log_probs in wanted for one in log_probs], abs=1e-5)
+    pairs = [PhrasePair(("a",), tuple(words)) for words in texts]
+    of_sentences = [value / LN_10 for value in LanguageModelScore(arpa.path).values(pairs)]
+    assert of_sentences == pytest.approx([sum(log_probs) for log_probs in wanted], abs=1e-4)

@@ -44,9 +44,9 @@ def test_the_ini_is_named_where_the_command_does_not() -> None:
 @pytest.mark.parametrize(
     ("command", "problem"),
     [
-        ("", "`decoder`: expected a command, found nothing"),
-        ("moses 'x", "`decoder`: cannot split the command: No closing quotation"),
-        ("search {weights}", "`decoder`: expected {nbest} where the decoder is to write its lists"),
+        ("", "--decoder: expected a command, found nothing"),
+        ("moses 'x", "--decoder: cannot split the command: No closing quotation"),
+        ("search {weights}", "--decoder: expected {nbest} where the decoder is to write its lists"),
     ],
 )
 def test_a_command_that_cannot_work_is_refused(command: str, problem: str) -> None:

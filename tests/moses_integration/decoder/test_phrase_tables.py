@@ -48,6 +48,17 @@ def test_pairs_of_phrases_that_occur_are_read_in_groups(tmp_path: Path) -> None:
     assert pairs.log_probs == pytest.approx(np.array(wanted), rel=1e-6)
 
 
+def test_only_spaces_and_tabs_separate_words(tmp_path: Path) -> None:
+    table = "a\v \x1c\u00a0 ||| x\f\t\u3000\u0085 \v ||| 1 1 ||| 0-0\r\n"
+    pairs = read_phrase_pairs(write(tmp_path, table), [("a\v", "\x1c\u00a0")], 20, 2)
+    assert pairs.sources == ["a\v \x1c\u00a0".encode()]
+    assert pairs.targets == ["x\f \u3000\u0085 \v".encode()]
+    assert pairs.alignments == [b"0-0"]
+    path = write(tmp_path, "a\v ||| x\f ||| 1\r\na ||| x ||| 0.5\r\n", "reordering")
+    found = read_reordering(path, [(b"a\v", b"x\f"), (b"a", b"x")], [-1.0])
+    assert found == pytest.approx(np.array([[0.0], [math.log(0.5)]]))
+
+
 def test_phrases_longer_than_the_limit_are_left_out(tmp_path: Path) -> None:
     assert read_phrase_pairs(write(tmp_path, TABLE), SENTENCES, 1, 2).sources == [b"la"]
 

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from phrasescore.cli import main
+from tests.children import leashed
 from tests.doubles import RandomModel
 from tests.random_tables import make_model, make_table
 
@@ -70,7 +71,7 @@ def start(
     *arguments: object, preexec_fn: Callable[[], None] | None = None
 ) -> "subprocess.Popen[bytes]":
     """Start annotate with small chunks in a process of its own."""
-    command = [sys.executable, "-c", PROGRAM, "annotate", *map(str, arguments)]
+    command = leashed([sys.executable, "-c", PROGRAM, "annotate", *map(str, arguments)])
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=preexec_fn)
 

@@ -91,7 +91,7 @@ def test_lists_that_do_not_go_together_are_refused_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["decoder"], 2, "NBEST: expected at least two"),
+        (["decoder"], 2, "lists: expected at least two"),
         ([], 2, "Missing argument 'NBEST...'"),
         (["-", "-"], 2, "two files cannot share stdin"),
         (["decoder", "network", "-o", "network"], 1, "would overwrite another file"),

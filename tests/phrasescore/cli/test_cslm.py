@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from phrasescore.cli import main
 from phrasescore.models.checkpoint import load_checkpoint
-from tests.doubles import RandomCslm, RandomModel
+from tests.doubles import RandomCslm, RandomJoint, RandomModel
 from tests.reference_cslm import logits, word_log_probs
 
 TINY = [
@@ -154,7 +154,8 @@ def test_perplexities_of_a_network_an_n_gram_model_and_their_mixture(
         (["--lm", "lm.arpa", "--mix-on", "text"], 2, "--mix-on needs --model and --lm"),
         (["--lm", "lm.arpa", "--log-z"], 2, "--log-z needs --model"),
         (["--lm", "text"], 1, "text: expected an ARPA file or a KenLM binary"),
-        (["--model", "pairs"], 1, "pairs: expected a model of kind cslm, found one of"),
+        (["--model", "pairs"], 1, "found one of encoder-decoder; `score` takes networks that read"),
+        (["--model", "joint"], 1, "found one of joint; `rescore` takes networks that read"),
         (["--lm", "lm.arpa", "empty"], 1, "empty: expected a tokenised text, found no word"),
     ],
 )
@@ -170,6 +171,7 @@ def test_perplexity_refuses_what_it_cannot_measure(
     (tmp_path / "text").write_text("a b\n")
     (tmp_path / "empty").write_text("\n")
     RandomModel(tmp_path / "pairs", ["a"], ["b"])
+    RandomJoint(["a"], ["b"], path=tmp_path / "joint")
     result = run("perplexity", "text", "--device", "cpu", *arguments)
     assert (result.exit_code, result.stdout) == (code, "")
     assert message in result.stderr

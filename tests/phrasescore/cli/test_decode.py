@@ -168,6 +168,23 @@ def test_a_sentence_of_300_words_is_translated(folder: Path) -> None:
     assert decode("--stack", "3").stdout == "the house " * 149 + "the house\n"
 
 
+def test_a_name_in_brackets_is_a_word_unless_moses_reads_markup(folder: Path) -> None:
+    (folder / "source").write_text("maison <num> la\n")
+    assert decode().stdout == "home <num> the\n"
+    (folder / "moses.ini").write_text(INI + "[xml-input]\nexclusive\n")
+    assert "found markup: '<num>'" in decode().stderr
+
+
+def test_the_brackets_of_markup_are_those_of_moses_ini(folder: Path) -> None:
+    (folder / "moses.ini").write_text(INI + "[xml-brackets]\n{{ }}\n")
+    (folder / "source").write_text("maison {{zone}} la {{/zone}}\n")
+    assert "source:1: expected words, found markup: '{{zone}}'" in decode().stderr
+    (folder / "source").write_text("maison <zone> la </zone>\n")
+    assert decode().stdout == "home <zone> the </zone>\n"
+    (folder / "moses.ini").write_text(INI + "[xml-brackets]\n{{}}\n")
+    assert "expected an opening and a closing bracket" in decode().stderr
+
+
 def test_a_single_less_than_sign_is_a_word(folder: Path) -> None:
     (folder / "source").write_text("maison < la\n")
     assert decode().stdout == "home < the\n"

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.children import leashed
+
 COMMAND = [sys.executable, "-m", "phrasescore"]
 
 
@@ -28,16 +30,16 @@ def test_a_signal_ends_a_run_with_one_line(
     pipe = tmp_path / "table"
     os.mkfifo(pipe)
     with subprocess.Popen(
-        [*COMMAND, "-q", "show", str(pipe)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        leashed([*COMMAND, "-q", "show", str(pipe)]), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         with open(pipe, "wb") as table:  # returns when the command has opened it, too
             table.write(b"la ||| the ||| 1\n")
             table.flush()
-            for _ in range(15):
+            for _ in range(5):
                 # One that comes just before Python asks for more to read waits for what it gets.
                 process.send_signal(number)
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(timeout=2)
+                    process.wait(timeout=20)
                     break
         stdout, stderr = process.communicate()
     assert (process.returncode, stdout, stderr) == (code, b"", f"phrasescore: {said}\n".encode())
@@ -61,20 +63,20 @@ group(["verb"])
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_waits_for_the_end_of_an_import(tmp_path: Path, number: int, code: int) -> None:
+def test_a_signal_that_an_import_swallows_ends_the_command(
+    tmp_path: Path, number: int, code: int
+) -> None:
     # As torch does when it imports numpy, the module swallows what comes.
     (tmp_path / "slow.py").write_text(
         "import time\n"
-        "print('begins', flush=True)\n"
         "try:\n"
-        "    time.sleep(0.5)\n"
+        "    print('begins', flush=True)\n"
+        "    time.sleep(20)\n"
         "except BaseException:\n"
         "    pass\n"
-        "else:\n"
-        "    print('is whole', flush=True)\n"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", GROUP_THAT_IMPORTS],
+        leashed([sys.executable, "-c", GROUP_THAT_IMPORTS]),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.getcwd()}"},
@@ -83,17 +85,13 @@ def test_a_signal_waits_for_the_end_of_an_import(tmp_path: Path, number: int, co
         assert process.stdout.readline() == b"begins\n"
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=30)
-    # The verb may have got to its next line, and even to its end.
-    assert stdout.removesuffix(b"the verb goes on\n") == b"is whole\n"
+    assert stdout == b"the verb goes on\n"
     assert process.returncode == code, stderr
     assert stderr.count(b"\n") == 1
 
 
-@pytest.mark.parametrize("redirected", ["2>&-", "2>/dev/full"])
-def test_a_stderr_that_takes_nothing_stops_nothing(tiny_table: Path, redirected: str) -> None:
+def test_a_closed_stderr_stops_nothing(tiny_table: Path) -> None:
     command = shlex.join([*COMMAND, "show", str(tiny_table)])
-    done = subprocess.run(
-        ["sh", "-c", f"{command} {redirected}"], stdout=subprocess.PIPE, check=False
-    )
+    done = subprocess.run(["sh", "-c", f"{command} 2>&-"], stdout=subprocess.PIPE, check=False)
     assert done.returncode == 0
     assert done.stdout.startswith(b"lines                 4\n")

@@ -51,6 +51,17 @@ def test_a_system_has_the_papers_figure_and_sacrebleu_s_with_its_signature(folde
     assert f" = {BY_HAND:.2f} 90.9/75.0/80.0/100.0 (BP = 0.834 " in sacrebleu
 
 
+def test_a_name_without_a_file_is_that_of_several_references(folder: Folder) -> None:
+    folder.write("refs0", REFERENCE)
+    folder.write("refs1", BASELINE)
+    result = folder.run("base", "--references", "refs")
+    assert result.stdout.startswith("BLEU = 100.00,")
+    both = folder.run("base", "--references", "refs0", "--references", "refs1")
+    assert result.stdout == both.stdout
+    folder.write("refs", REFERENCE)  # a file of the name is meant alone
+    assert folder.run("base", "--references", "refs").stdout.startswith(LINE)
+
+
 def test_an_n_best_list_is_no_translation(folder: Folder) -> None:
     folder.write("lists", "0 ||| la maison  ||| LM0= -1 ||| -1\n" * 9)
     result = folder.run("base", "lists", "--references", "ref")
@@ -170,6 +181,18 @@ def test_the_oracle_of_n_best_lists_is_told(folder: Folder) -> None:
         folder.run("--nbest", "nbest", "--references", "ref", "--format", "json").stdout
     )
     assert report["nbest"]["first"]["score"] == pytest.approx(first)
+
+
+def test_a_sentence_without_a_list_may_have_an_empty_translation(folder: Folder) -> None:
+    lines = NBEST.splitlines(keepends=True)
+    options = ["--nbest", "nbest", "--references", "ref"]
+    for missing in ([0, 1], [2, 3, 4], [5]):
+        folder.write("nbest", "".join(line for at, line in enumerate(lines) if at not in missing))
+        result = folder.run(*options, "--allow-missing")
+        empty = [f"{lines[missing[0]][0]} |||  ||| A= 1 ||| 1\n"]
+        lines_with_it = [*lines[: missing[0]], *empty, *lines[missing[-1] + 1 :]]
+        folder.write("nbest", "".join(lines_with_it))
+        assert result.stdout == folder.run(*options).stdout
 
 
 def test_lists_of_another_length_than_the_references_are_warned_of(folder: Folder) -> None:
@@ -317,12 +340,12 @@ def test_an_input_is_never_overwritten(folder: Folder) -> None:
     ("arguments", "message"),
     [
         ([], "nothing to evaluate"),
-        (["base", "--paired", "bootstrap"], "--paired needs a second file of HYP"),
+        (["base", "--paired", "bootstrap"], "--paired needs a second file of translations"),
         (["base", "new", "--paired", "bootstrap", "--metric", "multi-bleu"], "of sacrebleu"),
         (["base", "--trials", "5"], "--trials goes with --paired"),
         (["base", "--by-length", "source"], "needs --source"),
         (["base", "--source", "src"], "--source goes with"),
-        (["--nbest", "n", "--by-length", "reference"], "need HYP"),
+        (["--nbest", "n", "--by-length", "reference"], "need translations"),
         (["base", "--plot", "x.png"], "--plot goes with"),
         (["base", "--by-length", "reference", "--plot", "x.bmp"], "expected a name in .pdf"),
         (["-", "-"], "two files cannot share stdin"),

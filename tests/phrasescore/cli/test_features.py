@@ -286,17 +286,6 @@ def test_a_run_is_resumed_with_the_version_of_a_package_that_it_began_with(
     assert Path("out").read_bytes() == Path("whole").read_bytes()
 
 
-def test_parts_with_other_versions_of_a_package_are_not_joined(site: Path) -> None:
-    for number, version in enumerate(("1.0.0", "1.0.1"), start=1):
-        install(GOOD, site, version=version)
-        part = ("--part", f"{number}/2", "-o", f"part{number}")
-        assert rescore("--feature", "copied_words", *part).exit_code == 0
-    problem = error_of(run("join", "part1", "part2", "-o", "out"))
-    assert "outside-feature 1.0.0" in problem
-    assert "outside-feature 1.0.1" in problem
-    assert not Path("out").exists()
-
-
 def test_tuning_in_rounds_is_resumed_with_the_same_versions_too(site: Path) -> None:
     calls: list[str] = []
 

@@ -56,21 +56,13 @@ def test_columns_hold_the_reference_s_values_and_every_other_byte_stays(
     assert lines == Path(lists.path).read_bytes().splitlines()
 
 
-def test_a_run_from_the_cache_and_one_of_parts_write_the_same_bytes(
-    tmp_path: Path, lists: Lists, tiny: TinyTranslator, monkeypatch: pytest.MonkeyPatch
+def test_a_run_from_the_cache_writes_the_same_bytes(
+    tmp_path: Path, lists: Lists, tiny: TinyTranslator
 ) -> None:
-    monkeypatch.setattr("phrasescore.workflows.list_rescorer.CHUNK_LISTS", 2)
     options = ["--ctranslate2", tiny.path, *FRENCH, "--cache", tmp_path / "cache"]
     for name in ("one", "two"):
         assert run(lists, *options, "-o", tmp_path / name).exit_code == 0
-    parts = []
-    for number in (1, 2):
-        parts.append(tmp_path / f"part{number}")
-        run(lists, *options[:4], "--part", f"{number}/2", "-o", parts[-1])
-    joined = CliRunner().invoke(main, ["join", *map(str, parts), "-o", str(tmp_path / "three")])
-    assert joined.exit_code == 0, joined.output
-    first = (tmp_path / "one").read_bytes()
-    assert (tmp_path / "two").read_bytes() == first == (tmp_path / "three").read_bytes()
+    assert (tmp_path / "two").read_bytes() == (tmp_path / "one").read_bytes()
 
 
 def test_score_prints_what_lists_would_hold(

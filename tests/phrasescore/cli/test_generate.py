@@ -55,8 +55,8 @@ def test_a_text_of_another_language_is_warned_of(model: Path, tmp_path: Path) ->
     (tmp_path / "text").write_text("das haus u\n" * 9)
     result = run(model, tmp_path / "text", "--beam", 1, "-o", tmp_path / "out")
     assert result.exit_code == 0
-    problem = f"18 of its first 27 words are unknown to {model}: is it in the model's language"
-    assert f"warning: {tmp_path / 'text'}: {problem}, tokenised and cased" in result.stderr
+    problem = f"18 of 27 counted words are unknown to {model}, such as "
+    assert f"warning: {tmp_path / 'text'}: {problem}'das', 'haus': is it in" in result.stderr
     assert "9 lines read, with 27 words, 18 of them unknown to a network" in result.stderr
 
 

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 import phrasescore
 from phrasescore.cli import main
-from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.errors import ArgumentError
 from phrasescore.features import ColumnSpec
 from phrasescore.io.text import InputLines
 from phrasescore.workflows.given_scores import GivenScores
-from phrasescore.workflows.join import join
 from tests.doubles import RandomModel
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, features
 from tests.random_tables import make_table
@@ -92,21 +91,6 @@ def test_scores_from_stdin_and_lists_from_stdin_give_the_same_lines(
     assert piped.stdout_bytes == Path("out").read_bytes()
     arguments = ("rescore", "-", "--source", lists.source, "--scores", "scores=QE")
     assert run(*arguments, stdin=Path(lists.path).read_bytes()).stdout_bytes == piped.stdout_bytes
-
-
-def test_joined_parts_of_lists_have_the_scores_of_the_whole(tmp_path: Path, lists: Lists) -> None:
-    scores = ColumnSpec("scores", str(write(tmp_path / "scores", values(LINES))), name="QE")
-    columns = [scores, ColumnSpec("feature", "target_length")]
-    phrasescore.rescore(lists.path, lists.source, columns, "whole")
-    for number in (1, 2, 3):
-        part = f"{number}/3"
-        phrasescore.rescore(lists.path, lists.source, columns, f"part{number}", part=part)
-    join([f"part{number}" for number in (1, 2, 3)], "joined")
-    assert Path("joined").read_bytes() == Path("whole").read_bytes()
-    write(tmp_path / "scores", values(LINES)[::-1])
-    phrasescore.rescore(lists.path, lists.source, columns, "part2", part="2/3")
-    with pytest.raises(PhrasescoreError, match="another feature 1"):
-        join([f"part{number}" for number in (1, 2, 3)], "again")
 
 
 def stopped(line: int, *arguments: object) -> Result:
@@ -200,18 +184,13 @@ def test_tables_and_scores_may_be_streams(tmp_path: Path, table: Path) -> None:
     assert (both.exit_code, "two files cannot share stdin" in both.stderr) == (2, True)
 
 
-def test_scores_of_the_whole_table_go_with_its_parts_and_with_the_lines_that_a_text_needs(
+def test_scores_of_the_whole_table_go_with_the_lines_that_a_text_needs(
     tmp_path: Path, table: Path
 ) -> None:
     write(tmp_path / "scores", values(LINES))
     columns = ["--feature", "number_mismatch", "--scores", "scores"]
     whole = run("annotate", table, *columns).stdout_bytes.splitlines(keepends=True)
     (tmp_path / "text").write_text("la la\nmaison rue\n")
-    for name in ("part1", "part2", "part3"):
-        result = run("annotate", table, *columns, "--part", f"{name[-1]}/3", "-o", name)
-        assert result.exit_code == 0, result.output
-    join(["part1", "part2", "part3"], "joined")
-    assert Path("joined").read_bytes() == b"".join(whole)
     kept = run("annotate", table, *columns, "--for", "text").stdout_bytes
     sources = [f"{source} ".encode() for source in ("la", "maison", "rue", "la la", "maison rue")]
     wanted = [line for line in whole if line.partition(b"|||")[0] in sources]
@@ -282,7 +261,7 @@ def test_from_python_scores_need_a_name_for_lists_and_no_decoder() -> None:
     with pytest.raises(ArgumentError, match="a feature of n-best lists needs a name"):
         phrasescore.rescore("nbest", "source", scores, "out")
     named: list[ColumnSpec | str] = [ColumnSpec("scores", "scores", name="QE")]
-    with pytest.raises(ArgumentError, match="not with `decoder`"):
+    with pytest.raises(ArgumentError, match="not with --decoder"):
         phrasescore.tune_with_decoder("moses", "text", ["text"], None, "work", columns=named)
     with pytest.raises(ArgumentError, match="nothing is to be scored"):
         phrasescore.score("source", "target", named, "out")

@@ -1,11 +1,25 @@
 """Progress as it is shown, with a clock and a terminal that the test holds in its hands."""
 
+import fcntl
+import gzip
 import io
 import logging
+import os
+import pty
+import random
+import re
+import struct
+import termios
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
 
 import pytest
 
-from phrasescore.cli.progress import ProgressDisplay
+from phrasescore.cli import _StderrHandler
+from phrasescore.cli.progress import ProgressDisplay, show_progress
+from phrasescore.io.text import read_lines
 from phrasescore.progress import Meter, Progress
 
 
@@ -48,7 +62,7 @@ def test_a_known_total_gives_the_share_and_the_time_left(caplog: pytest.LogCaptu
     show = ProgressDisplay(io.StringIO(), clock)
     show(Progress("train", "pairs", 0, 10_000))
     clock.now += 20
-    show(Progress("train", "pairs", 2500, 10_000, "loss 3.21"))
+    show(Progress("train", "pairs", 2500, 10_000, note="loss 3.21"))
     assert caplog.messages == ["train: 25% of 10,000 pairs, 125 pairs/s, 1:00 left, loss 3.21"]
 
 
@@ -106,3 +120,86 @@ def test_work_that_begins_after_its_preparation_has_a_rate_without_it(
         clock.now += 10
         meter.update(20)
     assert caplog.messages == ["train: 20 updates in 10.0 s (2 updates/s)"]
+
+
+def drawn_in_80_columns(act: Callable[[TextIO], None]) -> str:
+    """Return what a terminal of 80 columns gets."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    with os.fdopen(follower, "w") as stream:
+        act(stream)
+        stream.flush()
+        data = os.read(leader, 1 << 16)
+    os.close(leader)
+    return data.decode()
+
+
+def test_the_time_left_is_seen_in_80_columns() -> None:
+    def act(stream: TextIO) -> None:
+        clock = Clock()
+        show = ProgressDisplay(stream, clock)
+        note = "update 1,500, loss 3.21, validation perplexity 8.008, 12,345 words/s"
+        show(Progress("train attention", "updates", 0, 10_000))
+        for done in range(1, 4):
+            time.sleep(0.11)  # tqdm draws every tenth of a second
+            show(Progress("train attention", "updates", 1000 * done, 10_000, note=note))
+        show.close()
+
+    lines = drawn_in_80_columns(act).split("\r")
+    assert max(map(len, lines)) <= 80
+    assert any(re.match(r"train attention:  20%, 00:0\d left \|", line) for line in lines)
+
+
+def test_a_message_takes_the_bar_away_and_brings_it_back() -> None:
+    def act(stream: TextIO) -> None:
+        show = ProgressDisplay(stream, Clock())
+        show(Progress("show", "lines", 0, 4))
+        with show.without_bars():
+            stream.write("phrasescore: update 10: validation perplexity 8.008\n")
+        show.close()
+
+    drawn = drawn_in_80_columns(act)
+    assert "\rphrasescore: update 10: validation perplexity 8.008\r\n" in drawn
+    assert "show:   0%" in drawn.rpartition("8.008")[2]
+
+
+def test_the_logged_message_of_a_command_is_not_glued_to_a_bar(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def act(stream: TextIO) -> None:
+        monkeypatch.setattr("sys.stderr", stream)
+        show_progress(Progress("show", "lines", 0, 4))
+        _StderrHandler().emit(
+            logging.makeLogRecord({"msg": "perplexity 8.008", "levelno": logging.INFO})
+        )
+        show_progress.close()
+
+    assert "\rphrasescore: perplexity 8.008\r\n" in drawn_in_80_columns(act)
+
+
+@pytest.mark.parametrize("name", ["table", "table.gz"])
+def test_the_share_of_a_file_is_estimated_by_the_bytes_that_are_read(
+    tmp_path: Path, name: str
+) -> None:
+    numbers = random.Random(1)
+    lines = [f"{numbers.random()} {numbers.random()}\n".encode() for _ in range(50_000)]
+    data = b"".join(lines)
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    path = str(tmp_path / name)
+    seen: list[Progress] = []
+    with Meter("show", "lines", seen.append, lines_of=path) as meter:
+        for _ in meter.track(read_lines(path)):
+            meter._next = 0.0
+    shares = [(each.done / len(lines), each.share) for each in seen[1:-1] if each.share is not None]
+    assert len(shares) > 40_000
+    assert all(share == pytest.approx(done, rel=0.1) for done, share in shares[20_000:])
+    assert seen[-1].share == 1
+
+
+def test_a_share_gives_the_time_left(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    show = ProgressDisplay(io.StringIO(), clock)
+    show(Progress("annotate", "lines", 0))
+    clock.now += 20
+    show(Progress("annotate", "lines", 2500, share=0.25))
+    assert caplog.messages == ["annotate: 2,500 lines (25%), 125 lines/s, 1:00 left"]

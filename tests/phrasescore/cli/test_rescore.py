@@ -63,9 +63,10 @@ def test_a_source_that_a_network_does_not_know_is_warned_of(
     options = [word for each in (model, back, foreign) for word in ("--model", each.path)]
     result = run(lists, *options, "-o", tmp_path / "out")
     assert result.exit_code == 0, result.output
-    (line,) = [line for line in result.stderr.splitlines() if "warning: " in line]
+    # The second one is of the hypotheses.
+    line, _ = [line for line in result.stderr.splitlines() if "warning: " in line]
     # All but "!", which both languages have: 4 of 5.
-    assert f"{lists.source}: 216 of its first 270 words are unknown to {foreign.path}: is" in line
+    assert f"{lists.source}: 216 of 270 counted words are unknown to {foreign.path}, such" in line
 
 
 def test_normalized_columns_are_divided_by_the_predicted_words_and_their_end(
@@ -227,6 +228,22 @@ def test_a_value_does_not_depend_on_threads_or_on_what_is_beside_it(
         assert one.read_bytes()[1:-1] == lines[place][1:]
 
 
+def test_pieces_of_the_lists_end_to_end_are_the_bytes_of_one_run(
+    tmp_path: Path, lists: Lists, model: RandomModel
+) -> None:
+    options = ("--model", model.path, "--feature", "target_length", "--threads", 1)
+    assert run(lists, *options, "-o", tmp_path / "whole").exit_code == 0
+    lines = Path(lists.path).read_bytes().splitlines(keepends=True)
+    made = b""
+    for piece, numbers in enumerate(((b"0", b"1"), (b"2",), (b"3", b"4", b"5"))):
+        path, out = tmp_path / f"piece.{piece}", tmp_path / f"piece.{piece}.gz"
+        path.write_bytes(b"".join(line for line in lines if line.split()[0] in numbers))
+        result = run(None, path, "--source", lists.source, *options, "--allow-missing", "-o", out)
+        assert result.exit_code == 0, result.output
+        made += out.read_bytes()
+    assert gzip.decompress(made) == (tmp_path / "whole").read_bytes()
+
+
 def test_the_end_says_what_was_done(tmp_path: Path, lists: Lists, model: RandomModel) -> None:
     options = ["--model", model.path, "--feature", "unknown_words", "-o", tmp_path / "out"]
     result = run(lists, *options)
@@ -290,7 +307,7 @@ def test_a_file_that_is_no_cache_stays_as_it_is(
     path.write_text("my notes of many years\n" * 50)
     result = run(lists, "--model", model.path, "--cache", path, "-o", out)
     assert result.exit_code == 1
-    message = "expected a score cache, found a file of another kind; name a new file"
+    message = "cannot use this score cache: file is not a database; name a new file"
     assert result.stderr.endswith(f"Error: {path}: {message}\n")
     assert path.read_text() == "my notes of many years\n" * 50
     assert not out.exists()

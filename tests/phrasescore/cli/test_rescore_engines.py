@@ -17,6 +17,7 @@ from phrasescore.errors import ModelError
 from phrasescore.features.list_scoring import ComputedLists, _Networks
 from phrasescore.models.checkpoint import ModelFolder, load_checkpoint
 from phrasescore.records import HypothesisList
+from tests.children import leashed
 from tests.doubles import RandomModel
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, run
 
@@ -124,7 +125,9 @@ def stop_in_the_middle(lists: Lists, out: Path, *options: str) -> None:
     """Kill a run that has eleven of the lists and waits for more, when four or more are written."""
     arguments = ["rescore", "-", "--source", lists.source, *options, "-o", str(out)]
     command = [sys.executable, "-c", PROGRAM, *arguments]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        leashed(command), stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdin is not None
         lines = Path(lists.path).read_bytes().splitlines(keepends=True)
         process.stdin.write(b"".join(lines[: 11 * SIZE]))

@@ -13,6 +13,7 @@ from phrasescore.cli import main
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
 from tests.doubles import RandomCslm, RandomModel
+from tests.log import warnings
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, features
 from tests.reference_cslm import word_log_probs
 from tests.tiny_arpa import TINY_ARPA
@@ -176,7 +177,9 @@ def test_a_wrong_command_line_is_refused(arguments: list[str], message: str) -> 
 
 
 @pytest.mark.usefixtures("model")
-def test_the_function_returns_counts_and_warnings_and_refuses_what_is_there() -> None:
+def test_the_function_returns_counts_and_refuses_what_is_there(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     Path("source").write_text("unheard of words\n" * LINES)
     columns: list[str | phrasescore.ColumnSpec] = ["model"]
     columns.append(phrasescore.ColumnSpec("feature", "target_length"))
@@ -186,7 +189,7 @@ def test_the_function_returns_counts_and_warnings_and_refuses_what_is_there() ->
     assert (seen[-1].task, seen[-1].done, seen[-1].finished) == ("score", LINES, True)
     assert done.networks is not None
     assert done.networks.lists == LINES
-    (warning,) = done.warnings
-    assert warning.startswith("source: 120 of its first 120 words are unknown to model: is it in")
+    (warning,) = warnings(caplog)
+    assert warning.startswith("source: 120 of 120 counted words are unknown to model, such as ")
     with pytest.raises(ArgumentError, match="two files cannot share stdin"):
         phrasescore.score("-", "-", columns, "out")

@@ -14,6 +14,7 @@ from phrasescore.cli import main
 from phrasescore.generation import beam_search, segmentation
 from phrasescore.generation.segmentation import CONFIDENCES
 from phrasescore.models.checkpoint import save_checkpoint
+from tests import reference_subwords
 from tests.compositions import compositions
 from tests.doubles import RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork
@@ -198,6 +199,20 @@ def test_segments_beyond_the_training_are_reported(folder: Path) -> None:
     assert "were the most in training" not in result.stderr
 
 
+def test_lengths_in_training_are_in_pieces_where_a_network_reads_pieces(folder: Path) -> None:
+    pieces = reference_subwords.vocabulary(30)
+    network = RandomNetwork("lstm", pieces, TARGET_WORDS, max_length=7)
+    save_checkpoint(folder / "forward", network.checkpoint)
+    too_long = sum(len(pieces.ids(words)) > 7 for words in SENTENCES)
+    assert too_long > 1
+    result = run(f"{ALONE} --segmentation none -o out")
+    expected = f"{too_long} segments are longer than the 7 pieces that were the most in training"
+    assert expected in result.stderr
+    arguments = ["generate", "forward", "text", "--beam", "1", "-o", "out"]
+    result = CliRunner().invoke(main, arguments)
+    assert f"{too_long} lines are longer than the 7 pieces that" in result.stderr
+
+
 @pytest.mark.usefixtures("forward")
 def test_random_segments_are_as_long_as_those_of_another_run() -> None:
     Path("text").write_text("the house is blue the house is blue the house is\n" * 300)
@@ -224,7 +239,7 @@ def test_random_segments_are_as_long_as_those_of_another_run() -> None:
     [
         ("--model forward", "--confidence penalized needs a --reverse-model"),
         (f"{BOTH} --confidence forward", "--confidence forward asks no --reverse-model"),
-        (f"{ALONE} --swapped", "--swapped is said of a --reverse-model, and there is none"),
+        (f"{ALONE} --swapped", "--swapped is said of the --reverse-model, and there is none"),
         (f"{ALONE} --segmentation random", "needs --like"),
         (f"{ALONE} --like text", "--like is for --segmentation random"),
         (f"{ALONE} --beam 2 --candidates 3", "--candidates 3 needs a --beam at least as wide"),

@@ -129,9 +129,12 @@ def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
         (f"en {MODELS} --share 0.5 --lines 1", "expected one of --share, --lines and --threshold"),
         ("en --lines 1", "expected --in-domain and --general, or --random"),
         ("en --in-domain in.en --lines 1", "--in-domain and --general go together"),
-        (f"en {BOTH} --lines 1", "a model of TARGET, which is not there"),
-        (f"en fr {MODELS} --lines 1", "TARGET and --target-output go together"),
-        (f"en {MODELS} --lines 1 --target-output x", "TARGET and --target-output go together"),
+        (f"en {BOTH} --lines 1", "a model of the target text, which is not"),
+        (f"en fr {MODELS} --lines 1", "and --target-output go together"),
+        (
+            f"en {MODELS} --lines 1 --target-output x",
+            "a target text and --target-output go together",
+        ),
         (f"en {MODELS} --random --lines 1", "--random takes no models"),
         ("en --random --threshold 1", "--random takes no models, --scores or --threshold"),
         ("en --random --lines 1 --scores s", "--random takes no models, --scores or --threshold"),
@@ -139,7 +142,7 @@ def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
         ("pipe --random --lines 1", "a text is read twice and cannot be stdin or another stream"),
         (f"en {MODELS} --lines 1 --scores -", "two files cannot share stdin or stdout"),
         ("en --in-domain in.en --general ./in.en --lines 1", "--general are one file"),
-        (f"en en {BOTH} --lines 1 --target-output o", "TEXT and TARGET are one file"),
+        (f"en en {BOTH} --lines 1 --target-output o", "text and target are one file"),
     ],
 )
 @pytest.mark.usefixtures("texts")

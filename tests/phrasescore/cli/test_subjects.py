@@ -47,7 +47,6 @@ def test_each_option_has_a_subject_and_stands_once_in_the_help(name: str) -> Non
         ("--output", "Output"),
         ("--moses-ini-out", "Output"),
         ("--resume", "Long runs"),
-        ("--part", "Long runs"),
         ("--precision", "Speed"),
         ("--device", "Speed"),
         ("--threads", "Speed"),

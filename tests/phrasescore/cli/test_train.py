@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from phrasescore.cli import main
+from phrasescore.config.config import DEFAULT_PRESETS
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.vocabulary import Vocabulary
 
@@ -363,3 +364,9 @@ def test_a_small_network_learns_to_copy(tmp_path: Path) -> None:
     curve = load_checkpoint(tmp_path / "model").record.curve
     best = min(point.validation_perplexity or 99.0 for point in curve)
     assert best < 1.3
+
+
+def test_the_help_names_every_kind_of_network() -> None:
+    text = " ".join(CliRunner().invoke(main, ["train", "--help"]).output.split())
+    *kinds, last = sorted(DEFAULT_PRESETS)
+    assert f"KIND is {', '.join(kinds)} or {last}." in text

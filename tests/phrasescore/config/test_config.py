@@ -207,17 +207,17 @@ def test_assignments_are_typed_and_the_last_one_wins() -> None:
     [
         (
             "batch_size=3",
-            "`settings`: expected table.key=value, got 'batch_size=3'; did you mean 'trai",
+            "--set: expected table.key=value, got 'batch_size=3'; did you mean 'trai",
         ),
         (
             "hiden_size=3",
-            "`settings`: expected table.key=value, got 'hiden_size=3'; did you mean 'mod",
+            "--set: expected table.key=value, got 'hiden_size=3'; did you mean 'mod",
         ),
-        ("training.batch_size", "`settings`: expected table.key=value"),
-        ("train.batch_size=3", "`settings`: unknown table [train]; did you mean 'training'?"),
-        ("training.batchsize=3", "`settings`: unknown key 'batchsize' in [training]; did you mean"),
-        ("training.batch_size=1.5", "`settings`: [training] batch_size: expected a whole number"),
-        ("training.batch_size=many", "`settings`: [training] batch_size: expected a whole number"),
+        ("training.batch_size", "--set: expected table.key=value"),
+        ("train.batch_size=3", "--set: unknown table [train]; did you mean 'training'?"),
+        ("training.batchsize=3", "--set: unknown key 'batchsize' in [training]; did you mean"),
+        ("training.batch_size=1.5", "--set: [training] batch_size: expected a whole number"),
+        ("training.batch_size=many", "--set: [training] batch_size: expected a whole number"),
     ],
 )
 def test_a_bad_assignment_is_refused(assignment: str, message: str) -> None:

@@ -19,6 +19,7 @@ import pytest
 from phrasescore.engines import EngineName, EngineSettings, device_on, engine_or_here, open_pool
 from phrasescore.engines.processes import ProcessPool
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
+from tests.children import leashed
 
 ENGINES: list[EngineName] = ["here", "processes", "ray"]
 
@@ -176,7 +177,10 @@ with open_pool(EngineSettings("processes", 2), Noted()) as pool:
         pass
 """
     run = subprocess.Popen(
-        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, start_new_session=True
+        leashed([sys.executable, "-c", code]),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     until = time.monotonic() + 60
     while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < until:
@@ -242,10 +246,10 @@ def test_threads_are_the_workers_of_the_engine_here() -> None:
 @pytest.mark.parametrize(
     ("engine", "message"),
     [
-        (EngineSettings(workers=2), "`threads` and `workers` are one number with the engine here"),
+        (EngineSettings(workers=2), "--threads and --workers are one number with the engine here"),
         (
             EngineSettings("ray"),
-            "`threads` is for the engine here; ray has `workers` of one thread",
+            "--threads is for the engine here; ray has --workers of one thread",
         ),
     ],
 )
@@ -262,7 +266,7 @@ def test_auto_is_a_gpu_here_alone() -> None:
     assert device_on(EngineSettings("ray"), "cuda") == "cuda"
     with pytest.raises(ArgumentError, match="forked processes cannot use a GPU"):
         device_on(EngineSettings("processes"), "cuda:0")
-    with pytest.raises(ArgumentError, match=r"^`device` cuda:1: Ray gives each worker a GPU; say"):
+    with pytest.raises(ArgumentError, match=r"^--device cuda:1: Ray gives each worker a GPU; say"):
         device_on(EngineSettings("ray"), "cuda:1")
 
 

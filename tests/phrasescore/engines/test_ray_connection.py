@@ -2,11 +2,8 @@
 
 import os
 import signal
-import socket
 import sys
-import threading
 import types
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -93,26 +90,3 @@ def test_ray_does_not_replace_our_handlers_of_signals() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with closing(RayConnection(EngineSettings("ray"))):
         assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == before
-
-
-@pytest.fixture
-def web_server() -> Iterator[str]:
-    """Answer the first bytes as http.server answers a request that it does not know."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            connection, _ = server.accept()
-            with connection:
-                connection.recv(100)
-                connection.sendall(b"HTTP/1.0 505 HTTP Version Not Supported\r\n\r\n")
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        yield f"127.0.0.1:{server.getsockname()[1]}"
-        thread.join()
-
-
-def test_another_service_at_the_address_is_refused_at_once(ray: FakeRay, web_server: str) -> None:
-    with pytest.raises(PhrasescoreError, match=f"found '{web_server}': what listens there is no R"):
-        RayConnection(EngineSettings("ray", ray_address=web_server))
-    assert not ray.arguments

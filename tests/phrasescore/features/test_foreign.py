@@ -1,6 +1,5 @@
 """The scores of a foreign model: engines, cache, and what is said of them."""
 
-import logging
 from pathlib import Path
 
 import pytest
@@ -66,20 +65,11 @@ def test_a_score_of_the_cache_that_cannot_be_one_is_refused(
         ForeignScore(str(tiny.path)).working(EngineSettings(), "cpu", cache) as feature,
     ):
         cache.store(feature._keys(PAIRS[:1]), [0.5])
-        with pytest.raises(PhrasescoreError, match=r"cache is corrupt: found the score 0\.5"):
+        with pytest.raises(PhrasescoreError, match=r"cache is damaged: found the score 0\.5"):
             list(feature.values(PAIRS))
 
 
-def test_text_that_the_model_does_not_know_is_warned_of_once(
-    tiny: TinyTranslator, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.WARNING)
-    known, unknown = PhrasePair(("maison",), ("maison",)), PhrasePair(("Ω",), ("Ж",))
-    for pairs in ([known] * 1000, [known, unknown] * 300):
-        list(ForeignScore(str(tiny.path)).values(pairs))
-    assert caplog.messages == []
-    feature = ForeignScore(str(tiny.path))
-    for _ in range(3):
-        list(feature.values([unknown] * 1000))
-    (message,) = caplog.messages
-    assert message.startswith(f"{tiny.path} does not know 50% of the pieces of the texts: is its ")
+def test_a_word_is_known_by_its_pieces_on_each_side(tiny: TinyTranslator) -> None:
+    for words in ForeignScore(str(tiny.path)).known_words:
+        assert "maison" in words
+        assert "Ω" not in words

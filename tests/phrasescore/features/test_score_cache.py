@@ -238,7 +238,7 @@ def _refused(path: Path, message: str, *, timeout: float = 0.1) -> None:
 def test_a_file_of_another_kind_is_refused_and_stays(tmp_path: Path) -> None:
     path = tmp_path / "cache"
     path.write_bytes(b"0 ||| la maison ||| LM0= -2 ||| -3\n" * 100)
-    _refused(path, "a file of another kind; name a new file")
+    _refused(path, "cannot use this score cache: file is not a database; name a new file")
 
 
 def test_another_sqlite_database_is_refused_and_stays(tmp_path: Path) -> None:
@@ -246,68 +246,44 @@ def test_another_sqlite_database_is_refused_and_stays(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as database:
         database.execute("CREATE TABLE scores (name TEXT)")
         database.commit()
-    _refused(path, "found another SQLite database, with 'table scores'; name a new file")
+    _refused(path, "found another database; name a new file")
 
 
 ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
 
 
 @pytest.mark.parametrize(
-    ("statements", "found"),
+    "statements",
     [
-        (f"DROP TABLE scores; CREATE VIEW scores (key) AS {ENDLESS}", "view scores"),
-        (
-            "DROP TABLE phrasescore_score_cache; CREATE VIEW phrasescore_score_cache AS SELECT 1",
-            "view phrasescore_score_cache",
-        ),
-        (
-            f"CREATE TRIGGER grow INSERT ON scores BEGIN INSERT INTO scores (key) {ENDLESS}; END",
-            "trigger grow",
-        ),
-        (
-            "DROP TABLE scores; CREATE VIRTUAL TABLE scores USING rtree (key, value, more)",
-            "table scores",
-        ),
-        (
-            "DROP TABLE scores; CREATE TABLE scores (key, value AS (hex(zeroblob(100000000))))",
-            "table scores",
-        ),
-        ("CREATE INDEX slow ON scores (hex(zeroblob(100000000)))", "index slow"),
-        ("CREATE TABLE more (key)", "table more"),
-        ("DROP TABLE scores", None),
+        f"DROP TABLE scores; CREATE VIEW scores (key) AS {ENDLESS}",
+        "DROP TABLE phrasescore_score_cache; CREATE VIEW phrasescore_score_cache AS SELECT 1",
+        f"CREATE TRIGGER grow INSERT ON scores BEGIN INSERT INTO scores (key) {ENDLESS}; END",
+        "DROP TABLE scores; CREATE VIRTUAL TABLE scores USING rtree (key, value, more)",
+        "DROP TABLE scores; CREATE TABLE scores (key, value AS (hex(zeroblob(100000000))))",
+        "CREATE INDEX slow ON scores (hex(zeroblob(100000000)))",
+        "CREATE TABLE more (key)",
+        "DROP TABLE scores",
     ],
-    ids=lambda value: None if value is None else value[-30:],
 )
 def test_a_database_with_more_than_the_two_tables_is_refused_and_stays(
-    tmp_path: Path, statements: str, found: str | None
+    tmp_path: Path, statements: str
 ) -> None:
     path = tmp_path / "cache"
-    ScoreCache(str(path)).close()
+    with ScoreCache(str(path)):
+        pass
     with closing(sqlite3.connect(path)) as database:
         database.executescript(statements)
-    shown = "" if found is None else f", with '{found}'"
-    _refused(path, f"found another SQLite database{shown}; name a new file$")
+    _refused(path, "found another database; name a new file$")
 
 
-@pytest.mark.parametrize(("value", "shown"), [("7", "7"), ("'\x1b[2J\n1'", "none")])
-def test_a_cache_of_another_format_is_refused_and_stays(
-    tmp_path: Path, value: str, shown: str
-) -> None:
-    path = tmp_path / "cache"
-    ScoreCache(str(path)).close()
-    with closing(sqlite3.connect(path)) as database:
-        database.execute(f"UPDATE phrasescore_score_cache SET format = {value}")
-        database.commit()
-    _refused(path, f"the score cache has format {shown}; .* uses format 1; name a new file")
-
-
-@pytest.mark.parametrize("suffix", ["", "-journal", "-wal"])
+@pytest.mark.parametrize("suffix", ["", "-journal"])
 def test_a_pipe_in_the_place_of_a_file_of_the_cache_keeps_nobody_waiting(
     tmp_path: Path, suffix: str
 ) -> None:
     path = str(tmp_path / "cache")
     if suffix:
-        ScoreCache(path).close()
+        with ScoreCache(path):
+            pass
     os.mkfifo(path + suffix)
     with pytest.raises(PhrasescoreError, match=f"cache{suffix}: expected a plain file, found a"):
         ScoreCache(path)
@@ -315,11 +291,12 @@ def test_a_pipe_in_the_place_of_a_file_of_the_cache_keeps_nobody_waiting(
 
 def test_a_locked_cache_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "cache"
-    ScoreCache(str(path)).close()
+    with ScoreCache(str(path)):
+        pass
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("PRAGMA journal_mode = DELETE")
         database.execute("BEGIN EXCLUSIVE")
-        _refused(path, "locked by another program; wait for it, or name a new file")
+        _refused(path, "database is locked")
 
 
 def test_a_cache_that_is_locked_for_too_long_while_in_use_is_an_error(tmp_path: Path) -> None:
@@ -328,7 +305,7 @@ def test_a_cache_that_is_locked_for_too_long_while_in_use_is_an_error(tmp_path: 
         with closing(sqlite3.connect(path, isolation_level=None)) as database:
             database.execute("BEGIN IMMEDIATE")
             assert cache.lookup(keys(1)) == [None]  # reading goes on
-            with pytest.raises(PhrasescoreError, match="locked by another program"):
+            with pytest.raises(PhrasescoreError, match="database is locked"):
                 cache.store(keys(1), [-1.0])
         cache.store(keys(1), [-1.0])
         assert cache.lookup(keys(1)) == [-1.0]
@@ -342,20 +319,21 @@ def test_a_corrupt_cache_is_an_error(tmp_path: Path) -> None:
     data[4096 * 3 :] = b"Z" * (len(data) - 4096 * 3)
     path.write_bytes(data)
     with ScoreCache(str(path)) as cache:
-        with pytest.raises(PhrasescoreError, match=r"cache: the score cache is corrupt; remove it"):
+        with pytest.raises(PhrasescoreError, match=r"cache: .* malformed; name a new file"):
             cache.lookup(keys(5000))
-        with pytest.raises(PhrasescoreError, match=r"cache: the score cache is corrupt; remove it"):
+        with pytest.raises(PhrasescoreError, match=r"cache: .* malformed; name a new file"):
             cache.store(keys(1, "new"), [-1.0])
 
 
 @pytest.mark.parametrize("value", [b"short", bytes(32), struct.pack("<d", math.nan)])
 def test_an_entry_that_is_no_score_is_an_error(tmp_path: Path, value: bytes) -> None:
     path = tmp_path / "cache"
-    ScoreCache(str(path)).close()
+    with ScoreCache(str(path)):
+        pass
     with closing(sqlite3.connect(path)) as database:
         database.execute("INSERT INTO scores VALUES (?, ?)", (keys(1)[0], value))
         database.commit()
-    message = "the score cache is corrupt: found"
+    message = "the score cache is damaged: found"
     with ScoreCache(str(path)) as cache, pytest.raises(PhrasescoreError, match=message):
         cache.lookup(keys(1))
 
@@ -363,9 +341,9 @@ def test_an_entry_that_is_no_score_is_an_error(tmp_path: Path, value: bytes) -> 
 def test_a_folder_a_missing_folder_and_a_folder_s_file_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path, message in [
-        (tmp_path, "cannot use this score cache: unable to open"),
-        (tmp_path / "none" / "cache", "there is no such folder"),
-        (tmp_path / "file" / "cache", "there is no such folder"),
+        (tmp_path, "unable to open database file"),
+        (tmp_path / "none" / "cache", "unable to open database file"),
+        (tmp_path / "file" / "cache", "unable to open database file"),
     ]:
         with pytest.raises(PhrasescoreError, match=message):
             ScoreCache(str(path))

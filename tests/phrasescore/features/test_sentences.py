@@ -285,7 +285,7 @@ def test_a_cached_score_above_0_is_damage(tmp_path: Path) -> None:
         with closing(sqlite3.connect(tmp_path / "scores")) as database:
             database.execute("UPDATE scores SET value = ?", (struct.pack("<d", 0.5),))
             database.commit()
-        message = "scores: the score cache is corrupt: found the score 0.5; remove it"
+        message = "scores: the score cache is damaged: found the score 0.5; remove it"
         with pytest.raises(PhrasescoreError, match=message):
             list(SentenceScores([checkpoint()], CPU, cache=cache).values(lists))
 

@@ -65,6 +65,11 @@ def test_without_sentencepiece_the_words_are_the_pieces() -> None:
     assert side.words(["l&apos;", "eau"]) == ("l&apos;", "eau")
 
 
+def test_blanks_of_unicode_are_parts_of_words() -> None:
+    pieces = ["5\u00a0%", "\u3000", "a\vb"]
+    assert PieceText(None, "fr").words(pieces) == tuple(pieces)
+
+
 @pytest.mark.parametrize("words", ["l&apos; eau .", "This is the house .", "x &amp; y", ""])
 def test_pieces_become_the_words_that_they_were(spm: str, words: str) -> None:
     side = PieceText(spm, "fr")

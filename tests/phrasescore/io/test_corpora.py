@@ -41,6 +41,21 @@ def test_only_a_space_separates_words_and_only_a_newline_lines(paths: tuple[Path
     ]
 
 
+@pytest.mark.parametrize("mark", ["<s>", "</s>"])
+def test_sentence_marks_in_training_text_are_refused(paths: tuple[Path, Path], mark: str) -> None:
+    paths[0].write_text(f"a\nb {mark}\n")
+    paths[1].write_text("x\ny <s>x\n")
+    problem = rf"train\.en:2: expected text without <s> and </s>, found {mark} as a word"
+    with pytest.raises(DataError, match=problem):
+        read(paths)
+    with pytest.raises(DataError, match=problem):
+        list(read_monolingual_text(str(paths[0]), refuse_marks=True))
+    # A text to translate, or translations, may have any word.
+    assert [line.words for line in read_monolingual_text(str(paths[0]))] == [("a",), ("b", mark)]
+    assert len(list(read_parallel_text(*map(str, paths), allow_empty=True))) == 2
+    assert list(read_monolingual_text(str(paths[1]), refuse_marks=True))
+
+
 def test_fields_are_those_of_another_file(paths: tuple[Path, Path]) -> None:
     paths[0].write_text("a\nb\n")
     paths[1].write_text("x ||| 0.5\ny\n")

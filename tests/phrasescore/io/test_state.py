@@ -74,12 +74,6 @@ def test_a_link_in_the_place_of_a_new_state_is_not_followed(tmp_path: Path) -> N
     assert (tmp_path / "mine").read_text() == "x"
 
 
-def test_a_state_of_version_0_1_has_no_format(tmp_path: Path) -> None:
-    path = tmp_path / "state.json"
-    path.write_bytes(b'{"number": 1}')
-    assert read_state(path, Rounds, unversioned=True) == Rounds(1)
-
-
 def test_a_state_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=f"{tmp_path}: cannot open: "):
         read_state(tmp_path, Rounds)

@@ -1,10 +1,12 @@
 """Promises of phrasescore.io.text: what is read is what is there, byte for byte."""
 
+import bz2
 import gzip
 import io
+import lzma
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,9 @@ from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io import text
 from phrasescore.io.output import open_output
 from phrasescore.io.text import (
+    MARKUP,
     NUMBER,
+    Markup,
     decode,
     open_input,
     read_blocks,
@@ -31,13 +35,28 @@ def written(path: Path, content: bytes) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("name", ["table", "table.gz", "gzip-by-content"])
-def test_plain_and_gzip_files_read_as_the_same_bytes(tmp_path: Path, name: str) -> None:
-    content = MANY_LINES if name == "table" else PACKED
+@pytest.mark.parametrize(
+    ("name", "compress"),
+    [
+        ("table", bytes),
+        ("table.gz", gzip.compress),
+        ("gzip-by-content", gzip.compress),
+        ("table.bz2", bz2.compress),
+        ("bzip2-by-content", bz2.compress),
+        ("table.xz", lzma.compress),
+        ("xz-by-content", lzma.compress),
+    ],
+)
+def test_plain_and_compressed_files_read_as_the_same_bytes(
+    tmp_path: Path, name: str, compress: Callable[[bytes], bytes]
+) -> None:
+    lines = MANY_LINES[:300_000]
+    # Two that follow one another are one.
+    content = compress(lines[:100_000]) + compress(lines[100_000:])
     path = written(tmp_path / name, content)
-    assert b"".join(read_blocks(path)) == MANY_LINES
+    assert b"".join(read_blocks(path)) == lines
     with open_input(path) as stream:
-        assert stream.read() == MANY_LINES
+        assert stream.read() == lines
 
 
 def test_only_newline_ends_a_line_and_none_is_dropped(tmp_path: Path) -> None:
@@ -75,6 +94,34 @@ def test_all_members_of_a_gzip_file_are_read(tmp_path: Path) -> None:
     half = MANY_LINES[: len(MANY_LINES) // 2]
     content = gzip.compress(half) + gzip.compress(b"") + gzip.compress(MANY_LINES[len(half) :])
     assert b"".join(read_blocks(written(tmp_path / "x.gz", content))) == MANY_LINES
+
+
+@pytest.mark.parametrize("compress", [bz2.compress, lzma.compress])
+@pytest.mark.parametrize(
+    ("cut", "after", "problem"),
+    [
+        (-9, b"", "data end too early .truncated?.*"),
+        (20, b"", "data end too early"),
+        (None, b"a ||| a ||| 1\n", "corrupt (bzip2|xz)"),
+    ],
+)
+def test_damaged_bzip2_and_xz_are_data_errors(
+    tmp_path: Path, compress: Callable[[bytes], bytes], cut: int | None, after: bytes, problem: str
+) -> None:
+    path = written(tmp_path / "table", compress(MANY_LINES[:100_000])[:cut] + after)
+    with pytest.raises(DataError, match=rf"table.*{problem}"):
+        list(read_lines(path))
+
+
+def test_xz_may_be_filled_up_with_zeros(tmp_path: Path) -> None:
+    content = lzma.compress(b"a\n") + bytes(4) + lzma.compress(b"b\n") + bytes(8)
+    assert list(read_lines(written(tmp_path / "table.xz", content))) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("name", ["x.bz2", "x.xz", "x.gz"])
+def test_a_file_is_what_its_name_says(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataError, match="data, as the name says, found 'a'"):
+        open_input(written(tmp_path / name, b"a"))
 
 
 @pytest.mark.parametrize("cut", [3, 12, 5_000, -4, -8, -9])
@@ -149,6 +196,21 @@ def test_a_gz_name_on_other_data_is_a_data_error(
     with pytest.raises(DataError) as caught:
         open_input(path)
     assert str(caught.value) == f"{path}: expected gzip data, as the name says, found {found}"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_byte_order_mark_is_refused_with_the_cure(tmp_path: Path, packed: bool) -> None:
+    content = b"\xef\xbb\xbfla maison\n"
+    path = tmp_path / "text"
+    path.write_bytes(gzip.compress(content) if packed else content)
+    problem = f"{path}:1: expected text, found a byte order mark before it: save the file as UTF-8"
+    with pytest.raises(DataError, match=re.escape(problem)):
+        list(read_lines(str(path)))
+    with pytest.raises(DataError, match=re.escape(problem)), open_input(str(path)) as stream:
+        stream.read()
+    # Further on it is a character like others.
+    path.write_bytes(b"la\n" + content)
+    assert list(read_lines(str(path))) == [b"la", content[:-1]]
 
 
 def test_a_missing_file_and_a_folder_are_data_errors(tmp_path: Path) -> None:
@@ -229,3 +291,51 @@ def test_utf8_is_decoded_as_it_is() -> None:
 def test_shown_text_is_at_most_60_characters(content: str) -> None:
     assert len(shorten(content)) == 60
     assert shorten(content).endswith("...")
+
+
+@pytest.mark.parametrize(
+    ("line", "tag"),
+    [
+        ('the <np translation="chien">dog</np> .', '<np translation="chien">'),
+        ('a <n translation="a < b || c" prob="0.8||0.2">x</n>', "<n translation="),
+        ('a <dlt type="adaptive-lm" id="default"/> b', "<dlt type="),
+        ("a <wall/> b", "<wall/>"),
+        ("<zone> a b </zone> c", "<zone>"),
+        ("a<b>c</b>", "<b>"),
+        ('a {{np translation="chien"}}dog{{/np}} b', '{{np translation="chien"}}'),
+    ],
+)
+def test_markup_of_moses_is_refused(line: str, tag: str) -> None:
+    problem = re.escape("text:3: expected words, found markup: '" + tag)
+    with pytest.raises(DataError, match=problem):
+        MARKUP.check("text", 3, line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a < b and c > d",
+        "a <b and c> d",
+        "<unk> <num> costs <num> at <url>",
+        "<s> the house </s>",
+        "&lt;b&gt; x &lt;/b&gt;",
+        "i <3 you </3",
+        "a </np> b",
+        '{{zone}} a "b" {{/zone}}',
+    ],
+)
+def test_words_with_brackets_are_words(line: str) -> None:
+    MARKUP.check("text", 3, line)
+
+
+def test_other_brackets_and_names_alone_are_markup_where_a_decoder_takes_them_so() -> None:
+    with pytest.raises(DataError, match=r"found markup: '\{\{zone\}\}'"):
+        Markup("{{", "}}").check("text", 1, "{{zone}} a b {{/zone}}")
+    Markup("{{", "}}").check("text", 1, "{{num}} <zone> a b </zone>")
+    with pytest.raises(DataError, match="found markup: '<num>'"):
+        Markup(every_tag=True).check("text", 1, "a < b <num>")
+
+
+def test_markup_is_looked_for_in_time_in_proportion() -> None:
+    for line in ("<num> " * 100_000, '<a "' * 100_000, "<a b" * 100_000, "<a " + '"' * 100_000):
+        MARKUP.check("text", 1, line)

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from phrasescore.cli import main
 from phrasescore.errors import PhrasescoreError
-from phrasescore.language_models.kenlm_model import MISSING, import_kenlm
+from phrasescore.language_models.kenlm_model import MISSING, _outside, import_kenlm
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,11 @@ def test_a_kenlm_that_cannot_be_loaded_is_told_from_a_missing_one(
 def test_the_page_on_installing_quotes_the_message(repository: Path) -> None:
     page = (repository / "docs" / "install.md").read_text(encoding="utf-8")
     assert f"Error: {MISSING}\n" in page
+
+
+def test_a_word_that_an_arpa_file_has_twice_is_summed_once(tmp_path: Path) -> None:
+    path = tmp_path / "lm.arpa"
+    words = ["<s>", "</s>", "<unk>", "<UNK>", " a\v", "b", "b", "c"]
+    lines = [f"-1\t{word}\t-0.5\r" for word in words]
+    path.write_bytes("\n".join(["\\data\\", "", "\\1-grams:", *lines, "\\2-grams:"]).encode())
+    assert _outside(str(path), {"</s>", "c"}) == ["<unk>", "a\v", "b"]

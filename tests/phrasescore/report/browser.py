@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.children import leashed
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
 _OPTIONS = (
     "--headless=new",
@@ -157,7 +159,7 @@ def open_browser(profile: Path, *, limit: float = 60) -> Iterator[Page]:
     # The shell gives the pipes the numbers that the browser expects, whatever they are here.
     redirect = f'exec "$@" 3<&{browser_in} 4>&{browser_out}'
     process = subprocess.Popen(
-        ["/bin/bash", "-c", redirect, "bash", *command],
+        leashed(["/bin/bash", "-c", redirect, "bash", *command]),
         pass_fds=(browser_in, browser_out),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -48,3 +48,19 @@ def test_a_language_model_has_words_of_one_side() -> None:
     weights = model.checkpoint.model.embedding
     assert isinstance(weights, torch.Tensor)
     assert (found.vectors == weights.detach()[2:].double().numpy()).all()
+
+
+@pytest.mark.parametrize(
+    ("size", "labels"),
+    [
+        (60, ["the 60 most frequent words"]),
+        (500, ["the 100 most frequent words", "the next 400"]),
+        (1100, ["the 100 most frequent words", "the next 900", "beyond the first 1,000"]),
+    ],
+)
+def test_the_legend_counts_the_words_that_are_there(size: int, labels: list[str]) -> None:
+    model = RandomCslm([f"w{number}" for number in range(size)])
+    groups = {
+        group for each in word_vectors("l", 1, model.checkpoint, size) for group in each.groups
+    }
+    assert sorted(groups) == sorted(labels)

@@ -29,6 +29,7 @@ def test_curves_are_perplexities_by_update() -> None:
     assert isinstance(held_out, Lines)
     assert isinstance(seen, Lines)
     assert [(one.name, one.x, one.y) for one in held_out.series] == [("m", (20.0,), (5.5,))]
+    assert (held_out.caption, seen.caption) == ("Points above 1,000,000 are left out.",) * 2
     (line,) = seen.series
     assert line.y == pytest.approx((8.0, 1.0))
     rows = table_of(section, "training-models").rows
@@ -48,3 +49,11 @@ def test_the_loss_of_lists_is_not_drawn_as_a_perplexity() -> None:
     section = training_section([("m", dataclasses.replace(model, record=record))])
     assert "training-seen" not in blocks_of(section)
     assert "training-seen" in blocks_of(training_section([("m", model)]))
+
+
+def test_no_points_are_said_to_be_left_out_where_all_are_drawn() -> None:
+    section = training_section([("m", trained(CurvePoint(10, 0.5, 1.0, 5.5)))])
+    for name in ("held-out", "seen"):
+        lines = blocks_of(section)[f"training-{name}"]
+        assert isinstance(lines, Lines)
+        assert lines.caption == ""

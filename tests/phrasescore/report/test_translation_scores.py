@@ -13,7 +13,7 @@ from tests.phrasescore.report.report_blocks import blocks_of, table_of
 
 SYSTEMS = [
     SystemScore("first", 40.0, 1.0),
-    SystemScore("other", 42.5, 0.98, randomization=0.01, bootstrap=0.02, confidence=1.5),
+    SystemScore("other", 42.5, 0.98, p_value=0.01, confidence=1.5),
 ]
 
 
@@ -23,8 +23,8 @@ def test_systems_have_their_difference_from_the_first_and_groups_their_lines() -
     groups = [GroupScores(breakdown, [[1, 2], [3, 4]], [[5, 6], [7, 8]])]
     section = translation_section(SYSTEMS, groups, "p: chance.")
     assert table_of(section, "bleu").rows == (
-        ("first", 40.0, None, None, None, None, 1.0),
-        ("other", 42.5, 1.5, 2.5, 0.01, 0.02, 0.98),
+        ("first", 40.0, None, None, None, 1.0),
+        ("other", 42.5, 1.5, 2.5, 0.01, 0.98),
     )
     lines = blocks_of(section)["bleu-groups-1"]
     assert isinstance(lines, Lines)

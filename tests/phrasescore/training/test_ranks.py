@@ -69,6 +69,7 @@ def test_a_run_alone_is_the_only_rank() -> None:
     assert parameter.grad is gradient
 
 
+@pytest.mark.timeout(600)
 def test_ranks_learn_what_one_process_learns(table: Path, tmp_path: Path) -> None:
     one, three = tmp_path / "one", tmp_path / "three"
     alone, shared = train(table, one, 1), train(table, three, 3)

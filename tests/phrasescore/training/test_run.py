@@ -106,7 +106,7 @@ def test_a_signal_saves_the_state_and_says_so(tmp_path: Path) -> None:
             if now.update == 13:
                 os.kill(os.getpid(), number)
 
-        with pytest.raises(StoppedError, match="stopped after update 13; `resume`") as caught:
+        with pytest.raises(StoppedError, match="stopped after update 13; --resume") as caught:
             train_model(run, report=report)
         assert caught.value.signal == number
         assert [path.name for path in run.work.glob("state-*")] == ["state-000000013"]
@@ -167,7 +167,7 @@ def test_an_existing_model_or_an_unfinished_run_is_not_overwritten(tmp_path: Pat
     run = make_run(tmp_path, TINY.override(["training.checkpoint_updates=2"]))
     with pytest.raises(KilledError):
         train_model(run, report=kill_after(3))
-    with pytest.raises(PhrasescoreError, match="an unfinished run; go on with it by `resume`"):
+    with pytest.raises(PhrasescoreError, match="an unfinished run; go on with it by --resume"):
         train_model(run)
     train_model(run, resume=True)
     before = weights(run)
@@ -188,11 +188,11 @@ def test_a_run_is_not_resumed_with_other_settings_or_another_table(tmp_path: Pat
     with pytest.raises(KilledError):
         train_model(run, report=kill_after(3))
     other = dataclasses.replace(run, config=TINY.override(["training.batch_size=6"]))
-    with pytest.raises(ConfigError, match=r"`resume`: \[training\] batch_size: .* has 5, got 6"):
+    with pytest.raises(ConfigError, match=r"--resume: \[training\] batch_size: .* has 5, got 6"):
         train_model(other, resume=True)
-    with pytest.raises(ConfigError, match="`reverse`: the run to resume was started without it"):
+    with pytest.raises(ConfigError, match="--reverse: the run to resume was started without it"):
         train_model(dataclasses.replace(run, reverse=True), resume=True)
-    problem = "`right_to_left`: the run to resume was started without it"
+    problem = "--right-to-left: the run to resume was started without it"
     with pytest.raises(ConfigError, match=problem):
         train_model(dataclasses.replace(run, right_to_left=True), resume=True)
     with (tmp_path / "table").open("a") as file:

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from phrasescore.errors import ConfigError, DataError, ModelError, PhrasescoreError
 from phrasescore.io.folders import NEW, OLD, locked
-from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.training import run_folder
 from phrasescore.training.pair_store import AFFILIATIONS
 from phrasescore.training.pair_store_writer import CountedPair
@@ -35,7 +33,7 @@ def test_work_and_model_folder_may_not_be_or_hold_one_another(
     (tmp_path / "link").symlink_to("model")
     run = make_run(tmp_path)
     run = dataclasses.replace(run, model=tmp_path / "model", work=tmp_path / work)
-    with pytest.raises(PhrasescoreError, match="choose another `work_dir`"):
+    with pytest.raises(PhrasescoreError, match="choose another --work-dir"):
         train_model(run, resume=resume)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "table", "x"]
 
@@ -176,7 +174,7 @@ def test_a_run_without_a_state_is_begun_anew_with_other_settings(tmp_path: Path)
         train_model(run, report=kill_after(3))
     (run.work / f"state-000000004{NEW}").mkdir()  # killed as it was written
     other = TINY.override(["training.seed=5", "vocabulary.source_size=3"])
-    with pytest.raises(ConfigError, match=r"`resume`: \[vocabulary\] source_size"):
+    with pytest.raises(ConfigError, match=r"--resume: \[vocabulary\] source_size"):
         train_model(dataclasses.replace(run, config=other), resume=True)
     again = dataclasses.replace(run, config=other)
     train_model(again)
@@ -222,7 +220,7 @@ def test_a_run_that_was_killed_as_it_read_its_table_keeps_its_settings(tmp_path:
     assert RunFolder(run.work).settings() == TINY
     # Neither another's settings nor an error in the table cost the run its own.
     other = dataclasses.replace(run, config=TINY.override(["training.seed=5"]))
-    with pytest.raises(ConfigError, match=r"`resume`: \[training\] seed"):
+    with pytest.raises(ConfigError, match=r"--resume: \[training\] seed"):
         train_model(other, resume=True)
     with pytest.raises(PhrasescoreError, match="no pair to train on"):
         train_model(dataclasses.replace(run, read=lambda: iter(())), resume=True)
@@ -286,22 +284,6 @@ def test_a_removed_work_folder_loses_its_settings_first(
     monkeypatch.setattr(shutil, "rmtree", lambda path: removed.extend(os.listdir(path)))
     RunFolder(tmp_path).remove()
     assert removed == []
-
-
-def test_a_run_of_version_0_1_goes_on(repository: Path, tmp_path: Path) -> None:
-    # Stopped after update 10 by version 0.1; its run.json has no format.
-    shutil.copytree(repository / "tests" / "data" / "work-of-0.1", tmp_path / "model.work")
-    run = make_run(tmp_path, SAVING)
-    assert RunFolder(run.work).settings() == SAVING
-    seen: list[int] = []
-    record = train_model(run, resume=True, report=lambda now: seen.append(now.update))
-    assert (seen[0], seen[-1], record.curve[0].update) == (9, 23, 6)
-    whole = make_run(tmp_path, SAVING, "whole")
-    train_model(whole)
-    # On the processor that wrote the folder the weights have the same bits.
-    found, expected = (load_checkpoint(each.model).model.state_dict() for each in (run, whole))
-    for name, weight in expected.items():
-        torch.testing.assert_close(found[name], weight, rtol=1e-4, atol=1e-6, msg=name)
 
 
 @pytest.mark.parametrize(

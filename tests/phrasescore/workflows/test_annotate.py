@@ -10,6 +10,7 @@ import phrasescore
 from phrasescore.errors import ArgumentError
 from phrasescore.features import ColumnSpec
 from phrasescore.progress import Progress
+from tests.log import warnings
 from tests.random_tables import make_model
 
 PUNCTUATION = ColumnSpec("feature", "punctuation_mismatch")
@@ -23,7 +24,7 @@ def test_it_returns_counts_and_sentences_and_hands_on_progress(
     done = phrasescore.annotate(
         tiny_table, [str(model.path), PUNCTUATION], tmp_path / "out", progress=seen.append
     )
-    assert (done.lines, done.warnings) == (4, ())
+    assert done.lines == 4
     assert done.columns[0].startswith("4 pairs scored in ")
     assert len(done.columns) == 2
     assert (seen[-1].task, seen[-1].done, seen[-1].finished) == ("annotate", 4, True)
@@ -31,24 +32,26 @@ def test_it_returns_counts_and_sentences_and_hands_on_progress(
     assert [len(line.split(" ||| ")[2].split()) for line in lines] == [4, 4, 4, 4]
 
 
-def test_its_warnings_are_values(tmp_path: Path, tiny_table: Path) -> None:
+def test_a_moses_ini_of_another_table_is_warned_of(
+    tmp_path: Path, tiny_table: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "moses.ini").write_text(
         "[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path=/x/other\n"
         "[weight]\nT0= 1 1\n"
     )
-    done = phrasescore.annotate(
+    phrasescore.annotate(
         tiny_table,
         [PUNCTUATION],
         tmp_path / "out",
         moses_ini=tmp_path / "moses.ini",
         moses_ini_out=tmp_path / "new.ini",
     )
-    (warning,) = done.warnings
+    (warning,) = warnings(caplog)
     assert f"moses.ini: T0 reads /x/other, and not the {tiny_table} that gets" in warning
 
 
 def test_relative_paths_in_a_moses_ini_of_another_folder_are_warned_of(
-    tmp_path: Path, tiny_table: Path
+    tmp_path: Path, tiny_table: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "other").mkdir()
     ini = tmp_path / "moses.ini"
@@ -57,21 +60,22 @@ def test_relative_paths_in_a_moses_ini_of_another_folder_are_warned_of(
         "KENLM name=LM0 path=lm.gz\nKENLM name=LM1 path=/lm.gz\nDistortion\n[weight]\nT0= 1 1\n"
     )
 
-    def warnings(new: str) -> tuple[str, ...]:
+    def warned(new: str) -> list[str]:
+        caplog.clear()
         out = tmp_path / "out"
-        done = phrasescore.annotate(
+        phrasescore.annotate(
             tiny_table, [PUNCTUATION], out, moses_ini=ini, moses_ini_out=tmp_path / new
         )
-        return done.warnings
+        return warnings(caplog)
 
-    (warning,) = warnings("other/new.ini")
+    (warning,) = warned("other/new.ini")
     assert warning == (
         f"{tmp_path}/other/new.ini lies in another folder than {ini}, and has relative paths, "
         "which begin where Moses is started (make them absolute): lm.gz"
     )
-    assert warnings("new.ini") == ()
+    assert warned("new.ini") == []
     ini.write_text(ini.read_text().replace("path=lm.gz", "path=/lm.gz"))
-    assert warnings("other/new.ini") == ()
+    assert warned("other/new.ini") == []
 
 
 @pytest.mark.parametrize(
@@ -79,8 +83,8 @@ def test_relative_paths_in_a_moses_ini_of_another_folder_are_warned_of(
     [
         ([], {}, "nothing to add"),
         ([ColumnSpec("lm", "lm.arpa")], {}, "a language model is for rescore alone"),
-        ([PUNCTUATION], {"moses_ini": "x"}, "`moses_ini` and `moses_ini_out` go together"),
-        ([PUNCTUATION], {"resume": True}, "`resume` needs `output` FILE"),
+        ([PUNCTUATION], {"moses_ini": "x"}, "--moses-ini and --moses-ini-out go together"),
+        ([PUNCTUATION], {"resume": True}, "--resume needs --output FILE"),
     ],
 )
 def test_arguments_that_do_not_go_together_are_refused(

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 import phrasescore
-from phrasescore.errors import ArgumentError
+from moses_integration.weights import load_weights
+from phrasescore.errors import ArgumentError, DataError
 from phrasescore.progress import Progress
 from phrasescore.records import WeightPair, Weights
+from tests.log import warnings
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 
 
@@ -20,7 +22,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_summary_has_the_figures_and_the_warnings_of_a_run(folder: Path) -> None:
+def test_the_summary_has_the_figures_of_a_run(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     seen: list[Progress] = []
     (folder / "weights").write_text("LM0= 0.5\nRNN0= 1\n")
     done = phrasescore.decode(
@@ -31,12 +35,12 @@ def test_the_summary_has_the_figures_and_the_warnings_of_a_run(folder: Path) -> 
     )
     assert (folder / "out").read_text() == "the house\n\nxyz\nhome\n"
     assert (done.sentences, done.untranslated, done.requests) == (4, 0, 0)
-    assert done.warnings == ("moses.ini has no features for these weights: RNN0",)
+    assert warnings(caplog) == ["moses.ini has no features for these weights: RNN0"]
     assert (seen[-1].task, seen[-1].done, seen[-1].finished) == ("decode", 4, True)
 
 
 def test_arguments_that_do_not_go_together_are_refused(folder: Path) -> None:
-    with pytest.raises(ArgumentError, match="`distinct`, `alignment` and `segmentation` go with"):
+    with pytest.raises(ArgumentError, match="--distinct, --alignment and --segmentation go with"):
         phrasescore.decode("source", "moses.ini", folder / "out", distinct=True)
     assert not (folder / "out").exists()
 
@@ -52,3 +56,23 @@ def test_weights_are_a_file_a_mapping_or_a_tuners_result(folder: Path) -> None:
     assert found[0] == found[1] == found[2]
     phrasescore.decode("source", "moses.ini", "out", weights=usual, nbest=("nbest", 3))
     assert (folder / "nbest").read_bytes() != found[0]
+
+
+def test_weights_that_put_translations_in_no_order_are_refused(folder: Path) -> None:
+    usual = load_weights("moses.ini").lists | {"PhrasePenalty0": (0.25,)}
+    weights = {name: (0.0,) * len(own) for name, own in usual.items()}
+    for values in (weights, {**weights, "LM0": (1e-40,)}):
+        with pytest.raises(
+            DataError, match=r"moses.ini: expected (weights that are not all zero|a)"
+        ):
+            phrasescore.decode("source", "moses.ini", folder / "out", weights=values)
+    assert not (folder / "out").exists()
+
+
+def test_small_weights_translate_as_large_ones_do(folder: Path) -> None:
+    # A common factor changes no order; thresholds aside, which weights of 1e-20 never reach.
+    usual = load_weights("moses.ini").lists | {"PhrasePenalty0": (0.25,)}
+    for factor in (1.0, 1e-20):
+        weights = {name: tuple(factor * value for value in own) for name, own in usual.items()}
+        phrasescore.decode("source", "moses.ini", folder / f"{factor}", weights=weights)
+    assert (folder / "1e-20").read_text() == (folder / "1.0").read_text()

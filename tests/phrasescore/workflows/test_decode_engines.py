@@ -16,6 +16,7 @@ from phrasescore.workflows.decode import DecodeSummary
 from phrasescore.workflows.embedded_search import choose_engine
 from phrasescore.workflows.search_settings import SearchSettings
 from tests.doubles import RandomCslm
+from tests.log import warnings
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 from tests.ray_here import kill_worker, run_ray
 
@@ -62,7 +63,7 @@ def decode(
 
 
 def test_an_engine_changes_nothing_even_if_a_worker_is_killed(
-    engine: EngineSettings, folder: Path
+    engine: EngineSettings, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     beginnings = []
 
@@ -72,7 +73,7 @@ def test_an_engine_changes_nothing_even_if_a_worker_is_killed(
             kill_worker()
 
     here = decode("here", HERE)
-    assert here.warnings[0].startswith("140 of 200 source words are no phrase of the table")
+    assert warnings(caplog)[0].startswith("140 of 200 source words are no phrase of the table")
     assert decode("killed", engine, kill_first) == here
     assert len(beginnings) == 1
     for end in ("out", "nbest"):
@@ -112,11 +113,11 @@ def test_processes_are_the_workers_of_the_usual_engine(
 @pytest.mark.parametrize(
     ("settings", "engine", "problem"),
     [
-        ({"processes": 2}, PROCESSES, "`processes` and `workers` are one number"),
-        ({"processes": 2}, RAY, "`processes` is for the engine processes; ray has `workers`"),
-        ({"processes": 1}, HERE, "`processes` is for the engine processes; here has `workers`"),
-        ({"threads": 1}, RAY, "`threads`: a worker on Ray has one"),
-        ({}, EngineSettings("here", 2), "`workers`: the engine here translates one sentence at a"),
+        ({"processes": 2}, PROCESSES, "--processes and --workers are one number"),
+        ({"processes": 2}, RAY, "--processes is for the engine processes; ray has --workers"),
+        ({"processes": 1}, HERE, "--processes is for the engine processes; here has --workers"),
+        ({"threads": 1}, RAY, "--threads: a worker on Ray has one"),
+        ({}, EngineSettings("here", 2), "--workers: the engine here translates one sentence at a"),
     ],
 )
 def test_numbers_that_do_not_go_together_are_refused(
@@ -131,7 +132,7 @@ def test_numbers_that_do_not_go_together_are_refused(
 
 
 def test_moses_runs_on_no_engine(folder: Path) -> None:
-    with pytest.raises(ArgumentError, match="`engine` goes with the embedded search"):
+    with pytest.raises(ArgumentError, match="--engine goes with the embedded search"):
         phrasescore.decode(
             *("source", "moses.ini", "out"), decoder="moses", moses_bin=folder, engine=RAY
         )

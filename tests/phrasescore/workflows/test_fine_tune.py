@@ -252,7 +252,7 @@ def test_a_run_is_resumed_with_its_lists_alone(
     kill_at(1)
     with pytest.raises(KilledError):
         fine_tune(task, "lstm")
-    with pytest.raises(PhrasescoreError, match="an unfinished run; go on with it by `resume`"):
+    with pytest.raises(PhrasescoreError, match="an unfinished run; go on with it by --resume"):
         fine_tune(task, "lstm")
     with pytest.raises(PhrasescoreError, match="was begun with another likelihood"):
         fine_tune(task, "lstm", resume=True, likelihood=0.2)
@@ -299,10 +299,10 @@ def test_a_kind_that_cannot_learn_from_lists_is_refused(tmp_path: Path) -> None:
     task = ListTask(tmp_path, "lstm", sentences=20)
     with pytest.raises(ModelError, match="expected a model of the kind grconv, found lstm"):
         fine_tune(task, "lstm", kind="grconv")
-    with pytest.raises(ArgumentError, match="`alignments` is for joint, not for lstm"):
+    with pytest.raises(ArgumentError, match="--alignments is for joint, not for lstm"):
         fine_tune(task, "lstm", alignments=task.alignments)
     joint = ListTask(tmp_path, "joint", sentences=20)
-    with pytest.raises(ArgumentError, match="joint is trained on aligned text: `alignments` is"):
+    with pytest.raises(ArgumentError, match="joint is trained on aligned text: --alignments is"):
         fine_tune(joint, "joint", alignments=None)
     joint.alignments.write_text("0-0\n")
     with pytest.raises(DataError, match="alignments: expected 20 lines, found 1"):

@@ -7,6 +7,7 @@ import pytest
 import phrasescore
 from phrasescore.errors import ArgumentError
 from tests.doubles import RandomModel
+from tests.log import warnings
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -23,21 +24,23 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def test_generate_returns_counts_and_warnings(model: Path, text: Path, tmp_path: Path) -> None:
+def test_generate_returns_counts(
+    model: Path, text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     done = phrasescore.generate(text, model, tmp_path / "out", max_length=1, threads=1)
     assert (done.lines, done.words, done.unknown_words) == (3, 5, 1)
     lines = (tmp_path / "out").read_text().split("\n")
     assert done.predicted_unknown_words == sum(line.split().count("<unk>") for line in lines)
-    cut = [warning for warning in done.warnings if "found no end" in warning]
+    cut = [warning for warning in warnings(caplog) if "found no end" in warning]
     assert len(cut) == (done.unfinished > 0)
 
 
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"sample": 2, "beam": 3}, "`beam`: is not of `sample`"),
-        ({"seed": 2}, "`seed`: is of `sample` alone"),
-        ({"nbest": ("list", 3), "beam": 2}, "`beam`: at least as many as `nbest` wants"),
+        ({"sample": 2, "beam": 3}, "--beam: is not of --sample"),
+        ({"seed": 2}, "--seed: is of --sample alone"),
+        ({"nbest": ("list", 3), "beam": 2}, "--beam: at least as many as --nbest wants"),
     ],
 )
 def test_generate_refuses_arguments_that_do_not_go_together(
@@ -48,16 +51,18 @@ def test_generate_refuses_arguments_that_do_not_go_together(
     assert not (tmp_path / "out").exists()
 
 
-def test_augment_returns_counts_and_warnings(model: Path, tmp_path: Path) -> None:
+def test_augment_returns_counts(
+    model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     table = tmp_path / "table"
     table.write_text("u ||| a ||| 0.5 1 1 1\nz ||| b ||| 1 1 1 1\n")
     done = phrasescore.augment(table, model, tmp_path / "out", threads=1)
     assert (done.sources, done.asked, done.unknown) == (2, 1, 1)
     new = (tmp_path / "out").read_text().count("{{Tree generated}}")
     assert done.new == new
-    assert done.warnings[0].startswith("no `reverse_model`: new pairs have 1e-07")
+    assert warnings(caplog)[0].startswith("no --reverse-model: new pairs have 1e-07")
     assert done.summary().startswith("1 of 2 sources asked, 1 not for their unknown words")
-    with pytest.raises(ArgumentError, match="`beam`: at least as many as `num_targets`"):
+    with pytest.raises(ArgumentError, match="--beam: at least as many as --targets"):
         phrasescore.augment(table, model, tmp_path / "out", beam=2)
 
 
@@ -66,5 +71,5 @@ def test_segment_returns_counts(model: Path, text: Path, tmp_path: Path) -> None
     done = phrasescore.segment(text, model, out, confidence="forward", max_segment=2, threads=1)
     assert (done.work.sentences, done.work.words, done.too_long) == (3, 5, 0)
     assert out.read_text().count("\n") == 3
-    with pytest.raises(ArgumentError, match="`confidence` penalized needs a `reverse_model`"):
+    with pytest.raises(ArgumentError, match="--confidence penalized needs a --reverse-model"):
         phrasescore.segment(text, model, out)

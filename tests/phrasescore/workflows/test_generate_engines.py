@@ -90,8 +90,8 @@ def test_what_a_worker_cannot_do_is_told(folder: Path) -> None:
 
 
 def test_threads_are_of_the_engine_here(folder: Path) -> None:
-    with pytest.raises(ArgumentError, match="`threads` is for the engine here"):
+    with pytest.raises(ArgumentError, match="--threads is for the engine here"):
         phrasescore.generate("text", "model", "out", threads=2, engine=PROCESSES)
-    with pytest.raises(ArgumentError, match="`threads` and `workers` are one number"):
+    with pytest.raises(ArgumentError, match="--threads and --workers are one number"):
         phrasescore.augment("table", "model", "out", threads=2, engine=EngineSettings(workers=2))
     assert not (folder / "out").exists()

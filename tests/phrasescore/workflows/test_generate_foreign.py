@@ -58,9 +58,9 @@ def test_arguments_that_do_not_go_together_are_refused(
     tiny: TinyTranslator, source: Path, tmp_path: Path, tiny_table: Path
 ) -> None:
     out = tmp_path / "out"
-    with pytest.raises(ArgumentError, match="`beam`: at least as many as `nbest` wants"):
+    with pytest.raises(ArgumentError, match="--beam: at least as many as --nbest wants"):
         generate_foreign(source, tiny.path, out, beam=2, nbest=(tmp_path / "lists", 3))
-    with pytest.raises(ArgumentError, match="`name` is of the feature in `nbest`"):
+    with pytest.raises(ArgumentError, match="--name is of the feature in --nbest"):
         generate_foreign(source, tiny.path, out, name="A0")
     with pytest.raises(DataError, match="nothing: cannot open"):
         text = ForeignText(target_spm=str(tmp_path / "nothing"))
@@ -68,6 +68,6 @@ def test_arguments_that_do_not_go_together_are_refused(
     column = ColumnSpec("ctranslate2", str(tiny.path))
     with pytest.raises(ArgumentError, match="scores sentences: it is for n-best lists"):
         annotate(tiny_table, [column], out)
-    with pytest.raises(ArgumentError, match="score lists that are there: not with `decoder`"):
+    with pytest.raises(ArgumentError, match="score lists that are there: not with --decoder"):
         tune_with_decoder("false", source, [source], None, tmp_path, columns=[column], output=out)
     assert not out.exists()

@@ -66,3 +66,18 @@ def test_a_right_to_left_network_gives_a_sentence_what_the_reference_gives_it_tu
         turned = network.checkpoint.target_vocabulary.ids(predicted[::-1])
         expected.append(log_prob(network.parameters, ids, turned))
     assert found == pytest.approx(expected, abs=1e-4)
+
+
+def test_strings_and_lists_score_as_tuples_of_words_do(tmp_path: Path) -> None:
+    random = RandomModel(tmp_path / "model", ["la", "maison"], ["the", "house"])
+    model = phrasescore.load_model(random.path, device="cpu", threads=1)
+    expected = random.log_prob(("la", "maison"), ("the", "house"))
+    pairs = [("la maison", "the house"), (["la", "maison"], ["the", "house"])]
+    assert list(model.score_pairs(pairs)) == pytest.approx([expected, expected], abs=1e-4)
+    lists = [
+        HypothesisList("la maison", ["the house", ["the", "house"]]),
+        HypothesisList(["la", "maison"], [("the", "house"), "the  house"]),
+    ]
+    plain = [("la maison", ["the house", ("the", "house")])]
+    for scores in [*model.score_lists(lists), *model.score_lists(plain)]:
+        assert scores == pytest.approx([expected, expected], abs=1e-4)

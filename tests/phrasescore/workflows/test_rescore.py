@@ -9,6 +9,7 @@ from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
 from phrasescore.workflows.list_rescorer import ListRescorer
 from tests.doubles import RandomModel
+from tests.log import warnings
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists
 
 
@@ -17,7 +18,9 @@ def model(tmp_path: Path) -> RandomModel:
     return RandomModel(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS)
 
 
-def test_the_summary_has_counts_notes_and_warnings(tmp_path: Path, model: RandomModel) -> None:
+def test_the_summary_has_counts_and_notes(
+    tmp_path: Path, model: RandomModel, caplog: pytest.LogCaptureFixture
+) -> None:
     lists = Lists(tmp_path)
     Path(lists.source).write_text("unheard of words\n" * len(lists.sources))
     columns: list[str | phrasescore.ColumnSpec] = [str(model.path)]
@@ -31,8 +34,8 @@ def test_the_summary_has_counts_notes_and_warnings(tmp_path: Path, model: Random
     assert (done.networks.hypotheses, done.networks.cached) == (distinct, None)
     ((name, note),) = done.notes
     assert (name, note.endswith(" target words")) == ("TargetLength0", True)
-    (warning,) = done.warnings
-    assert warning.startswith(f"{lists.source}: 18 of its first 18 words are unknown to ")
+    (warning,) = warnings(caplog)
+    assert warning.startswith(f"{lists.source}: 18 of 18 counted words are unknown to ")
     assert (seen[-1].done, seen[-1].finished) == (180, True)
 
 
@@ -57,7 +60,7 @@ def test_one_rescorer_writes_what_each_call_alone_writes(
 
 def test_arguments_that_do_not_go_together_are_named(tmp_path: Path, model: RandomModel) -> None:
     lists = Lists(tmp_path)
-    with pytest.raises(ArgumentError, match=r"^`ensemble` averages at least two models$"):
+    with pytest.raises(ArgumentError, match=r"^--ensemble averages at least two models$"):
         phrasescore.rescore(lists.path, lists.source, [str(model.path)], "out", ensemble=True)
     with pytest.raises(ArgumentError, match=r"^nothing to add: "):
         phrasescore.rescore(lists.path, lists.source, [], tmp_path / "out")

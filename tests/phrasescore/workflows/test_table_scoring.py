@@ -196,8 +196,8 @@ def _blocks(table: Path) -> list[bytes]:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"threads": 2}, "`threads` is for the engine here"),
-        ({"device": "cuda"}, "`device` cuda: forked processes cannot use a GPU"),
+        ({"threads": 2}, "--threads is for the engine here"),
+        ({"device": "cuda"}, "--device cuda: forked processes cannot use a GPU"),
     ],
 )
 def test_what_forked_processes_cannot_do_is_refused(

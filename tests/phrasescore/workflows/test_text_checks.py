@@ -1,43 +1,88 @@
 """A text of which models know few words is warned of, and any other is not."""
 
 import logging
+from collections.abc import Container, Mapping
 from pathlib import Path
 
 import pytest
 
 from phrasescore.evaluation.sentences import Sentences, read_sentences
+from phrasescore.subwords import SubwordVocabulary
 from phrasescore.vocabulary import Vocabulary
-from phrasescore.workflows.text_checks import UnknownWordCounter, warn_of_lengths, warn_of_texts
+from phrasescore.workflows.text_checks import UnknownWords, warn_of_lengths, warn_of_texts
 
 
-def warnings(caplog: pytest.LogCaptureFixture, *sentences: str) -> list[str]:
-    """Return the warnings where one model knows a, b and c, and another one all letters."""
-    vocabularies = {"abc": Vocabulary("abc"), "all": Vocabulary("abcdefghijklmnopqrstuvwxyz")}
+def warnings(
+    caplog: pytest.LogCaptureFixture, models: Mapping[str, Container[str]], *sentences: str
+) -> list[str]:
     caplog.clear()
-    unknown_words = UnknownWordCounter("text", vocabularies)
+    unknown_words = UnknownWords("text", models)
     with caplog.at_level(logging.WARNING):
-        for sentence in sentences:
-            unknown_words.count(tuple(sentence))
-        unknown_words.warn()
+        list(unknown_words.counted(tuple(sentence.split(" ")) for sentence in sentences))
     return [record.getMessage() for record in caplog.records]
+
+
+HOUSE = {"net": Vocabulary(["la", "maison", "est", "Paris"])}
 
 
 def test_the_model_that_does_not_know_the_text_is_named(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert warnings(caplog) == []
-    assert warnings(caplog, "abcxyz", "") == []
-    (line,) = warnings(caplog, "abcxyz" * 2, "", "xxxxxxxxabc")
-    assert line.startswith("text: 14 of its first 23 words are unknown to abc: is it in the")
+    models = {"abc": Vocabulary("abc"), "all": Vocabulary("abcdefghijklmnopqrstuvwxyz")}
+    assert warnings(caplog, models) == []
+    assert warnings(caplog, models, "a b c x y z") == []
+    (line,) = warnings(caplog, models, "a b c x y z", "x x x a")
+    assert line == (
+        "text: 6 of 10 counted words are unknown to abc, such as 'x', 'y', 'z': is it in the "
+        "model's language, tokenised and cased as in training?"
+    )
 
 
-def test_a_long_text_is_warned_of_once_and_before_its_end(
+@pytest.mark.parametrize(
+    ("sentence", "unknown", "cause"),
+    [
+        ("la|DET maison|NOUN est|VERB", "'la|DET', 'maison|NOUN'", "words with factors (word|POS)"),
+        ("la maison |0-1| est |2-2|", "'|0-1|', '|2-2|'", "marks of phrases: leave out -report-se"),
+        ("la |0-0,wa=0-0 ,total=-1| est |1-1,wa=0-0|", "'|1-1,wa=0-0|'", "marks of phrases"),
+        ("la mai@@ son est la maison", "'mai@@'", "pieces of words (BPE): join them"),
+        ("▁la ▁mai son ▁est", "'▁la', '▁mai'", "pieces of words (sentencepiece): join them"),
+        ("La MAISON Est la", "'La', 'MAISON', 'Est'", "the model knows most of these in another"),
+        ("paris paris", "'paris'", "the model knows most of these in another casing"),
+    ],
+)
+def test_the_likely_cause_is_named(
+    caplog: pytest.LogCaptureFixture, sentence: str, unknown: str, cause: str
+) -> None:
+    (line,) = warnings(caplog, HOUSE, sentence)
+    assert f"are unknown to net, such as {unknown}" in line
+    assert cause in line
+
+
+def test_a_model_that_learned_such_words_is_not_warned_of(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    (line,) = warnings(caplog, *["xyzab" * 10] * 100)
-    assert "600 of its first 1,000 words are unknown to abc" in line
-    # Half of the first thousand words are known; those that come then are not counted.
-    assert warnings(caplog, "ax" * 500, "x" * 5000) == []
+    assert warnings(caplog, {"net": Vocabulary(["la|DET", "mai@@"])}, "la|DET mai@@ mai@@") == []
+
+
+def test_a_model_of_pieces_that_knows_the_marks_is_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pieces = SubwordVocabulary.from_counts({"la|DET": 9, "maison": 9, "est": 9}, 20)
+    assert "la|DET" in pieces
+    assert warnings(caplog, {"net": pieces}, "la maison est") == []
+    (line,) = warnings(caplog, {"net": pieces}, "la|DET maison")
+    assert "words with factors" in line
+
+
+def test_a_long_text_is_warned_of_once_and_its_later_lines_count(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (line,) = warnings(caplog, HOUSE, *["ma tu va la est"] * 3_000)
+    assert "6,000 of 10,000 counted words are unknown to net" in line  # before the end
+    (line,) = warnings(caplog, HOUSE, *["la maison"] * 6_000, *["ma tu va"] * 6_000)
+    assert "18,000 of 30,000 counted words are unknown to net" in line
+    # Of a million and more the first million.
+    assert warnings(caplog, HOUSE, *["la maison"] * 500_000, *["ma tu va"] * 400_000) == []
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import phrasescore
 from phrasescore.errors import ArgumentError, ConfigError, PhrasescoreError
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Progress
+from tests.log import warnings
 from tests.tiny_runs import write_table
 
 TINY = (
@@ -30,7 +31,9 @@ def written_table(tmp_path: Path) -> Path:
     return write_table(tmp_path / "table")
 
 
-def test_a_table_becomes_a_model_whose_record_is_returned(table: Path, tmp_path: Path) -> None:
+def test_a_table_becomes_a_model_whose_record_is_returned(
+    table: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     seen: list[Progress] = []
     done = phrasescore.train(
         *("encoder-decoder", table, tmp_path / "model"),
@@ -42,7 +45,7 @@ def test_a_table_becomes_a_model_whose_record_is_returned(table: Path, tmp_path:
         progress=seen.append,
     )
     record = done.record
-    assert done.warnings == ()
+    assert warnings(caplog) == []
     assert (record.updates, record.stopped_by, record.seed) == (20, "updates", 3)
     assert record.summary().startswith("stopped by updates; validation perplexity ")
     loaded = load_checkpoint(tmp_path / "model")
@@ -90,24 +93,24 @@ def test_a_run_that_a_signal_stops_raises_and_goes_on_to_the_same_bits(
 @pytest.mark.parametrize(
     ("kind", "inputs", "arguments", "problem"),
     [
-        ("lsmt", ["a", "b"], {}, "`kind`: unknown kind of network; did you mean 'lstm'?"),
-        ("RNNsearch", ["a", "b"], {}, "`kind`: unknown kind of network; did you mean 'attention'?"),
+        ("lsmt", ["a", "b"], {}, "KIND: unknown kind of network; did you mean 'lstm'?"),
+        ("RNNsearch", ["a", "b"], {}, "KIND: unknown kind of network; did you mean 'attention'?"),
         ("lstm", ["a"], {}, "lstm is trained on parallel text"),
         ("encoder-decoder", [], {}, "expected a phrase table or two files"),
         ("cslm", ["a", "b"], {}, "cslm is trained on one text, got 2 files"),
         ("cslm", "a", {"reverse": True}, "cslm reads no source"),
-        ("cslm", "a", {"right_to_left": True}, "`right_to_left`: cslm predicts from left to right"),
+        ("cslm", "a", {"right_to_left": True}, "--right-to-left: cslm predicts from left to right"),
         (
             "encoder-decoder",
             "a",
             {"target_corpus": "b", "target_vocabulary": "c"},
-            "`target_corpus` and `target_vocabulary` exclude one another",
+            "--target-corpus and --target-vocabulary exclude one another",
         ),
         (
             "encoder-decoder",
             "a",
             {"preset": "small", "config": "b"},
-            "`preset` and `config` exclude one another",
+            "--preset and --config exclude one another",
         ),
         ("encoder-decoder", "-", {"source_corpus": "-"}, "two files cannot share stdin"),
     ],

@@ -245,9 +245,9 @@ def test_what_makes_no_sense_with_subwords_is_refused(
         phrasescore.generate(source, attention, out, ensemble=[models["other"]], threads=1)
     links = tmp_path / "links"
     links.write_text("0-0\n" * 80)
-    with pytest.raises(ArgumentError, match="`subwords`: joint predicts aligned words"):
+    with pytest.raises(ArgumentError, match="--subwords: joint predicts aligned words"):
         phrasescore.train("joint", texts, out, alignments=links, subwords=40)
-    with pytest.raises(ArgumentError, match="`source_vocabulary`: joint predicts aligned words"):
+    with pytest.raises(ArgumentError, match="--source-vocabulary: joint predicts aligned words"):
         vocabulary = attention / "source.vocab"
         phrasescore.train("joint", texts, out, alignments=links, source_vocabulary=vocabulary)
     assert not out.exists()

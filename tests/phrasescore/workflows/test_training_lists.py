@@ -104,7 +104,7 @@ def test_a_feature_is_a_name_or_one_of_several_values() -> None:
     "name", ["RNN0", "TM0", "TM0_2", "TM0_x", "_", "LM0_1", "TM0_" + "1" * 5000]
 )
 def test_a_network_without_one_weight_is_refused(name: str) -> None:
-    problem = f"W: expected one weight of {name}: name the network's feature by `feature`"
+    problem = f"W: expected one weight of {name}: name the network's feature by --feature"
     with pytest.raises(PhrasescoreError, match=problem):
         find_feature(WEIGHTS, name, "W")
 

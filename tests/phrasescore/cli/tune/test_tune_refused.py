@@ -23,7 +23,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TuneFolder:
 def test_a_sentence_without_hypotheses_is_refused(folder: TuneFolder) -> None:
     lines = NBEST.splitlines(keepends=True)
     (folder.path / "nbest").write_text("".join(lines[:2] + lines[4:]))
-    assert folder.refusal() == "nbest:3: expected id 1, found 2: a sentence has no hypotheses"
+    assert folder.refusal() == (
+        "nbest:3: expected id 1, found 2: a sentence has no hypotheses (--allow-missing takes an "
+        "empty translation)"
+    )
     (folder.path / "nbest").write_text("".join(lines[:4]))
     assert folder.refusal().startswith("nbest: expected lists of 3 sentences, as there are refer")
 
@@ -47,9 +50,9 @@ def test_a_value_that_is_no_finite_number_is_refused(folder: TuneFolder, value: 
     assert folder.refusal() == f"nbest:4: expected a number, found '{value}'"
 
 
-def test_names_with_blanks_or_equals_signs_are_refused(folder: TuneFolder) -> None:
-    (folder.path / "nbest").write_text(NBEST.replace("LM0=", "L=M="))
-    assert "nbest:1: expected the name of a feature without blanks, '='" in folder.refusal()
+def test_names_with_blanks_are_refused(folder: TuneFolder) -> None:
+    (folder.path / "nbest").write_text(NBEST.replace("LM0=", "L\tM="))
+    assert "nbest:1: expected the name of a feature without blanks" in folder.refusal()
     (folder.path / "nbest").write_text(NBEST.replace("LM0=", "My LM0="))
     assert "nbest:1: expected the name of a feature, as 'LM0=', found 'My'" in folder.refusal()
 
@@ -70,7 +73,7 @@ def test_weights_that_are_not_one_a_value_are_refused(folder: TuneFolder) -> Non
 
 def test_start_weights_that_are_all_zero_are_refused(folder: TuneFolder) -> None:
     (folder.path / "weights").write_text("LM0= 0\nTM0= 0\nTM0= 0\nRNN0= 0\n")
-    assert folder.refusal() == "weights: expected start weights that are not all zero"
+    assert folder.refusal() == "weights: expected weights that are not all zero"
 
 
 def unchanged(folder: TuneFolder, reason: str, bleu: str, nbest: str, references: str) -> None:

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from phrasescore.workflows.experiment.running import run_steps
 from phrasescore.workflows.experiment.steps import Step, StepStates
+from tests.children import leashed
 
 # A command: writes what it read, with its own name before it, and a line into "calls".
 COMMAND = """\
-import pathlib, sys, time
+import os, pathlib, sys, time
 name, source, target, *more = sys.argv[1:]
 folder = pathlib.Path(target).parent
 with open(folder / "calls", "a") as calls:
@@ -30,7 +31,8 @@ if mood.exists():
         print('{"warning": "it is odd"}', flush=True)
         pathlib.Path(target).write_text(f"{name}({pathlib.Path(source).read_text()})")
     (folder / f"part.{name}").write_text("part")
-    while mood.exists():
+    tests = pathlib.Path("/proc", os.environ.get("TESTS", str(os.getppid())))
+    while mood.exists() and tests.exists():  # it outlives the run, and not the tests
         time.sleep(0.01)
 pathlib.Path(target).write_text(f"{name}({pathlib.Path(source).read_text()})")
 """
@@ -112,7 +114,11 @@ with locked(made.folder) as lock:
     states = StepStates(made.folder)
     run_steps(steps, states, made.folder / "logs", {jobs}, print, lambda *_: None, (lock,))
 """
-        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
+        command, environment = (
+            [sys.executable, "-c", code],
+            {**os.environ, "TESTS": str(os.getpid())},
+        )
+        process = subprocess.Popen(leashed(command), stdout=subprocess.DEVNULL, env=environment)
         for name in begun:
             self.await_file(f"part.{name}")
         return process

@@ -229,3 +229,12 @@ def test_what_a_step_would_refuse_is_refused_before_the_first(
     assert problem in result.stderr
     assert result.stderr.count("\n") == 1
     assert not (folder / "out").exists()
+
+
+def test_a_name_of_references_stands_for_the_numbered_files(tmp_path: Path) -> None:
+    text = CONFIG.replace('"dev.fr"', '"dev.ref"')
+    (tmp_path / "x.toml").write_text(text)
+    for number in range(2):
+        (tmp_path / f"dev.ref{number}").touch()
+    found = read_experiment(str(tmp_path / "x.toml")).data.dev.references
+    assert [path.name for path in found] == ["dev.ref0", "dev.ref1"]

@@ -87,7 +87,7 @@ def test_from_python_the_table_has_the_warnings_and_progress_is_said(doubles: Pa
 
 
 def test_steps_at_a_time_are_one_or_more(doubles: Path) -> None:
-    with pytest.raises(ArgumentError, match="`jobs`: expected 1 or more, got 0"):
+    with pytest.raises(ArgumentError, match="--jobs: expected 1 or more, got 0"):
         phrasescore.run_experiment("x.toml", "out", jobs=0)
     assert not (doubles / "out").exists()
 

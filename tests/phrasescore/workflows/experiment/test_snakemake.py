@@ -21,6 +21,7 @@ import phrasescore
 from phrasescore.cli import main
 from phrasescore.errors import ArgumentError, ConfigError, PhrasescoreError
 from phrasescore.workflows.experiment import snakemake
+from tests.children import leashed
 from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, experiment, plan_of
 
 REPOSITORY = Path(__file__).resolve().parents[4]
@@ -159,7 +160,7 @@ def test_the_table_refuses_steps_of_other_settings(small: Path) -> None:
 
 
 def test_wrong_input_is_refused(small: Path) -> None:
-    with pytest.raises(ArgumentError, match=r"`step`: x\.toml has no 'train_cslm'"):
+    with pytest.raises(ArgumentError, match=r"--step: x\.toml has no 'train_cslm'"):
         snakemake.run_step("x.toml", "out", "train_cslm")
     with pytest.raises(PhrasescoreError, match=r"/a\{b\}/.*: Snakemake takes what is in braces"):
         export(small, "a{b}")
@@ -249,7 +250,7 @@ def test_snakemake_makes_the_same_table_also_where_jobs_are_killed(tmp_path: Pat
 def _run_snakemake(folder: Path, verb: str = "", work: Path | None = None, begun: str = "") -> int:
     """Run all; kill the step of a verb when such a file is in its work folder."""
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    command = [str(SNAKEMAKE), "--cores", "2"]
+    command = leashed([str(SNAKEMAKE), "--cores", "2"])
     process = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.DEVNULL)
     while work is not None and not any(work.glob(begun)):
         assert process.poll() is None, f"no {begun} in {work}"

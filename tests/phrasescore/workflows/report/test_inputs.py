@@ -4,6 +4,8 @@ import shutil
 
 import pytest
 
+from tests.doubles import RandomCslm
+from tests.log import warnings
 from tests.phrasescore.workflows.report.report_folder import BASELINE, REFERENCE, Folder, facts
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -27,11 +29,19 @@ def test_a_table_whose_source_is_a_number_is_no_list(folder: Folder) -> None:
     assert facts(report)["phrase table"] == "table: 1 pairs; 0 source phrases of 4 words or more"
 
 
-def test_translations_of_another_length_are_warned_of(folder: Folder) -> None:
+def test_translations_of_another_length_are_warned_of(
+    folder: Folder, caplog: pytest.LogCaptureFixture
+) -> None:
     folder.write("other", "the\nhouse\n\n")
     translations = [("same", "base"), ("other", "other")]
-    summary = folder.summary(references=["ref"], translations=translations, only=["translations"])
+    folder.summary(references=["ref"], translations=translations, only=["translations"])
     words, reference_words = 2, len(REFERENCE.split())
     assert 2 * len(BASELINE.split()) > reference_words
-    (warning,) = summary.warnings
+    (warning,) = warnings(caplog)
     assert warning.startswith(f"other has {words} words, the references {reference_words}: ")
+
+
+def test_a_language_model_is_said_to_predict_the_target_alone(folder: Folder) -> None:
+    RandomCslm(["the", "house"], path=folder.path / "cslm")
+    report = folder.make(models=str(folder.path / "cslm"), only=["training"])
+    assert facts(report)["model"].startswith("cslm: cslm, target, ")

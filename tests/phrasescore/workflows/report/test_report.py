@@ -17,9 +17,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def test_a_report_is_a_page_and_its_data_and_its_summary_tells_of_it(folder: Folder) -> None:
     model = Path(folder.model("rnn"))
     made = phrasescore.make_report([], Path("out"), models=[model], only=["training", "words"])
-    assert (made.page, made.sections, made.warnings) == (
-        *("out/index.html", ("words", "training"), ()),
-    )
+    assert (made.page, made.sections) == ("out/index.html", ("words", "training"))
     out = folder.path / "out"
     assert sorted(path.name for path in out.iterdir()) == ["data", "index.html", "report.json"]
     assert len(list((out / "data").iterdir())) == made.num_blocks
@@ -65,11 +63,11 @@ def test_names_may_have_bytes_that_are_no_text(folder: Folder) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"points": 0}, "`points`: expected 1 or more, got 0"),
-        ({"lines": [2, 0]}, "`lines`: expected 1 or more, got 0"),
-        ({"lines": [1], "sentences": 2}, "`sentences` draws lines, and `lines` names them"),
-        ({"sentences": 2}, "`sentences` and `lines` need `source`"),
-        ({"only": ["weights"]}, "`only`: expected one of translations, differences, "),
+        ({"points": 0}, "--points: expected 1 or more, got 0"),
+        ({"lines": [2, 0]}, "--lines: expected 1 or more, got 0"),
+        ({"lines": [1], "sentences": 2}, "--sentences draws lines, and --lines names them"),
+        ({"sentences": 2}, "--sentences and --lines need --source"),
+        ({"only": ["weights"]}, "--only: expected one of translations, differences, "),
         ({"only": ["tuning"]}, "tuning needs --tuning-report"),
     ],
 )

@@ -11,6 +11,7 @@ from moses_integration.weights import load_weights
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
 from phrasescore.workflows.tune import lists
+from tests.log import warnings
 from tests.phrasescore.workflows.tune.tune_folder import TuneFolder
 from tests.random_pools import random_pool
 from tuning.bleu import CorpusBleu
@@ -24,14 +25,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TuneFolder:
 
 
 @pytest.mark.usefixtures("folder")
-def test_weights_come_back_as_values_and_are_those_of_the_file() -> None:
+def test_weights_come_back_as_values_and_are_those_of_the_file(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     start = {"LM0": (1.0,), "TM0": (0.5, 0.5), "Gone0": (1.0,)}
     found = phrasescore.tune(["nbest"], ["reference"], start, "out", threads=1)
     assert found.weights == load_weights("out").lists
     assert found.weights["TM0"] == (0.5, 0.5)
     assert found.report.start == pytest.approx(66.874, abs=1e-3)
     assert found.report.reached == pytest.approx(100)
-    assert found.warnings == ("no list has these features of the start weights: Gone0",)
+    assert warnings(caplog) == ["no list has these features of the start weights: Gone0"]
 
 
 def test_nothing_is_written_where_no_file_is_named(folder: TuneFolder) -> None:
@@ -41,10 +44,12 @@ def test_nothing_is_written_where_no_file_is_named(folder: TuneFolder) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_list_much_longer_than_the_references_is_warned_of() -> None:
+def test_a_list_much_longer_than_the_references_is_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     Path("reference").write_text("a\nf\nk\n")
-    found = phrasescore.tune(["nbest"], ["reference"], "weights", threads=1)
-    assert found.warnings[0].startswith("nbest has 15 words, the references 3: are they of")
+    phrasescore.tune(["nbest"], ["reference"], "weights", threads=1)
+    assert warnings(caplog)[0].startswith("nbest has 15 words, the references 3: are they of")
 
 
 @pytest.mark.usefixtures("folder")
@@ -76,22 +81,83 @@ def test_where_the_average_is_worse_than_the_start_the_best_replica_is_taken() -
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"method": "simplex"}, "`method`: expected one of mert, mira, pro, xbleu, got 'simplex'"),
-        ({"metrics": {"ter": 1.0}}, "`metrics`: expected bleu or chrf"),
-        ({"metrics": {"bleu": 0.0}}, "`metrics`: expected bleu or chrf, and weights above 0"),
-        ({"metrics": {"bleu": float("nan")}}, "`metrics`: expected bleu or chrf, and weights"),
-        ({"reference_length": "longest"}, "`reference_length`: expected one of closest, shortest"),
-        ({"report_format": "xml"}, "`report_format`: expected text or json, got 'xml'"),
-        ({"replicas": 0}, "`replicas`: expected at least 1, got 0"),
-        ({"cross_validate": 1}, "`cross_validate`: expected at least 2, got 1"),
-        ({"starts": -1}, "`starts`: expected at least 0, got -1"),
-        ({"plateau_smoothing": -1}, "`plateau_smoothing`: expected at least 0, got -1"),
-        ({"threads": 0}, "`threads`: expected at least 1, got 0"),
-        ({"seed": -1}, "`seed`: expected at least 0, got -1"),
-        ({"moses_ini_out": "ini"}, "`moses_ini_out` needs the `moses_ini` to change"),
+        ({"method": "simplex"}, "--method: expected one of mert, mira, pro, xbleu, got 'simplex'"),
+        ({"metrics": {"ter": 1.0}}, "--metric: expected bleu or chrf"),
+        ({"metrics": {"bleu": 0.0}}, "--metric: expected bleu or chrf, and weights above 0"),
+        ({"metrics": {"bleu": float("nan")}}, "--metric: expected bleu or chrf, and weights"),
+        ({"reference_length": "longest"}, "--reference-length: expected one of closest, shortest"),
+        ({"report_format": "xml"}, "--format: expected text or json, got 'xml'"),
+        ({"replicas": 0}, "--replicas: expected at least 1, got 0"),
+        ({"cross_validate": 1}, "--cross-validate: expected at least 2, got 1"),
+        ({"starts": -1}, "--starts: expected at least 0, got -1"),
+        ({"plateau_smoothing": -1}, "--plateau-smoothing: expected at least 0, got -1"),
+        ({"threads": 0}, "--threads: expected at least 1, got 0"),
+        ({"seed": -1}, "--seed: expected at least 0, got -1"),
+        ({"moses_ini_out": "ini"}, "--moses-ini-out needs the --moses-ini to change"),
     ],
 )
 @pytest.mark.usefixtures("folder")
 def test_wrong_arguments_are_refused(arguments: dict, problem: str) -> None:
     with pytest.raises(ArgumentError, match=problem):
         phrasescore.tune(["nbest"], ["reference"], "weights", **arguments)
+
+
+# BLEU of corpora in which a sentence has no translation is that of `rerank --allow-missing`.
+def test_a_sentence_without_a_list_counts_as_an_empty_translation(
+    folder: TuneFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = (folder.path / "nbest").read_text().splitlines(keepends=True)
+    Path("nbest").write_text("".join(lines[:2] + lines[4:]))
+    found = phrasescore.tune(
+        ["nbest"], ["reference"], "weights", "out", allow_missing=True, threads=1
+    )
+    assert "1 sentences have no list: the empty translation is taken for each" in warnings(caplog)
+    phrasescore.rerank("nbest", "best", weights="out", allow_missing=True)
+    assert Path("best").read_text() == "a b c d e\n\nk l m n o\n"
+    measured = phrasescore.evaluate(["best"], ["reference"]).systems[0].multi_bleu
+    assert measured is not None
+    # Precisions of 1, and 10 words for references of 15: exp(1 - 15/10).
+    assert found.report.reached == pytest.approx(100 * np.exp(-0.5))
+    assert 100 * measured.bleu == pytest.approx(found.report.reached)
+    # A sentence that another file has a list of is not missing.
+    Path("rest").write_text("".join(lines[2:4]))
+    caplog.clear()
+    found = phrasescore.tune(
+        ["nbest", "rest"], ["reference"], "weights", allow_missing=True, threads=1
+    )
+    assert (found.report.sentences, found.report.hypotheses) == (3, 6)
+    assert found.report.reached == pytest.approx(100)
+    assert not any("no list" in warning for warning in warnings(caplog))
+
+
+@pytest.mark.usefixtures("folder")
+def test_names_that_moses_can_produce_come_back_from_every_file() -> None:
+    signs = ["#", "=", "[", "~", "\u00a0", "\u3000", "\u2028", "\u0301", "\U0001f600", "a"]
+    names = [f"WT0_{one}{other}" for one in signs for other in signs]
+    lines = []
+    for sentence in range(10):
+        for text, part in (("a b c d e", names[::2]), ("a x", names[1::2])):
+            features = " ".join(f"{name}= 1" for name in part[sentence::10] or part)
+            lines.append(f"{sentence} ||| {text}  ||| LM0= {-len(text)} {features} ||| -1\n")
+    Path("nbest").write_text("".join(lines), encoding="utf-8")
+    Path("reference").write_text(10 * "a b c d e\n")
+    Path("moses.ini").write_text("[feature]\nWT name=WT0\nLM name=LM0\n[weight]\nLM0= 0.5\n")
+    found = phrasescore.tune(
+        ["nbest"],
+        ["reference"],
+        None,
+        "out",
+        method="mira",
+        moses_ini="moses.ini",
+        moses_ini_out="out.ini",
+        threads=1,
+    )
+    assert found.weights.keys() == {"LM0", *names}
+    assert load_weights("out").lists == found.weights
+    written = load_weights("out.ini").lists
+    assert written.keys() == found.weights.keys()
+    for name, (weight,) in found.weights.items():
+        assert written[name] == pytest.approx((weight,), rel=1e-8)
+    for weights in ("out", "out.ini"):
+        phrasescore.rerank("nbest", "best", weights=weights)
+        assert Path("best").read_text() == 10 * "a b c d e\n"

@@ -1,6 +1,5 @@
 """Promises of workflows.tune.loop, called as a function: its decoder may be any callable."""
 
-import json
 import shlex
 import subprocess
 import sys
@@ -10,7 +9,7 @@ import pytest
 
 import phrasescore
 from moses_integration.weights import load_weights, write_weights
-from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
 from phrasescore.records import Weights
 from tests.phrasescore.workflows.tune.loop_folder import DECODER, Folder
 
@@ -68,37 +67,19 @@ def test_a_callable_is_resumed_and_known_by_its_name() -> None:
         tune(lambda *_: None, "work", resume=True)
 
 
-@pytest.mark.usefixtures("folder")
-def test_a_state_of_version_0_1_is_resumed() -> None:
-    decoder = CountingDecoder()
-    whole = tune(decoder, "work", iterations=2)
-    path = Path("work/tune.json")
-    state = json.loads(path.read_text())
-    for done in state["rounds"]:  # one set of weights per round
-        del done["lists"]
-    del state["about"]["start weights of the search"]
-    state["about"]["decoder flags"] = ""
-    path.write_text(json.dumps(state, indent=1))
-    calls = decoder.calls
-    assert tune(decoder, "work", iterations=2, resume=True).weights == whole.weights
-    assert decoder.calls == calls
-
-
-@pytest.mark.usefixtures("folder")
-def test_flags_of_a_command_in_a_state_of_version_0_1_are_part_of_the_command() -> None:
-    command = shlex.join([sys.executable, str(DECODER), "--references", "reference"])
-    flags = "--weights-file {weights} --nbest {nbest} {size}"
-    whole = tune(f"{command} {flags}", "work", iterations=1)
-    path = Path("work/tune.json")
-    state = json.loads(path.read_text())
-    state["about"] |= {"decoder": command, "decoder flags": flags}
-    path.write_text(json.dumps(state))
-    assert tune(f"{command} {flags}", "work", iterations=1, resume=True).weights == whole.weights
-
-
 @pytest.mark.parametrize("name", ["iterations", "nbest_size", "patience"])
 @pytest.mark.usefixtures("folder")
 def test_too_low_a_number_is_refused(name: str) -> None:
     more: dict[str, object] = {"nbest_size": 4, name: 0}
-    with pytest.raises(ArgumentError, match=f"`{name}`: expected at least 1, got 0"):
+    with pytest.raises(ArgumentError, match="expected at least 1, got 0"):
         phrasescore.tune_with_decoder("x", "source", ["reference"], START, "work", **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("folder")
+def test_start_weights_that_are_all_zero_are_refused_before_decoding() -> None:
+    zeros = {name: (0.0,) * len(values) for name, values in START.items()}
+    with pytest.raises(
+        DataError, match="the start weights: expected weights that are not all zero"
+    ):
+        phrasescore.tune_with_decoder("x {nbest}", "source", ["reference"], zeros, "work")
+    assert not Path("work").exists()
