@@ -189,10 +189,12 @@ class Precision:
     def padded_count(self, count: int) -> int:
         """Return the number of rows, at least ``count``, at which a product is fast.
 
-        A product of a few rows is another one, whose rows have other bits. The CPU's library
-        compiles a product of bfloat16 anew for each number of rows, which takes as long as
-        computing it: with numbers that are multiples of 128 it soon has them all.
+        A product of a few rows uses another kernel, and its rows have other bits. The CPU's library
+        compiles a product of bfloat16 for each number of rows, which takes as long as computing it:
+        with numbers that are multiples of 128 it soon has them all.
         """
+        if self.name == "int8":
+            return count
         if self.product_type != torch.bfloat16:
             return max(count, _FEW_ROWS)
         return 64 if count <= 64 else count + -count % 128

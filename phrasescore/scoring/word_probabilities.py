@@ -1,8 +1,8 @@
 """Log-probabilities of words under a softmax over a shortlist, never holding all of its logits.
 
 A row has the same bits whatever rows are beside it; sums are float64. Logits that are rounded to
-bfloat16, or made of integers, are summed as powers of 2. Weights are scaled for that before they are
-rounded to bfloat16.
+bfloat16, or made of integers, are summed as powers of 2. Weights are scaled for that before they
+are rounded to bfloat16.
 """
 
 import math

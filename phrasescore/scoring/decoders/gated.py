@@ -121,7 +121,7 @@ class GatedDecoder:
             new,
         )
         rounded = products.round("rounded", new)
-        readout = products.product("readout", rounded, self._readout_hidden)
+        readout = products.product("readout", rounded, self._readout_hidden).first(len(new))
         units = take("maxout", len(new), self._units)  # (nodes, maxout)
         gates.maxout(readout, state.readout, step.roots, self._readout_words, step.words, units)
         after = state._replace(states=new, rounded=rounded, buffer=buffer)
