@@ -145,7 +145,7 @@ def annotate_file(
     kept = array("d")
     with ResumableOutput(str(output), {}, resume=False, chunk_lines=CHUNK_LINES) as target:
         blocks = target.remaining(read_table_blocks(str(table)), str(table))
-        for block, values in scorer.score(blocks, BLOCK_SIZE[device]):
+        for block, values in scorer.score(blocks):
             target.write(block.with_scores(values), block.raw, block.num_lines)
             kept.frombytes(values[0].tobytes())
     return kept
