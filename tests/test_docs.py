@@ -104,6 +104,10 @@ def test_the_readme_is_short() -> None:
     assert [line for line in readme.splitlines() if len(line) > 100] == []
 
 
+def test_the_docs_are_short() -> None:
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in PAGES) <= 32_000
+
+
 def test_every_page_is_in_the_site_s_menu() -> None:
     site = (REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8")
     menu = re.findall(r": ([\w/-]+\.md)$", site, re.MULTILINE)
