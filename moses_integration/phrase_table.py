@@ -25,6 +25,8 @@ from phrasescore.io.text import count_lines, read_blocks
 from phrasescore.records import PhraseBlock, PhrasePair
 
 _NEWLINE = 10
+# Lines of a group for each of the phrase pairs that it should have, at most.
+_LINES_PER_PAIR = 4
 
 
 class PhraseTableLine(NamedTuple):
@@ -92,11 +94,6 @@ class TableBlock(NamedTuple):
         """Return the phrase pairs that get new scores, as offsets in the bytes."""
         wanted = self.phrases if self.wanted is None else self.phrases[self.wanted]
         return PhraseBlock(self.data, wanted)
-
-    def line_of_pair(self, number: int) -> int:
-        """Return the 1-based line in the file of a pair with a 0-based number."""
-        line = number if self.wanted is None else int(np.flatnonzero(self.wanted)[number])
-        return self.before + line + 1
 
     def pairs(self) -> Iterator[PhrasePair]:
         """Yield the phrase pairs that get new scores."""
@@ -221,31 +218,22 @@ def _check(
 # Blocks of phrase pairs
 
 
-def read_ahead(blocks: Iterator[TableBlock], num_lines: int) -> list[TableBlock]:
-    """Return the next blocks, with at least ``num_lines`` lines, or all that remain."""
-    ahead, missing = [], num_lines
-    while missing > 0 and (block := next(blocks, None)) is not None:
-        ahead.append(block)
-        missing -= block.num_lines
-    return ahead
+def group_blocks(blocks: Iterable[TableBlock], num_pairs: int) -> Iterator[list[TableBlock]]:
+    """Yield the same lines in groups of blocks that have about ``num_pairs`` phrase pairs each.
 
-
-def cut_table(blocks: Iterable[TableBlock], size: int) -> Iterator[list[TableBlock]]:
-    """Yield the same lines in groups of blocks that end at each multiple of ``size`` lines.
-
-    Multiples count from the first line of the table, wherever the blocks begin.
+    A group ends earlier where few of many lines get new scores, and at the end of the table.
     """
     group: list[TableBlock] = []
+    pairs = lines = 0
     for block in blocks:
-        first = 0
-        while first < block.num_lines:
-            number = block.before + first
-            part = block.lines(first, min(first + size - number % size, block.num_lines))
+        for first in range(0, block.num_lines, num_pairs):
+            part = block.lines(first, min(first + num_pairs, block.num_lines))
             group.append(part)
-            first += part.num_lines
-            if (number + part.num_lines) % size == 0:
+            pairs += part.num_pairs
+            lines += part.num_lines
+            if pairs >= num_pairs or lines >= _LINES_PER_PAIR * num_pairs:
                 yield group
-                group = []
+                group, pairs, lines = [], 0, 0
     if group:
         yield group
 

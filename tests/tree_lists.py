@@ -12,7 +12,7 @@ from phrasescore.arguments import PrecisionName
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.batches import batch_pairs
 from phrasescore.scoring.prefix_tree import Sequences, build_prefix_tree
-from phrasescore.scoring.products import FixedProducts
+from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeScorer
 
 SOURCE_SIZE, TARGET_SIZE = 30, 25
@@ -55,7 +55,7 @@ def score(scorer: TreeScorer, lists: Lists) -> list[list[np.ndarray]]:
 
 
 def make_scorer(kind: str, network: nn.Module, precision: PrecisionName = "float32") -> TreeScorer:
-    return TreeScorer(kind, network, FixedProducts(Precision(precision, CPU), CPU))
+    return TreeScorer(kind, network, Products(Precision(precision, CPU), CPU))
 
 
 def assert_close(first: list[list[np.ndarray]], second: list[list[np.ndarray]]) -> None:

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 
-# Pairs of a block, which is scored as a whole, by one thread. Fixed, because the last digits of a
-# network's value may depend on it, and a resumed run has to give the same ones.
+# Pairs of a block, which one thread scores as a whole.
 BLOCK_SIZE = {"cpu": 16384, "cuda": 65536}
 
 

@@ -21,7 +21,7 @@ from phrasescore.language_models.word_scorer import CslmOptions, WordScorer, sco
 from phrasescore.models.checkpoint import Checkpoint, ModelFolder
 from phrasescore.records import HypothesisList
 from phrasescore.scoring.prefix_tree import HypothesisTexts, PrefixTree, Sequences
-from phrasescore.scoring.products import FixedProducts
+from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeLogProbs, TreeScorer, log_mean_exp
 from phrasescore.scoring.word_pieces import (
     PieceTree,
@@ -182,7 +182,7 @@ class NetworkScores:
     def __init__(self, checkpoint: Checkpoint, device: torch.device, precision: Precision) -> None:
         self._checkpoint = checkpoint
         self.right_to_left = checkpoint.right_to_left
-        products = FixedProducts(precision, device)
+        products = Products(precision, device)
         self._scorer = TreeScorer(
             checkpoint.config.kind, checkpoint.model, products, checkpoint.folder
         )

@@ -24,7 +24,7 @@ from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.scoring.prefix_tree import Sequences
-from phrasescore.scoring.products import LevelProducts
+from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import PairWork, TreeScorer
 from phrasescore.scoring.word_pieces import split_words
 from phrasescore.vocabulary import Vocabulary
@@ -66,7 +66,7 @@ class NeuralScore:
         self._threads = threads if device.type == "cpu" else GPU_THREADS
         self.precision = Precision(precision, device)
         self._block_size = BLOCK_SIZE[device.type]
-        products = LevelProducts(self.precision, device, PIECE_SIZE[device.type])
+        products = Products(self.precision, device, PIECE_SIZE[device.type])
         self._scorer = TreeScorer(
             checkpoint.config.kind, checkpoint.model, products, checkpoint.folder
         )

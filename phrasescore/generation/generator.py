@@ -19,7 +19,7 @@ from phrasescore.generation.word_choice import Floats, Ids
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
-from phrasescore.scoring.products import FixedProducts
+from phrasescore.scoring.products import FIXED_ROWS, Products
 from phrasescore.scoring.tree_scorer import DECODERS, build_decoder, log_mean_exp
 from phrasescore.scoring.word_pieces import split_words
 from phrasescore.scoring.word_probabilities import WordProbabilities
@@ -151,7 +151,7 @@ class _Network:
 
     def __init__(self, checkpoint: Checkpoint, device: torch.device, precision: Precision) -> None:
         with torch.inference_mode():
-            self.products = FixedProducts(precision, device)
+            self.products = Products(precision, device)
             self.decoder = build_decoder(checkpoint.config.kind, checkpoint.model, self.products)
             self.probabilities = WordProbabilities(
                 *self.decoder.output, self.products, checkpoint.folder
@@ -216,7 +216,7 @@ class SearchWalk:
         Each is valid, and may be changed, until the next is asked for.
         """
         parts: list[list[Tensor]] = [[] for _ in self._networks]
-        size = self._networks[0].products.rows
+        size = FIXED_ROWS[self._device.type]
         for start in range(0, self.num_nodes, size):
             found = []
             for network, rows, normalizers in zip(self._networks, self._rows, parts, strict=True):

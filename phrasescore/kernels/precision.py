@@ -37,6 +37,9 @@ _ROUNDING = {"float32": 2.0**-20, "tf32": 2.0**-9, "bfloat16": 2.0**-7, "int8": 
 # By how much a sum of powers of 2 may differ from that of its terms, as a share; see softmax_sums.
 _POWERS = 2.0**-11
 
+# A product has at least this many rows.
+_FEW_ROWS = 16
+
 # Instructions that multiply with less precision faster than float32, by torch's names for them.
 _UNITS = {
     "bfloat16": ("amx_bf16", "avx512_bf16"),
@@ -186,10 +189,15 @@ class Precision:
     def padded_count(self, count: int) -> int:
         """Return the number of rows, at least ``count``, at which a product is fast.
 
-        The CPU's library compiles a product of bfloat16 anew for each number of rows, which takes
-        as long as computing it: with numbers that are multiples of 128 it soon has them all.
+        A product of a few rows uses another kernel, and its rows have other bits. The CPU's library
+        compiles a product of bfloat16 for each number of rows, which takes as long as computing it:
+        with numbers that are multiples of 128 it soon has them all.
         """
-        return count + -count % 128 if self.product_type == torch.bfloat16 else count
+        if self.name == "int8":
+            return count
+        if self.product_type != torch.bfloat16:
+            return max(count, _FEW_ROWS)
+        return 64 if count <= 64 else count + -count % 128
 
     def multiply(self, rows: Factor, matrix: Factor, out: Tensor) -> Product:
         """Write the product of two factors into ``out``, and return it.

@@ -36,13 +36,14 @@ def _power(bits):  # type: ignore[no-untyped-def]
 
 
 @SUMMING
-def _add_sums_of_powers(exponents, out):  # type: ignore[no-untyped-def]
+def _add_sums_of_powers(exponents, bias, out):  # type: ignore[no-untyped-def]
     use_widest_registers()
+    offsets = bias * _STEP + _OFFSET
     for row in range(len(exponents)):
         total = np.float32(0)
         bits = exponents[row]
         for column in range(len(bits)):
-            total += _power(widen(bits[column]) * _STEP + _OFFSET)
+            total += _power(widen(bits[column]) * _STEP + offsets[column])
         out[row] += total
 
 
@@ -80,9 +81,9 @@ def _chosen_products(rows, places, weight, words, out):  # type: ignore[no-untyp
         out[i] = total
 
 
-def add_sums_of_powers(exponents: Tensor, out: Tensor) -> None:
-    """Add the sum of 2^x over each row of bfloat16 ``exponents`` to ``out``, ``(rows,)``."""
-    _add_sums_of_powers(*arrays(exponents, out))
+def add_sums_of_powers(exponents: Tensor, bias: Tensor, out: Tensor) -> None:
+    """Add the sum of 2^(x + bias) over each row of bfloat16 ``exponents`` to ``out``."""
+    _add_sums_of_powers(*arrays(exponents, bias, out))
 
 
 def add_sums_of_scaled_powers(exponents: Product, bias: Tensor, out: Tensor) -> None:
@@ -90,14 +91,11 @@ def add_sums_of_scaled_powers(exponents: Product, bias: Tensor, out: Tensor) -> 
     _add_sums_of_scaled_powers(*arrays(*exponents.parts(), bias, out))
 
 
-def add_sums_of_exp(logits: Tensor, bias: Tensor | None, out: Tensor) -> None:
+def add_sums_of_exp(logits: Tensor, bias: Tensor, out: Tensor) -> None:
     """Add the sum of e^(logit + bias) over each row to ``out``, ``(rows,)``.
 
-    :param bias: ``(columns,)``; None where the logits have it. They are not kept then.
+    :param bias: ``(columns,)``.
     """
-    if bias is None:
-        out += logits.exp_().sum(1)
-        return
     if is_fused(out):
         _add_sums_of_exp(*arrays(logits, bias, out))
         return

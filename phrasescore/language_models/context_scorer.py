@@ -21,7 +21,7 @@ from phrasescore.language_models.context_memo import ContextMemo
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.feed_forward import FeedForwardNetwork
 from phrasescore.scoring.prefix_tree import on_device
-from phrasescore.scoring.products import FixedProducts
+from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import check_weights
 from phrasescore.scoring.word_probabilities import WordProbabilities
 from phrasescore.vocabulary import Vocabulary
@@ -79,7 +79,7 @@ class ContextScorer:
         self._rows = np.arange(len(self.vocabulary))
         self._upper: Any = None
         with torch.inference_mode():
-            self._products = FixedProducts(precision, device)
+            self._products = Products(precision, device)
             self._first = _FirstLayer(network, self._products)
             if network.upper is not None:
                 self._upper = self._products.prepare(network.upper.weight.t())
@@ -182,7 +182,7 @@ class ContextScorer:
 class _FirstLayer:
     """W e + b, where W_i e(w) of word w at place i is computed when it first comes."""
 
-    def __init__(self, network: FeedForwardNetwork, products: FixedProducts) -> None:
+    def __init__(self, network: FeedForwardNetwork, products: Products) -> None:
         self._products = products
         device = products.device
         self._embedding = products.place(network.embedding)

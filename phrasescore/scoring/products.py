@@ -1,25 +1,23 @@
-"""Products of states with a network's matrices, in one of two shapes.
+"""Products of states with a network's matrices, whose bits do not depend on one another.
 
-A library for matrix products chooses its kernel by the number of rows, and another kernel adds up
-in another order: the last bits of a row's product depend on how many rows are beside it.
+The score of a pair must not depend on the pairs that are scored beside it, nor a cached score
+differ from one that is computed again. A library for matrix products may choose its kernel by the
+number of rows, and another kernel adds up in another order. So each shape is tried once, when its
+matrix is prepared: where a row has the same bits beside any number of other rows, all rows are
+multiplied in one call; elsewhere a fixed number of rows is multiplied at a time.
 
-- :class:`LevelProducts`, for phrase tables: one product per level of a tree. The fastest; the last
-  bits of a value depend on the block of pairs that it was computed in.
-- :class:`FixedProducts`, for n-best lists and searches: every product has the same number of rows,
-  and so a row has the same bits wherever it stands. The score of a sentence must not depend on the
-  sentences scored beside it, nor a cached score differ from one computed again.
-
-A decoder (:mod:`phrasescore.scoring.decoders`) and a softmax (:mod:`.word_probabilities`) run with
-either. With both, a step is: :meth:`Products.round` the rows, multiply them with several matrices.
+A step of a decoder (:mod:`phrasescore.scoring.decoders`) is: :meth:`Products.round` the rows, and
+multiply them with several matrices.
 """
 
-from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+import functools
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from phrasescore.arguments import PrecisionName
 from phrasescore.kernels import gates
 from phrasescore.kernels.precision import Factor, Precision, Product, Workspace
 
@@ -27,13 +25,14 @@ from phrasescore.kernels.precision import Factor, Precision, Product, Workspace
 LEVEL_ROWS = {"cpu": 2048, "cuda": 16384}
 # Of these, rows whose logits are held at once; on a GPU the caches are larger, and calls cost more.
 SOFTMAX_ROWS = {"cpu": 1024, "cuda": 8192}
-# Rows of a fixed product: as few as run at a CPU's full speed.
+# Rows of a product where bits depend on their number: as few as run at a CPU's full speed.
 FIXED_ROWS = {"cpu": 64, "cuda": 1024}
-# Rows of a fixed product of integers at most, which bounds its memory.
-_INTEGER_ROWS = 1024
-# Columns of a fixed product at least: those of a vector register.
+# Numbers of rows that are tried; a product never has more rows than the last one.
+_TRIED_ROWS = {"cpu": (16, 17, 31, 64, 65, 127, 300, 1024), "cuda": (16, 17, 128, 300, 1024, 8192)}
+# Columns of a fixed product at least: those of a vector register. MKL's kernels of narrower ones
+# depend on a row's place.
 _COLUMNS = 16
-# Bytes of a cache line, where operands of fixed products begin; torch's own memory does.
+# Bytes of a cache line, where operands begin, as kernels depend on it; torch's own memory does.
 _ALIGNMENT = 64
 
 
@@ -44,22 +43,13 @@ class Rows(NamedTuple):
     size: int  # rows without the padding
 
 
-class Products(ABC):
+class Products:
     """Products of rows with prepared matrices. Several threads may use one instance at once.
 
     A result is in a buffer: valid until the same thread asks for one of the same name.
 
     :param level_rows: rows of a level that are computed together, at most; `LEVEL_ROWS` if None.
     """
-
-    # Whether a row has the same bits whatever rows are beside it.
-    fixed: ClassVar[bool]
-    # Of the sums over a shortlist, and of the log-probabilities that are made with them.
-    sum_type: ClassVar[torch.dtype]
-    # Of the largest tables, which are added to products.
-    table_type: torch.dtype
-    # Rows of a product with the words of a shortlist.
-    rows: int
 
     def __init__(
         self, precision: Precision, device: torch.device, level_rows: int | None = None
@@ -76,68 +66,27 @@ class Products(ABC):
     def prepare(self, matrix: Tensor) -> Factor:
         """Return an ``(in, out)`` matrix as :meth:`product` takes it, on the device."""
         # A view of a part of another tensor may begin anywhere.
-        return self.precision.prepare(_aligned(matrix.detach().to(self.device, torch.float32)))
+        prepared = self.precision.prepare(
+            _aligned(matrix.detach().to(self.device, torch.float32).contiguous())
+        )
+        self._has_free_rows(prepared)
+        return prepared
 
-    @abstractmethod
     def round(self, name: str, rows: Tensor) -> Rows:
         """Return float32 rows as a product's first factor, for several products."""
+        padded_count = self.precision.padded_count(len(rows))
+        is_factor = self.precision.factor_type == rows.dtype and padded_count == len(rows)
+        if is_factor and rows.data_ptr() % _ALIGNMENT == 0 and rows.is_contiguous():
+            return Rows(Factor(rows), len(rows))
+        padded = self._take(name, padded_count, rows.shape[1])
+        self.precision.round_into(rows, padded)
+        return Rows(padded, len(rows))
 
-    @abstractmethod
     def select(self, name: str, rows: Rows, chosen: Tensor) -> Rows:
         """Return some of the rows.
 
         :param chosen: their numbers, rising; not copied where these are all.
         """
-
-    @abstractmethod
-    def product(self, name: str, rows: Rows | Tensor, matrix: Factor) -> Product:
-        """Return ``rows @ matrix`` as it lies in memory; it may have padding behind the rows.
-
-        :param matrix: from :meth:`prepare`.
-        """
-
-    def multiply(self, name: str, rows: Rows | Tensor, matrix: Factor) -> Tensor:
-        """Return ``rows @ matrix``, ``(rows, out)``: of integers their float32 values."""
-        count = len(rows) if isinstance(rows, Tensor) else rows.size
-        product = self.product(name, rows, matrix).first(count)
-        if product.columns is None:
-            return product.values
-        return product.read(self.workspace.take(f"{name}, read", *product.values.shape))
-
-    def add_bias(self, name: str, product: Tensor, bias: Tensor) -> Tensor:
-        """Return product + bias, ``(rows, columns)`` float32."""
-        return torch.add(product, bias, out=self.workspace.take(name, *product.shape))
-
-    @abstractmethod
-    def tanh_with_bias(self, name: str, product: Tensor, bias: Tensor) -> Tensor:
-        """Return tanh(product + bias), ``(rows, columns)`` float32."""
-
-
-class LevelProducts(Products):
-    """Products of as many rows as there are, rounded once for several of them."""
-
-    fixed = False
-    sum_type = torch.float32
-
-    def __init__(
-        self, precision: Precision, device: torch.device, level_rows: int | None = None
-    ) -> None:
-        super().__init__(precision, device, level_rows)
-        # No wider than the products that they are added to are exact: less memory to read.
-        self.table_type = precision.table_type
-        self.rows = SOFTMAX_ROWS[device.type]
-
-    def round(self, name: str, rows: Tensor) -> Rows:
-        """See :class:`Products`."""
-        precision = self.precision
-        if precision.factor_type == rows.dtype:
-            return Rows(Factor(rows), len(rows))
-        padded = self._take(name, precision.padded_count(len(rows)), rows.shape[1])
-        precision.round_into(rows, padded)
-        return Rows(padded, len(rows))
-
-    def select(self, name: str, rows: Rows, chosen: Tensor) -> Rows:
-        """See :class:`Products`."""
         count = len(chosen)
         if count == rows.size:
             return rows
@@ -146,17 +95,59 @@ class LevelProducts(Products):
         return Rows(rows.factor.select(padded, out), count)
 
     def product(self, name: str, rows: Rows | Tensor, matrix: Factor) -> Product:
-        """See :class:`Products`."""
+        """Return ``rows @ matrix`` as it lies in memory; it may have padding behind the rows.
+
+        :param matrix: from :meth:`prepare`.
+        """
         if isinstance(rows, Tensor):
             rows = self.round("rounded for one product", rows)
-        factor = rows.factor
-        size = len(factor.values), matrix.values.shape[1]
+        values, scales = rows.factor.values, rows.factor.scales
+        size = len(values), matrix.values.shape[1]
         out = self.workspace.take(name, *size, self.precision.product_type)
-        return self.precision.multiply(factor, matrix, out)
+        if not self._has_free_rows(matrix):
+            self._multiply_fixed_rows(values, matrix, out)
+            return Product(out)
+        step = _TRIED_ROWS[self.device.type][-1]
+        for start in range(0, len(values), step):
+            part = slice(start, start + step)
+            some = Factor(values[part], None if scales is None else scales[part])
+            self.precision.multiply(some, matrix, out[part])
+        return Product(out, scales, matrix.scales)
 
-    def tanh_with_bias(self, name: str, product: Tensor, bias: Tensor) -> Tensor:
-        """See :class:`Products`; by torch's tanh, whose last bits depend on a row's place, too."""
-        return self.add_bias(name, product, bias).tanh_()
+    def multiply(self, name: str, rows: Rows | Tensor, matrix: Factor) -> Tensor:
+        """Return ``rows @ matrix``, ``(rows, out)`` float32."""
+        count = len(rows) if isinstance(rows, Tensor) else rows.size
+        product = self.product(name, rows, matrix).first(count)
+        if product.values.dtype == torch.float32:
+            return product.values
+        return product.read(self.workspace.take(f"{name}, read", *product.values.shape))
+
+    def add_bias(self, name: str, product: Tensor, bias: Tensor) -> Tensor:
+        """Return product + bias, ``(rows, columns)`` float32."""
+        return torch.add(product, bias, out=self.workspace.take(name, *product.shape))
+
+    def tanh_with_bias(self, product: Tensor, bias: Tensor) -> Tensor:
+        """Return tanh(product + bias), ``(rows, columns)`` float32.
+
+        The last bits of torch's own tanh depend on a row's place in memory.
+        """
+        return gates.tanh_of_sums(product, bias)
+
+    def _has_free_rows(self, matrix: Factor) -> bool:
+        return _has_free_rows(*matrix.values.shape, self.precision.name, self.device)
+
+    def _multiply_fixed_rows(self, rows: Tensor, matrix: Factor, out: Tensor) -> None:
+        """Write the product of rows into ``out``, the same number of them at a time."""
+        count, columns = FIXED_ROWS[self.device.type], out.shape[1]
+        if columns < _COLUMNS:
+            matrix = Factor(functional.pad(matrix.values, (0, _COLUMNS - columns)))
+        wide = self.workspace.take("fixed", count, max(columns, _COLUMNS), out.dtype)
+        for start in range(0, len(rows), count):
+            some = rows[start : start + count]
+            if len(some) < count:
+                some = functional.pad(some, (0, 0, 0, count - len(some)))
+            self.precision.multiply(Factor(_aligned(some)), matrix, wide)
+            out[start : start + count] = wide[: len(out) - start, :columns]
 
     def _take(self, name: str, rows: int, columns: int) -> Factor:
         take = self.workspace.take
@@ -165,85 +156,32 @@ class LevelProducts(Products):
         return Factor(values, take(f"scales of {name}", 1, rows)[0] if in_integers else None)
 
 
-class FixedProducts(Products):
-    """Products of a fixed number of rows, whose bits do not depend on one another.
+@functools.cache
+def _has_free_rows(size: int, columns: int, name: PrecisionName, device: torch.device) -> bool:
+    """Return whether a row's product has the same bits whatever number of rows is beside it.
 
-    Kernels also depend on where operands begin in memory, and narrow products on the row (MKL on
-    AMD, up to 11 columns): operands begin at a cache line, and no product has fewer than 16
-    columns. Integers add up exactly in any order: products of them may have any number of rows.
-    Products are float32; rows are rounded as they are multiplied, some at a time.
+    Integers add up exactly in any order. Other products are tried with numbers of rows up to the
+    largest one in use, at the beginning and at the end of the rows.
     """
+    if name == "int8":
+        return True
+    precision = Precision(name, device)
+    generator = torch.Generator().manual_seed(size * columns)
+    *tried, most = _TRIED_ROWS[device.type]
+    rows = torch.randn(most, size, generator=generator).to(device)
+    matrix = precision.prepare(torch.randn(size, columns, generator=generator).to(device))
 
-    fixed = True
-    sum_type = torch.float64
-    table_type = torch.float32
+    def multiply(first: int, after: int) -> Tensor:
+        out = rows.new_empty(after - first, columns, dtype=precision.product_type)
+        return precision.multiply(precision.round(_aligned(rows[first:after])), matrix, out).values
 
-    def __init__(
-        self, precision: Precision, device: torch.device, level_rows: int | None = None
-    ) -> None:
-        super().__init__(precision, device, level_rows)
-        # A product of integers takes so little time that the cost of a call counts for more.
-        self.rows = FIXED_ROWS[device.type] * (2 if precision.name == "int8" else 1)
-
-    def round(self, name: str, rows: Tensor) -> Rows:  # noqa: ARG002
-        """See :class:`Products`: nothing to do here."""
-        return Rows(Factor(rows), len(rows))
-
-    def select(self, name: str, rows: Rows, chosen: Tensor) -> Rows:
-        """See :class:`Products`."""
-        if len(chosen) == rows.size:
-            return rows
-        values = rows.factor.values
-        out = self.workspace.take(name, len(chosen), values.shape[1])
-        return Rows(Factor(torch.index_select(values, 0, chosen, out=out)), len(chosen))
-
-    def product(self, name: str, rows: Rows | Tensor, matrix: Factor) -> Product:
-        """See :class:`Products`."""
-        return Product(self.multiply(name, rows, matrix))
-
-    def multiply(self, name: str, rows: Rows | Tensor, matrix: Factor) -> Tensor:
-        """Return ``rows @ matrix``, ``(rows, out)`` float32."""
-        values = rows if isinstance(rows, Tensor) else rows.factor.values
-        count, columns = len(values), matrix.values.shape[1]
-        if self.precision.name == "int8":
-            return self._multiply_integers(
-                values, matrix, self.workspace.take(name, count, columns)
-            )
-        out = self.workspace.take(name, count + -count % self.rows, columns)
-        for start in range(0, count, self.rows):
-            part = slice(start, start + self.rows)
-            self._multiply(values[part], matrix, out[part])
-        return out[:count]
-
-    def tanh_with_bias(self, name: str, product: Tensor, bias: Tensor) -> Tensor:  # noqa: ARG002
-        """See :class:`Products`; by a loop that gives the same bits in every place."""
-        return gates.tanh_of_sums(product, bias)
-
-    def _multiply_integers(self, rows: Tensor, matrix: Factor, out: Tensor) -> Tensor:
-        take = self.workspace.take
-        for start in range(0, len(rows), _INTEGER_ROWS):
-            part = rows[start : start + _INTEGER_ROWS]
-            values = take("int8 rows", len(part), part.shape[1], torch.int8)
-            rounded = Factor(values, take("int8 scales", 1, len(part))[0])
-            self.precision.round_into(part, rounded)
-            sums = take("int8 sums", len(part), out.shape[1], self.precision.product_type)
-            product = self.precision.multiply(rounded, matrix, sums)
-            product.read(out[start : start + len(part)])
-        return out
-
-    def _multiply(self, rows: Tensor, matrix: Factor, out: Tensor) -> None:
-        if len(rows) < self.rows:
-            rows = torch.cat([rows, rows.new_zeros(self.rows - len(rows), rows.shape[1])])
-        kind = self.precision.product_type
-        rounded = self.precision.round(_aligned(rows))
-        columns = out.shape[1]
-        if kind == out.dtype and columns >= _COLUMNS:
-            self.precision.multiply(rounded, matrix, out)
-            return
-        product = self.workspace.take("fixed product", self.rows, max(columns, _COLUMNS), kind)
-        if columns < _COLUMNS:
-            matrix = Factor(functional.pad(matrix.values, (0, _COLUMNS - columns)))
-        out.copy_(self.precision.multiply(rounded, matrix, product).values[:, :columns])
+    with precision.active():
+        expected = multiply(0, most)
+        return all(
+            torch.equal(multiply(first, first + count), expected[first : first + count])
+            for count in tried
+            for first in (0, most - count)
+        )
 
 
 def _aligned(values: Tensor) -> Tensor:

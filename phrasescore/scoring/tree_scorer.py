@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 class TreeDecoder(Protocol):
     """A network that predicts a target word by word, with its weights laid out for scoring.
 
-    It computes row by row: with :class:`.products.FixedProducts` a node's result depends on its
+    It computes row by row: with :class:`.products.Products` a node's result depends on its
     source and its prefix alone, to the last bit. Results are in buffers, valid until the next call
     of the same method by this thread.
     """

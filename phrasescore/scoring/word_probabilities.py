@@ -1,11 +1,8 @@
 """Log-probabilities of words under a softmax over a shortlist, never holding all of its logits.
 
-One softmax for both kinds of :mod:`.products`. With fixed products a row gives the same bits
-whatever rows are beside it, and sums are float64; with level products sums are float32, and logits
-rounded to a small type are summed as powers of 2. Two differences change last bits alone, which
-phrase tables and n-best lists have always had: with level products a bias is one more
-column of the weights, met by a column of ones in the rows, and the weights are scaled to give
-powers of 2 before they are rounded.
+A row has the same bits whatever rows are beside it; sums are float64. Logits that are rounded to
+bfloat16, or made of integers, are summed as powers of 2. Weights are scaled for that before they
+are rounded to bfloat16.
 """
 
 import math
@@ -21,22 +18,19 @@ from phrasescore.errors import ModelError
 from phrasescore.kernels import softmax_sums
 from phrasescore.kernels.avx512 import packed_words
 from phrasescore.kernels.avx512.packed_words import PackedWords
-from phrasescore.kernels.precision import Factor, Product, is_fused
+from phrasescore.kernels.precision import Factor, Product
 from phrasescore.models.layers import LARGEST_SUM, SMALLEST_SUM
 from phrasescore.scoring.prefix_tree import Ids, on_device
-from phrasescore.scoring.products import Products
+from phrasescore.scoring.products import SOFTMAX_ROWS, Products
 
-# Words whose logits are held at once. Of level products, with the rows of these 1 MB in bfloat16,
-# which stays in a core's cache between the product that writes it and the sum that reads it.
-# Integers are multiplied in so little time that the cost of a call counts for more.
-LEVEL_WORDS, LEVEL_INTEGER_WORDS = 512, 1024
-# Of fixed products, whose rows are few: 4 MB (in int8 twice that, and as much for their sums).
-# Fewer would stay in a core's cache, but make narrower products, which costs more.
-FIXED_WORDS = {"cpu": 16384, "cuda": 32768}
+# Words whose logits are held at once: with the rows of these 1 MB in bfloat16, which stays in a
+# core's cache between the product that writes it and the sum that reads it. Integers are multiplied
+# in so little time that the cost of a call counts for more.
+SOFTMAX_WORDS = {"float32": 512, "tf32": 512, "bfloat16": 512, "int8": 1024}
+# On a GPU.
+_GPU_WORDS = 32768
 # Rows whose logits are all kept, where exp() alone would not do.
 UNSAFE_ROWS = 64
-# Matrix units for bfloat16 take 32 columns at a time.
-_ALIGNMENT = 32
 # Rounding may lift the log-probability of a certain event above 0 by this much.
 _ROUNDING = 1e-3
 
@@ -60,27 +54,13 @@ class WordProbabilities:
         precision = products.precision
         self._weight, self._bias = products.place(weight), products.place(bias)
         self._rank = weight.shape[1]
-        # Behind the rank's columns, with level products: the bias, and zeros.
-        self._extra_columns, self._scale = 0, 1.0
-        words = self._weight
-        if not products.fixed:
-            self._extra_columns = 1
-            if precision.name == "bfloat16":
-                self._extra_columns += -(self._rank + 1) % _ALIGNMENT
-            if precision.product_type != torch.float32:
-                self._scale = math.log2(math.e)
-            words = functional.pad(words, (0, self._extra_columns))
-            words[:, self._rank] = self._bias
-            words *= self._scale
-        self._words = words  # (words, rank + extra columns)
+        # Summands are powers of e, or of 2; weights in bfloat16 are scaled for that.
+        self._base = 1.0 if precision.product_type == torch.float32 else math.log2(math.e)
+        self._scale = self._base if precision.product_type == torch.bfloat16 else 1.0
+        self._words = self._weight * self._scale  # (words, rank)
         # As products see them: a word's own logit has the rounding of the one that is in the sum
         # over all words, so that where a word is probable their errors cancel out.
-        self._rounded_words = self._round(words)
-        # Whether sums add the bias as they read logits, with no pass over these for it alone.
-        is_exact = precision.product_type == torch.float32
-        self._sums_add_bias = (
-            products.fixed or precision.name == "int8" or (is_exact and is_fused(precision))
-        )
+        self._rounded_words = precision.rounded_values(self._words)
         # Made when first needed: unnormalised logits do without them.
         self._lock = threading.Lock()
         self._made_summands: PackedWords | _Blocks | None = None
@@ -107,26 +87,31 @@ class WordProbabilities:
 
     def _make_summands(self) -> PackedWords | _Blocks:
         products = self._products
-        words = self._words[:, : self._rank] if self._sums_add_bias else self._words
-        bias = self._bias * self._scale
-        if packed_words.are_fastest(products.precision):
+        precision, bias = products.precision, self._bias * self._base
+        if packed_words.are_fastest(precision):
             to_base_2 = math.log2(math.e) / self._scale
-            return PackedWords(words, bias, to_base_2, products.precision)
-        if products.fixed:
-            size = FIXED_WORDS[products.device.type]
-        else:
-            size = LEVEL_INTEGER_WORDS if products.precision.name == "int8" else LEVEL_WORDS
-        blocks = zip(words.split(size), bias.split(size), strict=True)
-        return [(products.prepare(block.t()), part) for block, part in blocks]
+            return PackedWords(self._words, self._bias * self._scale, to_base_2, precision)
+        is_cpu = products.device.type == "cpu"
+        size = SOFTMAX_WORDS[precision.name] if is_cpu else _GPU_WORDS
+        return [
+            (self._to_base(products.prepare(words.t())), part)
+            for words, part in zip(self._words.split(size), bias.split(size), strict=True)
+        ]
+
+    def _to_base(self, matrix: Factor) -> Factor:
+        """Return words whose products are logarithms to the base of the summands."""
+        if matrix.scales is None:
+            return matrix
+        return Factor(matrix.values, matrix.scales * self._base)
 
     def log_normalizers(self, rows: Tensor, *, check_range: bool = True) -> Tensor:
-        """Return the log-sum-exp of all logits of each row, ``(rows,)`` of the products' sum type.
+        """Return the log-sum-exp of all logits of each row, ``(rows,)`` float64.
 
         :param rows: ``(rows, rank)`` float32.
         :param check_range: whether to look for rows whose sums are out of range, for which the CPU
             waits for a GPU, and to compute them otherwise. Without, they are NaN.
         """
-        total = rows.new_zeros(len(rows), dtype=self._products.sum_type)
+        total = rows.new_zeros(len(rows), dtype=torch.float64)
         summands = self._summands
         if isinstance(summands, PackedWords):
             summands.sums_of_powers(rows, total)
@@ -135,43 +120,41 @@ class WordProbabilities:
         return self._log(total, rows, check_range=check_range)
 
     def _add_sums_of_blocks(self, rows: Tensor, blocks: _Blocks, total: Tensor) -> None:
-        products, adds_bias = self._products, self._sums_add_bias
-        columns = rows if adds_bias else self._extend(rows)
+        products = self._products
         # Some rows at a time: their logits are summed up while they are near.
-        for start in range(0, len(rows), products.rows):
-            part = slice(start, start + products.rows)
-            some = products.round("rows of logits", columns[part])
+        step = SOFTMAX_ROWS[products.device.type]
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            some = products.round("rows of logits", rows[part])
             for matrix, bias in blocks:
-                logits = products.product("logits", some, matrix)
-                _add_sums(logits, bias if adds_bias else None, total[part])
+                _add_sums(products.product("logits", some, matrix), bias, total[part])
 
     def log_distributions(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return log p of every word after each of a few rows, and their log-normalisers.
 
-        With fixed products. The first is rounded to float32 and good for a choice of words;
-        :meth:`log_probs` has the value of each to the last bit. It is valid until the next call by
-        this thread.
+        The first is rounded to float32 and good for a choice of words; :meth:`log_probs` has the
+        value of each to the last bit. It is valid until the next call by this thread.
 
-        :param rows: as many as a fixed product has, or fewer.
+        :param rows: a few.
         :return: ``(rows, words)`` float32, and ``(rows,)`` as :meth:`log_normalizers` returns them.
         """
         out = self._products.workspace.take("log distributions", len(rows), len(self._words))
-        total = rows.new_zeros(len(rows), dtype=self._products.sum_type)
+        total = rows.new_zeros(len(rows), dtype=torch.float64)
         summands = self._summands
         if isinstance(summands, PackedWords):
             logits = summands.logits(rows, total)
             normalizers = self._log(total, rows)
             below = -normalizers.float().unsqueeze(1)
             return torch.add(below, logits, alpha=math.log(2), out=out), normalizers
-        first = 0
+        first, some = 0, self._products.round("rows of logits", rows)
         for matrix, bias in summands:
-            product = self._products.product("logits", rows, matrix)
+            product = self._products.product("logits", some, matrix)
             _add_sums(product, bias, total)
-            torch.add(product.values, bias, out=out[:, first : first + len(bias)])
+            part = out[:, first : first + len(bias)]
+            torch.add(product.first(len(rows)).read(part), bias, out=part)
             first += len(bias)
         normalizers = self._log(total, rows)
-        out -= normalizers.float().unsqueeze(1)
-        return out, normalizers
+        return out.div_(self._base).sub_(normalizers.float().unsqueeze(1)), normalizers
 
     def log_probs(self, rows: Tensor, normalizers: Tensor, places: Ids, words: Ids) -> Tensor:
         """Return log p of ``words[i]`` after row ``places[i]``, float64, on the device.
@@ -184,14 +167,13 @@ class WordProbabilities:
         precision = self._products.precision
         if len(at) < len(rows) and precision.factor_type != torch.float32:
             used, at_used = torch.unique(at, return_inverse=True)
-            rounded = self._round(self._extend(rows.index_select(0, used)))
+            rounded = precision.rounded_values(rows.index_select(0, used))
         else:
-            at_used, rounded = at, self._round(self._extend(rows))
+            at_used, rounded = at, precision.rounded_values(rows)
         products = softmax_sums.chosen_products(rounded, at_used, self._rounded_words, wanted)
-        logits = precision.rounded_products(products)
-        if not self._extra_columns:
-            logits = logits + self._bias.index_select(0, wanted)
-        found = logits.to(normalizers.dtype) / self._scale - normalizers.index_select(0, at)
+        logits = precision.rounded_products(products) / self._scale
+        logits += self._bias.index_select(0, wanted)
+        found = logits.double() - normalizers.index_select(0, at)
         if found.device.type == "cpu":
             above = torch.nonzero(found > 0).flatten()
             if len(above):
@@ -209,33 +191,12 @@ class WordProbabilities:
         products = softmax_sums.chosen_products(rows, at, self._weight, wanted)
         return (products + self._bias.index_select(0, wanted)).double()
 
-    def _extend(self, rows: Tensor) -> Tensor:
-        """Return rows with a column of ones, which meets the bias, where the words have one."""
-        if not self._extra_columns:
-            return rows
-        width = self._rank + self._extra_columns
-        out = self._products.workspace.take("rows with ones", len(rows), width)
-        out[:, : self._rank] = rows
-        out[:, self._rank] = 1
-        out[:, self._rank + 1 :] = 0
-        return out
-
-    def _round(self, values: Tensor) -> Tensor:
-        """Return rows, or words, as products see them; products of integers never see the bias."""
-        precision = self._products.precision
-        if precision.name != "int8" or not self._extra_columns:
-            return precision.rounded_values(values)
-        rounded = values.clone()
-        rounded[:, : self._rank] = precision.rounded_values(values[:, : self._rank])
-        return rounded
-
     def _at_most_certain(self, log_probs: Tensor, rows: Tensor, words: Tensor) -> Tensor:
         """See :meth:`Precision.at_most_certain`; a bias is one more column of a word's weights."""
         weights = self._rounded_words.index_select(0, words)
-        if not self._extra_columns:
-            rows = functional.pad(rows, (0, 1), value=1.0)
-            biases = self._bias.index_select(0, words)
-            weights = torch.cat([weights, biases.unsqueeze(1)], dim=1)
+        rows = functional.pad(rows, (0, 1), value=1.0)
+        biases = self._bias.index_select(0, words)
+        weights = torch.cat([weights, biases.unsqueeze(1)], dim=1)
         return self._products.precision.at_most_certain(log_probs, rows, weights)
 
     def _log(self, total: Tensor, rows: Tensor, *, check_range: bool = True) -> Tensor:
@@ -256,25 +217,24 @@ class WordProbabilities:
         The logits have the same rounding as elsewhere, for the words' own ones to cancel out. A
         fixed number of rows at a time: a row has the same bits whatever rows are beside it.
         """
-        count, kind = len(rows), self._products.sum_type
-        rounded = self._round(self._extend(rows))
-        rounded = functional.pad(rounded, (0, 0, 0, -count % UNSAFE_ROWS)).to(kind)
-        words, parts = self._rounded_words.to(kind), []
+        count = len(rows)
+        rounded = self._products.precision.rounded_values(rows)
+        rounded = functional.pad(rounded, (0, 0, 0, -count % UNSAFE_ROWS)).double()
+        words, parts = self._rounded_words.double(), []
         for some in torch.split(rounded, UNSAFE_ROWS):
             logits = self._products.precision.rounded_products(some @ words.t())
-            logits = logits.to(kind) / self._scale  # (UNSAFE_ROWS, words)
-            if not self._extra_columns:
-                logits += self._bias
+            logits = logits.double() / self._scale  # (UNSAFE_ROWS, words)
+            logits += self._bias
             parts.append(torch.logsumexp(logits, 1))
         return torch.cat(parts)[:count]
 
 
-def _add_sums(logits: Product, bias: Tensor | None, total: Tensor) -> None:
+def _add_sums(logits: Product, bias: Tensor, total: Tensor) -> None:
     """Add the sum of e^logit, or of 2^logit where the weights are made for it, over each row."""
     logits = logits.first(len(total))
-    if logits.columns is not None and bias is not None:
+    if logits.columns is not None:
         softmax_sums.add_sums_of_scaled_powers(logits, bias, total)
     elif logits.values.dtype == torch.bfloat16:
-        softmax_sums.add_sums_of_powers(logits.values, total)
+        softmax_sums.add_sums_of_powers(logits.values, bias, total)
     else:
         softmax_sums.add_sums_of_exp(logits.values, bias, total)

@@ -9,12 +9,12 @@ from typing import TypeVar
 
 from moses_integration.ini_text import named_files
 from moses_integration.moses_ini import MosesIni
-from moses_integration.phrase_table import TableBlock, read_ahead, read_table_blocks
+from moses_integration.phrase_table import TableBlock, read_table_blocks
 from moses_integration.table_line import HIGHEST_LOG
 from phrasescore.arguments import PrecisionName, StrPath, check_compute, check_sequences
 from phrasescore.engines import EngineSettings, device_on, engine_or_here
 from phrasescore.errors import ArgumentError, shown_path
-from phrasescore.features import BLOCK_SIZE, ColumnSpec, check_columns, column_specs
+from phrasescore.features import ColumnSpec, check_columns, column_specs
 from phrasescore.features.lexicon import LexicalTally
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
@@ -22,7 +22,7 @@ from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhraseBlock
 from phrasescore.workflows.given_scores import GivenScores, check_counts
-from phrasescore.workflows.table_scoring import TableScorer, TableScoring, block_lines
+from phrasescore.workflows.table_scoring import TableScorer, TableScoring
 from phrasescore.workflows.text_checks import KnownWords, unknown_words_of, warn_of_lexicon
 from phrasescore.workflows.text_filter import TextFilter, check_keep_others
 
@@ -30,8 +30,7 @@ _logger = logging.getLogger(__name__)
 
 _Column = TypeVar("_Column")
 
-# Lines of a chunk: lost at most when a run is killed, and a member of a .gz file. A multiple of
-# each `BLOCK_SIZE`, so that a resumed run has the same blocks.
+# Lines of a chunk: lost at most when a run is killed, and a member of a .gz file.
 CHUNK_LINES = 65536
 # Pairs of a block whose words are looked up in the networks' vocabularies.
 _PAIRS_OF_BLOCK = 256
@@ -110,27 +109,24 @@ def annotate(
         if column.kind == "scores"
     }
     blocks = check_counts(read_table_blocks(table), table, [*given.values()])
-    first = read_ahead(blocks, 2 * BLOCK_SIZE["cpu"])
-    num_scores = first[0].num_scores
+    first = next(blocks)
+    num_scores = first.num_scores
     ini = declare_scores(ini_path, new_ini_path, table, output, len(wanted), num_scores)
-    num_lines = sum(block.num_lines for block in first)
     computed = tuple(column for column in wanted if column.kind != "scores")
     scoring = TableScoring(computed, precision, device)
     with TableScorer(scoring, engine) as scorer:
         settings = {**scorer.settings, "chunk": str(CHUNK_LINES)}
-        size = block_lines(num_lines, settings.get("device", "cpu"))
         settings |= {f"scores {place + 1}": each.fingerprint for place, each in given.items()}
-        if chosen is not None:  # few of the lines of a block are scored: it may have more of them
+        if chosen is not None:
             settings |= chosen.settings
-            size = min(4 * size, CHUNK_LINES)
         with (
             open_resumable(output, settings, resume=resume, chunk_lines=CHUNK_LINES) as target,
             Meter("annotate", "lines", progress, lines_of=table) as meter,
         ):
-            remaining = target.remaining(chain(first, blocks), table)
+            remaining = target.remaining(chain([first], blocks), table)
             marked = remaining if chosen is None else chosen.mark(remaining)
             counted = _count_unknown_words(marked, table, computed)
-            for block, values in scorer.score(counted, size):
+            for block, values in scorer.score(counted):
                 logs = _with_given(
                     values, {place: block.of_pairs(each.of(block)) for place, each in given.items()}
                 )

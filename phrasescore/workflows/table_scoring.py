@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from moses_integration.phrase_table import TableBlock, cut_table, join_phrases
+from moses_integration.phrase_table import TableBlock, group_blocks, join_phrases
 from phrasescore.arguments import PrecisionName
 from phrasescore.devices import GPU_THREADS, choose_device, torch_threads
 from phrasescore.engines import EngineSettings, open_pool
@@ -28,10 +28,6 @@ _logger = logging.getLogger(__name__)
 Values = NDArray[np.float64]
 # Of a feature, for the pairs of a block.
 _Compute = Callable[[PhraseBlock], tuple[Values, Tally]]
-
-# A table of fewer lines than two blocks is cut into so many, or into blocks of this size: smaller
-# ones share less, and their products are slower.
-_BLOCKS, _LEAST_LINES = 8, 1024
 
 
 class BlockScores(NamedTuple):
@@ -182,43 +178,40 @@ class TableScorer:
             _logger.warning("%s", note)
         self._stack.close()
 
-    def score(
-        self, blocks: Iterable[TableBlock], size: int
-    ) -> Iterator[tuple[TableBlock, list[Values]]]:
-        """Yield each block of lines, with their values in each column.
+    def score(self, blocks: Iterable[TableBlock]) -> Iterator[tuple[TableBlock, list[Values]]]:
+        """Yield each block of lines with its values in each column.
 
         Some blocks are read ahead, in proportion to the number of workers.
 
-        :param size: lines of a block as `block_lines` gives it; the last digits of a value may
-            depend on it.
         :raises ModelError: on reaching a block with a value that is not a finite log-probability.
         :raises PhrasescoreError: if workers have not loaded the same.
         """
-        if not self._scoring.columns:  # all are given
+        if not self._scoring.columns:  # all scores are given
             yield from ((block, []) for block in blocks)
             return
-        ahead: deque[TableBlock] = deque()
-        most = BLOCK_SIZE[self.settings.get("device", "cpu")]
+        groups: deque[list[TableBlock]] = deque()
+        num_pairs = BLOCK_SIZE[self.settings.get("device", "cpu")]
 
         def phrases() -> Iterator[PhraseBlock]:
-            for group in cut_table(_noted(blocks, ahead), size):
-                yield from _pieces(join_phrases(group), most)
+            for group in group_blocks(blocks, num_pairs):
+                groups.append(group)
+                yield join_phrases(group)
 
-        left = [np.empty(0)] * len(self._scoring.columns)
-        found = self._pool.map(phrases())
+        results = self._pool.map(phrases())
         while True:
             try:
-                scores = next(found, None)
+                scores = next(results, None)
             except ModelError as error:
-                line = ahead[0].line_of_pair(len(left[0]))
+                line = groups[0][0].before + 1
                 raise ModelError(f"{error}, in the block that begins with line {line}") from error
             if scores is None:
                 return
             self._add(scores)
-            left = [np.concatenate(parts) for parts in zip(left, scores.values, strict=True)]
-            while ahead and (count := ahead[0].num_pairs) <= len(left[0]):
-                yield ahead.popleft(), [values[:count] for values in left]
-                left = [values[count:] for values in left]
+            group = groups.popleft()
+            cuts = np.cumsum([block.num_pairs for block in group])[:-1]
+            columns = [np.split(values, cuts) for values in scores.values]
+            for place, block in enumerate(group):
+                yield block, [parts[place] for parts in columns]
 
     def _add(self, scores: BlockScores) -> None:
         for name, value in self.settings.items():
@@ -227,31 +220,3 @@ class TableScorer:
                 problem = f"workers have not loaded the same: {name}: {value} and {other}"
                 raise PhrasescoreError(problem)
         self.tallies = [one + more for one, more in zip(self.tallies, scores.tallies, strict=True)]
-
-
-def _pieces(block: PhraseBlock, most: int) -> Iterator[PhraseBlock]:
-    """Yield a block in pieces of so many pairs at the most; an empty one as it is."""
-    text, places = block
-    for first in range(0, max(len(places), 1), most):
-        yield PhraseBlock(text, places[first : first + most])
-
-
-def _noted(blocks: Iterable[TableBlock], notes: deque[TableBlock]) -> Iterator[TableBlock]:
-    """Yield the blocks, and note each of them."""
-    for block in blocks:
-        notes.append(block)
-        yield block
-
-
-def block_lines(num_lines: int, device: str = "cpu") -> int:
-    """Return how many lines of a table are scored at a time.
-
-    It depends on the table alone, and not on the workers: so values have the same bits with any
-    number of them. A small table has smaller blocks, so that there are some for all workers.
-
-    :param num_lines: of the table; of a large one, twice `BLOCK_SIZE` will do.
-    """
-    size = BLOCK_SIZE[device]
-    if device != "cpu" or num_lines >= 2 * size:
-        return size
-    return min(max(-(-num_lines // _BLOCKS), _LEAST_LINES), size)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from moses_integration.phrase_table import cut_table, join_phrases, read_table_blocks
+from moses_integration.phrase_table import group_blocks, join_phrases, read_table_blocks
 from phrasescore.arguments import PrecisionName
 from phrasescore.config.config import Config
 from phrasescore.devices import GPU_THREADS
@@ -70,7 +70,7 @@ def measure_gpu(options: GpuOptions) -> Report:
         vocabularies = padded_vocabularies(read_pairs([table]), options.config)
         checkpoint = random_checkpoint(options.config, vocabularies)
         lines = read_table_blocks(str(table))
-        blocks = [join_phrases(group) for group in cut_table(lines, BLOCK_SIZE["cuda"])]
+        blocks = [join_phrases(group) for group in group_blocks(lines, BLOCK_SIZE["cuda"])]
         compared = _some(blocks, COMPARED)
         on_cpu = NeuralScore(checkpoint, torch.device("cpu"), threads=options.threads)
         expected, _ = _values(on_cpu, compared, options.threads)

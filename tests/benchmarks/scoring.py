@@ -22,7 +22,7 @@ from phrasescore.arguments import PrecisionName
 from phrasescore.config.config import Config
 from phrasescore.config.settings import EncoderDecoderConfig
 from phrasescore.engines import EngineSettings
-from phrasescore.features import BLOCK_SIZE, ColumnSpec
+from phrasescore.features import ColumnSpec
 from phrasescore.features.neural import NeuralScore
 from phrasescore.io.resumable import ResumableOutput
 from phrasescore.kernels.precision import lacks_units
@@ -135,9 +135,7 @@ class Measurements:
     unshared: list[float] = field(default_factory=list)
 
 
-def annotate_file(
-    table: Path, output: Path, scorer: TableScorer, device: str = "cpu"
-) -> array[float]:
+def annotate_file(table: Path, output: Path, scorer: TableScorer) -> array[float]:
     """Add a column to a .gz table and write a .gz table, as ``phrasescore annotate`` does.
 
     :return: the values of the column, in few bytes: memory is measured, too.
@@ -145,7 +143,7 @@ def annotate_file(
     kept = array("d")
     with ResumableOutput(str(output), {}, resume=False, chunk_lines=CHUNK_LINES) as target:
         blocks = target.remaining(read_table_blocks(str(table)), str(table))
-        for block, values in scorer.score(blocks, BLOCK_SIZE[device]):
+        for block, values in scorer.score(blocks):
             target.write(block.with_scores(values), block.raw, block.num_lines)
             kept.frombytes(values[0].tobytes())
     return kept

@@ -21,7 +21,7 @@ from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.word_scorer import CslmOptions
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.feed_forward import FeedForwardNetwork
-from phrasescore.scoring.products import FixedProducts
+from phrasescore.scoring.products import Products
 from tests.benchmarks.machine import torch_threads
 from tests.benchmarks.results import Report
 from tests.benchmarks.search_engines import Task, measure_engines
@@ -92,7 +92,7 @@ class _EveryTime:
     """The first layer of a network, without the table of what words give it at each place."""
 
     def __init__(self, network: FeedForwardNetwork) -> None:
-        self._products = FixedProducts(Precision("float32", CPU), CPU)
+        self._products = Products(Precision("float32", CPU), CPU)
         self._embedding = self._products.place(network.embedding)
         self._weight = self._products.prepare(network.lower.weight.detach().t())
         self._bias = self._products.place(network.lower.bias)

@@ -9,9 +9,8 @@ import pytest
 
 from moses_integration.phrase_table import (
     TableBlock,
-    cut_table,
+    group_blocks,
     join_phrases,
-    read_ahead,
     read_table_blocks,
 )
 from phrasescore.errors import ModelError
@@ -34,18 +33,20 @@ def blocks_of(folder: Path, size: int) -> Iterator[TableBlock]:
 
 @pytest.mark.parametrize("size", [1, 2, 3, LINES, 100])
 @pytest.mark.parametrize("read", [1, 2, LINES])
-@pytest.mark.parametrize("first", [0, 2, 4])
-def test_a_table_is_cut_at_the_same_lines_however_it_is_read(
-    tmp_path: Path, size: int, read: int, first: int
+def test_groups_have_all_lines_in_order_and_as_many_pairs_as_asked_for(
+    tmp_path: Path, size: int, read: int
 ) -> None:
-    blocks = (block for block in blocks_of(tmp_path, read) if block.before >= first)
-    groups = list(cut_table(blocks, size))
-    raw = b"".join(block.raw for group in groups for block in group)
-    begin = LINES - raw.count(b"\n")
-    assert raw == b"".join(TEXT.encode().splitlines(keepends=True)[begin:])
-    assert [group[0].before for group in groups] == [
-        number for number in range(begin, LINES) if number in (begin, number // size * size)
-    ]
+    groups = list(group_blocks(blocks_of(tmp_path, read), size))
+    assert b"".join(block.raw for group in groups for block in group) == TEXT.encode()
+    pairs = [sum(block.num_pairs for block in group) for group in groups]
+    assert all(size <= count < 2 * size for count in pairs[:-1])
+
+
+def test_a_group_ends_where_few_lines_get_new_scores(tmp_path: Path) -> None:
+    unwanted = (
+        block._replace(wanted=np.zeros(block.num_lines, bool)) for block in blocks_of(tmp_path, 1)
+    )
+    assert [len(group) for group in group_blocks(unwanted, 1)] == [4, LINES - 4]
 
 
 @pytest.mark.parametrize("read", [1, 3, LINES])
@@ -56,12 +57,6 @@ def test_joined_phrases_are_those_of_the_lines_with_no_other_bytes(
     joined = join_phrases(blocks)
     assert list(joined.pairs()) == [pair for block in blocks for pair in block.pairs()]
     assert joined.text.decode() == "".join(f"a{number} éb" for number in range(LINES))
-
-
-def test_lines_are_read_ahead_as_far_as_needed(tmp_path: Path) -> None:
-    blocks = blocks_of(tmp_path, 2)
-    assert [block.before for block in read_ahead(blocks, 3)] == [0, 2]
-    assert [block.before for block in read_ahead(blocks, 100)] == [4, 6]
 
 
 def test_each_line_gets_its_own_scores(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.encoder_decoder import GatedUnit
 from phrasescore.scoring.decoders.gated import split_pairs
 from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
-from phrasescore.scoring.products import FixedProducts
+from phrasescore.scoring.products import Products
 from phrasescore.vocabulary import Vocabulary
 
 
@@ -46,7 +46,7 @@ class AttentiveState(NamedTuple):
 class AttentionDecoder:
     """Annotates sources, and runs the decoder level by level; see :class:`TreeDecoder`."""
 
-    def __init__(self, network: AttentionNetwork, products: FixedProducts) -> None:
+    def __init__(self, network: AttentionNetwork, products: Products) -> None:
         self._products = products
         self._workspace = Workspace(products.device)
         self._units = network.config.maxout_size
@@ -152,7 +152,7 @@ class AttentionDecoder:
 class _Direction:
     """One direction of the encoder."""
 
-    def __init__(self, unit: GatedUnit, products: FixedProducts) -> None:
+    def __init__(self, unit: GatedUnit, products: Products) -> None:
         self._products = products
         self._size = unit.recurrent_candidate.weight.shape[0]
         # In gates.encoder_gates z keeps the old state, here it admits the new one: 1 - sigma(x) is

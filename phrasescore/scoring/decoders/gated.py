@@ -68,7 +68,7 @@ class GatedDecoder:
         self._start_word = len(network.target_embedding)
         embedding = functional.pad(network.target_embedding.detach(), (0, 0, 0, 1))
         words = products.place(embedding @ decoder.input_weight().t() + decoder.input_bias())
-        self._words = words.to(products.table_type)  # (words + 1, 3 * hidden)
+        self._words = words.to(products.precision.table_type)  # (words + 1, 3 * hidden)
         self._readout_words = products.place(
             embedding @ split_pairs(network.readout_word.weight).t()
         )
@@ -90,7 +90,7 @@ class GatedDecoder:
         initial = products.multiply("initial", summaries, self._initial)
         context = products.multiply("context", summaries, self._context)
         readout = products.multiply("readout context", summaries, self._readout_context)
-        states = products.tanh_with_bias("initial states", initial, self._initial_bias)
+        states = products.tanh_with_bias(initial, self._initial_bias)
         state = GatedState(
             states,
             products.round("rounded", states),
@@ -121,7 +121,7 @@ class GatedDecoder:
             new,
         )
         rounded = products.round("rounded", new)
-        readout = products.product("readout", rounded, self._readout_hidden)
+        readout = products.product("readout", rounded, self._readout_hidden).first(len(new))
         units = take("maxout", len(new), self._units)  # (nodes, maxout)
         gates.maxout(readout, state.readout, step.roots, self._readout_words, step.words, units)
         after = state._replace(states=new, rounded=rounded, buffer=buffer)
@@ -134,15 +134,9 @@ class _UnitEncoder:
     def __init__(self, network: EncoderDecoder, products: Products) -> None:
         unit = network.encoder
         self._products = products
-        self._embedding = products.place(network.source_embedding)
-        self._input = products.prepare(unit.input_weight().t())
-        self._bias = products.place(unit.input_bias())
-        # Each word's input to the unit, (words, 3 * hidden). With fixed products the words of a
-        # level are multiplied instead: those of some sentences are few.
-        self._words = None
-        if not products.fixed:
-            words = network.source_embedding @ unit.input_weight().t() + unit.input_bias()
-            self._words = products.place(words)
+        # Each word's input to the unit, (words, 3 * hidden).
+        words = network.source_embedding @ unit.input_weight().t() + unit.input_bias()
+        self._words = products.place(words)
         self._gates = products.prepare(unit.gates_weight().t())
         self._candidate = products.prepare(unit.recurrent_candidate.weight.t())
         self._summary = products.prepare(network.summary.weight.t())
@@ -168,7 +162,7 @@ class _UnitEncoder:
     def summarize(self, encoded: Tensor) -> Tensor:
         """Return c, ``(sources, hidden)``."""
         summary = self._products.multiply("summary", encoded, self._summary)
-        return self._products.tanh_with_bias("summary, with bias", summary, self._summary_bias)
+        return self._products.tanh_with_bias(summary, self._summary_bias)
 
     def _step(self, above: Tensor, parents: Ids, words: Ids, out: Tensor) -> None:
         """Write the states of some nodes into ``out``, ``(nodes, hidden)``."""
@@ -176,20 +170,12 @@ class _UnitEncoder:
         # Nodes are in the order of their parents, so that the parents are neighbours, too.
         old = above[parents[0] : parents[-1] + 1]
         from_parents = self._index(parents - parents[0])
-        table, rows = self._inputs(self._index(words))
+        table, rows = self._words, self._index(words)
         gated = products.product("encoder gates", old, self._gates)
         update, masked = take("update", *out.shape), take("masked", *out.shape)
         gates.encoder_gates(gated, table, rows, old, from_parents, update, masked)
         candidate = products.product("encoder candidate", masked, self._candidate).first(len(out))
         gates.encoder_blend(candidate, table, rows, old, from_parents, update, out)
-
-    def _inputs(self, words: Tensor) -> tuple[Tensor, Tensor]:
-        """Return W_z e, W_r e and W e of words with the biases, and the row of each word there."""
-        if self._words is not None:
-            return self._words, words
-        embeddings = self._embedding.index_select(0, words)
-        inputs = self._products.multiply("inputs", embeddings, self._input)
-        return inputs.add_(self._bias), torch.arange(len(words), device=words.device)
 
     def _index(self, positions: Ids) -> Tensor:
         return on_device(positions, self._products.device)

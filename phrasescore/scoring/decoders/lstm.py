@@ -15,7 +15,7 @@ from phrasescore.kernels.precision import Factor
 from phrasescore.kernels.sentence_gates import lstm_cell
 from phrasescore.models.lstm import LstmNetwork, LstmStack
 from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
-from phrasescore.scoring.products import FixedProducts
+from phrasescore.scoring.products import Products
 from phrasescore.vocabulary import Vocabulary
 
 # Numbers at most of a table of each target word's input to the first layer: 256 MB.
@@ -34,7 +34,7 @@ class LstmState(NamedTuple):
 class LstmDecoder:
     """Encodes sources, and runs the decoder level by level; see :class:`TreeDecoder`."""
 
-    def __init__(self, network: LstmNetwork, products: FixedProducts) -> None:
+    def __init__(self, network: LstmNetwork, products: Products) -> None:
         self._products = products
         self._reverse_source = network.config.reverse_source
         self._encoder = _Stack(network.encoder, network.source_embedding, products, table_size=0)
@@ -95,7 +95,7 @@ class _Stack:
         self,
         stack: LstmStack,
         embedding: Tensor,
-        products: FixedProducts,
+        products: Products,
         *,
         table_size: int,
     ) -> None:

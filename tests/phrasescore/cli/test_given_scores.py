@@ -50,8 +50,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A random table in chunks of 50 lines."""
     monkeypatch.setattr("phrasescore.io.text.BLOCK_SIZE", 1024)
     monkeypatch.setattr("phrasescore.workflows.annotate.CHUNK_LINES", 50)
-    for name in ("annotate", "table_scoring"):
-        monkeypatch.setattr(f"phrasescore.workflows.{name}.BLOCK_SIZE", {"cpu": 50})
+    monkeypatch.setattr("phrasescore.workflows.table_scoring.BLOCK_SIZE", {"cpu": 50})
     monkeypatch.chdir(tmp_path)
     return make_table(tmp_path / "table", LINES)
 

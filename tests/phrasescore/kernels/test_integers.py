@@ -8,7 +8,7 @@ from torch import Tensor
 from phrasescore.errors import PhrasescoreError
 from phrasescore.kernels import gates, integers, softmax_sums
 from phrasescore.kernels.precision import Factor, Precision, Product
-from phrasescore.scoring.products import FixedProducts
+from phrasescore.scoring.products import Products
 
 CPU = torch.device("cpu")
 HIDDEN, ROOTS, WORDS = 37, 4, 9  # 37: no multiple of a vector register's numbers
@@ -63,7 +63,7 @@ def test_a_row_that_is_not_finite_has_no_products(wrong: float) -> None:
     values, scales = round_rows(rows)
     assert scales[0].isnan()
     assert values[1].tolist() == [127] * 20
-    products = FixedProducts(Precision("int8", CPU), CPU)
+    products = Products(Precision("int8", CPU), CPU)
     found = products.multiply("found", rows, products.prepare(torch.ones(20, 3)))
     assert found[0].isnan().all()
     assert found[1].tolist() == pytest.approx([20] * 3)
@@ -85,7 +85,7 @@ def test_products_are_those_of_the_rounded_factors() -> None:
 
 
 def test_a_row_gives_the_same_bits_whatever_is_beside_it() -> None:
-    products = FixedProducts(Precision("int8", CPU), CPU)
+    products = Products(Precision("int8", CPU), CPU)
     matrix, rows = products.prepare(numbers(50, 70)), numbers(2500, 50, seed=2)
     together = products.multiply("together", rows, matrix).clone()
     for place in (0, 1023, 1024, 2499):

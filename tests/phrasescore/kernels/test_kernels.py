@@ -115,7 +115,7 @@ def test_loops_read_vectors_and_gather_nothing(name: str) -> None:
 
 SUMS_OF_LOGITS: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
     "exp": (softmax_sums._add_sums_of_exp, (STATE, STATE[0], STATE[:, 0])),
-    "powers": (softmax_sums._add_sums_of_powers, (bits(HIDDEN), STATE[:, 0])),
+    "powers": (softmax_sums._add_sums_of_powers, (bits(HIDDEN), STATE[0], STATE[:, 0])),
     "scaled powers": (
         softmax_sums._add_sums_of_scaled_powers,
         (*integers_of(HIDDEN), STATE[0], STATE[:, 0]),

@@ -9,11 +9,10 @@ from phrasescore.kernels.precision import (
     Precision,
     _warn_of_missing_units,
 )
-from phrasescore.scoring.products import FixedProducts, LevelProducts, Products
+from phrasescore.scoring.products import Products
 from phrasescore.scoring.word_probabilities import WordProbabilities
 
 CPU = torch.device("cpu")
-EACH_KIND = pytest.mark.parametrize("kind", [FixedProducts, LevelProducts])
 
 
 def certain(size: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -23,18 +22,17 @@ def certain(size: float) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.usefixtures("way_of_words")
-@EACH_KIND
 @pytest.mark.parametrize(
     ("precision", "size"), [("float32", 2e3), ("bfloat16", 1.0), ("int8", 1.0)]
 )
 def test_a_certain_word_has_log_probability_0_whatever_rounding_does(
-    precision: PrecisionName, size: float, kind: type[Products]
+    precision: PrecisionName, size: float
 ) -> None:
     rows, weight = certain(size)
     found = Precision(precision, CPU)
     words = np.arange(len(rows))
     with torch.inference_mode():
-        probabilities = WordProbabilities(weight, torch.zeros(len(rows)), kind(found, CPU))
+        probabilities = WordProbabilities(weight, torch.zeros(len(rows)), Products(found, CPU))
         normalizers = probabilities.log_normalizers(rows)
         log_probs = probabilities.log_probs(rows, normalizers, words, words)
     assert log_probs.max() == 0
@@ -50,11 +48,10 @@ def test_what_rounding_does_not_explain_is_left_for_others_to_find() -> None:
 
 # With a bias of 0 sums are as exp() takes them; 100 and -150 put them beyond its range.
 @pytest.mark.usefixtures("way_of_words")
-@EACH_KIND
 @pytest.mark.parametrize("shift", [0.0, 100.0, -150.0])
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_errors_of_a_probable_word_and_of_the_sum_that_it_makes_cancel_out(
-    precision: PrecisionName, shift: float, kind: type[Products]
+    precision: PrecisionName, shift: float
 ) -> None:
     # One word has most of the probability: that log p is near 0 whatever its logit's error.
     generator = torch.Generator().manual_seed(2)
@@ -65,7 +62,7 @@ def test_errors_of_a_probable_word_and_of_the_sum_that_it_makes_cancel_out(
     expected = torch.log_softmax(rows.double() @ weight.double().t(), 1)[:, 0]
     found = Precision(precision, CPU)
     with torch.inference_mode():
-        probabilities = WordProbabilities(weight, bias, kind(found, CPU))
+        probabilities = WordProbabilities(weight, bias, Products(found, CPU))
         places, words = np.arange(len(rows)), np.zeros(len(rows), np.int64)
         log_probs = probabilities.log_probs(
             rows, probabilities.log_normalizers(rows), places, words
@@ -90,7 +87,7 @@ def test_a_word_that_its_bias_makes_certain_is_no_more_than_certain(
     biases = torch.full((9,), bias - 100)
     biases[0] = bias
     with torch.inference_mode():
-        products = FixedProducts(Precision(precision, CPU), CPU)
+        products = Products(Precision(precision, CPU), CPU)
         probabilities = WordProbabilities(weight / 500, biases, products)
         normalizers = probabilities.log_normalizers(rows)
         found = probabilities.log_probs(rows, normalizers, np.arange(40), np.zeros(40, np.int64))
@@ -110,7 +107,7 @@ def test_a_distribution_is_a_softmax_with_the_normaliser_of_scoring(
         torch.randn(700, 48, generator=generator),
     )
     bias = torch.randn(700, generator=generator) + shift
-    products = FixedProducts(Precision(precision, CPU), CPU)
+    products = Products(Precision(precision, CPU), CPU)
     with torch.inference_mode():
         probabilities = WordProbabilities(weight / 5, bias, products)
         found, normalizers = probabilities.log_distributions(rows)
@@ -157,22 +154,19 @@ def test_a_logit_that_no_sum_is_taken_from_is_not_rounded(precision: PrecisionNa
     bias = torch.arange(len(rows)) / 10
     places, words = np.array([3, 0, 3, 7]), np.array([2, 0, 5, 7])
     with torch.inference_mode():
-        products = FixedProducts(Precision(precision, CPU), CPU)
+        products = Products(Precision(precision, CPU), CPU)
         found = WordProbabilities(weight, bias, products).logits(rows, places, words)
     expected = (rows[places].double() * weight[words].double()).sum(1) + bias[words]
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-5)
 
 
 @pytest.mark.usefixtures("way_of_words")
-@EACH_KIND
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
-def test_a_certain_word_of_logit_0_is_no_more_than_certain(
-    precision: PrecisionName, kind: type[Products]
-) -> None:
+def test_a_certain_word_of_logit_0_is_no_more_than_certain(precision: PrecisionName) -> None:
     # A power of 2 is good to 2e-4 of its value, and this word's is all there is.
     bias = torch.tensor([0.0, -100.0, -100.0])
     with torch.inference_mode():
-        products = kind(Precision(precision, CPU), CPU)
+        products = Products(Precision(precision, CPU), CPU)
         probabilities, rows = WordProbabilities(torch.zeros(3, 8), bias, products), torch.ones(5, 8)
         normalizers = probabilities.log_normalizers(rows)
         found = probabilities.log_probs(rows, normalizers, np.arange(5), np.zeros(5, np.int64))
@@ -180,15 +174,12 @@ def test_a_certain_word_of_logit_0_is_no_more_than_certain(
 
 
 @pytest.mark.usefixtures("way_of_words")
-@EACH_KIND
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
-def test_words_whose_exp_is_cut_off_add_up_to_nothing(
-    precision: PrecisionName, kind: type[Products]
-) -> None:
+def test_words_whose_exp_is_cut_off_add_up_to_nothing(precision: PrecisionName) -> None:
     bias = torch.full((20_001,), -200.0)
     bias[0] = -68.0
     with torch.inference_mode():
-        products = kind(Precision(precision, CPU), CPU)
+        products = Products(Precision(precision, CPU), CPU)
         probabilities = WordProbabilities(torch.zeros(len(bias), 8), bias, products)
         found = probabilities.log_normalizers(torch.ones(5, 8))
     # In bfloat16 the logit has 8 bits.

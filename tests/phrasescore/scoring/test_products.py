@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from phrasescore.kernels.precision import Precision
-from phrasescore.scoring.products import FixedProducts
+from phrasescore.scoring.products import Products
 
 CPU = torch.device("cpu")
 # Float32 numbers of a cache line.
@@ -27,7 +27,7 @@ def test_a_row_has_the_same_bits_wherever_it_and_the_matrix_lie(size: int, colum
     row = torch.randn(size, generator=generator)
     found = set()
     for offset in (0, 1, 3, 8, 15):
-        products = FixedProducts(Precision("float32", CPU), CPU)
+        products = Products(Precision("float32", CPU), CPU)
         matrix = products.prepare(placed(weight, offset))
         for place in (0, 1, 2, 5, 62, 63, 64, 70):
             rows = torch.randn(71, size, generator=generator)

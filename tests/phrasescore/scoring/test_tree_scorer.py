@@ -17,7 +17,7 @@ from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.scoring import products
 from phrasescore.scoring.decoders.gated import GatedDecoder
 from phrasescore.scoring.prefix_tree import Sequences
-from phrasescore.scoring.products import LevelProducts
+from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeScorer
 from tests.reference_encoder_decoder import log_prob, random_parameters
 
@@ -72,7 +72,7 @@ def score(scorer: TreeScorer, pairs: Pairs) -> list[float]:
 def make_scorer(
     model: EncoderDecoder, precision: PrecisionName = "float32", piece_size: int = 2048
 ) -> TreeScorer:
-    made = LevelProducts(Precision(precision, CPU), CPU, piece_size)
+    made = Products(Precision(precision, CPU), CPU, piece_size)
     return TreeScorer("encoder-decoder", model, made)
 
 
@@ -171,7 +171,7 @@ def test_the_large_table_is_as_narrow_as_rounding_makes_worth_it(
 
 
 def make_decoder(precision: PrecisionName) -> GatedDecoder:
-    return GatedDecoder(make_model()[0], LevelProducts(Precision(precision, CPU), CPU))
+    return GatedDecoder(make_model()[0], Products(Precision(precision, CPU), CPU))
 
 
 def test_tf32_needs_a_gpu() -> None:
@@ -255,7 +255,7 @@ def test_cuda_gives_the_values_of_the_cpu(
         model.output.bias[: 5 if shift > 0 else None] += shift
     pairs = make_pairs()
     device = torch.device("cuda")
-    made = LevelProducts(Precision(precision, device), device, 7)
+    made = Products(Precision(precision, device), device, 7)
     scorer = TreeScorer("encoder-decoder", model, made)
     with made.precision.active():
         values = score(scorer, pairs)
@@ -266,7 +266,7 @@ def test_cuda_gives_the_values_of_the_cpu(
 def test_a_gpu_is_waited_for_once_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     model, _ = make_model()
     device = torch.device("cuda")
-    made = LevelProducts(Precision("float32", device), device, 7)
+    made = Products(Precision("float32", device), device, 7)
     scorer = TreeScorer("encoder-decoder", model, made)
     # What is made when it is first needed.
     score(scorer, make_pairs())

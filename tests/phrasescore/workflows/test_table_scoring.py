@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 import phrasescore
 from moses_integration.phrase_table import TableBlock
+from phrasescore.arguments import PrecisionName
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, ModelError, PhrasescoreError
 from phrasescore.features import BLOCK_SIZE, ColumnSpec
 from phrasescore.records import PhraseBlock
 from phrasescore.workflows import annotate as annotate_module
 from phrasescore.workflows import table_scoring
-from phrasescore.workflows.table_scoring import BlockScores, TableScoring, block_lines
+from phrasescore.workflows.table_scoring import BlockScores, TableScoring
 from tests.random_tables import make_model, make_table
 
 BLOCK = 64
@@ -209,10 +210,15 @@ def test_what_forked_processes_cannot_do_is_refused(
         )
 
 
-def test_small_tables_have_smaller_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BLOCK_SIZE, "cpu", 16384)
-    assert [block_lines(lines) for lines in (1, 512, 8192, 10_000, 32_767)] == [
-        *(1024, 1024, 1024, 1250, 4096)
-    ]
-    assert block_lines(32_768) == block_lines(10**9) == 16384
-    assert block_lines(10_000, "cuda") == BLOCK_SIZE["cuda"]
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_a_table_that_is_cut_and_annotated_in_pieces_has_the_same_bytes(
+    precision: PrecisionName, tmp_path: Path, model: str, table: Path
+) -> None:
+    phrasescore.annotate(table, [model], tmp_path / "whole", precision=precision)
+    lines = table.read_bytes().splitlines(keepends=True)
+    parts = []
+    for first in range(0, LINES, 137):
+        (tmp_path / "piece").write_bytes(b"".join(lines[first : first + 137]))
+        phrasescore.annotate(tmp_path / "piece", [model], tmp_path / "out", precision=precision)
+        parts.append((tmp_path / "out").read_bytes())
+    assert b"".join(parts) == (tmp_path / "whole").read_bytes()

@@ -12,7 +12,7 @@ from phrasescore.kernels.avx512 import packed_words, word_tiles
 from phrasescore.kernels.avx512.packed_words import ROWS, PackedWords
 from phrasescore.kernels.avx512.word_tiles import GROUP, TILE_ROWS, TILE_WORDS
 from phrasescore.kernels.precision import Precision
-from phrasescore.scoring.products import LevelProducts
+from phrasescore.scoring.products import Products
 from phrasescore.scoring.word_probabilities import WordProbabilities
 from tests.phrasescore.kernels.test_kernels import instructions
 
@@ -181,7 +181,7 @@ def test_packed_words_and_blocks_have_the_same_normalisers(
     found = []
     for packs in (True, False):
         monkeypatch.setattr(packed_words, "are_fastest", lambda _, packs=packs: packs)
-        probabilities = WordProbabilities(weight, bias, LevelProducts(precision, CPU))
+        probabilities = WordProbabilities(weight, bias, Products(precision, CPU))
         assert isinstance(probabilities._summands, PackedWords) == packs
         with torch.inference_mode():
             found.append(probabilities.log_normalizers(rows))

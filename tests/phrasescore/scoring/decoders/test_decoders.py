@@ -23,7 +23,7 @@ from phrasescore.models.checkpoint import empty_network
 from phrasescore.models.layers import PairNetwork
 from phrasescore.scoring.decoders.lstm import LstmDecoder
 from phrasescore.scoring.prefix_tree import Sequences, build_prefix_tree
-from phrasescore.scoring.products import FixedProducts
+from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeScorer
 from tests import reference_attention, reference_lstm
 
@@ -93,7 +93,7 @@ def sequences(rows: list[list[int]]) -> Sequences:
 def make_scorer(
     kind: str, network: PairNetwork, precision: PrecisionName = "float32"
 ) -> TreeScorer:
-    return TreeScorer(kind, network, FixedProducts(Precision(precision, CPU), CPU))
+    return TreeScorer(kind, network, Products(Precision(precision, CPU), CPU))
 
 
 def score(scorer: TreeScorer, lists: Lists) -> list[list[np.ndarray]]:
@@ -230,6 +230,6 @@ def test_a_table_that_would_be_too_large_is_not_made(monkeypatch: pytest.MonkeyP
     lists = make_lists(4)
     with_table = score(make_scorer("lstm", network), lists)
     monkeypatch.setattr("phrasescore.scoring.decoders.lstm.TABLE_SIZE", TARGET_SIZE * 4 * 21 - 1)
-    decoder = LstmDecoder(network, FixedProducts(Precision("float32", CPU), CPU))  # type: ignore[arg-type]
+    decoder = LstmDecoder(network, Products(Precision("float32", CPU), CPU))  # type: ignore[arg-type]
     assert not decoder._decoder._has_table
     assert_close(score(make_scorer("lstm", network), lists), with_table)
