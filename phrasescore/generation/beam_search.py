@@ -47,7 +47,6 @@ class BeamSettings:
     copy_unknown: bool = False
 
     def __post_init__(self) -> None:
-        """Check that the numbers are in range."""
         if self.width < 1:
             raise PhrasescoreError(f"the beam: expected a width of at least 1, got {self.width}")
         if not 1 <= self.num_best <= self.width:
@@ -152,8 +151,6 @@ class _Complete(NamedTuple):
 
 
 class _BeamLevel(NamedTuple):
-    """The nodes of a level, for tracing a target back."""
-
     parents: Ids
     words: Ids
     # Index of the source word that each word is aligned with; empty if no words are copied.
@@ -261,8 +258,6 @@ class _SentenceBeam:
         """Drop the extensions that are too long.
 
         For a source without a complete target, the best of its longest hypotheses is kept as it is.
-
-        :param log_probs: of the hypotheses before the extension.
         """
         too_long = self._limits[candidates.roots] <= depth
         for root in np.unique(candidates.roots[too_long]).tolist():
@@ -274,7 +269,6 @@ class _SentenceBeam:
         return candidates.select(np.flatnonzero(~too_long))
 
     def _score(self, complete: _Complete) -> float:
-        """Return the score by which a source's targets are sorted."""
         words_and_end = complete.depth + 1
         return complete.log_prob / words_and_end if self._settings.normalize else complete.log_prob
 

@@ -29,7 +29,6 @@ class RandomCuts:
 
     :param per_segment: a in the formula of the module.
     :param per_square: b times the square of ``max_segment``.
-    :param max_segment: maximum number of words of a segment.
     :param seed: a sentence's segments depend only on it and on the sentence's number.
     """
 

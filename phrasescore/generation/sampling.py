@@ -42,7 +42,6 @@ class SampleSettings:
     unknown: bool = True
 
     def __post_init__(self) -> None:
-        """Check that the numbers are in range."""
         if not 0 < self.temperature < np.inf:
             raise PhrasescoreError(
                 f"temperature: expected a number above 0, got {self.temperature}"
@@ -183,7 +182,6 @@ class _Sampler:
         return [targets[start : start + count] for start in range(0, len(targets), count)]
 
     def _draw(self, walk: SearchWalk, nodes: Ids, numbers: Floats) -> Ids:
-        """Return a word for each sample."""
         order = np.argsort(nodes, kind="stable")
         starts = np.searchsorted(nodes[order], np.arange(walk.num_nodes + 1))
         drawn = np.empty(len(nodes), np.int64)

@@ -46,7 +46,6 @@ def read_sizes(path: str, *, min_length: int, max_segment: int) -> Iterator[list
     """Yield the sizes of the segments of each sentence that could be cut.
 
     :param min_length: sentences with fewer words stay whole, and are skipped.
-    :param max_segment: maximum number of words of a segment.
     :raises DataError: on reading, if a line is malformed, a segment is longer, or no sentence could
         be cut.
     """

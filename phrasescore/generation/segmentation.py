@@ -201,12 +201,9 @@ class Segmenter:
     A sentence's segments do not depend on the other sentences, if ``translate`` and ``score_back``
     do not; with a random control they depend on its number.
 
-    :param translate: returns the forward model's candidates for spans.
     :param score_back: scores spans given their candidates with the reverse model; None if the
         confidence does not need it.
-    :param max_segment: maximum number of words of a segment.
     :param cut: a control; None for the segmentation with the highest confidence.
-    :param min_length: sentences with fewer words stay whole.
     """
 
     def __init__(
@@ -258,7 +255,6 @@ class Segmenter:
         return _Planned(words, False, spans)
 
     def _finish(self, block: "list[_Planned]") -> Iterator[SegmentedSentence]:
-        """Translate the spans of a block, and yield its sentences in segments."""
         translations = self._translated(block)
         for planned in block:
             words, is_cut, spans = planned
@@ -280,15 +276,15 @@ class Segmenter:
         wanted = {planned.words[start:end] for planned in block for start, end in planned.spans}
         self.work.wanted += sum(len(planned.spans) for planned in block)
         # Reinsert the spans that are used again at the end, where they are kept longest.
-        found = {span: self._kept.pop(span) for span in sorted(wanted & self._kept.keys())}
+        translations = {span: self._kept.pop(span) for span in sorted(wanted & self._kept.keys())}
         # Beams of spans of equal length end at similar steps.
-        missing = sorted(wanted - found.keys(), key=lambda span: (len(span), span))
+        missing = sorted(wanted - translations.keys(), key=lambda span: (len(span), span))
         self.work.spans += len(missing)
         for start in range(0, len(missing), BLOCK_SPANS):
             part = missing[start : start + BLOCK_SPANS]
-            found.update(zip(part, self._translate_spans(part), strict=True))
-        self._kept |= found
-        return found
+            translations.update(zip(part, self._translate_spans(part), strict=True))
+        self._kept |= translations
+        return translations
 
     def _translate_spans(self, spans: Sequence[Words]) -> list[_Translated]:
         """Return the candidate with the highest confidence for each span (eq. 3)."""
@@ -337,5 +333,4 @@ class _Planned(NamedTuple):
 
 
 def _bounds(sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """Return start and end of each segment."""
     return list(pairwise(np.cumsum([0, *sizes]).tolist()))

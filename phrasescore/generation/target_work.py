@@ -33,10 +33,7 @@ class NetworkFolders(NamedTuple):
     precision: PrecisionName
 
     def load(self) -> Generator:
-        """Read the networks.
-
-        :raises ModelError: if one is missing, or is another model.
-        """
+        """Read the networks."""
         checkpoints = [model.load() for model in self.models]
         with torch_threads(1):
             return Generator(checkpoints, choose_device(self.device), precision=self.precision)
@@ -58,10 +55,7 @@ class TargetWork:
         return str(self.networks.device)
 
     def load(self) -> Callable[[SourceWindow], list[list[Generated]]]:
-        """Return a function from a window to its targets.
-
-        :raises ModelError: if a model is missing, or is another one.
-        """
+        """Return a function from a window to its targets."""
         networks = self.networks
         generator = networks.load() if isinstance(networks, NetworkFolders) else networks
 

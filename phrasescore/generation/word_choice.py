@@ -108,7 +108,6 @@ def draw_words(log_probs: Tensor, temperature: float, starts: Ids, numbers: Floa
 def length_limits(lengths: Ids, max_length: int | None) -> Ids:
     """Return the maximum number of words of each source's targets, without ``</s>``.
 
-    :param lengths: words of each source.
     :param max_length: the limit for all; None for twice the source's words plus 10.
     """
     return np.full_like(lengths, max_length) if max_length is not None else 2 * lengths + 10

@@ -29,8 +29,6 @@ class ContextMemo:
 
     It is for one thread at a time. The operating system provides memory only as rows are written.
 
-    :param words: number of words of a context.
-    :param width: numbers per row.
     :param capacity: maximum number of contexts; None for as many as take 64 MB.
     """
 

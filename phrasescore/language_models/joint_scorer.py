@@ -21,8 +21,6 @@ class JointScorer(ContextScorer):
 
     The values are natural logarithms. A word outside the shortlist gets the probability of
     ``<unk>``, which is the total of all such words.
-
-    :raises ModelError: if the network is not a joint model, or has a weight that is not finite.
     """
 
     def __init__(
@@ -55,8 +53,6 @@ def score_aligned(scorer: JointScorer, texts: HypothesisTexts) -> TreeLogProbs:
     """Return the log-probability of every word of the hypotheses, as a tree of sequences.
 
     Each distinct context is computed once. The words of the tree are ids of the target vocabulary.
-
-    :raises ModelError: if a list has no affiliations.
     """
     tree, num_positions = texts.plan_aligned()
     ids = scorer.number(texts.words).ids

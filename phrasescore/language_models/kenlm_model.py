@@ -38,10 +38,7 @@ _SYMBOLS = frozenset({"<s>", "</s>", "<unk>"})
 
 
 def import_kenlm() -> Any:
-    """Return the module kenlm, which only n-gram models need.
-
-    :raises PhrasescoreError: if it is not installed, or cannot be imported.
-    """
+    """Return the module kenlm, which only n-gram models need."""
     try:
         import kenlm
     except ImportError as error:
@@ -127,7 +124,6 @@ class BackoffModel:
     n-gram model does not know is not in S: both treat it as ``<unk>``.
 
     :param path: an ARPA file, plain or ``.gz``, or KenLM's binary of one.
-    :param vocabulary: the network's vocabulary.
     :param order: the network's order, which the n-gram model must not exceed.
     :raises DataError: if the file is malformed, or its order is too high.
     :raises PhrasescoreError: if it knows no word of the shortlist.

@@ -42,7 +42,6 @@ class CrossEntropyDifference:
     :param in_domain: an n-gram model of the wanted domain: ARPA, plain or ``.gz``, or KenLM's
         binary of one.
     :param general: an n-gram model of the text to select from.
-    :raises DataError: if a file is malformed.
     """
 
     def __init__(self, in_domain: str, general: str) -> None:

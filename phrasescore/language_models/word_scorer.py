@@ -60,8 +60,6 @@ class WordScorer(ContextScorer):
     :param normalized: False omits log Z: values are near log p only if training kept log Z near 0,
         and may be above 0.
     :param backoff: path of an n-gram model for the words outside the shortlist.
-    :raises ModelError: if the network is not a language model (cslm), or has a weight that is not
-        finite.
     :raises PhrasescoreError: if there is an n-gram model, but ``normalized`` is False.
     """
 
@@ -91,13 +89,9 @@ class WordScorer(ContextScorer):
             )
         if backoff is not None:
             self._backoff = BackoffModel(backoff, vocabulary, network.config.order)
+        shortlist = None if self._backoff is None else self._backoff.shortlist
         super().__init__(
-            network,
-            checkpoint,
-            device,
-            precision,
-            normalized=normalized,
-            shortlist=None if self._backoff is None else self._backoff.shortlist,
+            network, checkpoint, device, precision, normalized=normalized, shortlist=shortlist
         )
         # KenLM never releases the interpreter lock, and the masses are one table.
         self._lock = threading.Lock()
@@ -123,7 +117,6 @@ class WordScorer(ContextScorer):
             Equal rows cost one softmax.
         :param words: ``(n,)`` numbers; BOUNDARY is ``</s>``.
         :param memo: contexts that cost no softmax; new ones are added. For one thread at a time.
-        :raises ModelError: if a value is not a finite log-probability.
         """
         ids = numbering.ids[words]
         if self._backoff is None:
@@ -146,7 +139,6 @@ class WordScorer(ContextScorer):
         inside: NDArray[np.bool_],
         log_probs: Floats,
     ) -> None:
-        """Add the mass of the shortlist to its words, and set the values of all other words."""
         width = backoff.width
         recent = contexts[:, contexts.shape[1] - width :]
         distinct, groups = distinct_rows(recent + 1, len(numbering.words) + 1)

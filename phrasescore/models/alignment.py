@@ -207,10 +207,10 @@ def attend_backward(
     :param to_energy: the gradient is added to it.
     """
     if is_fused(queries):
-        around = (places.starts, places.lengths)
-        read = (gradients, queries, keys, energy, values, *around, weights)
+        starts, lengths = places.starts, places.lengths
+        inputs = (gradients, queries, keys, energy, values, starts, lengths, weights)
         scratch = weights.new_empty(weights.shape[1])
-        _attend_backward(*arrays(*read, to_queries, to_keys, to_energy, scratch))
+        _attend_backward(*arrays(*inputs, to_queries, to_keys, to_energy, scratch))
         return
     at, _ = places.padded(*weights.shape)
     to_weights = torch.bmm(values[at], gradients.unsqueeze(2)).squeeze(2)

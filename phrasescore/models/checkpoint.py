@@ -215,10 +215,7 @@ class ModelFolder(NamedTuple):
     fingerprint: str
 
     def load(self) -> Checkpoint:
-        """Read the model.
-
-        :raises ModelError: if the folder has no model, or another one.
-        """
+        """Read the model."""
         checkpoint = load_checkpoint(self.path)
         if checkpoint.fingerprint != self.fingerprint:
             raise ModelError(
@@ -255,8 +252,6 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
     """Write a model folder, whole or not at all; an older one at ``path`` is replaced.
 
     The fingerprint and the version are computed here; those in ``checkpoint`` are ignored.
-
-    :raises PhrasescoreError: if it cannot be written.
     """
     with writing_folder(path) as folder:
         (folder / _CONFIG).write_text(checkpoint.config.to_toml(), encoding="utf-8")
@@ -307,10 +302,7 @@ def load_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> Checkp
 
 
 def load_table_vocabularies(path: str | os.PathLike[str]) -> tuple[Vocabulary, Vocabulary]:
-    """Return a model's vocabularies of the source side and the target side of a phrase table.
-
-    :raises PhrasescoreError: as :func:`load_checkpoint`.
-    """
+    """Return a model's vocabularies of the source side and the target side of a phrase table."""
     folder = Path(path)
     record, _ = read_record(folder)
     read, predicted = load_vocabulary(folder / _SOURCE), load_vocabulary(folder / _TARGET)
@@ -357,7 +349,6 @@ def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
 
 
 def _check_fingerprints(folder: Path, record: TrainingRecord, values: Mapping[str, Any]) -> str:
-    """Check that a folder's files are as they were written, and return its fingerprint."""
     fingerprints = values["fingerprints"]
     # A stray sentencepiece model would split words into pieces: check it, too.
     known = {

@@ -74,10 +74,7 @@ class FeedForwardNetwork(PairNetwork):
         raise NotImplementedError
 
     def contexts(self, batch: PairBatch, ngrams: NgramBatch) -> Tensor:
-        """Return the context of each word to predict, ``(ngrams, width)`` ids.
-
-        :param ngrams: the n-grams of the batch's targets.
-        """
+        """Return the context of each word to predict, ``(ngrams, width)`` ids."""
         raise NotImplementedError
 
     def forward(self, batch: PairBatch) -> Tensor:
@@ -103,10 +100,7 @@ class FeedForwardNetwork(PairNetwork):
         return values.new_zeros(len(batch.target.lengths)).index_add(0, ngrams.sentences, values)
 
     def hidden(self, contexts: Tensor) -> Tensor:
-        """Return the input of the softmax after each context, ``(rows, upper_size)``.
-
-        :param contexts: ``(rows, width)`` ids.
-        """
+        """Return the input of the softmax after each context, ``(rows, upper_size)``."""
         # (rows, width * embedding)
         rows = self.drop(embedding(contexts, self.embedding).flatten(1))
         rows = self.drop(self.activate(self.lower(rows)))  # (rows, hidden)

@@ -93,7 +93,6 @@ class RecursiveConvolution(Function):
         :param bias: ``(2 * size,)``: b is the sum of its halves.
         :param gate_weight: ``(6, size)``: G_l above G_r.
         :param gate_bias: ``(6,)``: b' is the sum of its halves.
-        :param pyramid: from :func:`build_pyramid`.
         """
         size, sizes = words.shape[1], pyramid.sizes
         levels = [words]  # the cells of each level

@@ -53,10 +53,7 @@ class JointNetwork(FeedForwardNetwork):
         return [range(targets, all_ids)] * sources + previous
 
     def contexts(self, batch: PairBatch, ngrams: NgramBatch) -> Tensor:
-        """Return the context of each target word, ``(ngrams, width)``.
-
-        :raises ValueError: if the batch has no affiliations.
-        """
+        """Return the context of each target word, ``(ngrams, width)``."""
         affiliations = batch.target.affiliations
         if affiliations is None:
             raise ValueError("a joint model needs the affiliations of the target words")

@@ -257,7 +257,7 @@ class WordLogProb(Function):
 
 
 def _block_sizes(device: torch.device) -> tuple[int, int]:
-    """Return the rows and words of a block: 2 MB on a CPU, more on a GPU, where calls are dear."""
+    """Return the rows and words of a block: 2 MB on a CPU, and more on a GPU to save calls."""
     return (1024, 512) if device.type == "cpu" else (4096, 16384)
 
 
