@@ -85,13 +85,13 @@ class Negate:
 def test_loading_may_take_longer_than_the_start_of_a_worker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(actors, "_PATIENCE", 0.1)
+    monkeypatch.setattr(actors, "_START_TIMEOUT", 0.1)
     with open_pool(EngineSettings("ray"), Negate(load_seconds=0.5)) as pool:
         assert list(pool.map([1, 2])) == [-1, -2]
 
 
 def test_a_worker_that_never_starts_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actors, "_PATIENCE", 0.1)
+    monkeypatch.setattr(actors, "_START_TIMEOUT", 0.1)
     monkeypatch.setattr(actors._Actor, "begin", lambda _self: time.sleep(0.5))
     with (
         pytest.raises(PhrasescoreError, match="no worker has started within 0 seconds"),
