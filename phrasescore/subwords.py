@@ -83,7 +83,7 @@ class SubwordVocabulary(Vocabulary):
         except RuntimeError as error:
             characters = len(set(chain.from_iterable(counts))) + 1
             raise PhrasescoreError(
-                f"--subwords: sentencepiece made no {size:,} pieces; the words have "
+                f"--subwords: sentencepiece cannot make {size:,} pieces; the words have "
                 f"{characters:,} different characters, each of which is a piece: ask for more"
             ) from error
         return cls(model.getvalue())

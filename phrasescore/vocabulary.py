@@ -42,7 +42,7 @@ class Vocabulary:
         self._words = [*self.SYMBOLS, *words]
         self._ids = {word: number for number, word in enumerate(self._words)}
         if len(self._ids) != len(self._words):
-            raise ValueError("a word comes twice, or is one of the symbols </s> and <unk>")
+            raise ValueError("a word occurs twice, or is one of the symbols </s> and <unk>")
         for symbol in self.SYMBOLS:
             del self._ids[symbol]
         if any(not word or "\n" in word for word in self._ids):

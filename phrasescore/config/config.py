@@ -180,7 +180,7 @@ def fine_tuning_settings(
     config = config.override(assignments)
     for name in ("model", "vocabulary"):
         if getattr(config, name) != getattr(start, name):
-            problem = "a network that is trained already keeps its sizes; change only [training]"
+            problem = "a trained network keeps its sizes; change only [training]"
             raise ConfigError("--set", f"[{name}]", problem)
     return _with_limits(config, limits)
 

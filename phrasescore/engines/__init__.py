@@ -47,11 +47,9 @@ def engine_or_here(engine: EngineSettings | None, threads: int | None) -> Engine
     if threads is None:
         return engine
     if engine.name != "here":
-        raise ArgumentError(
-            f"--threads is for the engine here; {engine.name} has --workers of one thread"
-        )
+        raise ArgumentError(f"--threads is for the engine here; use --workers for {engine.name}")
     if engine.workers is not None:
-        raise ArgumentError("--threads and --workers are one number with the engine here")
+        raise ArgumentError("--threads and --workers are the same setting of the engine here")
     return replace(engine, workers=threads)
 
 

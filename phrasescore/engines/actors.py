@@ -176,7 +176,7 @@ class ActorPool(WorkerPool[Item, Result]):
                 event = self._events.get(timeout=None if has_worker else _START_TIMEOUT)
             except queue.Empty:
                 problem = f"no worker has started within {_START_TIMEOUT:.0f} seconds"
-                self._fail(PhrasescoreError(f"Ray: {problem}; has it room for one?"))
+                self._fail(PhrasescoreError(f"Ray: {problem}; does it have room for one?"))
                 continue
             if event is None:
                 break
@@ -240,14 +240,14 @@ class ActorPool(WorkerPool[Item, Result]):
         self._all.remove(worker)
         self._lost += 1
         if self._lost < _MAX_DEATHS:
-            _logger.warning("a worker of Ray has died as it loaded; another one is started")
+            _logger.warning("a Ray worker died while loading; starting another one")
             self._start_worker()
         elif self._all:
-            note = f"{self.workers} workers of Ray were wanted, and some died as they loaded"
+            note = f"fewer than {self.workers} Ray workers are running: some died while loading"
             if note not in self.notes:
                 self.notes = (*self.notes, note)
         else:
-            problem = "all workers have died as they loaded; was there too little memory?"
+            problem = "all workers died while loading; was there too little memory?"
             self._fail(PhrasescoreError(f"Ray: {problem} ({first_line(error)})"))
 
     def _compare(self, one: dict[str, str], other: dict[str, str]) -> None:
@@ -318,7 +318,7 @@ class ActorPool(WorkerPool[Item, Result]):
                 )
             )
             return
-        _logger.warning("a worker of Ray has died; its piece of the work is computed again")
+        _logger.warning("a Ray worker died; its items are computed again")
         self._start_worker()
 
 

@@ -51,8 +51,8 @@ class BeamSettings:
             raise PhrasescoreError(f"the beam: expected a width of at least 1, got {self.width}")
         if not 1 <= self.num_best <= self.width:
             raise PhrasescoreError(
-                f"expected a beam as wide as the {self.num_best} targets wanted of each source, or "
-                f"wider, got {self.width}"
+                f"expected a beam at least as wide as the {self.num_best} targets per source, got "
+                f"{self.width}"
             )
         if self.max_length is not None and self.max_length < 0:
             raise PhrasescoreError(f"expected a length of at least 0, got {self.max_length}")
@@ -136,8 +136,8 @@ def check_copying(generator: Generator, settings: BeamSettings) -> None:
     """Raise a PhrasescoreError if ``<unk>`` is to be replaced and no network aligns words."""
     if settings.copy_unknown and not generator.can_align:
         raise PhrasescoreError(
-            "no word of the source can stand for <unk>: that needs a model of the kind attention, "
-            "which aligns them, of whole words"
+            "<unk> cannot be replaced by a source word: this needs an attention model of whole "
+            "words, which aligns them"
         )
 
 

@@ -191,8 +191,8 @@ class ResumableOutput:
             raise PhrasescoreError(f"{error}; {start_over}") from error
         if journal is None and size:
             raise PhrasescoreError(
-                f"{self.part}: this name is needed for the unfinished output; there is a file "
-                "of this name that no run of phrasescore has left"
+                f"{self.part}: expected the file of an unfinished run, found another file; rename "
+                "it, since the output needs this name"
             )
         if journal is None or journal.lines == 0:
             return self._begun
@@ -201,7 +201,7 @@ class ResumableOutput:
             return self._begun  # no work is lost
         finished = is_output and self._is_good(journal, self.path)
         if not finished and not self._is_good(journal, self.part):
-            raise PhrasescoreError(f"{self.part} is damaged, or is not there; {start_over}")
+            raise PhrasescoreError(f"{self.part} is damaged or missing; {start_over}")
         if not self._resume:
             raise PhrasescoreError(
                 f"{self.part} holds {journal.lines:,} lines of an unfinished run: go on with "
@@ -238,7 +238,7 @@ class ResumableOutput:
                 path, None, f"has more lines than the {done:,} that {output} was made from"
             )
         if self.finished:
-            _logger.info("%s is there already; there was nothing left to do", self.path)
+            _logger.info("%s is complete; there was nothing left to do", self.path)
         elif done:
             _logger.info("going on after line %s", f"{done:,}")
         elif self._resume:
@@ -267,9 +267,9 @@ class ResumableOutput:
                     blocks = chain([block.lines(done.num_lines, block.num_lines)], blocks)
                 break
         if self._begun.lines and self._digest.hexdigest() != self._begun.input:
-            those = f"that {self.path} was made from" if self.finished else f"of {self.part}"
-            problem = f"its first {self._begun.lines:,} lines are not those {those}"
-            raise DataError(path, None, problem)
+            output = self.path if self.finished else self.part
+            problem = f"lines differ from those that {output} was made from"
+            raise DataError(path, None, f"its first {self._begun.lines:,} {problem}")
         return blocks
 
     def write(

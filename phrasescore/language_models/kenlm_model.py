@@ -205,8 +205,8 @@ class BackoffModel:
             mass = 1.0 - total if self._complement else total
             if not 0.0 < mass < 1.001:
                 raise PhrasescoreError(
-                    f"{self._path}: expected probabilities that sum to one, found a shortlist "
-                    f"with {mass:g} of them"
+                    f"{self._path}: expected probabilities that sum to one, found {mass:g} for the "
+                    "shortlist"
                 )
             self._masses[state] = mass
         return min(math.log(mass), 0.0)

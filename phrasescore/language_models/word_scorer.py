@@ -74,8 +74,8 @@ class WordScorer(ContextScorer):
     ) -> None:
         if backoff is not None and not normalized:
             raise PhrasescoreError(
-                f"{backoff}: a model that leaves log Z out cannot share its probability with "
-                "another"
+                f"{backoff}: a network that leaves log Z out cannot be combined with an n-gram "
+                "model"
             )
         network, vocabulary = checkpoint.model, checkpoint.target_vocabulary
         if not isinstance(network, CslmNetwork):
@@ -84,8 +84,7 @@ class WordScorer(ContextScorer):
         self._backoff = None
         if backoff is not None and vocabulary.is_subwords:
             raise ModelError(
-                f"{backoff}: a network of subwords knows all words, and backs off to no n-gram "
-                "model"
+                f"{backoff}: a network of subwords knows all words, and needs no n-gram model"
             )
         if backoff is not None:
             self._backoff = BackoffModel(backoff, vocabulary, network.config.order)

@@ -107,9 +107,9 @@ def test_workers_that_die_as_they_load_cost_no_run(
     with open_pool(EngineSettings("ray"), Negate(0.1, deaths)) as pool:
         assert list(pool.map(range(9))) == [-number for number in range(9)]
     said = [record.message for record in caplog.records if record.levelno == logging.WARNING]
-    again = "a worker of Ray has died as it loaded; another one is started"
+    again = "a Ray worker died while loading; starting another one"
     assert said == [again] * min(deaths, 2)
-    fewer = "2 workers of Ray were wanted, and some died as they loaded"
+    fewer = "fewer than 2 Ray workers are running: some died while loading"
     assert pool.notes == ((fewer,) if deaths == 3 else ())
 
 
